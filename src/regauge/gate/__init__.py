@@ -1,9 +1,9 @@
 """The merge gate: is a prompt, on the evidence of its trials, as good as it was on main?
 
-`base` finds out what a change touched, `baselines` what is known of main, and `_compared.py` brings
-both together. `engine` decides on counts alone, and `_run.py` draws what it asks for; `power` says
-beforehand what it can see. `_decide.py` is the way through all of them; what people read of the
-outcome is written in `_messages.py` and `_suite_messages.py`.
+`base` finds out what a change touched, `baselines` what is known of main, and `_decided.py` brings
+both together. `engine` decides on counts alone, and `_run.py` runs the trials that it requests;
+`power` estimates what it can see. `_decide.py` is the way through all of them; `_messages.py` words
+the outcome.
 """
 
 from __future__ import annotations
@@ -17,13 +17,28 @@ from regauge.gate._audit import (
     recorded_outcomes,
     today_is_worse,
 )
-from regauge.gate._bill import Bill, bill_draws
-from regauge.gate._compared import Compared, SuiteBase
 from regauge.gate._decide import Comparison, compare, decide
-from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case, final_decision
+from regauge.gate._decided import (
+    EXIT_CODES,
+    Bill,
+    Compared,
+    Decided,
+    SuiteBase,
+    bill_draws,
+    cause_of_case,
+    final_decision,
+)
 from regauge.gate._decision_log import Change
 from regauge.gate._estimate import GateEstimate, estimate
-from regauge.gate._messages import MessageContext, case_message
+from regauge.gate._messages import (
+    MessageContext,
+    case_message,
+    control_note,
+    critical_note,
+    difference_text,
+    reason_message,
+    suite_message,
+)
 from regauge.gate._numbers import (
     CANDIDATE_FIRST,
     CONTROL_FIRST,
@@ -41,7 +56,7 @@ from regauge.gate._outcome import (
     Reason,
     SuiteReport,
 )
-from regauge.gate._policy import GatePolicy, OnBroken, with_more_trials
+from regauge.gate._policy import GatePolicy, OnBroken, PolicyOptions, policy_of, with_more_trials
 from regauge.gate._record import (
     case_from_json,
     case_to_json,
@@ -51,14 +66,6 @@ from regauge.gate._record import (
 )
 from regauge.gate._replay import ReplayEvidence
 from regauge.gate._run import GateProgress
-from regauge.gate._settings import PolicyOptions, policy_of
-from regauge.gate._suite_messages import (
-    control_note,
-    critical_note,
-    difference_text,
-    reason_message,
-    suite_message,
-)
 from regauge.gate._types import (
     NONE_DRAWN,
     Arm,

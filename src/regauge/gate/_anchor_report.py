@@ -12,7 +12,7 @@ from regauge.stats import AnchorPolicy
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.gate._compared import SuiteBase
+    from regauge.gate._decided import SuiteBase
     from regauge.gate.baselines import AnchorComparison
 
 __all__ = ["AnchorReport", "anchor_report"]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from regauge.errors import Fault
 from regauge.gate._anchor_report import anchor_report
 from regauge.gate._audit import audit_fresh, recorded_outcomes, today_is_worse
-from regauge.gate._compared import SuiteBase, compared_cases, suite_names
-from regauge.gate._decided import Decided
+from regauge.gate._decided import Decided, SuiteBase, compared_cases, suite_names
 from regauge.gate._decision_log import (
     DecisionLog,
     LoggedDecision,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from regauge.gate._audit import AuditReport
-    from regauge.gate._compared import Compared
+    from regauge.gate._decided import Compared
     from regauge.gate._decision_log import Change
     from regauge.gate._outcome import GateOutcome
     from regauge.gate._policy import GatePolicy

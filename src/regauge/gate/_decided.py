@@ -1,26 +1,191 @@
-"""What a gate run leaves behind: the engine's outcome and everything around it."""
+"""What a gate run leaves: its cases, its calls, the outcome of the engine, and what it reports."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from regauge.errors import BudgetError, MissingRecordingError, ProviderError, RecordingError
 from regauge.gate._outcome import Decision
+from regauge.judges import Rule
+from regauge.runner import PlannedCase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.errors import Fault, UnmeasuredError
     from regauge.gate._anchor_report import AnchorReport
     from regauge.gate._audit import AuditReport
-    from regauge.gate._compared import Compared, SuiteBase
     from regauge.gate._outcome import GateOutcome
-    from regauge.gate._types import Arm
-    from regauge.gate.base import BaseCommit, Refusal, RuleBreach
-    from regauge.runner import Trial
+    from regauge.gate._types import Arm, GateCase
+    from regauge.gate.base import Base, BaseCommit, Refusal, RuleBreach
+    from regauge.runner import Draw, EvalSession, Suite, Trial
 
-__all__ = ["EXIT_CODES", "Decided", "FinalDecision", "cause_of_case", "final_decision"]
+__all__ = [
+    "EXIT_CODES",
+    "Bill",
+    "Compared",
+    "Decided",
+    "FinalDecision",
+    "SuiteBase",
+    "bill_draws",
+    "cause_of_case",
+    "compared_cases",
+    "final_decision",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SuiteBase:
+    """One suite of a gate run and its base version.
+
+    Attributes:
+        name: What the gate calls it: the prompt's name, and the dataset's where several suites
+            are of one prompt.
+        base: How the suite stands to its base version.
+        planned: The cases that were selected.
+    """
+
+    name: str
+    base: Base
+    planned: Sequence[PlannedCase]
+
+    @property
+    def suite(self) -> Suite:
+        """The candidate's arm."""
+        return self.base.candidate
+
+    @property
+    def partial(self) -> bool:
+        """Whether cases were left out, as by `-k`."""
+        return len(self.planned) < len(self.suite.dataset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Compared:
+    """One case of a gate run.
+
+    Attributes:
+        case: For the engine.
+        candidate: What the candidate is asked; None for a case that is gone.
+        again: The same, judged by those judges alone that decide: informing ones have had their
+            say of the first trials, and may cost more than the answer.
+        main: What main is asked, so judged as well; None where main has no such case. Its trials
+            belong to the candidate's request: those of another version may be older.
+        graded: The checks whose scores are compared, beside whether they pass.
+    """
+
+    case: GateCase
+    candidate: PlannedCase | None
+    again: PlannedCase | None
+    main: PlannedCase | None
+    graded: frozenset[str] = field(default_factory=frozenset[str])
+
+
+def suite_names(suites: Sequence[Suite]) -> list[str]:
+    """A name of its own for each suite: its prompt's, with what tells it from the others."""
+    counts = Counter(suite.prompt.name for suite in suites)
+    names: list[str] = []
+    for suite in suites:
+        name = suite.prompt.name
+        if counts[name] > 1:
+            name = f"{name} ({suite.dataset.name})"
+        number = 2
+        while name in names:
+            name = f"{suite.prompt.name} ({suite.dataset.name}, {number})"
+            number += 1
+        names.append(name)
+    return names
+
+
+def compared_cases(suites: Iterable[SuiteBase]) -> list[Compared]:
+    """The cases of all suites, in their order; what is gone counts where nothing was left out."""
+    found: list[Compared] = []
+    for one in suites:
+        planned = {each.case.id: each for each in one.planned}
+        graded = _graded(one.base)
+        again = _with_deciding_judges(one.suite, one.base)
+        main = _with_deciding_judges(one.base.suite, one.base) if one.base.suite else None
+        for case in one.base.cases:
+            candidate = planned.get(case.case)
+            if candidate is None and (case.state != "removed" or one.partial):
+                continue
+            found.append(
+                Compared(
+                    case=replace(case, prompt=one.name),
+                    candidate=candidate,
+                    again=PlannedCase(again, candidate.case) if candidate is not None else None,
+                    main=PlannedCase(main, candidate.case, partner=candidate.digest)
+                    if main is not None and candidate is not None and case.state == "changed"
+                    else None,
+                    graded=graded,
+                )
+            )
+    return found
+
+
+def _with_deciding_judges(suite: Suite, base: Base) -> Suite:
+    """A suite with those judges alone that decide."""
+    checks = {check for case in base.cases for check in case.checks}
+    return replace(suite, judges=tuple(judge for judge in suite.judges if judge.name in checks))
+
+
+def _graded(base: Base) -> frozenset[str]:
+    """The judges that give scores: as main's history shows, or all that are no rules."""
+    if base.history is not None:
+        return base.history.graded
+    return frozenset(judge.name for judge in base.candidate.judges if not isinstance(judge, Rule))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What some trials take.
+
+    Attributes:
+        trials: Of both arms.
+        calls: Calls for answers that are not recorded.
+        judge_calls: About how many calls their judges make.
+        tokens: About how many tokens all calls use, in and out.
+        cost_usd: About what they cost; None when a price is unknown.
+    """
+
+    trials: int = 0
+    calls: int = 0
+    judge_calls: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: Bill) -> Bill:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Bill(
+            trials=self.trials + other.trials,
+            calls=self.calls + other.calls,
+            judge_calls=self.judge_calls + other.judge_calls,
+            tokens=self.tokens + other.tokens,
+            cost_usd=(self.cost_usd or 0) + (other.cost_usd or 0) if known else None,
+        )
+
+    def times(self, share: float) -> Bill:
+        """So many of it."""
+        return Bill(
+            trials=round(share * self.trials),
+            calls=round(share * self.calls),
+            judge_calls=round(share * self.judge_calls),
+            tokens=round(share * self.tokens),
+            cost_usd=None if self.cost_usd is None else share * self.cost_usd,
+        )
+
+
+def bill_draws(draws: Sequence[Draw], session: EvalSession) -> Bill:
+    """What draws take that have no completion yet."""
+    bill = Bill(trials=len(draws), calls=len(draws))
+    for completions in session.missing_answers(draws):
+        bill += Bill(tokens=completions.tokens, cost_usd=completions.cost_usd)
+    for judged in session.missing_judgements(draws):
+        bill += Bill(judge_calls=judged.calls, tokens=judged.tokens, cost_usd=judged.cost_usd)
+    return bill
+
 
 # A change that is refused is not compared.
 FinalDecision: TypeAlias = Decision | Literal["refused"]

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.gate._compared import Compared
-    from regauge.gate._decided import FinalDecision
+    from regauge.gate._decided import Compared, FinalDecision
     from regauge.gate._policy import GatePolicy
 
 __all__ = ["Change", "DecisionLog", "LoggedDecision", "candidate_of", "key_of_comparison"]

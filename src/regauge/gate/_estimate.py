@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from regauge.gate._bill import Bill, bill_draws
-from regauge.gate._compared import compared_cases
-from regauge.gate._numbers import stored_number
-from regauge.gate._stored_numbers import StoredNumbers
+from regauge.gate._decided import Bill, bill_draws, compared_cases
+from regauge.gate._numbers import StoredNumbers, stored_number
 from regauge.gate.engine import Gate
 from regauge.gate.power import unchanged_calls
 from regauge.runner import Draw
@@ -16,8 +14,8 @@ from regauge.runner import Draw
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from regauge.gate._compared import Compared
     from regauge.gate._decide import Comparison
+    from regauge.gate._decided import Compared
     from regauge.gate._policy import GatePolicy
     from regauge.runner import EvalSession
 

@@ -1,4 +1,4 @@
-"""Trial numbers of the gate: which numbers belong to which arm, so that no answer serves twice.
+"""Trial numbers of the gate, and the stored trials that they stand for.
 
 An answer is recorded under its request and its trial number. The number says what the answer was
 drawn for. Answers that chose or admitted a prompt must never count as its history, or the best of
@@ -7,10 +7,14 @@ several equal prompts would look better than it is; so each purpose has numbers 
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from regauge.errors import UsageError
+from regauge.errors import RegaugeError, UsageError
+from regauge.recordings import RecordingKey
 from regauge.runner import IndependentTrials
+
+if TYPE_CHECKING:
+    from regauge.runner import EvalSession, PlannedCase
 
 __all__ = [
     "CANDIDATE_FIRST",
@@ -20,6 +24,7 @@ __all__ = [
     "GATE_TRIALS",
     "HISTORY_FIRST",
     "REVISION_FIRST",
+    "StoredNumbers",
     "check_trials",
     "stored_number",
 ]
@@ -76,3 +81,32 @@ def check_trials(trials: int, *, what: str) -> None:
             f"{what} wants {trials} trials of a case; there are numbers for {most}"
             f" trials of main\n  fix: ask for at most {most}"
         )
+
+
+class StoredNumbers:
+    """The numbers under which the candidate's trials are stored, request by request.
+
+    They have the gate's own numbers. Where no model may be called and none of these is there,
+    those of the evals serve in their place.
+    """
+
+    def __init__(self, session: EvalSession) -> None:
+        self._session = session
+        self._replays = session.options.record == "none"
+        self._candidates: dict[str, bool] = {}
+
+    def of_candidate(self, planned: PlannedCase, nth: int) -> int:
+        """The number of the candidate's n-th trial, counted from 0."""
+        own = stored_number("candidate", nth)
+        if not self._replays:
+            return own
+        try:
+            digest = planned.plan()
+        except RegaugeError:  # the case cannot be asked, which its trials say
+            return own
+        known = self._candidates.get(digest)
+        if known is None:
+            first = RecordingKey(digest, stored_number("candidate", 0))
+            known = self._candidates[digest] = self._session.answers.has(planned, first)
+        # Trials behind those of the evals are main's history.
+        return own if known or EVALS_FIRST + nth >= HISTORY_FIRST else EVALS_FIRST + nth

@@ -14,7 +14,7 @@ from regauge.gate._record import facts_of_trial
 from regauge.gate._types import NONE_DRAWN, Count
 from regauge.gate.base import base_branch
 from regauge.gate.baselines import baseline_of, key_of, load_baseline, parse_baseline
-from regauge.gate.engine._findings import is_flaky
+from regauge.gate.engine._decision import is_flaky
 from regauge.prompts import Repository
 from regauge.runner import Draw, PlannedCase
 from regauge.stats import CasePolicy, log_e_value

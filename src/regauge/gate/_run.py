@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError, ProviderError
-from regauge.gate._numbers import EVALS_COPIES, EVALS_FIRST, stored_number
+from regauge.gate._numbers import EVALS_COPIES, EVALS_FIRST, StoredNumbers, stored_number
 from regauge.gate._record import facts_of_trial
-from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate._types import Count, TrialFacts
 from regauge.gate.engine import Gate
 from regauge.runner import Draw
@@ -21,7 +20,7 @@ from regauge.stop_signals import run_stoppable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from regauge.gate._compared import Compared
+    from regauge.gate._decided import Compared
     from regauge.gate._outcome import GateOutcome
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import Arm, NotRecorded

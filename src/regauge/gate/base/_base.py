@@ -16,15 +16,16 @@ from regauge.gate.base._bar import (
     moved_expectations,
     moved_tiers,
 )
-from regauge.gate.base._changes import acknowledged, case_state
+from regauge.gate.base._commit import target_of_base
 from regauge.gate.base._refusal import (
     Refusal,
+    acknowledged,
+    case_state,
     critical_notes,
     notes_of,
     proven_tier,
     refusals_of,
 )
-from regauge.gate.base._target import target_of_base
 from regauge.gate.base._version_rules import RuleBreach, lock_breaches, version_breaches
 from regauge.gate.baselines import (
     baseline_path,
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
     from regauge.datasets import Dataset, GoldenCase
     from regauge.errors import Fault
     from regauge.gate._types import CaseState, CaseTier
-    from regauge.gate.base._changes import Acknowledged
     from regauge.gate.base._commit import BaseCommit
+    from regauge.gate.base._refusal import Acknowledged
     from regauge.gate.baselines import Baseline, KeyDifference, StoredHistory
     from regauge.prompts import Prompt
     from regauge.providers import ModelId

@@ -1,7 +1,8 @@
-"""The base version: the commit a change came from, and what its files say."""
+"""The base version: the commit a change came from, what its files say, and its targets."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import tomllib
 from dataclasses import dataclass, field, replace
@@ -10,10 +11,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.datasets import load_dataset
-from regauge.errors import GitError, PromptError
-from regauge.gate.base._target import Checkout
+from regauge.errors import GitError, PromptError, ProviderError
 from regauge.gate.baselines import parse_baseline
-from regauge.project import Settings
+from regauge.git import git
+from regauge.project import CommandTarget, HttpTarget, PythonTarget, Settings
 from regauge.prompts import (
     LOCK_NAME,
     PromptLock,
@@ -22,6 +23,7 @@ from regauge.prompts import (
     prompt_files,
     prompt_name,
 )
+from regauge.targets import CommitFiles, load_target
 from regauge.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
@@ -31,8 +33,88 @@ if TYPE_CHECKING:
     from regauge.gate.baselines import Baseline
     from regauge.project import Project
     from regauge.prompts import Prompt
+    from regauge.targets import Target
 
-__all__ = ["BaseCommit", "base_branch", "find_base"]
+__all__ = ["BaseCommit", "Checkout", "base_branch", "find_base", "target_of_base"]
+
+
+class Checkout:
+    """The files of a commit in a directory of their own, a detached worktree; made when needed."""
+
+    def __init__(self, root: Path, commit: str, *, prefix: str) -> None:
+        self._root = root
+        self._commit = commit
+        self._prefix = prefix
+        self._directory: Path | None = None
+
+    def project(self) -> Path:
+        """The project's root in it.
+
+        Raises:
+            ProviderError: It cannot be made.
+        """
+        if self._directory is None:
+            directory = Path(tempfile.mkdtemp(prefix="regauge-base-")).resolve()
+            try:
+                git(self._root, "worktree", "add", "--detach", str(directory), self._commit)
+            except GitError as error:
+                shutil.rmtree(directory, ignore_errors=True)
+                raise ProviderError(
+                    f"the code of the base cannot be checked out: {error}", kind="unavailable"
+                ) from error
+            self._directory = directory
+        return self._directory / self._prefix
+
+    def remove(self) -> None:
+        """Remove it, if it was made."""
+        directory, self._directory = self._directory, None
+        if directory is None:
+            return
+        try:
+            git(self._root, "worktree", "remove", "--force", str(directory))
+        except GitError:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def target_of_base(target: Target, at: BaseCommit) -> Target | None:
+    """A target as the base version has it; None where the base has no such target.
+
+    A function and a program run in a checkout of the base; an endpoint is that which `base` names;
+    recorded outputs are those of the base.
+
+    Raises:
+        PromptError: A prompt that it declares cannot be read there.
+        DatasetError: Its outputs cannot be read there.
+    """
+    project = at.project
+    inline = isinstance(target.settings, PythonTarget) and target.settings.callable == target.name
+    settings = at.settings.targets.get(target.name, target.settings if inline else None)
+    if settings is None:
+        return None
+    files = CommitFiles(repository=at.repository, commit=at.commit, prefix=at.prefix)
+    base = load_target(
+        target.name, settings, root=project.root, files=files, missing_ok=True, like=target
+    )
+    if inline and not any(_digests(base)):
+        return None  # the base has no such module
+    if isinstance(settings, PythonTarget | CommandTarget):
+        return replace(base, checkout=at.checkout.project)
+    if isinstance(settings, HttpTarget):
+        name = settings.base or (
+            target.settings.base if isinstance(target.settings, HttpTarget) else None
+        )
+        called = at.settings.targets.get(name or "") or project.settings.targets.get(name or "")
+        if called is None:
+            why = f"no target {name!r} is declared" if name else "the target has no `base`"
+            fix = "name the target that is the deployment of the base as `base`"
+            return replace(base, unavailable=f"the base has no deployment: {why}\n  fix: {fix}")
+        return replace(base, called=called)
+    return base
+
+
+def _digests(target: Target) -> list[object]:
+    files = target.identity["files"]
+    return [*files.values()] if isinstance(files, dict) else []
 
 
 @dataclass(frozen=True, kw_only=True)

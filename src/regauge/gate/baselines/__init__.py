@@ -9,14 +9,6 @@ older names.
 
 from __future__ import annotations
 
-from regauge.gate.baselines._anchor import (
-    AnchorComparison,
-    anchor_suite,
-    anchor_version,
-    compare_histories,
-    compare_with_anchor,
-    stored_anchor,
-)
 from regauge.gate.baselines._baseline import (
     Anchor,
     Baseline,
@@ -28,11 +20,23 @@ from regauge.gate.baselines._baseline import (
     gating_judges,
     key_of,
 )
-from regauge.gate.baselines._compare import CellChange, accepted_since, changes_between
+from regauge.gate.baselines._compare import (
+    AnchorComparison,
+    CellChange,
+    accepted_since,
+    anchor_suite,
+    anchor_version,
+    changes_between,
+    compare_histories,
+    compare_with_anchor,
+    stored_anchor,
+)
 from regauge.gate.baselines._draw import (
     AskedRedraw,
     AskedSuite,
+    Drift,
     LandedSuite,
+    Redraw,
     draw_trials,
     draws_of,
     redraw_trials,
@@ -45,7 +49,6 @@ from regauge.gate.baselines._file import (
     parse_baseline,
     save_baseline,
 )
-from regauge.gate.baselines._redraw import Drift, Redraw
 from regauge.gate.baselines._renamed import baseline_of, older_names
 from regauge.gate.baselines._update import (
     CRITICAL_TRIALS,

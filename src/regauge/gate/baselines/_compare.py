@@ -1,25 +1,38 @@
-"""After a merge: how the new version of a prompt fares against the record of the one before."""
+"""A new version compared with the record of the one before, and with an anchor."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from regauge.prompts import Semver
-from regauge.stats import e_bh, log_e_value
+from regauge.gate.baselines._baseline import CASE_DIGITS
+from regauge.prompts import Semver, load_version
+from regauge.providers import parse_model_id
+from regauge.stats import AnchorPolicy, e_bh, log_e_value, rate_difference, suite_p_value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Mapping
 
     from regauge.gate._types import Count
-    from regauge.gate.baselines._baseline import StoredHistory
+    from regauge.gate.baselines._baseline import Anchor, Baseline, HistoryKey, StoredHistory
     from regauge.prompts import Prompt
-    from regauge.stats import Direction
+    from regauge.runner import Suite
+    from regauge.stats import Direction, RateDifference
 
-__all__ = ["CellChange", "accepted_since", "changes_between"]
+__all__ = [
+    "AnchorComparison",
+    "CellChange",
+    "accepted_since",
+    "anchor_suite",
+    "anchor_version",
+    "changes_between",
+    "compare_histories",
+    "compare_with_anchor",
+    "stored_anchor",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,3 +119,168 @@ def accepted_since(prompt: Prompt, version: str) -> frozenset[str]:
         if since is None or Semver.parse(entry.version) > since
         for one in entry.accepted
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchorComparison:
+    """A version next to the anchor, on the cases that both have trials of.
+
+    Attributes:
+        version: The anchor's.
+        cases: How many cases were compared.
+        difference: The version minus the anchor.
+        p_value: How likely so many failures are if nothing changed since the anchor; cases that
+            changelogs accept since then are left out.
+        redrawn: Whether the anchor was drawn again next to this version.
+        suspected: Whether the kept trials ask for drawing the anchor again.
+        confirmed: Whether its trials of the same days show the loss, too.
+    """
+
+    version: str
+    cases: int
+    difference: RateDifference
+    p_value: float
+    redrawn: bool
+    suspected: bool
+    confirmed: bool
+
+    def __str__(self) -> str:
+        points = (self.difference.value, self.difference.low, self.difference.high)
+        value, low, high = (f"{100 * each:+.1f}" for each in points)
+        return f"since {self.version}: {value} points ({low} to {high})"
+
+
+def anchor_version(
+    setting: str, released: Iterable[Semver], *, current: Semver | None
+) -> Semver | None:
+    """The version to compare with; None where there is none, or where it is the current one.
+
+    >>> versions = [Semver.parse(text) for text in ("1.0.0", "2.0.0", "2.1.0")]
+    >>> str(anchor_version("major", versions, current=Semver.parse("2.2.0")))
+    '2.0.0'
+
+    Args:
+        setting: `major`, `none` or a version.
+        released: All released versions of the prompt.
+        current: The version that is compared; None where it has none.
+    """
+    if setting == "none" or current is None:
+        return None
+    if setting == "major":
+        stable = sorted(one for one in released if not one.prerelease and one <= current)
+        found = next((one for one in stable if one.major == stable[-1].major), None)
+    else:
+        found = Semver.parse(setting)
+    return None if found == current else found
+
+
+def anchor_suite(suite: Suite, version: Semver) -> Suite:
+    """An eval with the prompt of the anchor, as git has it, and the cases and judges of today.
+
+    Raises:
+        PromptError: The prompt of that version cannot be read.
+        GitError: Neither the file nor any commit holds the version.
+    """
+    head = suite.prompt
+    prompt = load_version(head.path, version)
+    follows = head.model is not None and parse_model_id(head.model) == suite.model
+    model = parse_model_id(prompt.model) if follows and prompt.model else suite.model
+    return replace(
+        suite,
+        prompt=replace(prompt, name=head.name),
+        model=model,
+        origin=f"{suite.origin} in version {version}",
+    )
+
+
+def stored_anchor(baselines: Iterable[Baseline], version: str, key: HistoryKey) -> Anchor | None:
+    """The kept trials of a version with the dataset and judges of a key; None without any.
+
+    An anchor may name another model than the key, and then counts as it was released.
+
+    Args:
+        baselines: Of the prompt, the newest first.
+    """
+    fitting = [
+        one
+        for baseline in baselines
+        for one in baseline.anchors
+        if one.history.version == version
+        and one.history.key.dataset == key.dataset
+        and one.history.key.judges == key.judges
+    ]
+    fitting.sort(key=lambda one: one.history.key.model != key.model)
+    return next(iter(fitting), None)
+
+
+def compare_histories(
+    anchor: Anchor,
+    history: StoredHistory,
+    *,
+    accepted: Collection[str] = (),
+    policy: AnchorPolicy | None = None,
+) -> AnchorComparison | None:
+    """A version's history next to the anchor's; None without a case that both have trials of."""
+    policy = policy or AnchorPolicy()
+    counts = {case_id: case.whole for case_id, case in history.cases.items()}
+    digests = {case_id: case.digest for case_id, case in history.cases.items()}
+    found = compare_with_anchor(anchor, counts, digests, accepted=accepted)
+    if found is None:
+        return None
+    redrawn = anchor.drawn_for == history.key.prompt
+    return replace(
+        found,
+        redrawn=redrawn,
+        suspected=not redrawn and found.p_value <= policy.trigger,
+        confirmed=redrawn and found.p_value <= policy.confirm,
+    )
+
+
+def compare_with_anchor(
+    anchor: Anchor,
+    counts: Mapping[str, Count],
+    digests: Mapping[str, str],
+    *,
+    accepted: Collection[str] = (),
+) -> AnchorComparison | None:
+    """Trials of some version next to the anchor's; None without a case that both have trials of.
+
+    Args:
+        counts: Passes and trials, by case.
+        digests: The digest of each case; trials of another state of it are not compared.
+        accepted: Cases that may have got worse since the anchor; the test leaves them out.
+    """
+    pairs = {
+        case_id: (kept.whole, count)
+        for case_id, count in sorted(counts.items())
+        if count.trials
+        and (kept := anchor.history.cases.get(case_id)) is not None
+        and kept.digest == digests[case_id][:CASE_DIGITS]
+        and kept.whole.trials
+    }
+    main, new = _arms(pairs.values())
+    difference = rate_difference(*main, *new) if pairs else None
+    if difference is None:
+        return None
+    tested = [pair for case_id, pair in pairs.items() if case_id not in accepted]
+    p_value = 1.0
+    if tested:
+        main, new = _arms(tested)
+        p_value = float(suite_p_value(*main, *new))
+    return AnchorComparison(
+        version=anchor.history.version,
+        cases=len(pairs),
+        difference=difference,
+        p_value=p_value,
+        redrawn=False,
+        suspected=False,
+        confirmed=False,
+    )
+
+
+def _arms(pairs: Iterable[tuple[Count, Count]]) -> tuple[tuple[np.ndarray, ...], ...]:
+    counts = np.array(
+        [[main.passed, main.trials, new.passed, new.trials] for main, new in pairs], dtype=np.int64
+    ).reshape(-1, 4)
+    passed, trials, new_passed, new_trials = counts.T
+    return (passed, trials), (new_passed, new_trials)

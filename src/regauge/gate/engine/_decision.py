@@ -1,17 +1,271 @@
-"""From what was found to one decision, with every reason for it."""
+"""The report of each case, and one decision with its reasons."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from math import exp
+from typing import TYPE_CHECKING, assert_never
 
-from regauge.gate._outcome import Reason, accepted_broken
+from regauge.gate._outcome import CaseReport, CheckReport, Reason, accepted_broken
+from regauge.gate._types import Count
+from regauge.gate.engine._case_test import End
+from regauge.stats import flaky_probability, rule_of_three
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from regauge.gate._outcome import CaseReport, Decision, ReasonKind, SuiteReport
+    from regauge.gate._outcome import CaseVerdict, Decision, ReasonKind, SuiteReport
     from regauge.gate._policy import GatePolicy
+    from regauge.gate.engine._case_test import CaseStage
+    from regauge.gate.engine._drawn import Drawn
+    from regauge.stats import CriticalPolicy
+
+# Of the checks of a case the one that comes first here speaks for the case.
+_WORST_FIRST: tuple[CaseVerdict, ...] = (
+    "broken",
+    "unmeasured",
+    "undecided",
+    "drifted",
+    "fixed",
+    "flaky",
+    "mixed",
+    "known-failing",
+    "passed",
+)
+# From this posterior probability on a case is listed as flaky.
+_SURE = 0.95
+# Beyond this an e-value is only called large: a float ends soon after.
+_LARGEST_LOG = 700.0
+
+
+def case_report(drawn: Drawn, stage: CaseStage | None, policy: GatePolicy) -> CaseReport:
+    """What was found of a case; trials still waited for count as not measured."""
+    case = drawn.case
+    unmeasured, not_recorded = drawn.gaps()
+    history = drawn.history()
+    stop = drawn.own
+    verdicts = [facts.passed for facts in drawn.facts("candidate", 0, stop)]
+    report = CaseReport(
+        prompt=case.prompt,
+        case=case.case,
+        tier=case.tier,
+        state=case.state,
+        verdict="passed",
+        blocks=False,
+        candidate=Count(passed=verdicts.count(True), trials=len(verdicts) - verdicts.count(None)),
+        history=history,
+        today=drawn.paired("main"),
+        checks=tuple(_check_report(drawn, check, stage) for check in case.checks),
+        accepted=case.accepted,
+        broke_before=case.broke_before,
+        repeated=drawn.repeated,
+        missing=unmeasured,
+        needs=not_recorded,
+        recorded=len(verdicts),
+        flaky=is_flaky(history.passed, history.trials),
+    )
+    match case.state:
+        case "unchanged":
+            return replace(report, verdict="unchanged", checks=())
+        case "removed":
+            return replace(report, verdict="removed", blocks=not case.accepted, checks=())
+        case "new" | "changed":
+            return _judged(report, drawn, policy)
+        case _:
+            assert_never(case.state)
+
+
+def critical_policy(drawn: Drawn, policy: GatePolicy) -> CriticalPolicy:
+    """What a critical case is held to."""
+    return replace(policy.critical, strict=policy.critical.strict or drawn.case.strict)
+
+
+@lru_cache(maxsize=4096)
+def is_flaky(passed: int, trials: int) -> bool:
+    """Whether a record says that a case now passes and now fails.
+
+    >>> is_flaky(9, 12), is_flaky(12, 12), is_flaky(0, 0)
+    (True, False, False)
+    """
+    return trials > 0 and flaky_probability(passed, trials) > _SURE
+
+
+def _judged(report: CaseReport, drawn: Drawn, policy: GatePolicy) -> CaseReport:
+    """The verdict of a case that was drawn, by the rule of its tier and state."""
+    if report.tier == "critical":
+        return _critical(report, critical_policy(drawn, policy))
+    if report.tier == "tracked":
+        verdict: CaseVerdict = "new" if report.state == "new" else _watched(report)
+        return replace(report, verdict=_lacking(report) or verdict)
+    if report.state == "new":
+        return _new(report, policy)
+    worst = next(
+        verdict
+        for verdict in _WORST_FIRST
+        if any(check.verdict == verdict for check in report.checks)
+    )
+    no_main = any(drawn.missing("main", [range(drawn.seeds)]))
+    if worst == "broken" or (_only_fix_waits(report) and not no_main):
+        return replace(report, verdict=worst)
+    return replace(report, verdict=_lacking(report) or worst)
+
+
+def _critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
+    """Failures count whatever main does; what is missing cannot make up for them."""
+    failed, new = report.candidate.failed, report.state == "new"
+    blocks = rule.blocks(failed)
+    if blocks:
+        verdict: CaseVerdict = "new" if new else "broken"
+    else:
+        verdict = _lacking(report) or ("new" if new else _mixed(report) if failed else "passed")
+    return replace(
+        report,
+        verdict=verdict,
+        blocks=blocks,
+        bar=_critical_bar(rule),
+        failure_bound=_failure_bound(report.history),
+    )
+
+
+def _new(report: CaseReport, policy: GatePolicy) -> CaseReport:
+    bar = Count(passed=policy.new_passes, trials=policy.new_trials)
+    missed = report.candidate.failed > bar.failed
+    verdict: CaseVerdict = "new" if missed else _lacking(report) or "new"
+    blocks = missed and policy.on_new == "block" and not report.accepted
+    return replace(report, verdict=verdict, blocks=blocks, bar=bar)
+
+
+def _lacking(report: CaseReport) -> CaseVerdict | None:
+    """The verdict of a case whose trials are not all there."""
+    if report.missing:
+        return "unmeasured"
+    if report.needs:
+        return "undecided" if report.recorded else "unmeasured"
+    return None
+
+
+def _only_fix_waits(report: CaseReport) -> bool:
+    """Whether all that a short recording leaves open is whether the case was fixed."""
+    return not report.missing and all(
+        check.verdict in {"passed", "known-failing"} for check in report.checks
+    )
+
+
+def _check_report(drawn: Drawn, check: str, stage: CaseStage | None) -> CheckReport:
+    candidate, history = drawn.candidate(check, drawn.own), drawn.history(check)
+    flaky = is_flaky(history.passed, history.trials)
+    report = CheckReport(
+        check=check,
+        verdict=_untested(
+            drawn.candidate(check, drawn.first),
+            history,
+            lacking=any(drawn.gaps()),
+            flaky=flaky,
+        ),
+        history=history,
+        today=drawn.paired("main", check),
+        candidate=candidate,
+        paired=drawn.paired("candidate", check),
+    )
+    tested = stage.test_of(drawn, check) if stage is not None else None
+    if tested is None:
+        return report
+    test, column = tested
+    end = End(int(test.ends[0, column]))
+    if end == End.DRIFTED and not drawn.stored:
+        # All of main's trials are of today: the case is mixed, and nothing drifted.
+        end = End.MIXED
+    better = stage is not None and test is stage.better
+    today = float(test.log_today[0, column])
+    return replace(
+        report,
+        verdict=_fixed(end, candidate, flaky=flaky)
+        if better
+        else _broken(end, drawn, candidate, history, flaky=flaky),
+        direction="better" if better else "worse",
+        e_value=exp(min(float(test.log_e[0, column]), _LARGEST_LOG)),
+        bound=round(exp(float(test.log_bound[0])), 6),
+        e_today=exp(min(today, _LARGEST_LOG)) if report.today.trials else None,
+    )
+
+
+def _untested(candidate: Count, history: Count, *, lacking: bool, flaky: bool) -> CaseVerdict:
+    """The verdict of a check that no test was spent on."""
+    if not candidate.trials:
+        # A check that never has an opinion says nothing; one that has none any more hides one.
+        return "unmeasured" if lacking else "undecided" if history.trials else "passed"
+    if not candidate.failed:
+        return "passed"
+    if not history.trials:
+        return "undecided"
+    return _of_failures(candidate, history, flaky=flaky)
+
+
+def _broken(
+    end: End, drawn: Drawn, candidate: Count, history: Count, *, flaky: bool
+) -> CaseVerdict:
+    match end:
+        case End.NAMED:
+            return "broken"
+        case End.DRIFTED:
+            return "drifted"
+        case End.UNDECIDED:
+            return "undecided"
+        case End.OPEN | End.MISSING:
+            return "unmeasured"
+        case End.CLEARED | End.MIXED | End.UNTESTED:
+            if end != End.CLEARED and not candidate.passed and drawn.repeated:
+                # A rare failure, only out of a cache: whether it is the rule cannot be seen today.
+                return "undecided"
+            return _of_failures(candidate, history, flaky=flaky)
+        case _:
+            assert_never(end)
+
+
+def _fixed(end: End, candidate: Count, *, flaky: bool) -> CaseVerdict:
+    match end:
+        case End.NAMED:
+            return "fixed"
+        case End.DRIFTED:
+            return "drifted"
+        case _ if not candidate.failed:
+            return "passed"
+        case _:
+            return "flaky" if flaky else "mixed"
+
+
+def _watched(report: CaseReport) -> CaseVerdict:
+    """The verdict of a tracked case, which nothing is tested for."""
+    if not report.candidate.failed:
+        return "passed"
+    return _of_failures(report.candidate, report.history, flaky=report.flaky)
+
+
+def _of_failures(candidate: Count, history: Count, *, flaky: bool) -> CaseVerdict:
+    """Trials failed, and no test calls that broken."""
+    if 2 * history.passed < history.trials and not candidate.passed:
+        return "known-failing"
+    return "flaky" if flaky else "mixed"
+
+
+def _mixed(report: CaseReport) -> CaseVerdict:
+    """Some trials failed, and no test calls that broken: flaky only if main's record is."""
+    return "flaky" if report.flaky else "mixed"
+
+
+def _critical_bar(rule: CriticalPolicy) -> Count:
+    if rule.strict:
+        return Count(passed=rule.first, trials=rule.first)
+    trials = rule.first + rule.more
+    return Count(passed=trials - rule.failures + 1, trials=trials)
+
+
+def _failure_bound(history: Count) -> float | None:
+    if not history.trials or history.failed:
+        return None
+    return rule_of_three(history.trials)
+
 
 # Of several reasons the first here decides.
 _STRONGEST_FIRST: tuple[Decision, ...] = ("reject", "unmeasured", "undecided", "accept")

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 from regauge.digests import digest_of
 from regauge.gate._outcome import GateOutcome
 from regauge.gate._types import Wanted
-from regauge.gate.engine._case_stage import CaseStage
-from regauge.gate.engine._decision import decided_by, reasons_for, with_blocks
+from regauge.gate.engine._case_test import CaseStage
+from regauge.gate.engine._decision import (
+    case_report,
+    critical_policy,
+    decided_by,
+    reasons_for,
+    with_blocks,
+)
 from regauge.gate.engine._drawn import Drawn, Request
-from regauge.gate.engine._findings import case_report, critical_policy
-from regauge.gate.engine._suite_stage import SuiteStage
+from regauge.gate.engine._suite_test import SuiteStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.gate.power._simulated_suite import SimulatedSuite, lowered, lowered_where_flaky
+from regauge.gate.power._simulation import SimulatedSuite, lowered, lowered_where_flaky
 from regauge.stats import Interval, clopper_pearson
 from regauge.wording import plural
 

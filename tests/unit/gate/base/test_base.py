@@ -116,7 +116,7 @@ class Repo:
 
         spec = spec_of(test_greet)
         assert spec is not None
-        options = RunOptions(record="none", model=model)
+        options = RunOptions(record="none", models=(model,) if model else ())
         return EvalSession(self.project, options, environ={}).bind(spec, test_greet)
 
     def base(self, ref: str = "main", *, suite: Suite | None = None, **more: Any) -> Base:

@@ -23,7 +23,7 @@ from regauge.gate.baselines import (
     parse_baseline,
     save_baseline,
 )
-from regauge.gate.baselines._text import baseline_text, numbers_of, ranges_text
+from regauge.gate.baselines._file import baseline_text, numbers_of, ranges_text
 
 SHOWN = Path("fixtures/baselines/greet.json")
 KEY = HistoryKey(
