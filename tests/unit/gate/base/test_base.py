@@ -117,7 +117,8 @@ class Repo:
         spec = spec_of(test_greet)
         assert spec is not None
         options = RunOptions(record="none", models=(model,) if model else ())
-        return EvalSession(self.project, options, environ={}).bind(spec, test_greet)
+        (suite,) = EvalSession(self.project, options, environ={}).bind(spec, test_greet)
+        return suite
 
     def base(self, ref: str = "main", *, suite: Suite | None = None, **more: Any) -> Base:
         return compare_with_base(suite or self.suite(), find_base(self.project, ref), **more)
