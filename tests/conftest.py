@@ -20,6 +20,7 @@ from _pytest.pytester import RunResult
 from hypothesis import HealthCheck, settings
 
 from tests import processes
+from tests.compiled import compile_tests
 from tests.fakes import Endpoint
 from tests.parts import EvalParts
 
@@ -33,6 +34,13 @@ pytest_plugins = ["pytester"]
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[object]) -> None:
+    """Compile the tests once before the workers start."""
+    compile_tests(Path(__file__).parent, config, processes=len(specs))
+
 
 # A parent that runs in the background has its children ignore Ctrl-C.
 _PYTEST = """\
