@@ -1,10 +1,9 @@
 """Baselines: what main is known for, filled after merges and read by the gate.
 
-`_baseline.py` is the value with its key; `_file.py`, `_document.py` and
-`_text.py` read and write it. `_update.py` says which trials of main are wanted, `_draw.py` draws
-them, and `_compare.py` holds a new version against the record of the one before. `_redraw.py`
-holds main of today against its own record, and `_renamed.py` follows prompts and datasets to their
-older names.
+`_baseline.py` is the value with its key; `_file.py` reads and writes it. `_update.py` lists the
+trials that are missing, `_draw.py` runs them and compares the base of today with its own record.
+`_compare.py` compares a new version with the record of the one before and with the anchor;
+`_renamed.py` follows prompts and datasets to their older names.
 """
 
 from __future__ import annotations

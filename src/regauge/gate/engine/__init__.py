@@ -1,8 +1,8 @@
 """The gate as a state machine: it requests trials, receives their outcomes, and decides.
 
 `_gate.py` drives the stages. Single cases are tested in `_case_test.py` and whole suites in
-`_suite_test.py`, each with the stage that feeds it; `_findings.py` and `_decision.py` turn the
-results into values. It calls no model, reads no file and does not know what a prompt is.
+`_suite_test.py`, each with the stage that feeds it; `_decision.py` turns the results into values.
+It calls no model, reads no file and does not know what a prompt is.
 """
 
 from __future__ import annotations

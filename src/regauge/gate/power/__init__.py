@@ -1,7 +1,6 @@
 """What a gate can see: its error rates and its price, simulated from a suite's own history.
 
-`_simulation.py` plays many runs of the gate at once with the rules of `regauge.gate.engine`;
-`_simulated_suite.py` is the suite it plays them on.
+`_simulation.py` simulates many runs of the gate at once with the rules of `regauge.gate.engine`.
 """
 
 from __future__ import annotations
