@@ -108,8 +108,11 @@ class _LazyGroup(Group):
         try:
             return super().invoke(ctx)
         # click would exit with 1, which says that something was found; a question raises Abort.
-        except (KeyboardInterrupt, click.Abort):
-            click.echo("interrupted", err=True)
+        except (KeyboardInterrupt, click.Abort) as stop:
+            from regauge.cli._terminal import clear_line
+
+            clear_line()
+            click.echo("interrupted" + (f": {stop}" if str(stop) else ""), err=True)
             ctx.exit(INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli import Group
-from regauge.cli._baseline import BaselineUpdate, history_json, history_lines, no_baseline
-from regauge.cli._evals import with_evals
 from regauge.cli._options import FiniteRange
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import Meter, echo
 from regauge.errors import UnmeasuredError
 from regauge.gate import policy_of
 from regauge.gate.baselines import SESSIONS, TopUpPolicy, baseline_path, load_baseline
+from regauge.maintenance.baselines import BaselineUpdate, history_json, history_lines, no_baseline
+from regauge.maintenance.collection import with_evals
 from regauge.project import Project
 
 if TYPE_CHECKING:
@@ -145,7 +145,14 @@ def update(
         "--budget-usd": budget_usd,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    done = BaselineUpdate(project, policy, redraw=redraw, dry_run=dry_run, quiet=as_json)
+    done = BaselineUpdate(
+        project,
+        policy,
+        redraw=redraw,
+        dry_run=dry_run,
+        say=(lambda _: None) if as_json else echo,
+        meter=Meter,
+    )
 
     def act(evals: EvalSession) -> None:
         done.run(evals)
@@ -156,7 +163,7 @@ def update(
     if as_json:
         click.echo(json.dumps(done.to_json(), ensure_ascii=False, indent=2))
     if done.worse and issue:
-        from regauge.cli._baseline import open_baseline_issue
+        from regauge.maintenance.baselines import open_baseline_issue
 
         posted = open_baseline_issue(done.to_json()["done"], say=_say)
         click.echo(f"issue {posted.outcome}: {posted.url}", err=True)

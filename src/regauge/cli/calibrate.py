@@ -11,18 +11,6 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from regauge.cli._calibration import (
-    calibration_document,
-    calibration_lines,
-    calibration_of,
-    disagreement_lines,
-    heading,
-    standings,
-    used_text,
-    usual_labels,
-    write_record,
-)
-from regauge.cli._evals import end_interrupted, find_judge, judges_of_evals
 from regauge.cli._options import FiniteRange
 from regauge.cli._terminal import Meter, echo
 from regauge.datasets import find_dataset, load_dataset
@@ -33,6 +21,18 @@ from regauge.judges.calibration import (
     load_labels,
     shortfall,
 )
+from regauge.maintenance.calibrations import (
+    calibration_document,
+    calibration_lines,
+    calibration_of,
+    disagreement_lines,
+    heading,
+    standings,
+    used_text,
+    usual_labels,
+    write_record,
+)
+from regauge.maintenance.collection import THE_SAME_COMMAND, find_judge, judges_of_evals
 from regauge.project import Project
 from regauge.providers import parse_model_id
 from regauge.reports import progress_line
@@ -42,8 +42,8 @@ from regauge.runner.calibrating import LabelRun
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.cli._evals import UsedJudge
     from regauge.datasets import GoldenCase
+    from regauge.maintenance.collection import UsedJudge
     from regauge.project import RecordMode
 
 __all__ = ["command"]
@@ -150,8 +150,8 @@ def command(
     try:
         with Meter(lambda: progress_line(run.progress, run.budget, "judgements")):
             judged = run.judge_all(labels.labels, cases, repeats=repeats)
-    except KeyboardInterrupt:
-        end_interrupted()
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(THE_SAME_COMMAND) from stop
     calibration = calibration_of(used.judge, labels, judged, repeats)
     if not calibration.agreement.judged:
         raise UnmeasuredError(

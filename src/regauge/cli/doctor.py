@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._doctor import Finding, findings_of, look_at_evals, model_findings
 from regauge.cli._terminal import echo
 from regauge.errors import ConfigError, GitError
 from regauge.extras import EXTRAS, find_missing
+from regauge.maintenance.doctor import Finding, findings_of, look_at_evals, model_findings
 from regauge.project import Project
 from regauge.prompts import Repository, lint_prompts, lint_warnings, prompt_files
 from regauge.recordings import warn_of_sizes

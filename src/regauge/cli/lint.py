@@ -9,11 +9,11 @@ from contextlib import suppress
 
 import click
 
-from regauge.cli._calibration import lint_labels
-from regauge.cli._stale import lint_recordings
 from regauge.cli._terminal import echo
 from regauge.errors import Fault, RecordingError, UsageError
 from regauge.gate.baselines import baseline_faults
+from regauge.maintenance.calibrations import lint_labels
+from regauge.maintenance.stale import lint_recordings
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
 from regauge.recordings import RecordingsFile, replacements_in, warn_of_sizes

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from regauge.atomic import write_whole
-from regauge.cli._evals import gated, option_words, with_evals
 from regauge.cli._options import FiniteRange
 from regauge.cli._refine.deliver import (
     access_to_github,
@@ -22,7 +21,9 @@ from regauge.cli._refine.deliver import (
 )
 from regauge.cli._refine.run import refine_for_model
 from regauge.cli._terminal import Meter, echo
+from regauge.cli.gate import gated
 from regauge.errors import Fault, PromptError, UsageError
+from regauge.maintenance.collection import option_words, with_evals
 from regauge.model_id import parse_model_id
 from regauge.project import Project
 from regauge.prompts import (

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._baseline import no_baseline
 from regauge.cli._options import FiniteRange
 from regauge.cli._terminal import echo
 from regauge.errors import UsageError
 from regauge.gate import Target, cases_needed, first_draws_needed, operating_line, policy_of
 from regauge.gate.baselines import baseline_path, load_baseline
+from regauge.maintenance.baselines import no_baseline
 from regauge.project import Project
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._evals import with_evals
 from regauge.cli._options import FiniteRange
-from regauge.cli._stale import PrunedFile, prune_judgements, stale_files
 from regauge.cli._terminal import Meter
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
+from regauge.maintenance.collection import with_evals
+from regauge.maintenance.stale import PrunedFile, prune_judgements, stale_files
 from regauge.project import TRIALS_MAX, Project
 from regauge.recordings import warn_of_sizes
 from regauge.reports import missing_judgement_lines, missing_lines, progress_line

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals import option_words, with_evals
 from regauge.cli._options import FiniteRange
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import UnmeasuredError
+from regauge.maintenance.collection import option_words, with_evals
 from regauge.project import TRIALS_MAX, Project
 from regauge.refine.tally import shown, variance_of
 from regauge.refine.trials import outcomes_of

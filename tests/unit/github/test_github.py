@@ -11,9 +11,9 @@ from email.utils import formatdate
 
 import pytest
 
-from regauge.cli._baseline import open_baseline_issue
 from regauge.errors import GitHubError, UsageError
 from regauge.github import Api, Event, GitHub, GitHubAccess, Mark
+from regauge.maintenance.baselines import open_baseline_issue
 from tests.github_server import ACTIONS, Fault, GitHubServer
 
 GATE = Mark(name="gate", made_at="2026-01-31T10:00:00+00:00")

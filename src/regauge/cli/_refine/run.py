@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals import end_interrupted, option_words, with_evals
 from regauge.cli._options import FiniteRange
 from regauge.cli._refine.deliver import Taking, check_terminal, reviewed
 from regauge.cli._refine.runs import NamedRun
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import GitHubError, ProviderError, UsageError
+from regauge.maintenance.collection import option_words, with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.refine.delivery import remote_address
@@ -201,7 +201,7 @@ def ended(
     run = find_refinement(project, str(result["run"]))
     done: dict[str, JSON] = {}
     if BY_SIGNAL in result["stop"]["text"] and not as_json:
-        end_interrupted(left_at(run))
+        raise KeyboardInterrupt(left_at(run))
     try:
         if not shown or result["revision"] is None:
             shown_run(project, result, as_json=as_json)
@@ -211,8 +211,8 @@ def ended(
                 echo(f"next: regauge refine apply {run.id}   why: regauge refine show latest")
         elif result["unverified"] and not as_json:
             echo(f"next: {result['unverified']['command']}")
-    except KeyboardInterrupt:
-        end_interrupted(left_at(run))
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(left_at(run)) from stop
     finally:
         if as_json:
             click.echo(json.dumps({**result, "done": done}, ensure_ascii=False, indent=1))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals import with_evals
 from regauge.cli._refine.deliver import Taking
 from regauge.cli._terminal import echo, short
 from regauge.errors import UsageError
+from regauge.maintenance.collection import with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.refine.attempts import FateTable

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from regauge.cli._calibration import lint_labels, standings
-from regauge.cli._evals import NotCollectedError, judges_in, with_evals
-from regauge.cli._stale import recording_faults, untold_reasons
 from regauge.datasets import load_dataset
 from regauge.errors import FaultyFileError, ProviderError, RegaugeError, UsageError
 from regauge.gate.baselines import baseline_faults
+from regauge.maintenance.calibrations import lint_labels, standings
+from regauge.maintenance.collection import NotCollectedError, judges_in, with_evals
+from regauge.maintenance.stale import recording_faults, untold_reasons
 from regauge.prompts import load_prompt, prompt_files
 from regauge.providers import ModelId, parse_model_id
 from regauge.providers._endpoint import Endpoint

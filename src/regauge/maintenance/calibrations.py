@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from regauge.cli._evals import UsedJudge
     from regauge.digests import JSON
     from regauge.judges import ModelJudge
     from regauge.judges.calibration import Agreement, Confusion, Estimate, Judged, LabelKind, Labels
+    from regauge.maintenance.collection import UsedJudge
     from regauge.project import Project
     from regauge.runner import CallTotals
 

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from regauge.cli._terminal import Meter, echo
 from regauge.digests import digest_of
 from regauge.errors import FaultyFileError, GitError, PromptError, RegaugeError, UsageError
 from regauge.gate import (
@@ -54,6 +53,7 @@ from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from regauge.gate import AuditReport, Bill, Count
@@ -750,7 +750,8 @@ class BaselineUpdate:
         policy: How the baseline of so many cases is filled.
         redraw: How many fresh trials of each case a complete history is held against; 0 is none.
         dry_run: Whether only the estimate is made.
-        quiet: Whether nothing but errors is printed.
+        say: Takes each line for people.
+        meter: Shows how far the work has come, as long as it is entered.
     """
 
     def __init__(
@@ -760,13 +761,15 @@ class BaselineUpdate:
         *,
         redraw: int = 0,
         dry_run: bool,
-        quiet: bool,
+        say: Callable[[str], None],
+        meter: Callable[[Callable[[], str]], AbstractContextManager[object]],
     ) -> None:
         self._project = project
         self._policy = policy
         self._redraw = redraw
         self._dry_run = dry_run
-        self._quiet = quiet
+        self._say = say
+        self._meter = meter
         self._now = datetime.now(UTC).replace(microsecond=0)
         self._done: list[Done] = []
         self._estimates: list[dict[str, Any]] = []
@@ -804,7 +807,7 @@ class BaselineUpdate:
             return
         every = [asked for prompt in prompts for asked in prompt.suites]
         try:
-            with Meter(lambda: progress_line(evals.progress, evals.budget)):
+            with self._meter(lambda: progress_line(evals.progress, evals.budget)):
                 self._draw(every, evals)
                 complete = [asked for asked in every if self._due(asked)]
                 if complete:
@@ -1152,7 +1155,3 @@ class BaselineUpdate:
         for line in done.lines(before):
             self._say(line)
         self.unmeasured += done.unmeasured()
-
-    def _say(self, text: str) -> None:
-        if not self._quiet:
-            echo(text)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.cli._calibration import lint_calibrations
-from regauge.cli._evals import NotCollectedError, cases_of_prompt, judges_in, with_evals
 from regauge.errors import Fault, RecordingError, RegaugeError
+from regauge.maintenance.calibrations import lint_calibrations
+from regauge.maintenance.collection import NotCollectedError, cases_of_prompt, judges_in, with_evals
 from regauge.refine.subject import goal_faults
 from regauge.runner import judges_file, needed_keys
 
