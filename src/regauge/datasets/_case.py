@@ -230,6 +230,18 @@ _LISTED_MAX = 500
 _SHOWN_MAX = 100
 # No model takes a text of this size: 64 MiB.
 _BYTES_MAX = 64 * 1024 * 1024
+# Base64 makes a third more of it; the APIs take requests of 32 MB.
+_ATTACHED_BYTES_MAX = 20 * 1024 * 1024
+_MAGIC: Mapping[str, Mapping[str, bytes]] = {
+    "image": {
+        ".png": rb"\x89PNG\r\n",
+        ".jpg": rb"\xff\xd8\xff",
+        ".jpeg": rb"\xff\xd8\xff",
+        ".gif": rb"GIF8",
+        ".webp": rb"RIFF....WEBP",
+    },
+    "pdf": {".pdf": rb"%PDF-"},
+}
 
 
 def file_reference(value: object) -> str | None:
@@ -273,7 +285,43 @@ class Texts:
             raise found
         return found
 
+    def digest(self, reference: str, kind: str) -> str:
+        """The SHA-256 of an image or a PDF file.
+
+        Raises:
+            ValueError: The path leaves the folder, or names no file of this kind.
+        """
+        key = f"{kind}:{reference}"
+        if key not in self._read:
+            try:
+                self._read[key] = self._digest(reference, kind)
+            except ValueError as error:
+                self._read[key] = error
+        found = self._read[key]
+        if isinstance(found, ValueError):
+            raise found
+        return found
+
+    def _digest(self, reference: str, kind: str) -> str:
+        data = self._bytes(reference, bytes_max=_ATTACHED_BYTES_MAX)
+        known = _MAGIC[kind].get(PurePosixPath(reference).suffix.lower())
+        if known is None:
+            suffixes = ", ".join(_MAGIC[kind])
+            raise ValueError(f"the {kind} {reference!r} does not end in {suffixes}")
+        if not re.match(known, data, re.DOTALL):
+            raise ValueError(f"the file {reference!r} does not hold what its name says")
+        return hashlib.sha256(data).hexdigest()
+
     def _load(self, reference: str) -> str:
+        data = self._bytes(reference, bytes_max=_BYTES_MAX)
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise ValueError(f"the file {reference!r} is not UTF-8, see its line {line}") from error
+        return text.replace("\r\n", "\n")
+
+    def _bytes(self, reference: str, *, bytes_max: int) -> bytes:
         inner = PurePosixPath(reference)
         if not reference.strip() or "\\" in reference or "\0" in reference:
             raise ValueError(
@@ -289,7 +337,7 @@ class Texts:
                 raise ValueError(
                     f"the file {reference!r} is a link that leaves the folder {self._shown!r}"
                 )
-            data = read_regular(path, bytes_max=_BYTES_MAX)
+            return read_regular(path, bytes_max=bytes_max)
         except FileNotFoundError:
             raise ValueError(self._missing(reference, inner)) from None
         except RuntimeError as error:
@@ -300,12 +348,6 @@ class Texts:
                 raise ValueError(f"the file {reference!r} is a link to itself") from error
             reason = (error.strerror or str(error)).lower()
             raise ValueError(f"the file {_short(reference)} cannot be read: {reason}") from error
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            raise ValueError(f"the file {reference!r} is not UTF-8, see its line {line}") from error
-        return text.replace("\r\n", "\n")
 
     def _missing(self, reference: str, inner: PurePosixPath) -> str:
         folder = self._root / inner.parent
@@ -438,17 +480,29 @@ def _with_texts(
     where: str, values: Mapping[str, JSON], line: int, source: Source, texts: Texts
 ) -> Mapping[str, JSON]:
     """The same mapping, with the text of a file in place of each `{"file": ...}` value."""
-    found = {
-        key: reference
-        for key, item in values.items()
-        if isinstance(item, dict) and (reference := file_reference(item)) is not None
-    }
-    if not found:
+    if not any(isinstance(item, dict) for item in values.values()):
         return values
-    return {
-        key: _text_of(f"{where}.{key}", found[key], line, source, texts) if key in found else item
-        for key, item in values.items()
-    }
+    found = dict(values)
+    for key, item in values.items():
+        if not isinstance(item, dict):
+            continue
+        if (reference := file_reference(item)) is not None:
+            found[key] = _text_of(f"{where}.{key}", reference, line, source, texts)
+        elif where == "inputs" and (kind := _attached_kind(item)):
+            path = str(item[kind])
+            try:
+                found[key] = {kind: path, "sha256": texts.digest(path, kind)}
+            except ValueError as error:
+                source.fault(line, f"{where}.{key}: {error}")
+    return found
+
+
+def _attached_kind(value: Mapping[str, JSON]) -> str:
+    """`image` or `pdf` where an input names such a file; what else it may hold is its digest."""
+    for kind in _MAGIC:
+        if isinstance(value.get(kind), str) and not value.keys() - {kind, "sha256"}:
+            return kind
+    return ""
 
 
 def _text_of(where: str, reference: str, line: int, source: Source, texts: Texts) -> str:

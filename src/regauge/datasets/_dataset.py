@@ -40,11 +40,13 @@ class Dataset:
         name: The file's stem, which is the name of its prompt by custom.
         path: The file.
         cases: At least one.
+        fixtures_dir: The folder that images and files of inputs are in; None where cases have none.
     """
 
     name: str
     path: Path
     cases: tuple[GoldenCase, ...]
+    fixtures_dir: Path | None = None
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -84,7 +86,7 @@ def load_dataset(
 
     Args:
         path: The file.
-        fixtures_dir: The folder that `{"file": ...}` values are looked up in, and must stay in.
+        fixtures_dir: The folder that files named by cases are looked up in, and must stay in.
         salt: Deals cases without a `split` of their own anew; see `split_of`.
         holdout: The share of them to hold out, from 0 to 1.
 
@@ -114,7 +116,7 @@ def load_dataset(
         source.fault(None, "no cases", "add one, or remove the file")
     if source.faults:
         raise DatasetError(_first_faults(source))
-    return Dataset(name=path.stem, path=path, cases=tuple(cases))
+    return Dataset(name=path.stem, path=path, cases=tuple(cases), fixtures_dir=fixtures_dir)
 
 
 def _first_faults(source: Source) -> list[Fault]:

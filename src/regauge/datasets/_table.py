@@ -183,6 +183,10 @@ def _csv_records(source: Source, text: str) -> list[Record]:
             records.append(_from_cells(cells, line))
 
 
+# Inputs that name a file; every other one is text as it stands.
+_FILES = ('{"file"', '{"image"', '{"pdf"')
+
+
 def _text_cell(source: Source, line: int, column: str, cell: str) -> object:
     """The value of a CSV cell: inputs are text as they stand, `expected` may be JSON."""
     if column == "tags":
@@ -190,7 +194,7 @@ def _text_cell(source: Source, line: int, column: str, cell: str) -> object:
     if (
         column == "checks"
         or column.partition(".")[0] == "expected"
-        or (column.startswith("inputs.") and cell.lstrip().startswith('{"file"'))
+        or (column.startswith("inputs.") and cell.lstrip().startswith(_FILES))
     ):
         return _json_or_text(source, line, column, cell)
     return cell

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from regauge.prompts._rubric import RubricKind, RubricSpec
     from regauge.prompts._tools import tool_calls_of
     from regauge.prompts._types import (
+        ATTACHED,
+        Attachment,
         ChangelogEntry,
         Evaluator,
         InputSpec,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
         Role,
         Semver,
         ToolCall,
+        attachment_of,
         input_text,
     )
 else:
@@ -68,14 +71,16 @@ else:
             "_rubric": "RubricKind RubricSpec",
             "_tools": "tool_calls_of",
             "_types": (
-                "ChangelogEntry Evaluator InputSpec Message Part PromptVersion Role Semver "
-                "ToolCall input_text"
+                "ATTACHED Attachment ChangelogEntry Evaluator InputSpec Message Part PromptVersion"
+                " Role Semver ToolCall attachment_of input_text"
             ),
         },
     )
 
 __all__ = [
+    "ATTACHED",
     "LOCK_NAME",
+    "Attachment",
     "Bump",
     "ChangelogEntry",
     "Evaluator",
@@ -96,6 +101,7 @@ __all__ = [
     "Semver",
     "ToolCall",
     "VersionRecord",
+    "attachment_of",
     "begins_section",
     "bump",
     "content_errors",

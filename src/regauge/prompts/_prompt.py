@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, cast
 from regauge.digests import digest_of
 from regauge.errors import Fault, RenderError
 from regauge.prompts._tools import conversation_of, is_conversation
-from regauge.prompts._types import Message, PromptVersion, compile_template, input_text
+from regauge.prompts._types import (
+    Message,
+    PromptVersion,
+    attachment_of,
+    compile_template,
+    input_text,
+)
 from regauge.wording import closest
 
 if TYPE_CHECKING:
@@ -19,7 +25,14 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts._replaceable import Replaceable
     from regauge.prompts._rubric import RubricSpec
-    from regauge.prompts._types import ChangelogEntry, Evaluator, InputSpec, Semver, Template
+    from regauge.prompts._types import (
+        Attachment,
+        ChangelogEntry,
+        Evaluator,
+        InputSpec,
+        Semver,
+        Template,
+    )
 
 __all__ = ["Prompt"]
 
@@ -150,19 +163,21 @@ class Prompt:
                 name: value if isinstance(value, str) else input_text(value)
                 for name, value in inputs.items()
             }
-            if any(isinstance(value, list) for value in inputs.values()) or self._histories:
-                return self._with_histories(inputs, texts, case_at)
+            if any(isinstance(value, list | dict) for value in inputs.values()) or self._histories:
+                return self._with_parts(inputs, texts, case_at)
         except (TypeError, ValueError) as error:
             raise self._unwritable(inputs, case_at) from error
         return tuple(_filled(message, template, texts) for message, template in self._templates)
 
-    def _with_histories(
+    def _with_parts(
         self, inputs: Mapping[str, JSON], texts: Mapping[str, str], case_at: str
     ) -> tuple[Message, ...]:
-        """The messages with those of histories in their places."""
+        """The messages with those of histories in their places, and with attachments."""
         case = f" (case at {case_at})" if case_at else ""
         messages: list[Message] = []
         faults: list[Fault] = []
+        attached = {name: part for name, value in inputs.items() if (part := attachment_of(value))}
+        texts = {**texts, **{name: part.name for name, part in attached.items()}}
         for message, template in self._templates:
             names = [name for _, name in template.slots]
             if not message.history:
@@ -175,7 +190,14 @@ class Prompt:
                     for name in names
                     if is_conversation(inputs[name])
                 ]
-                messages.append(_filled(message, template, texts))
+                faults += [
+                    self._misplaced(name, part, message, case)
+                    for name, part in attached.items()
+                    if name in names and (message.role != "user" or not part.sha256)
+                ]
+                filled = _filled(message, template, texts)
+                parts = _places(template, texts, attached)
+                messages.append(replace(filled, attachments=parts) if parts else filled)
                 continue
             try:
                 messages += conversation_of(inputs[names[0]] or [])
@@ -186,6 +208,16 @@ class Prompt:
         if faults:
             raise RenderError(faults)
         return tuple(messages)
+
+    def _misplaced(self, name: str, part: Attachment, message: Message, case: str) -> Fault:
+        """The fault of an attachment that cannot be sent where its input stands."""
+        if message.role == "user":
+            what = f"input {name!r} names {part.kind} {part.path!r}, read by no dataset{case}"
+            fix = "write the case into a file below fixtures/golden"
+        else:
+            what = f"input {name!r} is an attachment in a {message.role} message{case}"
+            fix = "use it in a message with role: user"
+        return self._fault(f"variables.{name}", what, fix)
 
     @cached_property
     def _histories(self) -> bool:
@@ -247,6 +279,23 @@ def _filled(message: Message, template: Template, texts: Mapping[str, str]) -> M
     if not message.tool_calls and not message.tool_call_id:
         return Message(role=message.role, content=content)
     return replace(message, content=content)
+
+
+def _places(
+    template: Template, texts: Mapping[str, str], attached: Mapping[str, Attachment]
+) -> tuple[Attachment, ...]:
+    """The attachments of a message, each with its place in the filled text."""
+    if not attached:
+        return ()
+    names = dict(template.slots)
+    places: list[Attachment] = []
+    start = 0
+    for position, piece in enumerate(template.pieces):
+        name = names.get(position)
+        if name is not None and name in attached:
+            places.append(replace(attached[name], start=start))
+        start += len(piece if name is None else texts[name])
+    return tuple(places)
 
 
 def _rename(missing: str, unused: list[str]) -> str:

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import total_ordering
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NAME",
     "Acknowledgement",
+    "Attachment",
     "ChangelogEntry",
     "Evaluator",
     "InputSpec",
@@ -26,6 +27,7 @@ __all__ = [
     "Semver",
     "Template",
     "ToolCall",
+    "attachment_of",
     "compile_template",
     "first_lines",
     "input_text",
@@ -203,6 +205,11 @@ def input_text(value: JSON) -> str:
     return _ENCODER.encode(value)
 
 
+_Fields: TypeAlias = "dict[str, object]"
+_SUM: Final = "sha256"
+ATTACHED: Final = ("image", "pdf")
+"""The keys of an input that name an attachment."""
+
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 
 
@@ -220,6 +227,49 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """An image or a PDF file in a message.
+
+    Attributes:
+        path: From the fixtures folder, with `/`; it stands in the text of the message as `name`.
+        sha256: Of the content of the file.
+        start: Where `name` begins in the text of the message.
+    """
+
+    kind: Literal["image", "pdf"]
+    path: str
+    sha256: str
+    start: int = 0
+
+    @property
+    def name(self) -> str:
+        """The words for it in reports and other texts.
+
+        >>> Attachment(kind="image", path="shots/a.png", sha256="").name
+        '[image: shots/a.png]'
+        """
+        return f"[{self.kind}: {self.path}]"
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document, for digests: what a model is shown, and where."""
+        return {"kind": self.kind, "sha256": self.sha256, "start": self.start}
+
+
+def attachment_of(value: object) -> Attachment | None:
+    """The attachment that an input names, as `{"image": "path", "sha256": "..."}`; else None.
+
+    Without `sha256` the file was not read by a dataset.
+    """
+    if not isinstance(value, dict) or not value or len(fields := cast("_Fields", value)) > 2:  # noqa: PLR2004 - path and digest
+        return None
+    for kind in ATTACHED:
+        path, sha256 = fields.get(kind), fields.get("sha256", "")
+        if isinstance(path, str) and isinstance(sha256, str) and not fields.keys() - {kind, _SUM}:
+            return Attachment(kind=kind, path=path, sha256=sha256)
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One message: a template in a prompt, plain text once rendered.
 
@@ -228,6 +278,7 @@ class Message:
         tool_call_id: The call that a message of the role `tool` answers.
         history: In a prompt: whether the list of messages in the input that `content` names is
             inserted here.
+        attachments: The images and files in `content`, in order; only messages of the user.
     """
 
     role: Role
@@ -235,6 +286,7 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     history: bool = False
+    attachments: tuple[Attachment, ...] = ()
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document, for digests and reports; what is not set is left out."""
@@ -245,6 +297,8 @@ class Message:
             document["tool_call_id"] = self.tool_call_id
         if self.history:
             document["history"] = True
+        if self.attachments:
+            document["attachments"] = [part.to_json() for part in self.attachments]
         return document
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.providers._types import TokenLogprob, ToolCall, Usage
 from regauge.providers._wire import (
     Answer,
+    AttachedFile,
     EmbeddedError,
     count_of,
     finite,
     items_of,
     malformed,
+    parts_of,
     read_document,
     sampling_parameters,
     table_of,
@@ -58,7 +60,7 @@ def body_of(
     """
     body: dict[str, Any] = {
         "model": request.model,
-        "messages": [_message(message) for message in request.messages],
+        "messages": [_message(message, request) for message in request.messages],
         **sampling_parameters(request, vary_seed=vary_seed),
     }
     if limit_key != "max_tokens" and "max_tokens" in body:
@@ -70,8 +72,10 @@ def body_of(
     return body
 
 
-def _message(message: Message) -> dict[str, JSON]:
+def _message(message: Message, request: CompletionRequest) -> dict[str, JSON]:
     sent: dict[str, JSON] = {"role": message.role, "content": message.content}
+    if message.attachments:
+        sent["content"] = [_part(part) for part in parts_of(message, request)]
     if message.tool_calls:
         sent["content"] = message.content or None
         sent["tool_calls"] = [
@@ -85,6 +89,14 @@ def _message(message: Message) -> dict[str, JSON]:
     if message.tool_call_id:
         sent["tool_call_id"] = message.tool_call_id
     return sent
+
+
+def _part(part: str | AttachedFile) -> JSON:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if part.kind == "image":
+        return {"type": "image_url", "image_url": {"url": part.url}}
+    return {"type": "file", "file": {"filename": part.name, "file_data": part.url}}
 
 
 def read_answer(content: bytes, *, where: str) -> Answer:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Estimate", "approximate_tokens", "cost_of", "estimate_requests", "price_of"]
 
 _MILLION: Final = 1_000_000
+_ATTACHED_TOKENS: Final = 1_000
 _CHARS_PER_TOKEN: Final = 4
 # What an answer is taken to be where neither a `max_tokens` nor earlier answers say more.
 _ANSWER_TOKENS: Final = 300
@@ -110,8 +111,13 @@ def cost_of(usage: Usage, price: PriceSettings | None) -> float | None:
 
 
 def approximate_tokens(request: CompletionRequest) -> int:
-    """About how many tokens a request holds: one for every four characters of its messages."""
-    return -(-sum([len(message.content) for message in request.messages]) // _CHARS_PER_TOKEN)
+    """About how many tokens a request holds.
+
+    One for every four characters of its messages, and 1,000 for each image or file.
+    """
+    attached = sum([len(message.attachments) for message in request.messages])
+    characters = sum([len(message.content) for message in request.messages])
+    return -(-characters // _CHARS_PER_TOKEN) + _ATTACHED_TOKENS * attached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

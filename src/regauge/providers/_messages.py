@@ -9,10 +9,12 @@ from regauge.errors import ProviderError
 from regauge.providers._types import ToolCall, Usage
 from regauge.providers._wire import (
     Answer,
+    AttachedFile,
     EmbeddedError,
     count_of,
     items_of,
     malformed,
+    parts_of,
     read_document,
     sampling_parameters,
     table_of,
@@ -109,6 +111,9 @@ def _turn(request: CompletionRequest, message: Message) -> dict[str, JSON]:
             "content": message.content,
         }
         return {"role": "user", "content": [block]}
+    if message.attachments:
+        parts = [_part(part) for part in parts_of(message, request)]
+        return {"role": message.role, "content": parts}
     if not message.tool_calls:
         return {"role": message.role, "content": message.content}
     blocks: list[JSON] = []
@@ -125,6 +130,18 @@ def _turn(request: CompletionRequest, message: Message) -> dict[str, JSON]:
             ) from error
         blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": arguments})
     return {"role": "assistant", "content": blocks}
+
+
+def _part(part: str | AttachedFile) -> JSON:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    kind = "image" if part.kind == "image" else "document"
+    source: dict[str, JSON] = {
+        "type": "base64",
+        "media_type": part.media_type,
+        "data": part.data,
+    }
+    return {"type": kind, "source": source}
 
 
 def _schema(request: CompletionRequest) -> JSON:

@@ -8,10 +8,12 @@ from regauge.providers._chat import read_logprobs
 from regauge.providers._types import ToolCall, Usage
 from regauge.providers._wire import (
     Answer,
+    AttachedFile,
     EmbeddedError,
     count_of,
     items_of,
     malformed,
+    parts_of,
     read_document,
     sampling_parameters,
     table_of,
@@ -46,7 +48,7 @@ def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> d
         text["verbosity"] = verbosity
     body: dict[str, Any] = {
         "model": request.model,
-        "input": [item for message in request.messages for item in _items(message)],
+        "input": [item for message in request.messages for item in _items(message, request)],
         "store": False,
     }
     if text:
@@ -66,7 +68,7 @@ def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> d
     return {**body, **parameters}
 
 
-def _items(message: Message) -> Iterator[dict[str, JSON]]:
+def _items(message: Message, request: CompletionRequest) -> Iterator[dict[str, JSON]]:
     """A message; its tool calls and the results of tools are items of their own here."""
     if message.tool_call_id:
         yield {
@@ -76,7 +78,10 @@ def _items(message: Message) -> Iterator[dict[str, JSON]]:
         }
         return
     if message.content or not message.tool_calls:
-        yield {"role": message.role, "content": message.content}
+        content: JSON = message.content
+        if message.attachments:
+            content = [_part(part) for part in parts_of(message, request)]
+        yield {"role": message.role, "content": content}
     for call in message.tool_calls:
         yield {
             "type": "function_call",
@@ -84,6 +89,14 @@ def _items(message: Message) -> Iterator[dict[str, JSON]]:
             "name": call.name,
             "arguments": call.arguments,
         }
+
+
+def _part(part: str | AttachedFile) -> JSON:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    if part.kind == "image":
+        return {"type": "input_image", "image_url": part.url, "detail": "auto"}
+    return {"type": "input_file", "filename": part.name, "file_data": part.url}
 
 
 def _format(response_format: Mapping[str, JSON]) -> dict[str, JSON]:

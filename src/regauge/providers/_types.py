@@ -11,6 +11,7 @@ from regauge.prompts import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
@@ -51,6 +52,7 @@ class CompletionRequest:
         origin: The prompt file, for error messages. Not part of the digest.
         answered_by: Answers instead of a provider of the project. Not part of the digest.
         case: The golden case, for a target that is no prompt. Not part of the digest.
+        files: The folder that attachments of messages are in. Not part of the digest.
         optional: Parameters that are left out where the endpoint is known not to take them. Not
             part of the digest.
     """
@@ -65,6 +67,7 @@ class CompletionRequest:
     origin: str = ""
     answered_by: Provider | None = field(default=None, compare=False, repr=False)
     case: GoldenCase | None = field(default=None, compare=False, repr=False)
+    files: Path | None = field(default=None, compare=False, repr=False)
     optional: tuple[str, ...] = field(default=(), compare=False, repr=False)
     _digest: str = field(default="", init=False, repr=False, compare=False)
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from regauge.errors import ProviderError
 from regauge.providers._failure import AttemptError, refusal_in
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from regauge.digests import JSON
+    from regauge.prompts import Attachment, Message
     from regauge.providers._types import (
         CompletionRequest,
         FinishReason,
@@ -25,11 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "AttachedFile",
     "EmbeddedError",
     "count_of",
     "finite",
     "items_of",
     "malformed",
+    "parts_of",
     "read_document",
     "sampling_parameters",
     "table_of",
@@ -41,6 +47,14 @@ _NOT_PARAMETERS: Final = {
     "stream": "remove it; answers are always read whole",
 }
 _EXCERPT: Final = 120
+_MEDIA_TYPES: Final = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".pdf": "application/pdf",
+}
 _CLIENT_ERRORS: Final = 400
 _SERVER: Final = 500
 _NO_STATUS: Final = 600
@@ -102,6 +116,64 @@ def sampling_parameters(request: CompletionRequest, *, vary_seed: bool = False) 
         seed = parameters.get("seed")
         parameters["seed"] = (seed if isinstance(seed, int) else 0) + request.trial
     return parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedFile:
+    """An image or a file as it goes over the wire.
+
+    Attributes:
+        data: The content in base64.
+    """
+
+    kind: Literal["image", "pdf"]
+    name: str
+    media_type: str
+    data: str
+
+    @property
+    def url(self) -> str:
+        """A URL that holds the content."""
+        return f"data:{self.media_type};base64,{self.data}"
+
+
+def parts_of(message: Message, request: CompletionRequest) -> Iterator[str | AttachedFile]:
+    """The texts and attachments of a message, in order.
+
+    Raises:
+        ProviderError: A file cannot be read, or is no longer the one that the case names.
+    """
+    end = 0
+    for attached in message.attachments:
+        if before := message.content[end : attached.start]:
+            yield before
+        yield _attached_file(attached, request)
+        end = attached.start + len(attached.name)
+    if after := message.content[end:]:
+        yield after
+
+
+def _attached_file(attached: Attachment, request: CompletionRequest) -> AttachedFile:
+    path = (request.files or Path()) / attached.path
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        data = b""
+        reason = f"cannot be read: {(error.strerror or str(error)).lower()}"
+    else:
+        reason = "has changed since the case was read"
+    if hashlib.sha256(data).hexdigest() != attached.sha256:
+        raise ProviderError(
+            f"{request.origin or 'the prompt'}: the {attached.kind} {attached.path} {reason}"
+            "\n  fix: restore it, or run again",
+            kind="bad-request",
+        )
+    return AttachedFile(
+        kind=attached.kind,
+        name=path.name,
+        media_type=_MEDIA_TYPES[path.suffix.lower()],
+        data=base64.b64encode(data).decode("ascii"),
+    )
 
 
 def read_document(content: bytes, *, where: str) -> Mapping[str, Any]:

@@ -134,8 +134,8 @@ class Gap:
         apis: The APIs it holds for.
         url: A regular expression that is searched in the endpoint's URL.
         model: A regular expression that is matched with the model.
-        names: Parameters, `response_format`, `json_object` (a response format) or `strict` (of a
-            tool or a schema).
+        names: Parameters, `response_format`, `json_object` (a response format), `strict` (of a
+            tool or a schema), or `image` and `pdf` (attachments).
         does: Whether the endpoint drops them in silence or answers with an error.
         instead: What to do.
     """
@@ -163,6 +163,7 @@ GAPS: Final = (
             "frequency_penalty",
             "presence_penalty",
             "logit_bias",
+            "pdf",
         ),
         does="ignores",
         instead='set api = "anthropic" for the provider',
@@ -197,6 +198,14 @@ GAPS: Final = (
         names=("temperature", "top_p", "logprobs", "top_logprobs", *_SAMPLING),
         does="rejects",
         instead="remove it; these models take reasoning_effort",
+    ),
+    Gap(
+        apis=("openai", "responses"),
+        url=r"//api\.openai\.com\b",
+        model=r"(?:gpt-3\.5|o1-mini|o3-mini)",
+        names=("image", "pdf"),
+        does="rejects",
+        instead="use a model that reads images",
     ),
     Gap(
         apis=("openai",),
@@ -248,6 +257,7 @@ def _needs(request: CompletionRequest) -> Iterator[str]:
             continue
         if value is not None and value is not False:
             yield name
+    yield from {part.kind for message in request.messages for part in message.attachments}
     wanted = request.response_format
     if wanted is not None and wanted.get("type") != "text":
         yield "response_format"

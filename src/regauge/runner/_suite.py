@@ -104,6 +104,7 @@ class Suite:
             tools=self.prompt.tools,
             trial=trial,
             origin=self.origin,
+            files=self.dataset.fixtures_dir,
         )
 
 

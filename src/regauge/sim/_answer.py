@@ -258,6 +258,12 @@ class SimulatedProvider:
                 kind="bad-request",
                 status=404,
             )
+        if any(message.attachments for message in request.messages):
+            raise ProviderError(
+                f"{request.origin or 'the prompt'} has an attachment, which the simulated model"
+                " does not read\n  fix: use a model that does, with `model:` or --model",
+                kind="bad-request",
+            )
         started = time.perf_counter()
         completion = answer(request, rules=self._rules)
         return dataclasses.replace(completion, latency_s=round(time.perf_counter() - started, 6))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 import re
 import sys
@@ -17,7 +19,7 @@ import pytest
 from regauge.errors import ProviderError
 from regauge.judges.model import _delimited
 from regauge.project import EndpointSettings, PriceSettings
-from regauge.prompts import Message, load_prompt
+from regauge.prompts import Attachment, Message, load_prompt
 from regauge.providers import (
     CompletionRequest,
     ToolCall,
@@ -523,14 +525,45 @@ def test_a_default_is_no_need(kit: Any):
 
 
 def test_the_page_lists_what_endpoints_do_not_take():
-    page = Path(__file__).parents[3] / "docs" / "how-to" / "providers.md"
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "connect-a-provider.md"
     lines = page.read_text(encoding="utf-8").splitlines()
-    start = lines.index("| Endpoint | Ignored or rejected |")
+    start = lines.index("| endpoint | ignored or rejected |")
     rows = lines[start + 2 : start + 2 + len(GAPS)]
     assert [set(re.findall(r"`(\w+)`", row.split("|")[2])) for row in rows] == [
         set(gap.names) for gap in GAPS
     ]
-    assert all(gap.does[:-1] in row for row, gap in zip(rows, GAPS, strict=True))
+
+
+def test_images_and_files_are_sent_in_the_words_of_each_api(kit: Any, tmp_path: Path):
+    (tmp_path / "a.webp").write_bytes(b"image")
+    (tmp_path / "b.pdf").write_bytes(b"paper")
+    sums = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("image", "paper")}
+    image = Attachment(kind="image", path="a.webp", sha256=sums["image"], start=4)
+    paper = Attachment(kind="pdf", path="b.pdf", sha256=sums["paper"], start=4 + len(image.name))
+    content = f"See {image.name}{paper.name}"
+    shown = Message(role="user", content=content, attachments=(image, paper))
+    request = kit.ask(messages=(shown,), files=tmp_path)
+    data = {name: base64.b64encode(name.encode()).decode() for name in ("image", "paper")}
+    urls = f"data:image/webp;base64,{data['image']}", f"data:application/pdf;base64,{data['paper']}"
+    script = [kit.Reply(document=response(said()))]
+    [sent] = kit.talk(script, request, api="responses").endpoint.bodies[0]["input"]
+    assert sent["content"] == [
+        {"type": "input_text", "text": "See "},
+        {"type": "input_image", "image_url": urls[0], "detail": "auto"},
+        {"type": "input_file", "filename": "b.pdf", "file_data": urls[1]},
+    ]
+    script = [kit.Reply(document=message(text()))]
+    [sent] = kit.talk(script, request, api="anthropic").endpoint.bodies[0]["messages"]
+    source = {"type": "base64", "media_type": "image/webp", "data": data["image"]}
+    document = {"type": "base64", "media_type": "application/pdf", "data": data["paper"]}
+    assert sent["content"] == [
+        {"type": "text", "text": "See "},
+        {"type": "image", "source": source},
+        {"type": "document", "source": document},
+    ]
+    (tmp_path / "a.webp").write_bytes(b"other")
+    with pytest.raises(ProviderError, match=r"image a\.webp has changed since the case"):
+        _ = kit.talk([], request).completion
 
 
 def test_tool_calls_and_results_are_sent_in_the_words_of_each_api(kit: Any):
@@ -622,7 +655,7 @@ def test_a_price_that_is_not_listed_stays_unknown(url: str, model: str):
 
 
 def test_the_endpoints_of_the_page_are_settings_and_lead_to_their_urls():
-    page = Path(__file__).parents[3] / "docs" / "how-to" / "providers.md"
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "connect-a-provider.md"
     (block,) = (
         block
         for block in re.findall(
@@ -631,7 +664,7 @@ def test_the_endpoints_of_the_page_are_settings_and_lead_to_their_urls():
         if "providers.azure]" in block
     )
     tables = tomllib.loads(block)["tool"]["regauge"]["providers"]
-    assert set(tables) == {"azure", "vertex", "bedrock", "gemini", "openrouter", "ollama", "vllm"}
+    assert set(tables) == {"azure", "vertex", "bedrock", "gemini", "openrouter", "ollama"}
     for name, table in tables.items():
         sent: list[httpx2.Request] = []
 
