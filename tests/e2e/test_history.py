@@ -115,9 +115,15 @@ def test_answers_and_outcomes_of_two_runs_are_compared(
     live.run()
     compared = regauge(live, "compare", first, "latest", "--answers")
     assert compared.exit_code == 0
-    assert _shown(live, compared.output) == snapshot("""\
+    output = re.sub(r" +\d+ ms", "  LATENCY", compared.output)
+    output = re.sub(r"(?<=cost)    p50 +p95", "  p50  p95", re.sub("p50 +p95", "p50  p95", output))
+    assert _shown(live, re.sub("cost +p50", "cost  p50", output)) == snapshot("""\
 A  RUN  -
 B  RUN  -
+
+prompt  version  model          cases  passed  failed  tracked  unmeasured        pass rate  difference to the first             tokens     cost  p50  p95  answers
+triage  1.0.0    local:clerk A      5       4       1        0           0  80 % (38 to 96)  -                                      550  $0.0006  LATENCY  LATENCY  5 live
+triage  1.1.0    local:clerk B      5       4       1        0           0  80 % (38 to 96)  +0.0 points (-75.0 to 75.0), p = 1     550  $0.0006  LATENCY  LATENCY  5 live
 
 triage  1.0.0 (DIGEST) -> 1.1.0 (DIGEST)  local:clerk: 1 worse, 1 better, 1 only in A, 1 only in B, 1 with another answer, 1 the same
 worse               1/1 -> 0/1    disk-000
@@ -172,7 +178,7 @@ with another answer 1/1 -> 1/1    disk-003
     assert itself.stderr == "note: A and B are the same run\n"
     unknown = regauge(live, "compare", "latest", "latest", "--prompt", "triange")
     assert isinstance(unknown.exception, UsageError)
-    assert "neither run has the prompt 'triange'" in str(unknown.exception)
+    assert "no run has the prompt 'triange'" in str(unknown.exception)
 
 
 def test_runs_stay_in_the_history_when_their_directories_are_gone(

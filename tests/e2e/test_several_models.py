@@ -157,3 +157,39 @@ ERROR: --model changes prompts, and every selected eval tests a target, such as 
 """)
     assert refused.ret == 4
     assert endpoint.total == 0
+
+
+def test_finished_runs_are_compared_with_the_first(compared: EvalProject):
+    compared.run("--model=local:clerk")
+    compared.run("--model=local:apprentice")
+    compared.run("--model=local:clerk", "--trials=2")
+    runs = [record["id"] for record in compared.records()]
+    said = compared.command("compare", *runs).stdout
+    assert [line.split("  ")[0] for line in said.splitlines()[:3]] == ["A", "B", "C"]
+    assert table(said) == snapshot(
+        [
+            "prompt  version  model  cases  passed  failed  tracked  unmeasured  pass rate  difference to the first  tokens  cost  p50  p95  answers",
+            "triage  1.0.0  local:clerk A  20  20  0  0  0  100 % (84 to 100)  -  2.2k  $0.0024  T  T  20 live",
+            "triage  1.0.0  local:apprentice B  20  5  15  0  0  25 % (11 to 47)  -75.0 points (-96.5 to -53.5), worse, p < 0.001  2.2k  ?  T  T  20 live",
+            "triage  1.0.0  local:clerk C  20  20  0  0  0  100 % (84 to 100)  +0.0 points (-7.5 to 7.5), p = 1  4.4k  $0.0048  T  T  20 replayed, 20 live",
+        ]
+    )
+    assert said.count("1/1     0/1     2/2     disk-0") == 15
+    assert said.endswith("\n5 cases with the same pass rate in all runs\n")
+    document = json.loads(compared.command("compare", *runs, "--json").stdout)
+    assert document["runs"] == runs
+    assert [one["model"] for one in document["models"]] == [
+        "local:clerk A",
+        "local:apprentice B",
+        "local:clerk C",
+    ]
+    assert document["cases"][0]["counts"] == {"A": [1, 1], "B": [0, 1], "C": [2, 2]}
+    compared.command("compare", *runs, "-o", "runs.md")
+    assert "| triage | 1.0.0 | local:apprentice B | 20 | 5 | 15 |" in (
+        compared.root / "runs.md"
+    ).read_text(encoding="utf-8")
+    compared.command("compare", *runs, "-o", "runs.html")
+    page = (compared.root / "runs.html").read_text(encoding="utf-8")
+    assert '"models":[["candidate","local:clerk A"],["model-1","local:apprentice B"]' in page
+    wrong = compared.command("compare", *runs, "-o", "runs.pdf")
+    assert (wrong.returncode, "end the name with .md or .html" in wrong.stderr) == (2, True)

@@ -51,7 +51,7 @@ COMMANDS: dict[str, str] = {
     "calibrate": "Compare an LLM judge with human labels.",
     "comment": "Write the results of a run as a comment on its pull request.",
     "case": "Add a case of a run to the golden cases.",
-    "compare": "Show what changed between two runs, case by case.",
+    "compare": "Compare runs: pass rates, and the cases that differ.",
     "completion": "Print what a shell needs to complete commands.",
     "diff": "Show what changed between two versions of a prompt.",
     "doctor": "Check a project for missing or faulty parts.",

@@ -1,4 +1,4 @@
-"""`regauge compare`: what changed between two runs, case by case."""
+"""`regauge compare`: pass rates of runs, and the cases that differ."""
 
 from __future__ import annotations
 
@@ -7,19 +7,31 @@ import os
 from dataclasses import asdict
 from difflib import unified_diff
 from itertools import islice
+from pathlib import Path
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from regauge.cli._options import STDOUT, OutputFile, write_output
 from regauge.cli._terminal import echo, simulated
 from regauge.errors import FaultyFileError, UsageError
 from regauge.history import History, compare_rows
 from regauge.project import Project
-from regauge.reports import answer_lines, find_run, list_runs, read_record, read_rows
+from regauge.reports import (
+    Tally,
+    answer_lines,
+    find_run,
+    list_runs,
+    read_record,
+    read_rows,
+    run_markdown,
+    suite_lines,
+)
+from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.history import CaseChange, CaseSide, Change, SuiteComparison
     from regauge.reports import RunRecord
@@ -33,6 +45,8 @@ Examples:
   regauge compare 20261120-1015                  a run with the newest
   regauge compare 20261120-1015 latest --prompt alert-severity --answers
   regauge compare main-run/ pr-run/ --json       two directories that --report made
+  regauge compare RUN_A RUN_B RUN_C              several runs with the first
+  regauge compare RUN_A RUN_B RUN_C -o runs.html
 
 Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty file.
 """
@@ -47,50 +61,84 @@ _WORDS: dict[Change, tuple[str, str]] = {
 }
 _STYLES = {"+": "green", "-": "red"}
 _CONTEXT_LINES = 2
+_PAIR = 2
 
 
 @click.command(name="compare", epilog=_EPILOG)
-@click.argument("run_a", metavar="[RUN_A]", required=False)
-@click.argument("run_b", metavar="[RUN_B]", required=False)
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option("--prompt", metavar="NAME", help="Only this prompt.")
 @click.option("--answers", is_flag=True, help="Show other answers with the same outcome, too.")
 @click.option("--no-diff", is_flag=True, help="Cases alone, without their answers.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=OutputFile(),
+    help="Write the comparison to a file: .md for the tables, .html for a grid of cases and runs.",
+)
 def command(
-    run_a: str | None,
-    run_b: str | None,
+    runs: tuple[str, ...],
     *,
     prompt: str | None,
     answers: bool,
     no_diff: bool,
     as_json: bool,
+    output: str | None,
 ) -> None:
-    """Show which cases differ between RUN_A and RUN_B, with the diff of their outputs.
+    """Compare runs with the first: pass rates, and the cases that differ.
 
-    A run is an id, the beginning of just one id, `latest`, or a directory that --report made; ids
-    are looked up on this machine, then in the history. RUN_B is the newest run where it is left
-    out, and RUN_A the one before that; `latest` and what is left out pass over runs without a case,
-    as of a gate that had nothing to draw. Counts are trials that passed. A model may answer
-    otherwise by chance: whether a change is to blame says the gate.
+    Two runs are shown with the diff of their outputs; with more, each case shows its counts in
+    each run. A run is an id, the beginning of just one id, `latest`, or a directory that --report
+    made; ids are looked up on this machine, then in the history. The second is the newest run where
+    it is left out, and the first the one before that; `latest` and what is left out pass over runs
+    without a case, as of a gate that had nothing to draw. Counts are trials that passed.
+
+    The difference to the first run is that of the mean pass rates of the same cases, in points,
+    with its 95 % interval and the p-value of the gate's exact test. A model may answer differently
+    by chance: the gate decides whether a change is to blame.
 
     The exit code is 0 whether or not something changed.
     """
     project = Project.find()
-    (a, rows_a), (b, rows_b) = (_run(project, name) for name in _named(project, run_a, run_b))
-    suites = [
-        suite for suite in compare_rows(rows_a, rows_b) if prompt is None or suite.prompt == prompt
-    ]
-    if prompt is not None and not suites:
+    named = runs if len(runs) > _PAIR else _named(project, *(*runs, None, None)[:_PAIR])
+    found = [_run(project, name) for name in named]
+    records = [record for record, _ in found]
+    joined, rows = _joined(found, prompt)
+    if prompt is not None and not joined.suites:
         raise UsageError(
-            f"neither run has the prompt {prompt!r}\n  fix: `regauge runs` names those of each run"
+            f"no run has the prompt {prompt!r}\n  fix: `regauge runs` names those of each run"
         )
+    if output is not None:
+        _write(joined, rows, output, project)
+        return
+    pair = compare_rows(found[0][1], found[1][1]) if len(found) == _PAIR else []
+    suites = [suite for suite in pair if prompt in {None, suite.prompt}]
     if as_json:
-        document = {"a": a.id, "b": b.id, "suites": [asdict(suite) for suite in suites]}
+        document = {
+            "runs": [record.id for record in records],
+            "models": [suite.model_dump(mode="json") for suite in joined.suites],
+            "suites": [asdict(suite) for suite in suites],
+            "cases": _differing(rows),
+        }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    click.echo(f"A  {_about(a)}\nB  {_about(b)}")
-    for note in _notes(a, b):
+    for label, record in zip(_labels(records), records, strict=True):
+        click.echo(f"{label}  {_about(record)}")
+    for note in _notes(records):
         click.echo(f"note: {note}", err=True)
+    if joined.suites:
+        click.echo()
+        for line in suite_lines(joined.suites):
+            echo(line.text)
+    if len(found) > _PAIR:
+        _show_grid(rows, _labels(records))
+    else:
+        _show_changes(suites, answers=answers, diffs=not no_diff)
+
+
+def _show_changes(suites: Sequence[SuiteComparison], *, answers: bool, diffs: bool) -> None:
+    """The cases that differ between two runs, with their outputs."""
     for suite in suites:
         click.echo()
         echo(_headline(suite), bold=True)
@@ -98,11 +146,116 @@ def command(
             if answers or change.change != "answer":
                 word, style = _WORDS[change.change]
                 echo(f"{word:<20}{_counts(change):<14}{change.case}", style=style)
-                for line in () if no_diff else _diff(change):
+                for line in _diff(change) if diffs else ():
                     echo(f"    {line}", style=_STYLES.get(line[:1], ""))
     hidden = sum(suite.count("answer") for suite in suites)
     if hidden and not answers:
         click.echo(f"\nother answers with the same outcome: {hidden} (--answers shows them)")
+
+
+def _labels(records: Sequence[RunRecord]) -> list[str]:
+    """A, B, C and so on."""
+    letters = ascii_uppercase
+    return [
+        letters[number] if number < len(letters) else f"R{number + 1}"
+        for number in range(len(records))
+    ]
+
+
+def _joined(
+    runs: Sequence[tuple[RunRecord, Sequence[dict[str, Any]]]], prompt: str | None
+) -> tuple[RunRecord, list[dict[str, Any]]]:
+    """Several runs as one, in which each run has models of its own.
+
+    What a gate ran of the base is left out.
+    """
+    rows = [
+        {
+            **row,
+            "arm": None,
+            "run": label,
+            "model": f"{row['model']} {label}",
+        }
+        for label, (_, of_run) in zip(_labels([one for one, _ in runs]), runs, strict=True)
+        for row in of_run
+        if row.get("arm") != "main" and prompt in {None, row["prompt"]}
+    ]
+    tally = Tally()
+    for row in rows:
+        tally.add(row)
+    first = runs[0][0]
+    joined = first.model_copy(
+        update={
+            "id": " ".join(record.id for record, _ in runs),
+            "suites": tally.suites(across_versions=True),
+            "decision": None,
+            "suggestions": [],
+        }
+    )
+    return joined, rows
+
+
+def _write(
+    joined: RunRecord, rows: Sequence[dict[str, Any]], output: str, project: Project
+) -> None:
+    suffix = "" if output == STDOUT else Path(output).suffix.lower()
+    if suffix not in {".md", ".markdown", ".html", ".htm", ""}:
+        raise UsageError(
+            f"{output}: a comparison has no format with the suffix {suffix}\n"
+            "  fix: end the name with .md or .html; --json prints JSON"
+        )
+    if suffix.startswith(".htm"):
+        from regauge.reports.html import ReportSource, html_report, read_golden
+
+        names = {row["dataset"] for row in rows}
+        source = ReportSource(
+            record=joined,
+            rows=rows,
+            golden={name: read_golden(name, project) for name in names},
+            history={},
+        )
+        write_output(html_report(source), output)
+    else:
+        write_output(run_markdown(joined, rows), output)
+    if output != STDOUT:
+        click.echo(f"wrote {output}", err=True)
+
+
+def _differing(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Cases whose pass rate is not the same in all runs, with passed and measured trials."""
+    counts: dict[tuple[str, str, str], dict[str, list[int]]] = {}
+    for row in rows:
+        of_case = counts.setdefault((row["prompt"], row["dataset"], row["case"]), {})
+        count = of_case.setdefault(row["run"], [0, 0])
+        count[0] += row["outcome"] == "passed"
+        count[1] += row["outcome"] != "unmeasured"
+    labels = list(dict.fromkeys(row["run"] for row in rows))
+    return [
+        {"prompt": prompt, "dataset": dataset, "case": case, "counts": of_case}
+        for (prompt, dataset, case), of_case in counts.items()
+        if len({_share(of_case.get(label)) for label in labels}) > 1
+    ]
+
+
+def _share(count: Sequence[int] | None) -> float | None:
+    return count[0] / count[1] if count is not None and count[1] else None
+
+
+def _show_grid(rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> None:
+    """The cases that differ, with their counts in each run."""
+    differing = _differing(rows)
+    same = len({(row["prompt"], row["dataset"], row["case"]) for row in rows}) - len(differing)
+    prompt = ""
+    for one in differing:
+        if one["prompt"] != prompt:
+            prompt = one["prompt"]
+            click.echo()
+            echo(f"{prompt}: cases that differ", bold=True)
+            click.echo("  ".join(f"{label:<6}" for label in labels) + "  case")
+        counts = [one["counts"].get(label) for label in labels]
+        cells = ["-" if count is None else f"{count[0]}/{count[1]}" for count in counts]
+        echo("  ".join(f"{cell:<6}" for cell in cells) + f"  {one['case']}")
+    click.echo(f"\n{plural(same, 'case')} with the same pass rate in all runs")
 
 
 def _named(project: Project, run_a: str | None, run_b: str | None) -> tuple[str, str]:
@@ -137,14 +290,16 @@ def _any_case(run: RunRecord) -> bool:
     return any(suite.cases for suite in run.suites if suite.arm != "main")
 
 
-def _notes(a: RunRecord, b: RunRecord) -> Iterator[str]:
+def _notes(records: Sequence[RunRecord]) -> Iterator[str]:
     """What else would be read wrongly."""
-    for name, run in (("A", a), ("B", b)):
-        if not _any_case(run):
-            yield f"run {name} has no cases"
-    if a.id == b.id:
-        yield "A and B are the same run"
-    if a.started_at > b.started_at:
+    labels = _labels(records)
+    for label, record in zip(labels, records, strict=True):
+        if not _any_case(record):
+            yield f"run {label} has no cases"
+    for number, record in enumerate(records):
+        if (known := [one.id for one in records].index(record.id)) < number:
+            yield f"{labels[known]} and {labels[number]} are the same run"
+    if len(records) == _PAIR and records[0].started_at > records[1].started_at:
         yield "A is newer than B, so `better` and `worse` say how it was before"
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.reports._schema import ModelComparison
+    from regauge.reports._schema import ModelComparison, RunRecord
 
     # By case: how many of its measured trials passed, and how many there are.
     CaseCounts = Mapping[tuple[str, str], tuple[int, int]]
 
-__all__ = ["compare_models", "difference_text", "rate_text"]
+__all__ = ["compare_models", "difference_text", "models_of", "rate_text"]
 
 _LEVEL = 0.05
 
@@ -64,6 +64,15 @@ def _compared(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> Mo
             "outcome": ("worse" if worse < better else "better") if shown else "not shown",
         }
     )
+
+
+def models_of(record: RunRecord) -> dict[str, list[str]]:
+    """By prompt, the models that a run compares on its cases, the first first."""
+    models: dict[str, dict[str, None]] = {}
+    for suite in record.suites:
+        if suite.comparison is not None:
+            models.setdefault(suite.prompt, {})[suite.model] = None
+    return {prompt: list(named) for prompt, named in models.items()}
 
 
 def rate_text(found: ModelComparison) -> str:

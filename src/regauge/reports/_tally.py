@@ -269,7 +269,7 @@ class _SuiteCount:
     def _count_trial(self, row: Mapping[str, Any]) -> None:
         if row["outcome"] == "unmeasured":
             return
-        key = (_eval_of(row["node"]), row["case"])
+        key = (eval_of(row["node"]), row["case"])
         passed, trials = self.counts.get(key, (0, 0))
         self.counts[key] = (passed + (row["outcome"] == "passed"), trials + 1)
 
@@ -345,42 +345,26 @@ class Tally:
                 found.setdefault(suite.first["prompt"], []).extend(suite.not_blocking.values())
         return found
 
-    def suites(self, models: Sequence[str] = ()) -> list[SuiteSummary]:
+    def suites(
+        self, models: Sequence[str] = (), *, across_versions: bool = False
+    ) -> list[SuiteSummary]:
         """One summary per suite, in the order they were first met.
 
         Args:
             models: Those of the run, in their order: a prompt's others are compared with the first.
+            across_versions: Whether versions of a prompt are compared, too.
         """
         ranks = {model: number for number, model in enumerate(models)}
         groups: dict[tuple[Any, ...], list[_SuiteCount]] = {}
         for suite in self._suites.values():
             first = suite.first
             own = id(suite) if first.get("arm") else None  # a gate compares its arms itself
-            key = (first["prompt"], first["version"], first["dataset"], own)
+            version = None if across_versions else first["version"]
+            key = (first["prompt"], version, first["dataset"], own)
             groups.setdefault(key, []).append(suite)
         for group in groups.values():
             group.sort(key=lambda suite: ranks.get(suite.first["model"], len(ranks)))
         return [summary for group in groups.values() for summary in _summaries(group)]
-
-    @staticmethod
-    def compare(runs: Sequence[Tally]) -> list[list[tuple[int, SuiteSummary]]]:
-        """By prompt and dataset, the summary of each run next to the first, with its number."""
-        groups: dict[tuple[Any, ...], list[tuple[int, _SuiteCount]]] = {}
-        for number, run in enumerate(runs):
-            for suite in run._suites.values():  # noqa: SLF001 - of another tally
-                if suite.first.get("arm") != "main":
-                    key = (suite.first["prompt"], suite.first["dataset"])
-                    groups.setdefault(key, []).append((number, suite))
-        return [
-            list(
-                zip(
-                    (number for number, _ in group),
-                    _summaries([suite for _, suite in group]),
-                    strict=True,
-                )
-            )
-            for group in groups.values()
-        ]
 
     def causes(self) -> list[CauseGroup]:
         """What is unmeasured, the largest group first."""
@@ -399,7 +383,7 @@ def _summaries(group: Sequence[_SuiteCount]) -> list[SuiteSummary]:
     ]
 
 
-def _eval_of(node: str) -> str:
+def eval_of(node: str) -> str:
     """The eval that an item belongs to; the rest of its id names the case and the model."""
     function, bracket, _ = node.partition("[")
     return function if bracket else node.partition("::")[0]

@@ -286,3 +286,31 @@ def test_the_page_loads_nothing_that_a_plain_run_does_not_need(
     modules_loaded_by: Callable[[str], set[str]],
 ):
     assert "jinja2" not in modules_loaded_by("import regauge.reports.html, regauge.cli")
+
+
+def test_several_models_are_a_grid_with_their_answers_side_by_side(
+    live: EvalProject, endpoint: Endpoint, opened: Open, page_of: Write
+):
+    endpoint.answer_of["apprentice"] = lambda text: (
+        "all is well" if "disk 1" in text else json.dumps({"severity": "critical"})
+    )
+    live.judged_by("contains('critical')")
+    live.run("--model=local:clerk", "--model=local:apprentice")
+    seen = opened(page_of(live))
+    page = seen.page
+    models = page.get_by_role("table").first
+    assert models.locator("tbody tr th").all_text_contents() == ["local:clerk", "local:apprentice"]
+    assert "-20.0 points" in models.inner_text()
+    seen.go(live.root / "report.html", PROMPT_PAGE)
+    assert seen.text(".count") == "5 cases"
+    heads = page.locator("table.grid thead th").all_inner_texts()
+    assert [head for head in heads if ":" in head] == ["local:clerk", "local:apprentice"]
+    first = page.locator("tr.row").first
+    assert "disk-001" in first.inner_text()
+    assert first.locator(".badge").all_inner_texts() == ["✕ failed", "✓ passed", "✕ failed"]
+    page.locator("table.grid thead button", has_text="apprentice").click()
+    page.get_by_role("link", name="disk-001").click()
+    names = page.locator(".sides .pane h3").all_inner_texts()
+    assert names[:2] == ["local:clerk", "local:apprentice"]
+    assert "all is well" in page.locator(".sides .pane").nth(1).inner_text()
+    assert page.locator("#view-case table.verdicts").inner_text().count("local:apprentice") == 1

@@ -16,7 +16,8 @@ from regauge.reports._gate_console import (
     version_step,
 )
 from regauge.reports._gate_markdown import pass_rates
-from regauge.reports._tally import label_table
+from regauge.reports._models import difference_text, models_of, rate_text
+from regauge.reports._tally import eval_of, label_table
 from regauge.reports.html._source import golden_of, pass_counts
 from regauge.stats import wilson
 
@@ -43,6 +44,7 @@ __all__ = [
     "Plot",
     "PromptPage",
     "cases_by_prompt",
+    "model_arms",
     "overview_of",
     "plot_of",
 ]
@@ -51,6 +53,8 @@ __all__ = [
 TRACKED = "failed (tracked)"
 # Of another case whose failure does not fail the run.
 NOT_BLOCKING = "failed (not blocking)"
+
+_WORST = ("", "passed", NOT_BLOCKING, TRACKED, "unmeasured", "failed")
 
 # What the page shows of a trial under the same name; the rest is in `_trial`.
 _SAME = (
@@ -62,9 +66,10 @@ _SAME = (
 
 @dataclass(slots=True)
 class _Case:
-    """The trials of one case, by arm."""
+    """The trials of one case, by arm; with several models its word is that of the worst."""
 
     first: Mapping[str, Any]
+    word: str = ""
     trials: list[dict[str, JSON]] = field(default_factory=list[dict[str, "JSON"]])
     counts: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
@@ -72,17 +77,21 @@ class _Case:
 def cases_by_prompt(source: ReportSource) -> dict[str, list[dict[str, JSON]]]:
     """By prompt, its cases with their trials, in the order of the run.
 
-    Where two evals have the same case of a prompt, the second is called `<case>~2`.
+    Where two evals have the same case of a prompt, the second is called `<case>~2`. The trials of
+    several models are of one case, each model with an arm of its own.
     """
+    arms = model_arms(source.record)
     gate = source.record.decision
     decided = {(case.prompt, case.case): case for case in gate.cases} if gate else {}
     cases: dict[tuple[str, str], _Case] = {}
     for row in source.rows:
-        _add(cases, row, "base" if row.get("arm") == "main" else "candidate")
+        of_prompt = arms.get(row["prompt"], {})
+        arm = "base" if row.get("arm") == "main" else of_prompt.get(row["model"], "candidate")
+        _add(cases, row, arm, merged=bool(of_prompt))
     met = {(case.first["prompt"], case.first["case"]) for case in cases.values()}
     for row in source.against_rows:
         if (row["prompt"], row["case"]) in met and row.get("arm") != "main":
-            _add(cases, row, "base", only_known=True)
+            _add(cases, row, "base", merged=row["prompt"] in arms, only_known=True)
     by_prompt: dict[str, list[dict[str, JSON]]] = {}
     ids: dict[tuple[str, str], int] = {}
     for case in cases.values():
@@ -98,23 +107,43 @@ def cases_by_prompt(source: ReportSource) -> dict[str, list[dict[str, JSON]]]:
     return by_prompt
 
 
+def model_arms(record: RunRecord) -> dict[str, dict[str, str]]:
+    """By prompt, the arm of each model that a run compares; that of the first is the candidate."""
+    return {
+        prompt: {
+            model: f"model-{number}" if number else "candidate"
+            for number, model in enumerate(models)
+        }
+        for prompt, models in models_of(record).items()
+    }
+
+
 def _add(
     cases: dict[tuple[str, str], _Case],
     row: Mapping[str, Any],
     arm: str,
     *,
+    merged: bool,
     only_known: bool = False,
 ) -> None:
-    key = (row["node"], row["case"])
+    key = (eval_of(row["node"]) if merged else row["node"], row["case"])
     if only_known and key not in cases:
         return
     case = cases.setdefault(key, _Case(first=row))
     if arm == "candidate" and not any(trial["arm"] == "candidate" for trial in case.trials[:1]):
         case.first = row  # main's trials may stand first
+    if arm != "base" or not case.word:
+        case.word = max(case.word if arm != "base" else "", _word(row), key=_WORST.index)
     case.trials.append(_trial(row, arm))
     count = case.counts.setdefault(arm, [0, 0])
     count[0] += row["outcome"] == "passed"
     count[1] += row["outcome"] != "unmeasured"
+
+
+def _word(row: Mapping[str, Any]) -> str:
+    if row["case_outcome"] == "failed" and row["tier"] == "tracked":
+        return TRACKED
+    return NOT_BLOCKING if row.get("not_blocking") else str(row["case_outcome"])
 
 
 def _trial(row: Mapping[str, Any], arm: str) -> dict[str, JSON]:
@@ -124,11 +153,6 @@ def _trial(row: Mapping[str, Any], arm: str) -> dict[str, JSON]:
 
 def _document(case: _Case, said: CaseDocument | None, source: ReportSource) -> dict[str, JSON]:
     row = case.first
-    verdict = row["case_outcome"]
-    if verdict == "failed" and row["tier"] == "tracked":
-        verdict = TRACKED
-    elif row.get("not_blocking"):
-        verdict = NOT_BLOCKING
     document: dict[str, JSON] = {
         "id": row["case"],
         "dataset": row["dataset"],
@@ -136,7 +160,7 @@ def _document(case: _Case, said: CaseDocument | None, source: ReportSource) -> d
         "tier": row["tier"],
         "split": row["split"],
         "tags": row["tags"],
-        "verdict": verdict,
+        "verdict": case.word,
         "golden": golden_of(source.golden[row["dataset"]], row["case"], row["case_digest"]),
         "trials": list(case.trials),
         "counts": {arm: list(count) for arm, count in case.counts.items()},
@@ -342,7 +366,7 @@ class PromptPage:
         suites: Its suites, those of the candidate first.
         decided: What the gate says of it; None in a run that does not gate.
         rates: In a run that gates, the base's pass rate and the candidate's, with the interval of
-            the difference.
+            the difference; of several models, the rate of each.
     """
 
     name: str
@@ -358,6 +382,15 @@ class PromptPage:
     plot: Plot | None
     decided: PromptDocument | None
     rates: str = ""
+
+    @property
+    def models(self) -> list[tuple[SuiteSummary, str, str]]:
+        """Several models on the same cases, each with its rate and its difference to the first."""
+        return [
+            (suite, rate_text(suite.comparison), difference_text(suite.comparison))
+            for suite in self.suites
+            if suite.comparison
+        ]
 
     @property
     def judges(self) -> tuple[JudgeName, ...]:
@@ -467,7 +500,9 @@ def _page(name: str, source: ReportSource, cases: Sequence[Mapping[str, JSON]]) 
         suites=tuple(suites),
         plot=plot_of(points) if points else None,
         decided=decided,
-        rates=pass_rates(gate, decided) if gate and decided else "",
+        rates=pass_rates(gate, decided)
+        if gate and decided
+        else "; ".join(rate_text(suite.comparison) for suite in suites if suite.comparison),
     )
 
 

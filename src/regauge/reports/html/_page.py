@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.printable import printable
 from regauge.reports._console import duration, money, quantity
-from regauge.reports.html._overview import cases_by_prompt, overview_of
+from regauge.reports.html._overview import cases_by_prompt, model_arms, overview_of
 
 if TYPE_CHECKING:
     from regauge.reports.html._source import ReportSource
@@ -73,11 +73,19 @@ class _Verbatim(str):
 
 def _data(source: ReportSource, cases: dict[str, Any]) -> dict[str, Any]:
     gate = source.record.decision
+    arms = model_arms(source.record)
     base = gate.ref if gate else f"run {source.against.id}" if source.against else ""
     return {
         "gates": gate is not None,
         "base": base,
-        "prompts": [{"name": name, "cases": met} for name, met in cases.items()],
+        "prompts": [
+            {
+                "name": name,
+                "cases": met,
+                "models": [[arm, model] for model, arm in arms.get(name, {}).items()],
+            }
+            for name, met in cases.items()
+        ],
     }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import ConfigError, DatasetError
 from regauge.gate import CANDIDATE_FIRST
+from regauge.reports._models import models_of
 from regauge.reports._runs import read_record, read_rows
 from regauge.stats import wilson
 
@@ -264,11 +265,15 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
     """By prompt, how many cases passed, of how many that were measured.
 
     A gate draws more trials of the cases that look bad, and passes those that main fails too; so
-    of its runs the first trials count, which are like those of any other run.
+    of its runs the first trials count, which are like those of any other run. Of several models
+    the first counts.
     """
     counts: dict[str, tuple[int, int]] = {}
     if record.decision is None:
+        first = {prompt: models[0] for prompt, models in models_of(record).items()}
         for suite in record.suites:
+            if first.get(suite.prompt, suite.model) != suite.model:
+                continue
             passed, measured = counts.get(suite.prompt, (0, 0))
             counts[suite.prompt] = (
                 passed + suite.passed,

@@ -1,6 +1,9 @@
 // The page of one case: what it was given, what was answered, what each judge said, every trial.
 
 const ARMS = { base: `Base (${REPORT.base})`, candidate: REPORT.base ? "Candidate" : "Answer" };
+/** The arms of a prompt's trials with their names: several models, or base and candidate. */
+const armsOf = (prompt) => prompt.models.length
+  ? [...(prompt.has.base ? [["base", ARMS.base]] : []), ...prompt.models] : Object.entries(ARMS);
 const JSON_LIKE = /^\s*[[{]/;
 const reading = { laid: true, marked: true };
 
@@ -45,40 +48,46 @@ function firstDraw(draws, wanted) {
 }
 
 function answersView(prompt, one, chosen) {
-  const draws = { base: drawsOf(one, "base"), candidate: drawsOf(one, "candidate") };
+  const named = new Map(armsOf(prompt));
+  const draws = Object.fromEntries([...named.keys()].map((arm) => [arm, drawsOf(one, arm)]));
   const box = el("div", {});
   const pick = {};
-  for (const arm of ["base", "candidate"]) {
+  for (const arm of named.keys()) {
     const better = one.verdict === "fixed" || one.verdict === "passed" ? "passed" : "failed";
-    const wanted = arm === "candidate" ? better : better === "failed" ? "passed" : "failed";
-    const named = draws[arm].find((trial) => String(trial.n) === chosen[arm]);
-    pick[arm] = named || firstDraw(draws[arm], one.verdict === "passed" ? "passed" : wanted);
+    const wanted = arm !== "base" ? better : better === "failed" ? "passed" : "failed";
+    const asked = draws[arm].find((trial) => String(trial.n) === chosen[arm]);
+    pick[arm] = asked || firstDraw(draws[arm], one.verdict === "passed" ? "passed" : wanted);
   }
-  const both = Boolean(pick.base && pick.candidate);
+  const arms = [...named.keys()].filter((arm) => pick[arm]);
+  const both = arms.length > 1;
   const draw = () => {
-    const arms = ["base", "candidate"].filter((arm) => pick[arm]);
     if (!arms.length) { box.replaceChildren(el("p", { class: "note" }, "No trial of this case is in the run.")); return; }
     const texts = Object.fromEntries(arms.map((arm) => [arm, readable(pick[arm].answer ?? "")]));
     let pieces = Object.fromEntries(arms.map((arm) => [arm, [["same", texts[arm]]]]));
     let note = null;
     if (both && reading.marked) {
-      const found = wordDiff(texts.base, texts.candidate);
-      if (found) pieces = { base: found[0], candidate: found[1] };
-      else note = "These answers are too long to mark the words in which they differ.";
+      const [first, ...others] = arms;
+      for (const arm of others) {
+        const found = wordDiff(texts[first], texts[arm]);
+        if (!found) { note = "These answers are too long to mark the words in which they differ."; break; }
+        pieces = { ...pieces, [arm]: found[1], ...(others.length === 1 ? { [first]: found[0] } : {}) };
+      }
     }
-    if (both && texts.base === texts.candidate) note = "Both answers are the same text.";
+    if (both && new Set(arms.map((arm) => texts[arm])).size === 1) {
+      note = arms.length === 2 ? "Both answers are the same text." : "All answers are the same text.";
+    }
     box.replaceChildren(...[
       el("div", { class: "options" },
         both && option("Mark what differs", "marked", draw),
         arms.some((arm) => JSON_LIKE.test(pick[arm].answer ?? "")) && option("Lay out JSON", "laid", draw)),
       note && el("p", { class: "note" }, note),
-      el("div", { class: both ? "sides" : "sides one" }, arms.map((arm) => pane(arm, pick[arm], draws[arm], pieces[arm], (trial) => {
+      el("div", { class: both ? "sides" : "sides one" }, arms.map((arm) => pane(named.get(arm), pick[arm], draws[arm], pieces[arm], (trial) => {
         pick[arm] = trial;
-        const named = { ...routeOf(location.hash).query, [arm]: String(trial.n) };
-        history.replaceState(null, "", caseHash(prompt.name, one.id, named));
+        const query = { ...routeOf(location.hash).query, [arm]: String(trial.n) };
+        history.replaceState(null, "", caseHash(prompt.name, one.id, query));
         draw();
       }))),
-      verdictsView(arms, pick),
+      verdictsView(prompt, arms, pick),
     ].filter(Boolean));
   };
   draw();
@@ -96,29 +105,32 @@ function readable(answer) {
   try { return JSON.stringify(JSON.parse(answer), null, 2); } catch { return answer; }
 }
 
-function pane(arm, trial, draws, pieces, onpick) {
-  const choose = draws.length > 1 && el("select", { "aria-label": `Trial of ${ARMS[arm]}`, onchange: () => onpick(draws[choose.selectedIndex]) },
+function pane(name, trial, draws, pieces, onpick) {
+  const choose = draws.length > 1 && el("select", { "aria-label": `Trial of ${name}`, onchange: () => onpick(draws[choose.selectedIndex]) },
     draws.map((one) => el("option", {}, `trial ${one.n}: ${one.outcome}`)));
   if (choose) choose.selectedIndex = draws.indexOf(trial);
   const nothing = trial.answer === undefined;
-  return el("article", { class: "pane", "aria-label": ARMS[arm] },
-    el("header", {}, el("h3", {}, ARMS[arm]), badge(trial.outcome),
+  return el("article", { class: "pane", "aria-label": name },
+    el("header", {}, el("h3", {}, name), badge(trial.outcome),
       choose || el("span", { class: "quiet" }, `trial ${trial.n}${trial.earlier ? ", drawn before this run" : ""}`)),
     trial.refusal && el("p", { class: "text" }, `The model refused: ${trial.refusal}`),
     trial.cause && el("p", { class: "text" }, trial.cause.message),
     trial.cause && trial.cause.raw && textBlock([["same", trial.cause.raw]], "What the judge's model said"),
     nothing ? !trial.cause && el("p", { class: "text" }, "There is no answer.")
-      : pieces.every(([, text]) => !text) ? el("p", { class: "text" }, "(an empty answer)") : textBlock(pieces, `Answer of ${ARMS[arm]}`));
+      : pieces.every(([, text]) => !text) ? el("p", { class: "text" }, "(an empty answer)") : textBlock(pieces, `Answer of ${name}`));
 }
 
-function verdictsView(arms, pick) {
+/** The short name of an arm. */
+const nameOfArm = (prompt, arm) => new Map(prompt.models).get(arm) || (arm === "base" ? "Base" : "Candidate");
+
+function verdictsView(prompt, arms, pick) {
   const judges = [...new Set(arms.flatMap((arm) => pick[arm].verdicts.map((said) => said.judge)))];
   if (!judges.length) return null;
   const rows = judges.flatMap((judge) => arms.map((arm, place) => {
     const said = pick[arm].verdicts.find((one) => one.judge === judge);
     return el("tr", {},
       place === 0 && el("th", { scope: "rowgroup", rowspan: arms.length }, judge),
-      arms.length > 1 && el("td", {}, arm === "base" ? "Base" : "Candidate"),
+      arms.length > 1 && el("td", {}, nameOfArm(prompt, arm)),
       el("td", {}, said ? badge(said.outcome) : "–"),
       el("td", { class: "num" }, said ? String(Math.round(said.score * 1000) / 1000) : "–"),
       el("td", { class: "prose" }, said ? reasonOf(said) : ""));
@@ -166,10 +178,11 @@ function checksView(one) {
 function trialsView(prompt, one) {
   if (!one.trials.length) return null;
   const names = { recording: "recording", store: "local store", live: "asked for now" };
+  const several = REPORT.base || prompt.models.length;
   return [el("h2", {}, "All trials"), table("All trials",
-    [REPORT.base && ["Of"], ["Trial", "num"], ["Outcome"], ["Failed by"], ["From"], ["Latency", "num"], ["Tokens", "num"], ["Cost", "num"], ["Answered by"], ["Ended"], ["Request"]].filter(Boolean),
+    [several && ["Of"], ["Trial", "num"], ["Outcome"], ["Failed by"], ["From"], ["Latency", "num"], ["Tokens", "num"], ["Cost", "num"], ["Answered by"], ["Ended"], ["Request"]].filter(Boolean),
     one.trials.map((trial) => el("tr", {},
-      REPORT.base && el("th", { scope: "row" }, trial.arm === "base" ? "Base" : "Candidate"),
+      several && el("th", { scope: "row" }, nameOfArm(prompt, trial.arm)),
       el("td", { class: "num" }, String(trial.n)), el("td", {}, badge(trial.outcome)),
       el("td", {}, trial.verdicts.filter((said) => said.outcome === "fail").map(nameOf).join(", ") || (trial.cause ? trial.cause.kind : "–")),
       el("td", {}, names[trial.source] || "–"), el("td", { class: "num" }, duration(trial.latency_s)),
@@ -181,7 +194,7 @@ function trialsView(prompt, one) {
 }
 
 function originView(prompt, one) {
-  const of = (trial) => (REPORT.base ? (trial.arm === "base" ? "base " : "candidate ") : "");
+  const of = (trial) => (REPORT.base && !prompt.models.length ? (trial.arm === "base" ? "base " : "candidate ") : "");
   const model = (trial) => `${trial.model}${trial.model.startsWith("sim:") ? " (simulated)" : ""}`;
   const versions = [...new Set(one.trials.map((trial) =>
     `${of(trial)}${trial.version || "unversioned"} (${trial.prompt_digest.slice(0, 12)}) with ${model(trial)}`))];

@@ -22,7 +22,7 @@ function prepare(prompt) {
     const latencies = [];
     let cost = 0;
     for (const trial of one.trials) {
-      if (trial.arm !== "candidate") continue;
+      if (trial.arm === "base") continue;
       if (trial.latency_s !== undefined) latencies.push(trial.latency_s);
       cost = cost === null || trial.cost_usd === undefined ? (trial.answer === undefined ? cost : null) : cost + trial.cost_usd;
       for (const said of trial.verdicts) if (said.outcome === "fail") failed.add(nameOf(said));
@@ -80,7 +80,8 @@ function select(prompt, filter) {
     (!filter.judge || one.failed.includes(filter.judge)) &&
     words.every((word) => haystack(one).includes(word)));
   const [column, down] = sorting(filter);
-  const keyed = left.map((one) => [ORDERS[column](one), one]);
+  const order = ORDERS[column] || ((one) => share(one.counts[column]));
+  const keyed = left.map((one) => [order(one), one]);
   keyed.sort(([a, x], [b, y]) => (a < b ? -1 : a > b ? 1 : 0) * (down ? -1 : 1) || x.place - y.place);
   return keyed.map(([, one]) => one);
 }
@@ -89,5 +90,5 @@ function sorting(filter) {
   const given = filter.sort || "verdict";
   const down = given.startsWith("-");
   const column = down ? given.slice(1) : given;
-  return Object.hasOwn(ORDERS, column) ? [column, down] : ["verdict", false];
+  return Object.hasOwn(ORDERS, column) || /^model-\d+$/.test(column) ? [column, down] : ["verdict", false];
 }

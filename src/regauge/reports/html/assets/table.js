@@ -12,7 +12,8 @@ class CaseTable {
     this.columns = [
       ["verdict", "Verdict", "11rem"], ["case", "Case", ""], ["tier", "Tier", "6.5rem"],
       prompt.has.base && ["base", "Base", "6rem", "num"],
-      ["candidate", prompt.has.base ? "Candidate" : "Trials", "7.5rem", "num"],
+      ...(prompt.models.length ? prompt.models.map(([arm, name]) => [arm, name, "9rem", "num"])
+        : [["candidate", prompt.has.base ? "Candidate" : "Trials", "7.5rem", "num"]]),
       ["judges", "Failed by", "14rem"], ["latency", "Latency", "6.5rem", "num"], ["cost", "Cost", "6rem", "num"],
     ].filter(Boolean);
     this.build(mount);
@@ -123,6 +124,7 @@ class CaseTable {
 
   cell(name, one, href, kind, place) {
     const count = (given) => (given ? `${given[0]} of ${given[1]}` : "–");
+    if (this.prompt.models.some(([arm]) => arm === name)) return el("td", { class: kind }, this.grade(one.counts[name]));
     switch (name) {
       case "verdict": return el("td", {}, badge(one.verdict));
       case "case": {
@@ -137,6 +139,14 @@ class CaseTable {
       case "latency": return el("td", { class: kind }, duration(one.latency));
       default: return el("td", { class: kind }, money(one.cost));
     }
+  }
+
+  /** What a model came to on a case: a word for one trial, else how many passed. */
+  grade(count) {
+    if (!count) return "–";
+    if (!count[1]) return badge("unmeasured");
+    if (count[0] === count[1] || !count[0]) return badge(count[0] ? "passed" : "failed");
+    return `${count[0]} of ${count[1]}`;
   }
 
   keys(event, place) {
