@@ -293,18 +293,17 @@ def _become(request: dict[str, Any], streams: list[int], codes: list[int]) -> No
     first = str(Path(module).parent) if "/" in module else request["cwd"]
     sys.path[0:1] = [first, *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
     sys.argv = [module, *request["arguments"]]
-    if module == "-c":
-        del sys.argv[1:]
-        exec(*request["arguments"], {"__name__": "__main__"})
-        codes.append(0)
-        return
     if any(word.startswith("-n") for word in request["arguments"]):
         worker = _fork_workers()
         if worker is not None:
             _become(*worker, codes)
             return
     try:
-        if "/" in module:
+        if module == "-c":
+            del sys.argv[1:]
+            exec(*request["arguments"], {"__name__": "__main__"})
+            codes.append(0)
+        elif "/" in module:
             runpy.run_path(module, run_name="__main__")
         else:
             runpy.run_module(module, run_name="__main__", alter_sys=True)

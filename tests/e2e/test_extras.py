@@ -16,7 +16,13 @@ from tests.place import Place
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(module for modules in EXTRAS.values() for module in modules)
 # `None` among the loaded modules is how Python itself marks one that cannot be imported.
-BLOCKED = f"import sys\nsys.modules.update(dict.fromkeys({MODULES!r}))\n"
+BLOCKED = f"""\
+import runpy, sys
+for name in [*sys.modules]:
+    if name.partition(".")[0] in {MODULES!r}:
+        del sys.modules[name]
+sys.modules.update(dict.fromkeys({MODULES!r}))
+"""
 EVAL = """\
 from regauge import golden
 from regauge.judges import chrf, contains, similarity
@@ -31,10 +37,12 @@ class Core(Place):
     """A project whose processes find no extra."""
 
     def process(self, *command: str, given: str = "", **environment: str):
-        path = str(self.write("blocked/sitecustomize.py", BLOCKED).parent)
-        # The variable of Python's own keeps the process from being forked, so it reads that file.
-        fresh = {"PYTHONPATH": path, "PYTHONNOUSERSITE": "1"}
-        return super().process(*command, given=given, **fresh, **environment)
+        module = command[0]
+        script = (
+            f"{BLOCKED}sys.argv = {[*command]!r}\n"
+            f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)\n"
+        )
+        return super().process("-c", script, given=given, **environment)
 
 
 @pytest.fixture
@@ -129,7 +137,9 @@ def test_extras_are_those_of_the_package_and_all_has_each():
 
 def test_plugins_that_come_along_neither_load_nor_warn_in_a_project_of_init(core: Core):
     every = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "", "PYTEST_PLUGINS": ""}
-    out = core.process("pytest", "evals", "-p", "no:cacheprovider", **every)
+    # A variable of Python's own keeps the process from being forked, so it loads what it needs.
+    every["PYTHONNOUSERSITE"] = "1"
+    out = Place.process(core, "pytest", "evals", "-p", "no:cacheprovider", **every)
     assert "10 passed" in out.stdout
     assert "arning" not in out.stdout + out.stderr
     assert "deepeval" not in out.stdout
