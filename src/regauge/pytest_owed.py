@@ -317,8 +317,7 @@ def _unmeasured_prompts(
     """Prompts that evals measured before, or measure at another version, and not as they are."""
     datasets = {path.stem for path in dataset_files(project.fixtures_dir)}
     rubrics = project.prompts_dir / "judges"
-    targets = [suite.target for suite in suites if suite.target is not None]
-    loaded = {prompt.path for target in targets for prompt in target.prompts}
+    loaded = {prompt.path for suite in suites for prompt in suite.loaded_prompts}
     for path in prompt_files(project.prompts_dir):
         name = prompt_name(path)
         of_prompt = [suite for suite in suites if suite.prompt.path == path]

@@ -206,6 +206,8 @@ def _document(
         document["checks"] = list(case.checks)
         if case.pass_at is not None:
             document["pass_at"] = case.pass_at
+    if case.script is not None:
+        document |= case.script.to_record()
     if case.tags:
         document["tags"] = list(case.tags)
     document["tier"] = tier

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
+from regauge.datasets._script import LIMIT, MAX_STEPS, MAX_TURNS, TURN_KEYS, Script, Turn
 from regauge.digests import JSON, digest_of
 from regauge.errors import Fault
 from regauge.regular_file import read_regular
@@ -19,6 +20,8 @@ from regauge.wording import closest, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from regauge.datasets._formats import ToolFiles
 
 __all__ = [
     "KEYS",
@@ -50,6 +53,11 @@ KEYS = dict.fromkeys(
         "note",
         "checks",
         "pass_at",
+        "turns",
+        "persona",
+        "max_turns",
+        "tools",
+        "max_steps",
     )
 )
 
@@ -157,6 +165,7 @@ class GoldenCase:
         note: Why the tier is what it is, or anything a reader should know.
         checks: Judges of this case alone, as YAML names them, beside those of its eval.
         pass_at: The weighted share of `checks` that must pass, above 0 and up to 1; None for all.
+        script: How its conversation goes; None where the case is one completion.
     """
 
     id: str
@@ -171,6 +180,7 @@ class GoldenCase:
     note: str = ""
     checks: tuple[JSON, ...] = ()
     pass_at: float | None = None
+    script: Script | None = None
     _digest: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
@@ -181,7 +191,7 @@ class GoldenCase:
     def digest(self) -> str:
         """The SHA-256 of what makes this another case when it changes.
 
-        That is id, inputs and expected, and checks and `pass_at` where the case has any.
+        That is id, inputs and expected, and checks, `pass_at` and its script where it has any.
         """
         if not self._digest:
             content: dict[str, JSON] = {
@@ -191,15 +201,22 @@ class GoldenCase:
             }
             if self.checks:
                 content |= {"checks": self.checks, "pass_at": self.pass_at}
+            if self.script is not None:
+                content |= {"script": self.script.to_json(), "of_turns": self.script.golden}
             self._digest.append(digest_of(content))
         return self._digest[0]
 
     @property
     def golden(self) -> JSON:
         """What judges compare an answer with, which must not get into a prompt."""
-        if not self.checks:
+        of_turns = [turn for turn in self.script.golden if turn] if self.script is not None else []
+        if not self.checks and not of_turns:
             return self.expected
-        return {"expected": self.expected, "checks": [*self.checks]}
+        return {
+            "expected": self.expected,
+            "checks": [*self.checks],
+            **({"turns": of_turns} if of_turns else {}),
+        }
 
 
 def split_of(case_id: str, *, salt: str = "", holdout: float = 0.3) -> Split:
@@ -373,11 +390,13 @@ class Reading:
 
     Attributes:
         texts: Reads the files that cases refer to.
+        tools: Reads the results of tools.
         salt: See `split_of`.
         holdout: See `split_of`.
     """
 
     texts: Texts
+    tools: ToolFiles
     salt: str
     holdout: float
 
@@ -401,7 +420,8 @@ def cases_of(records: Sequence[Record], source: Source, reading: Reading) -> lis
             _text(record, source, key) for key in ("source", "licence", "note")
         )
         checks = _checks(record, source)
-        pass_at = _pass_at(record, source)
+        script = _script(record, source, reading)
+        pass_at = _pass_at(record, source, script)
         if len(source.faults) > faults:
             continue
         cases.append(
@@ -420,6 +440,7 @@ def cases_of(records: Sequence[Record], source: Source, reading: Reading) -> lis
                 note=note,
                 checks=checks,
                 pass_at=pass_at,
+                script=script,
             )
         )
     return cases
@@ -532,21 +553,102 @@ def _tags(record: Record, source: Source) -> tuple[str, ...]:
 
 def _checks(record: Record, source: Source) -> tuple[JSON, ...]:
     """The judges that a case names; what they mean is checked where a suite is made."""
-    value = record.values.get("checks")
+    return _listed_checks(record.values.get("checks"), source, record.line_of("checks"))
+
+
+def _listed_checks(value: object, source: Source, line: int) -> tuple[JSON, ...]:
     if value is None:
         return ()
-    checks: list[object] = cast("list[object]", value) if isinstance(value, list) else []
+    checks = _items(value)
     if checks and all(isinstance(check, str | dict) for check in checks):
         return tuple(cast("list[JSON]", checks))
     source.fault(
-        record.line_of("checks"),
-        f"checks is {_shown(record.values['checks'])}",
+        line,
+        f"checks is {_shown(value)}",
         'a list of judges: "checks": [{"contains": "Berlin"}, "is_json"]',
     )
     return ()
 
 
-def _pass_at(record: Record, source: Source) -> float | None:
+def _items(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _script(record: Record, source: Source, reading: Reading) -> Script | None:
+    """How the conversation of a case goes; None where it has none."""
+    given = {
+        key
+        for key in ("turns", "persona", "max_turns", "tools", "max_steps")
+        if record.values.get(key) is not None
+    }
+    if not given:
+        return None
+    turns = _turns(record, source, reading.texts)
+    persona = _text(record, source, "persona")
+    tools = _text(record, source, "tools")
+    if "turns" in given and "persona" in given:
+        line = record.line_of("persona")
+        source.fault(line, "a case with `turns` and a `persona`", "remove one of them")
+    if "max_turns" in given and "persona" not in given:
+        line = record.line_of("max_turns")
+        source.fault(line, "max_turns without a persona", "name a `persona`, or remove `max_turns`")
+    if given == {"max_steps"}:
+        line = record.line_of("max_steps")
+        source.fault(line, "max_steps without a conversation", "add `tools`, `turns` or `persona`")
+    return Script(
+        turns=turns,
+        persona=persona,
+        max_turns=_limit(record, source, "max_turns", MAX_TURNS),
+        tools=reading.tools.read(tools, source, record.line_of("tools")) if tools else None,
+        max_steps=_limit(record, source, "max_steps", MAX_STEPS),
+    )
+
+
+def _limit(record: Record, source: Source, key: str, default: int) -> int:
+    value = record.values.get(key)
+    if value is None:
+        return default
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LIMIT:
+        return value
+    fix = f"write a number from 1 to {LIMIT}"
+    source.fault(record.line_of(key), f"{key} is {_shown(value)}", fix)
+    return default
+
+
+def _turns(record: Record, source: Source, texts: Texts) -> tuple[Turn, ...]:
+    value = record.values.get("turns")
+    line = record.line_of("turns")
+    fix = '"turns": [{"user": "Where is my order?"}]'
+    if value is None:
+        return ()
+    if not _items(value):
+        source.fault(line, f"turns is {_shown(value)}", f"a list of turns: {fix}")
+        return ()
+    turns: list[Turn] = []
+    for number, item in enumerate(_items(value), start=1):
+        if not isinstance(item, dict):
+            source.fault(line, f"turn {number} is {_kind(item)}, not a mapping", fix)
+            continue
+        fields = cast("dict[str, JSON]", item)
+        for key in fields:
+            if key not in TURN_KEYS:
+                hint = did_you_mean(key, TURN_KEYS) or f"known keys: {', '.join(TURN_KEYS)}"
+                source.fault(line, f"turn {number} has no key {key!r}", hint)
+        user: object = fields.get("user", "")
+        if (reference := file_reference(user)) is not None:
+            user = _text_of(f"turns[{number}].user", reference, line, source, texts)
+        if not isinstance(user, str):
+            source.fault(line, f"the user of turn {number} is {_kind(user)}, not text", fix)
+            continue
+        if not user and number > 1:
+            why = "only the first turn can leave `user` out: the prompt itself may end with it"
+            source.fault(line, f"turn {number} has no message of the user", why)
+        checks = _listed_checks(fields.get("checks"), source, line)
+        turns.append(Turn(user=user, expected=fields.get("expected"), checks=checks))
+    return tuple(turns)
+
+
+def _pass_at(record: Record, source: Source, script: Script | None) -> float | None:
     value = record.values.get("pass_at")
     if value is None:
         return None
@@ -556,7 +658,9 @@ def _pass_at(record: Record, source: Source) -> float | None:
             value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
         source.fault(line, f"pass_at is {_shown(value)}", "a share above 0 and up to 1")
-    elif not record.values.get("checks"):
+    elif not record.values.get("checks") and not (
+        script is not None and any(turn.checks for turn in script.turns)
+    ):
         source.fault(line, "pass_at without checks", "add `checks`, or remove `pass_at`")
     else:
         return float(value)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
 from regauge.datasets._case import Reading, Record, Source, Texts, cases_of
-from regauge.datasets._formats import read_jsonl, read_yaml
+from regauge.datasets._formats import ToolFiles, read_jsonl, read_yaml
 from regauge.datasets._table import read_csv, read_parquet
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Fault
@@ -110,7 +110,9 @@ def load_dataset(
     except OSError as error:
         source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
         raise DatasetError(source.faults) from error
-    reading = Reading(texts=Texts(fixtures_dir), salt=salt, holdout=holdout)
+    reading = Reading(
+        texts=Texts(fixtures_dir), tools=ToolFiles(fixtures_dir), salt=salt, holdout=holdout
+    )
     cases = cases_of(records, source, reading)
     if not cases and not source.faults:
         source.fault(None, "no cases", "add one, or remove the file")

@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import yaml
 
 from regauge.datasets._case import Record, Source, decode_lines
+from regauge.datasets._script import ToolResult, ToolResults, error_content, result_content
 from regauge.strict_json import NoNumberError, TwiceError, no_constant, read_json, unique
+from regauge.wording import closest, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from regauge.digests import JSON
 
-__all__ = ["parse_json", "read_jsonl", "read_yaml"]
+__all__ = ["ToolFiles", "parse_json", "read_jsonl", "read_yaml"]
+
+_Values = TypeVar("_Values")
+_ENTRY_KEYS = ("args", "result", "error")
+_ENTRY_FIX = "write `- args: {id: 7}` and `result: ...` below it, or `error`"
 
 
 class _NotJSONError(ValueError):
@@ -131,7 +138,7 @@ class _Reader:
     """Turns nodes into JSON values and notes what JSON has no word for."""
 
     def __init__(self, source: Source, loader: yaml.SafeLoader) -> None:
-        self._source = source
+        self.source = source
         self._loader = loader
         self._open: set[int] = set()
         self._count = 0
@@ -205,16 +212,47 @@ class _Reader:
         return construct(node)
 
     def _fault(self, node: yaml.Node, message: str, fix: str = "") -> None:
-        self._source.fault(node.start_mark.line + 1, message, fix)
+        self.source.fault(node.start_mark.line + 1, message, fix)
 
 
 def read_yaml(source: Source) -> list[Record]:
     """The records of a YAML file: one list of mappings."""
+    return _read(source, _records) or []
+
+
+def _mapping(source: Source, holds: str, fix: str) -> tuple[dict[str, JSON], dict[str, int]]:
+    """The values of a YAML file that is one mapping, and the lines of its keys.
+
+    Args:
+        source: The file.
+        holds: What it holds, in words.
+        fix: How it is written.
+    """
+    lines: dict[str, int] = {}
+
+    def values(reader: _Reader, root: yaml.Node) -> dict[str, JSON]:
+        if not isinstance(root, yaml.MappingNode):
+            source.fault(root.start_mark.line + 1, f"the file is no mapping: {holds}", fix)
+            return {}
+        pairs = reader.pairs(root)
+        lines.update({key.value: key.start_mark.line + 1 for key, _ in root.value})
+        return {key: reader.value(item) for key, item in pairs}
+
+    return _read(source, values) or {}, lines
+
+
+def _read(source: Source, values: Callable[[_Reader, yaml.Node], _Values]) -> _Values | None:
+    """What a YAML file holds; None, with the errors noted, where it cannot be read or is empty."""
     text = decode_lines(source)
     if text is None:
-        return []
+        return None
     try:
-        return _records(source, text)
+        loader = yaml.SafeLoader(text)
+        try:
+            root = loader.get_single_node()
+            return None if root is None else values(_Reader(source, loader), root)
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = ", ".join(part for part in (error.context, error.problem) if part)
@@ -226,38 +264,111 @@ def read_yaml(source: Source) -> list[Record]:
         source.fault(None, str(error))
     except RecursionError:
         source.fault(None, "nested too deeply")
-    return []
+    return None
 
 
-def _records(source: Source, text: str) -> list[Record]:
-    loader = yaml.SafeLoader(text)
-    try:
-        root = loader.get_single_node()
-        if root is None:
-            return []
-        if not isinstance(root, yaml.SequenceNode):
-            source.fault(
-                root.start_mark.line + 1,
-                "a dataset in YAML is a list of cases",
-                "start each case with `- id: ...`",
-            )
-            return []
-        reader = _Reader(source, loader)
-        records: list[Record] = []
-        for node in root.value:
-            line: int = node.start_mark.line + 1
-            if not isinstance(node, yaml.MappingNode):
-                source.fault(line, "a case is a mapping with `id` and `inputs`")
+def _records(reader: _Reader, root: yaml.Node) -> list[Record]:
+    source = reader.source
+    if not isinstance(root, yaml.SequenceNode):
+        source.fault(
+            root.start_mark.line + 1,
+            "a dataset in YAML is a list of cases",
+            "start each case with `- id: ...`",
+        )
+        return []
+    records: list[Record] = []
+    for node in root.value:
+        line: int = node.start_mark.line + 1
+        if not isinstance(node, yaml.MappingNode):
+            source.fault(line, "a case is a mapping with `id` and `inputs`")
+            continue
+        lines = {
+            key.value: key.start_mark.line + 1
+            for key, _ in node.value
+            if isinstance(key.value, str)
+        }
+        values: dict[str, object] = {key: reader.value(item) for key, item in reader.pairs(node)}
+        records.append(Record(line=line, values=values, lines=lines))
+    return records
+
+
+class ToolFiles:
+    """Reads the files below `fixtures/tools`, each once.
+
+    Args:
+        fixtures_dir: The fixtures folder.
+    """
+
+    def __init__(self, fixtures_dir: Path) -> None:
+        self._dir = fixtures_dir / "tools"
+        self._known: dict[str, ToolResults | None] = {}
+
+    def read(self, name: str, source: Source, line: int) -> ToolResults | None:
+        """The results of a file; None with its errors noted where it cannot be used.
+
+        Args:
+            name: The file without `.yml`.
+            source: The dataset that names it.
+            line: The place of the name.
+        """
+        if name not in self._known:
+            self._known[name] = self._load(name, source, line)
+        return self._known[name]
+
+    def _load(self, name: str, source: Source, line: int) -> ToolResults | None:
+        shown = f"{self._dir.parent.name}/{self._dir.name}/{name}.yml"
+        path = self._dir / f"{name}.yml"
+        if "/" in name or "\\" in name or name.startswith(".") or "\0" in name:
+            source.fault(line, f"tools is {name!r}", f"name a file of {self._dir.name}/")
+            return None
+        if not path.is_file():
+            names = [found.stem for found in self._dir.glob("*.yml")]
+            near = closest(name, names)
+            fix = f"did you mean {near!r}?" if near else "write it: a list of results for each tool"
+            source.fault(line, f"tools: there is no file {shown}", fix)
+            return None
+        file = Source(path=path, shown=path.relative_to(self._dir.parents[1]))
+        document, lines = _mapping(file, "results by tool", "write `lookup_order:` and a list")
+        entries: dict[str, tuple[ToolResult, ...]] = {}
+        functions: dict[str, str] = {}
+        for tool, value in document.items():
+            function = value.get("function") if isinstance(value, dict) else None
+            if isinstance(function, str) and ":" in function:
+                functions[tool] = function
                 continue
-            lines = {
-                key.value: key.start_mark.line + 1
-                for key, _ in node.value
-                if isinstance(key.value, str)
-            }
-            values: dict[str, object] = {
-                key: reader.value(item) for key, item in reader.pairs(node)
-            }
-            records.append(Record(line=line, values=values, lines=lines))
-        return records
-    finally:
-        loader.dispose()
+            if function is not None:
+                fix = "write `function: module:name`, such as app.orders:lookup"
+                file.fault(lines.get(tool), f"{tool}: {function!r} names no function", fix)
+                continue
+            entries[tool] = tuple(
+                entry
+                for item in (value if isinstance(value, list) else [value])
+                if (entry := _entry(item, tool, file, lines.get(tool))) is not None
+            )
+        source.faults += file.faults
+        if file.faults:
+            return None
+        return ToolResults(name=name, entries=entries, functions=functions)
+
+
+def _entry(item: JSON, tool: str, file: Source, line: int | None) -> ToolResult | None:
+    """One result; None with the error noted where it is none."""
+    if item == "error":
+        return ToolResult(args={}, content=error_content("the call failed"))
+    if not isinstance(item, dict) or not ({"result", "error"} & item.keys()):
+        file.fault(line, f"{tool}: an entry has no `result`", _ENTRY_FIX)
+        return None
+    unknown = next((key for key in item if key not in _ENTRY_KEYS), None)
+    args = item.get("args") or {}
+    if unknown is not None:
+        fix = did_you_mean(unknown, _ENTRY_KEYS) or f"known keys: {', '.join(_ENTRY_KEYS)}"
+        file.fault(line, f"{tool}: an entry has no key {unknown!r}", fix)
+    elif not isinstance(args, dict):
+        file.fault(line, f"{tool}: `args` is no mapping of arguments to values", _ENTRY_FIX)
+    elif {"result", "error"} <= item.keys():
+        file.fault(line, f"{tool}: an entry has both `result` and `error`", "remove one of them")
+    elif "error" in item:
+        return ToolResult(args=args, content=error_content(str(item["error"])))
+    else:
+        return ToolResult(args=args, content=result_content(item["result"]))
+    return None

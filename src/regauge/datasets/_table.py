@@ -128,6 +128,7 @@ def _sum_lengths(texts: Any, indices: Any) -> int:
 # A cell may hold a whole document; the csv module stops at 128 KiB unless told otherwise.
 _CELL_CHARS_MAX = 64 * 1024 * 1024
 _SHOWN_CHARS = 60
+_JSON_COLUMNS = ("checks", "turns", "max_turns", "max_steps")
 _ONE_COLUMN_EACH = "one column `inputs.<name>` for each input, `expected.<key>` for each key"
 
 
@@ -192,7 +193,7 @@ def _text_cell(source: Source, line: int, column: str, cell: str) -> object:
     if column == "tags":
         return [tag for tag in (part.strip() for part in cell.split(";")) if tag]
     if (
-        column == "checks"
+        column in _JSON_COLUMNS
         or column.partition(".")[0] == "expected"
         or (column.startswith("inputs.") and cell.lstrip().startswith(_FILES))
     ):
@@ -267,7 +268,7 @@ def _fits_in_memory(source: Source, data: io.BytesIO) -> bool:
 
 
 def _typed_cell(source: Source, row: int, column: str, cell: object) -> object:
-    if column in {"expected", "checks"} and isinstance(cell, str):
+    if column in {"expected", *_JSON_COLUMNS} and isinstance(cell, str):
         return _json_or_text(source, row, column, cell)
     if column == "tags" and isinstance(cell, str):
         return _text_cell(source, row, column, cell)

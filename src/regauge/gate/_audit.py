@@ -13,7 +13,7 @@ from regauge.gate._numbers import CANDIDATE_FIRST, EVALS_FIRST, stored_number
 from regauge.gate._record import facts_of_trial
 from regauge.gate._types import Count
 from regauge.recordings import RecordingKey
-from regauge.runner import Draw
+from regauge.runner import Draw, calls_of
 from regauge.stats import AUDIT_STEPS, FULL_AUDIT, audit_p_value, suite_p_value
 from regauge.stop_signals import run_stoppable
 
@@ -123,15 +123,21 @@ def recorded_outcomes(
         texts: set[tuple[str | None, str]] = set()
         for series, first in (("evals", EVALS_FIRST), ("gate", CANDIDATE_FIRST)):
             for number in range(numbers(prompt)):
-                recording = file.get(RecordingKey(planned.digest, first + number))
-                if recording is None:
+                draw = Draw(planned, first + number)
+                keys = [RecordingKey(planned.digest, draw.trial)]
+                if planned.converses:
+                    whole, made = calls_of(draw, reader.answers.find_call)
+                    keys = [question.key for question in made] if whole is not None else []
+                recordings = [one for key in keys if (one := file.get(key)) is not None]
+                if not recordings:
                     continue
                 # A gate keeps its first trials for the evals, too.
-                identity = (recording.completion.text, recording.recorded_at)
+                recorded_at = max(recording.recorded_at for recording in recordings)
+                identity = (recordings[-1].completion.text, recorded_at)
                 if identity in texts:
                     continue
                 texts.add(identity)
-                (trial,) = reader.replay([Draw(planned, first + number)])
+                (trial,) = reader.replay([draw])
                 facts = facts_of_trial(trial, checks, graded=())
                 if facts is not None and facts.passed is not None:
                     found.append(
@@ -141,7 +147,7 @@ def recorded_outcomes(
                             series="evals" if series == "evals" else "gate",
                             number=number,
                             passed=facts.passed,
-                            recorded_at=recording.recorded_at,
+                            recorded_at=recorded_at,
                         )
                     )
     return found

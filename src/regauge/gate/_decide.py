@@ -31,6 +31,7 @@ from regauge.gate.base import (
     refusal_of_trials,
 )
 from regauge.recordings import replacements_in
+from regauge.runner import Draw, calls_of
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -307,6 +308,9 @@ def _replaced_notes(session: EvalSession, compared: Sequence[Compared]) -> Itera
         if one.candidate is not None and one.case.state != "unchanged":
             name = one.candidate.suite.prompt.name
             digests.setdefault(name, set()).add(one.candidate.digest)
+            if one.candidate.converses:
+                _, made = calls_of(Draw(one.candidate, 0), session.answers.find_call)
+                digests[name] |= {question.key.digest for question in made}
     for name, of_prompt in digests.items():
         for found in replacements_in(session.answers.file(name), digests=of_prompt):
             yield f"recordings of {name}: {found}"

@@ -10,6 +10,7 @@ from regauge.digests import digest_of
 from regauge.errors import MissingOutputError, MissingRecordingError, UsageError
 from regauge.gate._policy import GatePolicy
 from regauge.gate._types import Count, GateCase, History, TrialFacts
+from regauge.providers import shown_messages, shown_output
 from regauge.stats import CasePolicy, CriticalPolicy, NetPolicy, SuitePolicy
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def facts_of_trial(
         {judged.judge: (judged.verdict.outcome, judged.verdict.score) for judged in trial.verdicts},
         checks,
         graded,
-        answer=completion.text if completion.text is not None else completion.refusal,
+        answer=shown_output(completion.text, completion.refusal, shown_messages(completion)),
     )
 
 
@@ -129,7 +130,7 @@ def facts_of_row(
         {verdict["judge"]: (verdict["outcome"], verdict["score"]) for verdict in row["verdicts"]},
         checks,
         graded,
-        answer=row["answer"] if row["answer"] is not None else row["refusal"],
+        answer=shown_output(row["answer"], row["refusal"], row.get("messages", ())),
     )
 
 

@@ -16,6 +16,7 @@ from regauge.gate.base import base_branch
 from regauge.gate.baselines import baseline_of, key_of, load_baseline, parse_baseline
 from regauge.gate.engine._decision import is_flaky
 from regauge.prompts import Repository
+from regauge.recordings import RecordingKey
 from regauge.runner import Draw, PlannedCase
 from regauge.stats import CasePolicy, log_e_value
 
@@ -103,10 +104,13 @@ class ReplayEvidence:
                 if key.trial >= CANDIDATE_FIRST:
                     numbers[key.digest].append(key.trial)
         digest = result.trials[0].request_digest
-        planned = PlannedCase(result.suite, result.case)
-        return self._session.replay(
-            [Draw(planned, number) for number in sorted(numbers.get(digest, ()))]
-        )
+        planned = PlannedCase(result.suite, result.case, digest=digest)
+        found = set(numbers.get(digest, ()))
+        if planned.converses:  # its calls have digests of their own
+            answers = self._session.answers
+            known = {number for each in numbers.values() for number in each}
+            found = {n for n in known if answers.has(planned, RecordingKey(digest, n))}
+        return self._session.replay([Draw(planned, number) for number in sorted(found)])
 
     def _histories(self, result: EvalResult) -> Sequence[History]:
         """The case under this version and, until its baseline is complete, the one before."""

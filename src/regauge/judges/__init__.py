@@ -195,6 +195,7 @@ if TYPE_CHECKING:
     from regauge.judges.rules._safety import *
     from regauge.judges.rules._similarity import *
     from regauge.judges.rules._text import *
+    from regauge.judges.rules._turns import *
     from regauge.judges.rules._values import *
 else:
     __getattr__ = names_of(
@@ -229,6 +230,7 @@ else:
             "rules._json",
             "rules._values",
             "rules._run",
+            "rules._turns",
             "rules._safety",
             "rules._combine",
             "rules._markdown",

@@ -130,10 +130,12 @@ def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Che
     faults: list[Fault] = []
     of_case: dict[str, _Checks] = {}
     for case in cases:
-        if not case.checks:
+        if not any(_specs_of(case)):
             continue
         try:
-            checks = _sharing([_check(spec, made) for spec in case.checks], made)
+            checks = _sharing(
+                [_check(spec, made, turn=turn) for turn, spec in _specs_of(case)], made
+            )
         except (UsageError, PromptError) as error:
             if isinstance(error, PromptError):
                 first = error.faults[0]
@@ -154,6 +156,15 @@ def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Che
     if faults:
         raise DatasetError(faults)
     return of_case
+
+
+def _specs_of(case: GoldenCase) -> list[tuple[int, JSON]]:
+    """What a case checks: of the whole (0), and of each turn, counted from 1."""
+    turns = case.script.turns if case.script is not None else ()
+    own: list[tuple[int, JSON]] = [(0, spec) for spec in case.checks]
+    return own + [
+        (number, spec) for number, turn in enumerate(turns, start=1) for spec in turn.checks
+    ]
 
 
 def _sharing(checks: list[_CaseCheck], made: _MadeJudges) -> tuple[_CaseCheck, ...]:
@@ -391,8 +402,13 @@ class _MadeJudges:
         return self._standings[judge.digest]
 
 
-def _check(spec: JSON, made: _MadeJudges) -> _CaseCheck:
+def _check(spec: JSON, made: _MadeJudges, *, turn: int) -> _CaseCheck:
     """The check that a case asks for.
+
+    Args:
+        spec: Its judge, with its options.
+        made: The judges that were made before.
+        turn: The turn that it is about; 0 for the whole.
 
     Raises:
         UsageError: It makes no sense.
@@ -401,6 +417,8 @@ def _check(spec: JSON, made: _MadeJudges) -> _CaseCheck:
     if isinstance(spec, Mapping):
         options = {key: spec[key] for key in _OPTIONS if key in spec}
         spec = {key: value for key, value in spec.items() if key not in options}
+    if turn:
+        spec = {"in_turn": {"turn": turn, "judge": spec}}
     weight, tier, metric = (options.get(key) for key in _OPTIONS)
     if weight is None:
         weight = 1

@@ -118,6 +118,7 @@ _CHAPTERS = {
     "infrastructure": "Terraform, Kubernetes and SQL",
     "safety": "Refusals, leaks, secrets, personal data and URLs",
     "run": "Tool calls and run facts",
+    "turns": "Conversations",
     "ifeval": "As IFEval defines it (`regauge.judges.ifeval`)",
     "combine": "Combinations",
     "model": "LLM judges",
@@ -160,6 +161,8 @@ output that a rule cannot read fails with a reason.
 - `rubric`, `verified_claims`, `panel`, `pairwise` and `deepeval` are
   [LLM judges](../how-to/use-an-llm-judge.md), advisory until calibrated. `means_like` calls an
   embedding model, and [its vectors are recorded](recordings.md).
+- `in_turn` and `each_turn` apply a judge to [turns of a
+  conversation](../how-to/test-a-conversation.md); judges of tool calls see the calls of all turns.
 - Every failure has a stable `code`, listed after "Fails as". Every rule also has `no_text`,
   `refused`, `json_invalid`, `missing_field`, `null_field` and, when negated, `not_<judge>`.
 """

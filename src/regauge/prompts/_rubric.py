@@ -30,6 +30,7 @@ _JUDGED: Mapping[RubricKind, tuple[str, ...]] = {
     "choice": ("answer",),
     "pair": ("first", "second"),
 }
+_OF_CONVERSATIONS = frozenset({"conversation", "tool_calls"})
 _REFERENCES = ("reference", "expected")
 _FIX = f"write `kind:` with one of {', '.join(_KINDS)}"
 # A model keeps to so many values where a schema lists them; a longer scale is any number.
@@ -157,6 +158,8 @@ def read_rubric(
         if name in inner and kind != of:
             reader.fault(inner[name][0], f"rubric: {name!r} belongs to the kind {of}, not {kind}")
     missing = [name for name in _JUDGED[kind] if name not in variables]
+    if kind != "pair" and _OF_CONVERSATIONS.intersection(variables):
+        missing = []
     if missing:
         message = f"no message uses {{{{{missing[0]}}}}}, so nothing would be judged"
         reader.fault(key, message, f"put {{{{{missing[0]}}}}} into a message")

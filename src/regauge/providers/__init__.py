@@ -8,6 +8,13 @@ say what failed. `registry.py` finds the providers of other packages.
 """
 
 from regauge.model_id import ModelId, parse_model_id
+from regauge.providers._conversation import (
+    Conversation,
+    shown_messages,
+    shown_output,
+    text_of,
+    transcript,
+)
 from regauge.providers._cost import (
     Estimate,
     approximate_tokens,
@@ -33,6 +40,7 @@ __all__ = [
     "AttemptError",
     "Completion",
     "CompletionRequest",
+    "Conversation",
     "Estimate",
     "FinishReason",
     "ModelId",
@@ -48,5 +56,9 @@ __all__ = [
     "estimate_requests",
     "parse_model_id",
     "price_of",
+    "shown_messages",
+    "shown_output",
+    "text_of",
+    "transcript",
     "window_for",
 ]

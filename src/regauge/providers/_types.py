@@ -53,6 +53,8 @@ class CompletionRequest:
         answered_by: Answers instead of a provider of the project. Not part of the digest.
         case: The golden case, for a target that is no prompt. Not part of the digest.
         files: The folder that attachments of messages are in. Not part of the digest.
+        conversation: The digest of a conversation that begins with these messages, where the
+            request stands for all of it; no provider receives such a request.
         optional: Parameters that are left out where the endpoint is known not to take them. Not
             part of the digest.
     """
@@ -68,6 +70,7 @@ class CompletionRequest:
     answered_by: Provider | None = field(default=None, compare=False, repr=False)
     case: GoldenCase | None = field(default=None, compare=False, repr=False)
     files: Path | None = field(default=None, compare=False, repr=False)
+    conversation: str = ""
     optional: tuple[str, ...] = field(default=(), compare=False, repr=False)
     _digest: str = field(default="", init=False, repr=False, compare=False)
 

@@ -30,6 +30,7 @@ __all__ = [
     "not_blocking_lines",
     "progress_line",
     "quantity",
+    "rates_of_k",
     "recorded_lines",
     "suite_lines",
 ]
@@ -37,6 +38,7 @@ __all__ = [
 Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
 
 _NAMED_CASES_MAX = 5
+_K_SHOWN = 5
 _RECORDED_NOUNS = {"embeddings": "vector", "judges": "judge call", "verdicts": "measurement"}
 _TEXT_COLUMNS = frozenset({"prompt", "version", "model", "answers", "difference to the first"})
 # A column that only some tables need.
@@ -133,6 +135,11 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
                     "quiet",
                 )
             )
+    lines += [
+        Line(f"{_named(suite)}: {rates}", "quiet")
+        for suite in suites
+        if (rates := rates_of_k(suite))
+    ]
     informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
     if informing:
         lines.append(Line("advisory judges:"))
@@ -149,6 +156,21 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
             lines.append(Line(f"labels of {_named(suite)} by {judge.name}:"))
             lines += _table_lines(label_table(judge))
     return lines
+
+
+def rates_of_k(suite: SuiteSummary) -> str:
+    """pass^k and pass@k of a suite; empty where its cases have one trial."""
+
+    def listed(mark: str, rates: Sequence[float]) -> str:
+        shown = sorted({*range(1, min(len(rates), _K_SHOWN) + 1), len(rates)})
+        return ", ".join(f"pass{mark}{k} {rates[k - 1]:.0%}" for k in shown)
+
+    if not suite.all_of_k:
+        return ""
+    return (
+        f"all k trials pass: {listed('^', suite.all_of_k)};"
+        f" at least one: {listed('@', suite.one_of_k)}"
+    )
 
 
 def _named(suite: SuiteSummary) -> str:

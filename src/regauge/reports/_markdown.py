@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.criteria import CRITERIA
 from regauge.printable import printable
-from regauge.reports._console import duration, money, quantity
+from regauge.providers import transcript
+from regauge.reports._console import duration, money, quantity, rates_of_k
 from regauge.reports._models import difference_text, rate_text
 from regauge.reports._tally import label_table, wrong_labels
 
@@ -72,9 +73,14 @@ def shown_name(text: str) -> str:
 
 
 def fenced(
-    lines: Sequence[str], *, lines_max: int, chars_max: int, indent: str = ""
+    lines: Sequence[str],
+    *,
+    lines_max: int,
+    chars_max: int,
+    indent: str = "",
+    language: str = "diff",
 ) -> Iterator[str]:
-    """A block of a diff, cut where it is longer than that."""
+    """A block of code, cut where it is longer than that."""
     shown: list[str] = []
     chars_left = chars_max
     for line in lines[:lines_max]:
@@ -85,7 +91,7 @@ def fenced(
     if len(lines) > len(shown):
         shown.append(f"… {len(lines) - len(shown)} more lines")
     fence = "`" * max(3, 1 + _longest_run(shown))
-    yield f"{indent}{fence}diff"
+    yield f"{indent}{fence}{language}"
     yield from (f"{indent}{line}" for line in shown)
     yield f"{indent}{fence}"
 
@@ -184,6 +190,8 @@ _COMPARED = ("pass rate (95 % interval)", "difference to the first")
 _CALLS = ("tokens", "cost", "p50", "p95")
 _TEXTS = frozenset({"prompt", "version", "model"})
 _FAILED_CASES_MAX = 50
+_CONVERSATIONS_MAX = 5
+_CONVERSATION_CHARS_MAX = 6000
 
 
 def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
@@ -199,6 +207,7 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         *suite_table(record.suites),
     ]
     lines += [
+        *_rates(record.suites),
         *_criteria_notes(record.suites),
         *_judge_notes(record.suites),
         *_label_tables(record.suites),
@@ -217,6 +226,8 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         ]
         if len(troubled) > _FAILED_CASES_MAX:
             lines += ["", f"… and {len(troubled) - _FAILED_CASES_MAX} more."]
+        conversations = [row for row in troubled if row.get("messages")]
+        lines += _conversations(conversations[:_CONVERSATIONS_MAX])
     lines += suggestion_blocks(record.suggestions)
     when, by = escape_markdown(record.started_at), escape_markdown(record.regauge_version)
     lines += ["", f"Run {shown_name(record.id)}, {when}, regauge {by}."]
@@ -269,6 +280,34 @@ def _suite_row(suite: SuiteSummary, *, compared: bool) -> str:
         duration(suite.latency_p95_s),
     ]
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def _rates(suites: Sequence[SuiteSummary]) -> list[str]:
+    """pass^k and pass@k of suites with several trials."""
+    rates = {suite.prompt: rates_of_k(suite) for suite in suites}
+    return [
+        line
+        for prompt, text in rates.items()
+        if text
+        for line in ("", f"{escape_markdown(prompt)}: {text}.")
+    ]
+
+
+def _conversations(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """The conversations of failed trials, each folded."""
+    lines: list[str] = []
+    for row in rows:
+        title = f"{escape_markdown(row['prompt'])} {shown_name(row['case'])}, trial {row['trial']}"
+        text = printable(transcript(row["messages"])).splitlines()
+        lines += [
+            "",
+            f"<details><summary>Conversation of {title}</summary>",
+            "",
+            *fenced(text, lines_max=200, chars_max=_CONVERSATION_CHARS_MAX, language="text"),
+            "",
+            "</details>",
+        ]
+    return lines
 
 
 def _criteria_notes(suites: Sequence[SuiteSummary]) -> list[str]:

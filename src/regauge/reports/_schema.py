@@ -97,6 +97,7 @@ class TrialRow(_Document):
         outcome: Of this trial.
         arm: In a run that gates, whose trial it is; None in any other.
         source: Where the answer came from; None without an answer.
+        messages: Of a conversation, or of a completion with tool calls.
         latency_s: Of the call that was recorded or made, in seconds.
         cost_usd: Of that call; None when the price is unknown.
     """
@@ -121,6 +122,7 @@ class TrialRow(_Document):
     cause: Cause | None
     source: Literal["recording", "store", "live"] | None
     answer: str | None
+    messages: list[dict[str, Any]] = []
     refusal: str | None
     finish_reason: str | None
     answered_by: str | None
@@ -222,6 +224,9 @@ class SuiteSummary(_Document):
         judge_cost_usd: What they cost when they were made; None when a price is unknown.
         judge_spent_usd: What this run paid for them.
         judge_latency_s: How long a judgement's calls took in the mean, in seconds.
+        all_of_k: How likely k trials of a case all pass (pass^k), for k = 1, 2, ... up to the
+            fewest measured trials of a case; empty with one trial, and in a run that gates.
+        one_of_k: How likely at least one of k trials passes (pass@k), for the same k.
         arm: In a run that gates, whose trials these are; None in any other.
         comparison: Where several models have the same cases, this one next to the first.
     """
@@ -257,6 +262,8 @@ class SuiteSummary(_Document):
     judge_cost_usd: float | None = 0.0
     judge_spent_usd: float | None = 0.0
     judge_latency_s: float | None = None
+    all_of_k: list[float] = []
+    one_of_k: list[float] = []
     arm: Literal["candidate", "main"] | None = None
     comparison: ModelComparison | None = None
 

@@ -12,7 +12,7 @@ from regauge.printable import printable
 from regauge.reports._models import compare_models
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from regauge.reports._schema import JudgeName, LabelRow, SuiteSummary
 
@@ -222,6 +222,7 @@ class _SuiteCount:
     )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
     latencies: list[float] = field(default_factory=list[float])
+    of_nodes: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     trials: int = 0
     replayed: int = 0
     live: int = 0
@@ -248,6 +249,9 @@ class _SuiteCount:
                 count = self.judges.setdefault(check["judge"], _JudgeCount(check))
                 count.add(check, node=row["node"])
         self.trials += 1
+        counts = self.of_nodes.setdefault(row["node"], [0, 0])
+        counts[0] += row["outcome"] == "passed"
+        counts[1] += row["outcome"] != "unmeasured"
         self.input_tokens += row["input_tokens"]
         self.output_tokens += row["output_tokens"]
         source = row["source"]
@@ -306,8 +310,59 @@ class _SuiteCount:
             latency_p50_s=_percentile(latencies, 0.50),
             latency_p95_s=_percentile(latencies, 0.95),
             arm=first.get("arm"),
+            all_of_k=all_of_k(self._counts()),
+            one_of_k=one_of_k(self._counts()),
             **_of_judges(list(self.judges.values())),
         )
+
+    def _counts(self) -> list[tuple[int, int]]:
+        """How many trials of each case passed, of how many; none in a run that gates."""
+        if self.first.get("arm") is not None:
+            return []
+        return [(passed, trials) for passed, trials in self.of_nodes.values() if trials]
+
+
+def all_of_k(counts: Sequence[tuple[int, int]]) -> list[float]:
+    """The mean over cases of the probability that k trials all pass, for k = 1, 2, ...
+
+    The unbiased estimate C(c, k) / C(n, k) for c of n trials that pass: pass^k in Yao et al. 2024,
+    "tau-bench", arXiv:2406.12045, section 3.
+
+    Args:
+        counts: By case, the trials that passed, and the measured ones.
+
+    >>> all_of_k([(4, 4), (2, 4)])
+    [0.75, 0.5833333333333334, 0.5, 0.5]
+    """
+    return _over_k(counts, lambda c, n, k: math.comb(c, k) / math.comb(n, k))
+
+
+def one_of_k(counts: Sequence[tuple[int, int]]) -> list[float]:
+    """The mean over cases of the probability that one of k trials passes, for k = 1, 2, ...
+
+    The unbiased estimate 1 - C(n - c, k) / C(n, k) for c of n trials that pass: pass@k in Chen et
+    al. 2021, "Evaluating Large Language Models Trained on Code", arXiv:2107.03374, equation 1.
+
+    Args:
+        counts: By case, the trials that passed, and the measured ones.
+
+    >>> one_of_k([(4, 4), (1, 4)])
+    [0.625, 0.75, 0.875, 1.0]
+    """
+    return _over_k(counts, lambda c, n, k: 1 - math.comb(n - c, k) / math.comb(n, k))
+
+
+def _over_k(
+    counts: Sequence[tuple[int, int]], rate: Callable[[int, int, int], float]
+) -> list[float]:
+    """A rate of each k up to the fewest trials of a case; none where a case has one trial."""
+    fewest = min((trials for _, trials in counts), default=0)
+    if fewest <= 1:
+        return []
+    return [
+        math.fsum(rate(passed, trials, k) for passed, trials in counts) / len(counts)
+        for k in range(1, fewest + 1)
+    ]
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from regauge.atomic import write_whole
 from regauge.errors import GitError, JudgeError, MachineError, ProviderError, RegaugeError
 from regauge.git import run_git, work_tree
+from regauge.providers import shown_messages
 from regauge.recordings import map_texts
 from regauge.reports._schema import GitState
 from regauge.reports._tally import Tally
@@ -174,6 +175,7 @@ def rows_of(result: EvalResult, *, arm: str | None = None) -> Iterator[dict[str,
     outcome = result.outcome
     for trial in result.trials:
         completion = trial.answer.completion if trial.answer else None
+        messages = shown_messages(completion) if completion else ()
         yield {
             "node": result.where,
             "prompt": suite.prompt.name,
@@ -195,6 +197,7 @@ def rows_of(result: EvalResult, *, arm: str | None = None) -> Iterator[dict[str,
             "cause": cause_of(trial.error) if trial.error else None,
             "source": trial.answer.source if trial.answer else None,
             "answer": completion.text if completion else None,
+            **({"messages": [dict(message) for message in messages]} if messages else {}),
             "refusal": completion.refusal if completion else None,
             "finish_reason": completion.finish_reason if completion else None,
             "answered_by": completion.model if completion else None,
@@ -364,6 +367,8 @@ class RunWriter:
         """Take secrets out of what models, judges and providers said; the rest is our own."""
         for name in ("answer", "refusal", "cause", "answered_by", "fingerprint"):
             row[name] = map_texts(row[name], self._redact)
+        if "messages" in row:
+            row["messages"] = map_texts(row["messages"], self._redact)
         for verdict in row["verdicts"]:
             for name in ("reason", "expected", "actual", "details"):
                 if name in verdict:

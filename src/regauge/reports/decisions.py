@@ -29,6 +29,7 @@ from regauge.gate import (
     reason_message,
 )
 from regauge.project import TARGET_KINDS
+from regauge.providers import shown_messages, shown_output
 from regauge.reports._decision import (
     AnchorDocument,
     AnswerDocument,
@@ -602,7 +603,7 @@ def _case(
         for trial in decided.trials.get((*compared.case.key, arm), ()):
             if trial.answer is not None and trial.error is None:
                 completion = trial.answer.completion
-                text = completion.text if completion.text is not None else completion.refusal
+                text = shown_output(completion.text, completion.refusal, shown_messages(completion))
                 failures = [
                     AnswerFailure(
                         one.judge, one.verdict.reason, one.verdict.expected, one.verdict.actual
@@ -789,8 +790,8 @@ def _cases(
                         for verdict in row["verdicts"]
                         if verdict["outcome"] == "fail" and verdict.get("gates", True)
                     ]
-                    text = row["answer"] if row["answer"] is not None else row["refusal"] or ""
-                    yield from shown_answer(arm, row["trial"], text, failures, check)
+                    text = shown_output(row["answer"], row["refusal"], row.get("messages", ()))
+                    yield from shown_answer(arm, row["trial"], text or "", failures, check)
 
         causes = [
             row["cause"]["message"]

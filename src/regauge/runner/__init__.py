@@ -10,6 +10,7 @@ with the words of a failure. Options are read once into `_options.py`.
 from __future__ import annotations
 
 from regauge.runner._answers import Answers, IndependentTrials, Published
+from regauge.runner._conversation import calls_of
 from regauge.runner._drawing import Budget, Progress
 from regauge.runner._missing import MissingAnswers, MissingJudgements
 from regauge.runner._options import RunOptions, resolve_options
@@ -55,6 +56,7 @@ __all__ = [
     "Trial",
     "TrialOutcome",
     "Trials",
+    "calls_of",
     "declared_evals",
     "endpoint_of",
     "golden",

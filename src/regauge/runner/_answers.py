@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from regauge.digests import digest_of
-from regauge.errors import ProviderError, RecordingError, UsageError
+from regauge.errors import ProviderError, RecordingError, UnmeasuredError, UsageError
 from regauge.judges import CaseChecks, is_semantic
 from regauge.providers import parse_model_id
 from regauge.recordings import (
@@ -21,6 +21,8 @@ from regauge.recordings import (
     redactor_for,
     utc_now,
 )
+from regauge.runner._conversation import calls_of, replay
+from regauge.runner._plan import Draw
 from regauge.runner._providers import endpoint_digest, endpoint_of
 from regauge.runner._result import SourcedCompletion
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
     from regauge.providers.embeddings import OpenAIEmbedder
     from regauge.recordings import Claim
-    from regauge.runner._plan import Draw, PlannedCase, Question
+    from regauge.runner._plan import PlannedCase, Question
 
 __all__ = ["Answers", "Embeddings", "IndependentTrials", "Opened", "Published"]
 
@@ -201,6 +203,11 @@ class Answers:
         """Whether `find` would find an answer of the prompt."""
         if planned.suite.target is not None and planned.suite.target.outputs is not None:
             return self._output(planned, key.trial) is not None
+        if planned.converses:
+            try:
+                return self._conversation(Draw(planned, key.trial)) is not None
+            except UnmeasuredError:
+                return True  # it has its reason: a recording changes nothing
         provider = planned.suite.model.provider
         file = self._committed(planned.suite.prompt.name, key, key.trial, provider)
         if file is not None and key in file:
@@ -209,10 +216,13 @@ class Answers:
 
     def has_older(self, planned: PlannedCase) -> bool:
         """Whether an answer to an older request of the case is recorded."""
+        digest = planned.digest
+        if planned.converses:
+            digest = ""  # its first call is a request of its own
+            if calls_of(Draw(planned, 0), self.find_call)[1]:
+                return False
         file = self.file(planned.suite.prompt.name)
-        return file.cases_with_other_digest(
-            planned.case.id, planned.digest, model=str(planned.suite.model)
-        )
+        return file.cases_with_other_digest(planned.case.id, digest, model=str(planned.suite.model))
 
     def find_draw(self, draw: Draw) -> SourcedCompletion | None:
         """The answer of a draw, or None."""
@@ -222,7 +232,21 @@ class Answers:
             return (
                 None if output is None else SourcedCompletion(completion=output, source="recording")
             )
+        if draw.planned.converses:
+            return self._conversation(draw)
         return self.find(suite.prompt.name, draw.key, provider=suite.model.provider)
+
+    def find_call(self, question: Question) -> SourcedCompletion | None:
+        """The answer to a question, or None."""
+        return self.find(
+            question.file,
+            question.key,
+            provider=question.request.provider,
+            trial=question.trial,
+        )
+
+    def _conversation(self, draw: Draw) -> SourcedCompletion | None:
+        return replay(draw, self.find_call)
 
     def find(
         self, file: str, key: RecordingKey, *, provider: str, trial: int | None = None

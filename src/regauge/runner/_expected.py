@@ -135,7 +135,14 @@ class ExpectedUsage:
     def of_draw(self, draw: Draw) -> Usage:
         """What one completion of a prompt uses."""
         question = Question.of_draw(draw)
-        return self.of_question(question, expected=draw.planned.case.expected)
+        usage = self.of_question(question, expected=draw.planned.case.expected)
+        script = draw.planned.case.script if draw.planned.converses else None
+        if script is None:
+            return usage
+        calls = script.length * (1 if script.tools is None else 2)
+        if script.persona:
+            calls += script.length
+        return sum([usage] * calls, Usage())
 
     def of_question(self, question: Question, *, expected: JSON = None) -> Usage:
         """What one call of a prompt or judge uses.
@@ -152,6 +159,8 @@ class ExpectedUsage:
             return Usage(input_tokens=estimated, output_tokens=_limited(output, request))
         sums, growth = calls.like(question.key.digest, question.case, question.asker_digest)
         usage, per_estimated = sums.usage, estimated / max(1, sums.estimated)
+        if request.conversation:  # its calls are longer than its beginning
+            per_estimated = 1 / sums.calls
         return Usage(
             input_tokens=round(usage.input_tokens * per_estimated) or estimated,
             cached_input_tokens=round(usage.cached_input_tokens * per_estimated),

@@ -188,6 +188,7 @@ def measurement_key(
             "finish_reason": completion.finish_reason,
             "tool_calls": [[call.name, call.arguments] for call in completion.tool_calls],
             "trial": trial,
+            **({"messages": completion.messages} if completion.messages else {}),
         }
     )
 

@@ -57,12 +57,12 @@ class Question:
     target: Target | None = None
 
     @classmethod
-    def of_draw(cls, draw: Draw) -> Self:
+    def of_draw(cls, draw: Draw, *, request: CompletionRequest | None = None) -> Self:
         """What the prompt itself asks."""
         prompt = draw.planned.suite.prompt
         return cls(
-            request=draw.planned.request(draw.trial),
-            key=draw.key,
+            request=draw.planned.request(draw.trial) if request is None else request,
+            key=draw.key if request is None else draw.planned.key_of(request.digest, draw.trial),
             file=prompt.name,
             prompt=prompt.name,
             version=str(prompt.version) if prompt.version else None,
@@ -137,6 +137,12 @@ class PlannedCase:
     def request(self, trial: int) -> CompletionRequest:
         """What the model is asked for one trial."""
         return self.suite.request(self.case, trial)
+
+    @property
+    def converses(self) -> bool:
+        """Whether a trial is a conversation that the run leads."""
+        target = self.suite.target
+        return self.case.script is not None and (target is None or target.outputs is None)
 
 
 @dataclass(frozen=True, slots=True)

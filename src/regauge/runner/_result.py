@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from regauge.errors import UnmeasuredError
 from regauge.printable import printable
+from regauge.providers import shown_messages, shown_output
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ class Trial:
 
 
 _ANSWER_CHARS_MAX = 1200
+_CONVERSATION_CHARS_MAX = 4000
 _VALUE_CHARS_MAX = 300
 
 
@@ -227,9 +229,12 @@ def describe_failure(result: FailedCase) -> str:
     if shown is not None and shown.answer is not None:
         completion = shown.answer.completion
         label = f"trial {shown.number}, " if len(result.trials) > 1 else ""
-        lines.append(f"  answer ({label}{completion.model}, {shown.answer.source}):")
-        text = completion.text if completion.text is not None else completion.refusal or ""
-        lines.extend(f"    {line}" for line in _shorten(text).splitlines() or ["(empty)"])
+        noun = "conversation" if completion.messages else "answer"
+        lines.append(f"  {noun} ({label}{completion.model}, {shown.answer.source}):")
+        messages = shown_messages(completion)
+        text = shown_output(completion.text, completion.refusal, messages) or ""
+        shorten = _shorten_middle if messages else _shorten
+        lines.extend(f"    {line}" for line in shorten(text).splitlines() or ["(empty)"])
         if completion.finish_reason not in {"stop", "unknown"}:
             lines.append(f"  finish reason: {completion.finish_reason}")
     lines.append(f"  again: pytest {shlex.quote(result.where)}")
@@ -273,6 +278,16 @@ def _by_judge(result: FailedCase) -> dict[str, list[tuple[Trial, JudgedVerdict]]
 def _value(value: JSON) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return one_line(text)
+
+
+def _shorten_middle(text: str) -> str:
+    """The beginning and the end of a conversation."""
+    limit = _CONVERSATION_CHARS_MAX
+    if len(text) <= limit:
+        return text
+    end = text[-(limit * 3 // 4) :].partition("\n")
+    left = len(text) - limit
+    return f"{text[: limit // 4]}\n… {left} more characters\n{end[2] or end[0]}"
 
 
 def _shorten(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from regauge.errors import RegaugeError
 from regauge.providers import parse_model_id
 from regauge.runner._answers import Answers, Embeddings, Published
+from regauge.runner._conversation import calls_of
 from regauge.runner._drawing import Budget, Drawing, Progress
 from regauge.runner._expected import ExpectedJudging, ExpectedUsage
 from regauge.runner._lookahead import Lookahead, Window
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         Coroutine,
         Generator,
         Iterable,
+        Iterator,
         Mapping,
         Sequence,
     )
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from regauge.runner._missing import MissingAnswers, MissingJudgements
     from regauge.runner._model_judging import Used
     from regauge.runner._options import RunOptions
-    from regauge.runner._plan import PlannedCase
+    from regauge.runner._plan import PlannedCase, Question
     from regauge.runner._result import Trial
     from regauge.runner._spec import EvalSpec
     from regauge.runner._suite import Suite
@@ -85,6 +87,7 @@ def needed_keys(file: RecordingsFile, cases: Collection[PlannedCase]) -> set[Rec
         cases: The planned cases of the evals of that prompt.
     """
     models = {recording.model for recording in file}
+    conversed = {question.key for _, _, made in _conversations(file, cases) for question in made}
     digests = {
         digest for planned in cases for model in models if (digest := _digest(planned, model))
     }
@@ -93,7 +96,9 @@ def needed_keys(file: RecordingsFile, cases: Collection[PlannedCase]) -> set[Rec
     return {
         recording.key
         for recording in file
-        if recording.key.digest in digests or recording.case in unclear
+        if recording.key.digest in digests
+        or recording.key in conversed
+        or recording.case in unclear
     }
 
 
@@ -107,7 +112,7 @@ def recorded_draws(
         for model in models:
             if digest := _digest(planned, model):
                 asked.setdefault(digest, []).append(planned)
-    return [
+    single = [
         (
             Draw(planned, recording.key.trial),
             SourcedCompletion(completion=recording.completion, source="recording"),
@@ -115,6 +120,39 @@ def recorded_draws(
         for recording in file
         for planned in asked.get(recording.key.digest, ())
     ]
+    conversations = [
+        (draw, answer) for draw, answer, _ in _conversations(file, cases) if answer is not None
+    ]
+    return single + conversations
+
+
+def _conversations(
+    file: RecordingsFile, cases: Collection[PlannedCase]
+) -> Iterator[tuple[Draw, SourcedCompletion | None, list[Question]]]:
+    """Every recorded conversation with its calls; None in its place where some are missing."""
+    conversing = [planned for planned in cases if planned.converses and planned.error is None]
+    if not conversing:
+        return
+    trials = sorted({recording.key.trial for recording in file})
+    models = {recording.model for recording in file}
+
+    def find(question: Question) -> SourcedCompletion | None:
+        recording = file.get(question.key)
+        if recording is None:
+            return None
+        return SourcedCompletion(completion=recording.completion, source="recording")
+
+    for planned in conversing:
+        for model in models:
+            try:
+                suite = replace(planned.suite, model=parse_model_id(model))
+            except RegaugeError:
+                continue
+            for trial in trials:
+                draw = Draw(replace(planned, suite=suite), trial)
+                answer, made = calls_of(draw, find)
+                if made:
+                    yield draw, answer, made
 
 
 def _digest(planned: PlannedCase, model: str) -> str | None:

@@ -25,6 +25,7 @@ from regauge.judges import (
 from regauge.project import TRIALS_MAX, PythonTarget
 from regauge.prompts import load_prompt
 from regauge.providers import CompletionRequest, parse_model_id
+from regauge.runner._conversation import Partners, bind_partners
 from regauge.runner._providers import endpoint_of
 from regauge.targets import WorkingFiles, find_modules, load_target, settings_of_target
 
@@ -57,6 +58,7 @@ class Suite:
         pass_rate: The share of a case's trials that must pass.
         origin: The prompt file, as people write it.
         target: What answers instead of a model; None where the prompt is put to a model.
+        partners: Who else takes part in the conversations of its cases.
         standings: By name, what the verdicts of judges that ask a model count for.
     """
 
@@ -69,6 +71,13 @@ class Suite:
     origin: str
     standings: Mapping[str, Standing] = field(default_factory=dict[str, Standing])
     target: Target | None = None
+    partners: Partners = field(default_factory=Partners)
+
+    @property
+    def loaded_prompts(self) -> tuple[Prompt, ...]:
+        """The prompts that take part besides its own: those of its target and its personas."""
+        own = self.target.prompts if self.target is not None else ()
+        return (*own, *self.partners.prompts)
 
     @property
     def model_judges(self) -> tuple[ModelJudge, ...]:
@@ -93,19 +102,27 @@ class Suite:
         Raises:
             RenderError: The case lacks an input of the prompt, or has one too many.
         """
+        script = case.script
         if self.target is not None:
-            return self.target.request(case, trial, origin=self.origin)
-        return CompletionRequest(
-            provider=self.model.provider,
-            model=self.model.model,
-            messages=self.prompt.render(case.inputs, case_at=case.at),
-            parameters=self.prompt.parameters,
-            response_format=self.prompt.response_format,
-            tools=self.prompt.tools,
-            trial=trial,
-            origin=self.origin,
-            files=self.dataset.fixtures_dir,
-        )
+            request = self.target.request(case, trial, origin=self.origin)
+            if script is None or self.target.outputs is not None:
+                return request
+        else:
+            inputs = self.partners.inputs_of(case, self.prompt)
+            request = CompletionRequest(
+                provider=self.model.provider,
+                model=self.model.model,
+                messages=self.prompt.render(inputs, case_at=case.at),
+                parameters=self.prompt.parameters,
+                response_format=self.prompt.response_format,
+                tools=self.prompt.tools,
+                trial=trial,
+                origin=self.origin,
+                files=self.dataset.fixtures_dir,
+            )
+        if script is None:
+            return request
+        return replace(request, conversation=self.partners.digest_of(script))
 
 
 def bind(
@@ -162,6 +179,7 @@ def bind(
         pass_rate=spec.pass_rate,
         origin=str(project.relative(prompt.path)),
         target=target,
+        partners=bind_partners(dataset, project, offline=options.record == "none"),
     )
     return tuple(replace(suite, model=model) for model in models)
 

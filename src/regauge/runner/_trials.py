@@ -11,6 +11,7 @@ from regauge.errors import MissingOutputError, MissingRecordingError, RegaugeErr
 from regauge.judges import MemoisedJudge
 from regauge.project import RecordedTarget
 from regauge.recordings import RecordingKey
+from regauge.runner._conversation import converse, replay
 from regauge.runner._judging import judge_trial, judge_trial_now
 from regauge.runner._model_judging import ModelJudging
 from regauge.runner._plan import Draw, Question
@@ -135,17 +136,36 @@ class Trials:
         with self._answers.together(min(draws.values(), default=0)):
             for draw, number in draws.items():
                 target = Draw(draw.planned, number)
-                answer = self._answers.copy(
-                    draw.planned.suite.prompt.name,
-                    draw.key,
-                    provider=draw.planned.suite.model.provider,
-                    to=target.key,
-                    trial=draw.trial,
-                    to_trial=number,
-                )
+                answer = self._copy(draw, target)
                 if answer is not None:
                     copied.append((draw, target, answer))
         await asyncio.gather(*[self._judge_copy(*one) for one in copied])
+
+    def _copy(self, draw: Draw, target: Draw) -> SourcedCompletion | None:
+        """Keep an answer, or all calls of a conversation, under another number, too."""
+
+        def copy(question: Question, key: RecordingKey) -> SourcedCompletion | None:
+            return self._answers.copy(
+                question.file,
+                key,
+                provider=question.request.provider,
+                to=replace(key, trial=target.trial),
+                trial=draw.trial,
+                to_trial=target.trial,
+            )
+
+        if not draw.planned.converses:
+            return copy(Question.of_draw(draw), draw.key)
+        copies: list[SourcedCompletion] = []
+
+        def find(question: Question) -> SourcedCompletion | None:
+            made = copy(question, question.key)
+            if made is not None:
+                copies.append(made)
+            return self._answers.find_call(question)
+
+        answer = replay(draw, find)
+        return answer if copies else None
 
     async def _judge_copy(self, draw: Draw, target: Draw, answer: SourcedCompletion) -> None:
         judges = draw.planned.suite.model_judges
@@ -210,7 +230,7 @@ class Trials:
         Raises:
             UnmeasuredError: There is none.
         """
-        found = self._find(question)
+        found = self._answers.find_call(question)
         if found is not None:
             return found
         if self._drawing is None:
@@ -231,20 +251,24 @@ class Trials:
         draw.planned.plan()
         return self._answers.find_draw(draw)
 
-    def _find(self, question: Question) -> SourcedCompletion | None:
-        return self._answers.find(
-            question.file,
-            question.key,
-            provider=question.request.provider,
-            trial=question.trial,
-        )
+    async def _call(self, question: Question) -> SourcedCompletion:
+        """The completion of a call: recorded, from the local store, or live."""
+        found = self._answers.find_call(question)
+        if found is None:
+            assert self._drawing is not None
+            return await self._drawing.ask(question)
+        ours = self._drawing is not None and question.key in self._drawing.paid
+        return replace(found, source="live") if ours else found
 
     async def _drawn(self, draw: Draw) -> SourcedCompletion:
         target = draw.planned.suite.target
         if self._drawing is None or (target is not None and target.outputs is not None):
             raise self._missing(draw)
         try:
-            answer = await self._drawing.ask(Question.of_draw(draw))
+            if draw.planned.converses:
+                answer = await converse(draw, self._call)
+            else:
+                answer = await self._drawing.ask(Question.of_draw(draw))
         except Exception:
             self._progress.failed += 1
             raise
@@ -278,11 +302,8 @@ class Trials:
 
     async def _reply(self, question: Question, judge: ModelJudge, draw: Draw) -> SourcedCompletion:
         """A reply to a judge: recorded, from the local store, or live."""
-        found = self._find(question)
-        if found is not None:
-            ours = self._drawing is not None and question.key in self._drawing.paid
-            return replace(found, source="live") if ours else found
-        if self._drawing is None:
+        found = self._answers.find_call(question)
+        if found is None and self._drawing is None:
             self._misses.note(judge, draw)
             raise MissingRecordingError(
                 prompt=question.prompt,
@@ -291,8 +312,8 @@ class Trials:
                 stale=False,
                 judge=judge.name,
             )
-        reply = await self._drawing.ask(question)
-        self._progress.judge_calls += 1
+        reply = await self._call(question)
+        self._progress.judge_calls += found is None
         return reply
 
 

@@ -56,21 +56,52 @@ def _case() -> dict[str, JSON]:
             "source": _text("Where the material comes from."),
             "licence": _text("The licence of that material."),
             "note": _text("Why the tier is what it is, or anything a reader should know."),
-            "checks": {
-                "type": ["array", "null"],
-                "minItems": 1,
-                "items": {"type": ["string", "object"]},
-                "description": "Judges of this case alone, each a name or a name with parameters;"
-                " `weight`, `tier` and `metric` may stand next to the name.",
-            },
+            "checks": _checks(
+                "Judges of this case alone, each a name or a name with parameters;"
+                " `weight`, `tier` and `metric` may stand next to the name."
+            ),
             "pass_at": {
                 "type": ["number", "null"],
                 "exclusiveMinimum": 0,
                 "maximum": 1,
                 "description": "The weighted share of the checks that must pass; without it all.",
             },
+            "turns": {
+                "type": ["array", "null"],
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "user": {
+                            "type": ["string", "object"],
+                            "description": 'The user\'s message; {"file": "..."} for a long text.',
+                        },
+                        "expected": {"description": "What judges of this turn compare with."},
+                        "checks": _checks("Judges of this turn alone."),
+                    },
+                },
+                "description": "The messages of the user, one after the other.",
+            },
+            "persona": _text("The prompt of the model that plays the user."),
+            "max_turns": _limit("The most messages of the persona; 10 by default."),
+            "tools": _text("The results of tools: NAME for fixtures/tools/NAME.yml."),
+            "max_steps": _limit("The most calls of the model in one turn; 8 by default."),
         },
     }
+
+
+def _checks(description: str) -> dict[str, JSON]:
+    return {
+        "type": ["array", "null"],
+        "minItems": 1,
+        "items": {"type": ["string", "object"]},
+        "description": description,
+    }
+
+
+def _limit(description: str) -> dict[str, JSON]:
+    return {"type": ["integer", "null"], "minimum": 1, "maximum": 100, "description": description}
 
 
 def _word(words: tuple[str, ...], description: str) -> dict[str, JSON]:

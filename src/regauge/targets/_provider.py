@@ -161,7 +161,9 @@ def _open(
     root = target.checkout() if target.checkout is not None else target.root
     match settings:
         case PythonTarget(callable=name):
-            return PythonCaller(name, root=root, home=home, environ=environ, width=width)
+            return PythonCaller(
+                name, root=root, home=home, environ=environ, width=width, is_tool=target.is_tool
+            )
         case HttpTarget() as http:
             return HttpCaller(target.name, http, environ=environ)
         case CommandTarget() as command:

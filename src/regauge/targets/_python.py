@@ -66,7 +66,14 @@ class _Process:
 
     @classmethod
     async def start(
-        cls, name: str, *, root: Path, path: list[str], environ: Mapping[str, str], width: int
+        cls,
+        name: str,
+        *,
+        root: Path,
+        path: list[str],
+        environ: Mapping[str, str],
+        width: int,
+        is_tool: bool,
     ) -> _Process:
         """Start it; the callable is imported meanwhile."""
         process = await asyncio.create_subprocess_exec(
@@ -87,6 +94,7 @@ class _Process:
                 "root": str(root),
                 "path": path,
                 "width": width,
+                "tool": is_tool,
                 "output_max": OUTPUT_MAX,
             }
         )
@@ -245,16 +253,25 @@ class PythonCaller:
         home: The project's root, whose entries of `sys.path` are those of `root`.
         environ: The environment.
         width: Calls at once.
+        is_tool: Whether it answers tool calls of a model, with any JSON value.
     """
 
     def __init__(
-        self, name: str, *, root: Path, home: Path, environ: Mapping[str, str], width: int
+        self,
+        name: str,
+        *,
+        root: Path,
+        home: Path,
+        environ: Mapping[str, str],
+        width: int,
+        is_tool: bool = False,
     ) -> None:
         self._name = name
         self._root = root
         self._path = import_path(root, home)
         self._environ = environ
         self._width = width
+        self._is_tool = is_tool
         self._process: asyncio.Task[_Process] | None = None
         self._open: list[_Process] = []
         self._alone = asyncio.Lock()
@@ -318,6 +335,7 @@ class PythonCaller:
             path=self._path,
             environ=self._environ,
             width=self._width,
+            is_tool=self._is_tool,
         )
         self._open.append(process)
         return process

@@ -56,6 +56,7 @@ class Target:
         unavailable: Why it cannot be called; empty where it can.
         called: The settings that it is called with instead, as those of the base's deployment.
         checkout: Makes the directory that it runs in, where that is not `root`.
+        is_tool: Whether it answers a tool call of a model, with any JSON value.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Target:
     unavailable: str = ""
     called: TargetSettings | None = None
     checkout: Callable[[], Path] | None = None
+    is_tool: bool = False
 
     @property
     def model(self) -> ModelId:

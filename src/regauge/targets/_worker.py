@@ -115,6 +115,18 @@ def _document(output: Any) -> Any:
     )
 
 
+def _tool_result(output: Any) -> dict[str, str]:
+    """The result of a tool as the text that a model receives: any other JSON value as JSON."""
+    if isinstance(output, str):
+        return {"text": output}
+    try:
+        return {"text": json.dumps(output, ensure_ascii=False, allow_nan=False)}
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _CallError(
+            "malformed", f"the result of the tool cannot be written as JSON: {error}"
+        ) from None
+
+
 def _last_lines(error: BaseException) -> str:
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_NOT_SHOWN):
@@ -127,6 +139,7 @@ class _Worker:
     def __init__(self, setup: Mapping[str, Any], out: IO[bytes]) -> None:
         self._out = out
         self._output_max: int = setup["output_max"]
+        self._tool: bool = setup["tool"]
         self._threads = futures.ThreadPoolExecutor(max_workers=setup["width"])
         self._function: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -147,9 +160,15 @@ class _Worker:
     async def _call(self, call: Mapping[str, Any]) -> None:
         reply: dict[str, Any] = {"id": call["id"]}
         try:
-            reply["output"] = _document(await self._output(call["case"]))
+            output = await self._output(call["case"])
+            reply["output"] = _tool_result(output) if self._tool else _document(output)
             line = self._line(reply)
         except _CallError as error:
+            if self._tool and error.kind == "signature":
+                # An application reports wrong arguments to the model, which may correct them.
+                content = json.dumps({"error": str(error)})
+                self._write({"id": call["id"], "output": {"text": content}})
+                return
             line = self._line({"id": call["id"], "error": str(error), "kind": error.kind})
         except Exception as error:  # noqa: BLE001 - it belongs to the caller
             line = self._line({"id": call["id"], "error": _last_lines(error), "kind": "exception"})

@@ -120,7 +120,7 @@ fixtures/golden/demo.csv:9: no such split: 'test'
             "name,inputs.x\na,b\n",
             snapshot("""\
 fixtures/golden/demo.csv:1: unknown column 'name'
-  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at
+  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at, turns, persona, max_turns, tools, max_steps
 fixtures/golden/demo.csv:1: there is no column `id`
   fix: columns found: name, inputs.x\
 """),
@@ -130,7 +130,7 @@ fixtures/golden/demo.csv:1: there is no column `id`
             snapshot("""\
 fixtures/golden/demo.csv:1: the column 'inputs.x' is given twice
 fixtures/golden/demo.csv:1: unknown column 'label'
-  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at\
+  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at, turns, persona, max_turns, tools, max_steps\
 """),
         ),
         (
@@ -282,7 +282,7 @@ def test_a_parquet_file_without_ids_says_so(load_frame):
         load_frame(pd.DataFrame({"name": ["a"], "inputs.x": ["b"]}))
     assert str(caught.value) == snapshot("""\
 fixtures/golden/demo.parquet: unknown column 'name'
-  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at
+  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at, turns, persona, max_turns, tools, max_steps
 fixtures/golden/demo.parquet: there is no column `id`
   fix: columns found: name, inputs.x\
 """)

@@ -20,6 +20,7 @@ from regauge.judges.deepeval._identity import (
     metric_name,
     templates_digest,
 )
+from regauge.providers import Completion
 from tests.unit.judges.deepeval_replies import case, completion, instance
 
 TYPES = st.sampled_from([str, int, float, bool, list[str], str | None])
@@ -199,3 +200,32 @@ def test_the_installed_deepeval_is_known_without_it():
     with pytest.raises(UsageError, match="no metric 'BaseMetric'"):
         metric_name("BaseMetric")
     assert ("deepeval" in sys.modules) == before
+
+
+def test_metrics_of_conversations_tools_and_retrieval_get_them_from_the_completion():
+    messages: tuple[Any, ...] = (
+        {"role": "user", "content": "Where is 7?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c", "function": {"name": "look", "arguments": '{"id": 7}'}}],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": "sent"},
+        {"role": "assistant", "content": "It is sent."},
+        {"role": "user", "content": "Thanks."},
+        {"role": "assistant", "content": "You are welcome."},
+    )
+    whole = Completion(text="You are welcome.", messages=messages, context=("a page",))
+    values = Fields.read(None, judge="j").values(whole, case(question="Thanks?"))
+    assert values["input"] == "Thanks?"
+    assert values["retrieval_context"] == ["a page"]
+    assert values["turns"] == [
+        {"role": "user", "content": "Where is 7?"},
+        {
+            "role": "assistant",
+            "content": "It is sent.",
+            "tools_called": [{"name": "look", "input_parameters": {"id": 7}}],
+        },
+        {"role": "user", "content": "Thanks."},
+        {"role": "assistant", "content": "You are welcome."},
+    ]

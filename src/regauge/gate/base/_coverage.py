@@ -91,8 +91,9 @@ def _changed_prompts(at: BaseCommit, suites: Sequence[Suite]) -> Iterator[tuple[
     A prompt that never had a version is a draft.
     """
     measured = {(suite.prompt.path, suite.prompt.source) for suite in suites}
-    targets = [suite.target for suite in suites if suite.target is not None]
-    measured |= {(prompt.path, prompt.source) for one in targets for prompt in one.prompts}
+    measured |= {
+        (prompt.path, prompt.source) for suite in suites for prompt in suite.loaded_prompts
+    }
     rubrics = at.project.prompts_dir / "judges"
     for path in prompt_files(at.project.prompts_dir):
         if path.is_relative_to(rubrics) or at.repository.inside(path) not in at.changed:

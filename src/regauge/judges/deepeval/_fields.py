@@ -10,6 +10,7 @@ from regauge.digests import canonical_json
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import MISSING, Answer, Missing, Steps, parse_path, value_at
 from regauge.judges._json_text import JsonFault, parse_json
+from regauge.providers import Conversation, text_of
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
@@ -94,7 +95,8 @@ class Fields:
         A field that is not declared is what a case calls by its name among its inputs or in its
         `expected`. Without that, `input` is the inputs that are no other field, the only one as
         it is and several as JSON; `expected_output` is `expected`; `tools_called` is what the
-        model called.
+        model called, `retrieval_context` what its target retrieved, and `turns` the messages of
+        a conversation.
 
         Raises:
             JudgeError: A declared path leads nowhere in this case.
@@ -112,7 +114,10 @@ class Fields:
 
     def _by_default(self, name: str, completion: Completion, case: GoldenCase) -> JSON:
         found = _of_that_name(name, completion, case)
-        return self._input(case) if found is None and name == "input" else found
+        if found is not None or name != "input":
+            return found
+        users = [turn for turn in _turns_of(completion) if turn["role"] == "user"]
+        return users[-1]["content"] if users and not case.inputs else self._input(case)
 
     def _input(self, case: GoldenCase) -> JSON:
         taken = {path for paths in self.declared.values() for path in paths}
@@ -166,10 +171,7 @@ def _of_that_name(name: str, completion: Completion, case: GoldenCase) -> JSON: 
     if name == "actual_output":
         return completion.text
     if name == "tools_called" and completion.tool_calls:
-        return [
-            {"name": call.name, "input_parameters": _arguments(call.arguments)}
-            for call in completion.tool_calls
-        ]
+        return _called(completion)
     if name in case.inputs:
         return case.inputs[name]
     if isinstance(expected, Mapping) and name in expected:
@@ -178,7 +180,32 @@ def _of_that_name(name: str, completion: Completion, case: GoldenCase) -> JSON: 
         return expected
     if name == "expected_outcome" and isinstance(expected, str):
         return expected
+    if name == "retrieval_context" and completion.context:
+        return list(completion.context)
+    if name == "turns" and completion.messages:
+        return cast("JSON", _turns_of(completion))
     return None
+
+
+def _turns_of(completion: Completion) -> list[dict[str, JSON]]:
+    """The messages of users and of the model that have text, with the calls made for each."""
+    turns: list[dict[str, JSON]] = []
+    for turn in Conversation(completion).turns:
+        said = [message for message in turn.messages if message.get("role") == "user"]
+        turns += [{"role": "user", "content": text} for one in said if (text := text_of(one))]
+        if turn.text is not None:
+            last: dict[str, JSON] = {"role": "assistant", "content": turn.text}
+            if turn.tool_calls:
+                last["tools_called"] = _called(turn)
+            turns.append(last)
+    return turns
+
+
+def _called(completion: Completion) -> JSON:
+    return [
+        {"name": call.name, "input_parameters": _arguments(call.arguments)}
+        for call in completion.tool_calls
+    ]
 
 
 def _arguments(text: str) -> JSON:

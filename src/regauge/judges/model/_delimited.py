@@ -12,7 +12,7 @@ from regauge.errors import JudgeError
 from regauge.judges._answer import Answer, Expected, parse_path
 from regauge.judges._evidence import number
 from regauge.judges._types import Verdict
-from regauge.providers import CompletionRequest
+from regauge.providers import CompletionRequest, shown_messages, shown_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +34,7 @@ __all__ = [
     "reply_form",
     "text_of_value",
     "texts_for",
+    "texts_of",
     "with_note",
 ]
 
@@ -51,6 +52,31 @@ def judged_text(completion: Completion, case: GoldenCase, field: str) -> str | V
     if answer.text is None or not answer.text.strip():
         return answer.nothing()
     return answer.text
+
+
+_OF_COMPLETION = frozenset({"conversation", "context", "tool_calls"})
+
+
+def texts_of(completion: Completion, prompt: Prompt, case: GoldenCase) -> dict[str, str]:
+    """`conversation`, `context` and `tool_calls` of a completion, where a judge's prompt uses them.
+
+    An input of the case with such a name counts instead.
+    """
+    used = (_OF_COMPLETION & prompt.variables) - case.inputs.keys()
+    texts: dict[str, str] = {}
+    for name in used:
+        match name:
+            case "conversation":
+                texts[name] = (
+                    shown_output(completion.text, completion.refusal, shown_messages(completion))
+                    or ""
+                )
+            case "context":
+                texts[name] = "\n\n".join(completion.context) or "(none)"
+            case _:
+                calls = [f"{call.name}({call.arguments})" for call in completion.tool_calls]
+                texts[name] = "\n".join(calls) or "(none)"
+    return texts
 
 
 def texts_for(

@@ -14,13 +14,20 @@ from regauge.judges._evidence import number, quote
 from regauge.judges._types import Verdict
 from regauge.judges.model._ask import ask, check_reducer, count, together
 from regauge.judges.model._declared import another_kind, check_parameters, load_rubric, model_of
-from regauge.judges.model._delimited import PROTOCOL, judged_text, question, reply_form, texts_for
+from regauge.judges.model._delimited import (
+    PROTOCOL,
+    judged_text,
+    question,
+    reply_form,
+    texts_for,
+    texts_of,
+)
 from regauge.judges.model._model_judge import OneModelJudge
 from regauge.judges.model._numbers import ReplyFault, share_of, value_of
 from regauge.judges.model._reply import Reply, json_object, read_completion, score_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
@@ -438,11 +445,18 @@ class RubricJudge(OneModelJudge):
             JudgeError: A reply cannot be read, or the case lacks what the rubric needs.
             UnmeasuredError: The model could not be asked.
         """
+        given = self._judged(completion, case)
+        if isinstance(given, Verdict):
+            return given
+        return self._verdict(await self.replies(given, case, calls))
+
+    def _judged(self, completion: Completion, case: GoldenCase) -> dict[str, str] | Verdict:
+        """The parts of a completion that the rubric shows, or the verdict that there is no text."""
+        given = texts_of(completion, self.prompt, case)
+        if "answer" not in self.prompt.variables and given:
+            return given
         text = judged_text(completion, case, self.field)
-        if isinstance(text, Verdict):
-            return text
-        replies = await self.replies(text, case, calls)
-        return self._verdict(replies)
+        return text if isinstance(text, Verdict) else {**given, "answer": text}
 
     async def verdicts_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
@@ -453,23 +467,25 @@ class RubricJudge(OneModelJudge):
             JudgeError: As `judge_with`.
             UnmeasuredError: As `judge_with`.
         """
-        text = judged_text(completion, case, self.field)
-        if isinstance(text, Verdict):
-            return dict.fromkeys(self.stated, text)
-        replies = await self.replies(text, case, calls)
+        given = self._judged(completion, case)
+        if isinstance(given, Verdict):
+            return dict.fromkeys(self.stated, given)
+        replies = await self.replies(given, case, calls)
         return {
             criterion: self._verdict([reply.parts[place] for reply in replies])
             for place, criterion in enumerate(self.stated)
         }
 
-    async def replies(self, text: str, case: GoldenCase, calls: JudgeCalls) -> list[Reply]:
-        """What the model says of a text, once for each vote.
+    async def replies(
+        self, given: Mapping[str, str], case: GoldenCase, calls: JudgeCalls
+    ) -> list[Reply]:
+        """The model's responses about parts of a completion, one for each vote.
 
         Raises:
             JudgeError: As `judge_with`.
             UnmeasuredError: As `judge_with`.
         """
-        given = {"answer": text}
+        given = dict(given)
         criteria = self.stated or _criteria_of(case)
         if self.several and len(criteria) < 2:  # noqa: PLR2004 - fewer are no list
             raise JudgeError(

@@ -410,7 +410,7 @@ class WantedCall:
 
 
 def _wanted_call(kind: str, value: object) -> WantedCall:
-    """A call as an author declares it: a name, or a mapping with `name` and `args`.
+    """A call as an author declares it: a name, or a mapping with `name`, `args` and `exact`.
 
     Raises:
         UsageError: It is neither.
@@ -455,6 +455,7 @@ def calls(
         args: Arguments that the call must have; further ones are allowed, in objects too.
         at_least: The least that passes.
         at_most: The most that passes.
+        exact: The arguments must be equal; otherwise a call may have further ones.
 
     >>> calls("get_weather", args={"city": "Berlin"}, at_most=2).name
     'calls(get_weather, {…}, at_most=2)'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from regauge.providers import transcript
 from regauge.reports._gate_console import (
     VERDICTS,
     answer_diff,
@@ -148,6 +149,8 @@ def _word(row: Mapping[str, Any]) -> str:
 
 def _trial(row: Mapping[str, Any], arm: str) -> dict[str, JSON]:
     shown = {name: row[name] for name in _SAME if row[name] is not None}
+    if row.get("messages"):
+        shown["answer"] = transcript(row["messages"])
     return {"arm": arm, "n": row["trial"], **shown, "verdicts": row["verdicts"]}
 
 

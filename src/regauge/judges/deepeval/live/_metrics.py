@@ -345,13 +345,21 @@ def _single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:
 
 def _conversation(fields: Mapping[str, JSON]) -> ConversationalTestCase:
     """A conversation whose last turn is the answer."""
-    turns = [_turn(turn) for turn in _many(fields.get("turns"))]
+    given_turns = _many(fields.get("turns"))
+    answer = str(fields.get("actual_output", ""))
+    last: dict[str, Any] = {name: fields[name] for name in _OF_THE_ANSWER if name in fields}
+    called: object = fields.get("tools_called")
+    if given_turns and (given_turns[-1].get("role"), given_turns[-1].get("content")) == (
+        "assistant",
+        answer,
+    ):
+        # A whole conversation, whose turns have calls of their own.
+        called = given_turns.pop().get("tools_called")
+    if called is not None:
+        last["tools_called"] = _tool_calls(called)
+    turns = [_turn(turn) for turn in given_turns]
     if not turns:
         turns = [Turn(role="user", content=str(fields.get("input", "")))]
-    last: dict[str, Any] = {name: fields[name] for name in _OF_THE_ANSWER if name in fields}
-    if "tools_called" in fields:
-        last["tools_called"] = _tool_calls(fields["tools_called"])
-    answer = str(fields.get("actual_output", ""))
     turns.append(Turn(role="assistant", content=answer, **last))
     given: dict[str, Any] = {name: fields[name] for name in _CONVERSATION if name in fields}
     if "chatbot_role" in fields:

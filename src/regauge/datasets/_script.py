@@ -1,0 +1,191 @@
+"""`Script`: how the conversation of a case goes: its turns, its user, the results of its tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
+
+__all__ = [
+    "LIMIT",
+    "MAX_STEPS",
+    "MAX_TURNS",
+    "TURN_KEYS",
+    "Script",
+    "ToolResult",
+    "ToolResults",
+    "Turn",
+    "error_content",
+    "result_content",
+]
+
+_ANY_TOOL: Final = "*"
+MAX_STEPS: Final = 8
+MAX_TURNS: Final = 10
+LIMIT: Final = 100
+TURN_KEYS: Final = ("user", "expected", "checks")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn of a scripted conversation.
+
+    Attributes:
+        user: The user's message; empty where the prompt itself ends with one.
+        expected: What judges of this turn compare with.
+        checks: Judges of this turn alone.
+    """
+
+    user: str = ""
+    expected: JSON = None
+    checks: tuple[JSON, ...] = ()
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document; what is not set is left out."""
+        document: dict[str, JSON] = {"user": self.user} if self.user else {}
+        if self.expected is not None:
+            document["expected"] = self.expected
+        if self.checks:
+            document["checks"] = self.checks
+        return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a tool returns for some calls.
+
+    Attributes:
+        args: Arguments that a call must have; it may have others.
+        content: The text that the model receives.
+    """
+
+    args: Mapping[str, JSON]
+    content: str
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document, for digests."""
+        return {"args": self.args, "content": self.content}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResults:
+    """The results of one file below `fixtures/tools`.
+
+    Attributes:
+        name: The file without `.yml`.
+        entries: By tool, the results in the order of the file; `*` is for all tools.
+        functions: By tool, the function that is called instead, as `module:function`.
+    """
+
+    name: str
+    entries: Mapping[str, tuple[ToolResult, ...]]
+    functions: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def find(self, tool: str, arguments: Mapping[str, JSON]) -> str | None:
+        """The text of the first result that fits a call; None where none does."""
+        for name in (tool, _ANY_TOOL):
+            for entry in self.entries.get(name, ()):
+                if _holds(entry.args, arguments):
+                    return entry.content
+        return None
+
+    def function(self, tool: str) -> str | None:
+        """The function that answers calls of a tool."""
+        own = self.functions.get(tool)
+        return self.functions.get(_ANY_TOOL) if own is None and tool not in self.entries else own
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document, for digests."""
+        return {
+            "entries": {
+                name: [entry.to_json() for entry in entries]
+                for name, entries in self.entries.items()
+            },
+            "functions": dict(self.functions),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """How the conversation of a case goes.
+
+    Attributes:
+        turns: The user's messages; empty where a persona writes them.
+        persona: The prompt of the model that plays the user; empty for none.
+        max_turns: The most messages of a persona.
+        tools: The results of tool calls; None where the case has none.
+        max_steps: The most calls of the tested model in one turn.
+    """
+
+    turns: tuple[Turn, ...] = ()
+    persona: str = ""
+    max_turns: int = MAX_TURNS
+    tools: ToolResults | None = None
+    max_steps: int = MAX_STEPS
+
+    @property
+    def length(self) -> int:
+        """The most turns it can have."""
+        return self.max_turns if self.persona else max(1, len(self.turns))
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document of what the conversation depends on, for digests."""
+        return {
+            "turns": [turn.user for turn in self.turns],
+            "persona": self.persona,
+            "max_turns": self.max_turns,
+            "tools": None if self.tools is None else self.tools.to_json(),
+            "max_steps": self.max_steps,
+        }
+
+    def to_record(self) -> dict[str, JSON]:
+        """The keys of a case that state it."""
+        record: dict[str, JSON] = {}
+        if self.turns:
+            record["turns"] = [turn.to_json() for turn in self.turns]
+        if self.persona:
+            record |= {"persona": self.persona, "max_turns": self.max_turns}
+        if self.tools is not None:
+            record["tools"] = self.tools.name
+        if self.max_steps != MAX_STEPS:
+            record["max_steps"] = self.max_steps
+        return record
+
+    @property
+    def golden(self) -> list[JSON]:
+        """What judges of its turns compare with."""
+        return [
+            {key: value for key, value in turn.to_json().items() if key != "user"}
+            for turn in self.turns
+        ]
+
+
+def _holds(wanted: JSON, actual: JSON) -> bool:
+    """Whether a value has all parts of another: the keys of mappings, everything else equal.
+
+    >>> _holds({"id": 7}, {"id": 7, "limit": 5}), _holds({"id": 1}, {"id": True})
+    (True, False)
+    """
+    if isinstance(wanted, Mapping):
+        return isinstance(actual, Mapping) and all(
+            key in actual and _holds(value, actual[key]) for key, value in wanted.items()
+        )
+    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+        if not isinstance(actual, Sequence) or isinstance(actual, str):
+            return False
+        return len(wanted) == len(actual) and all(map(_holds, wanted, actual))
+    return wanted == actual and isinstance(wanted, bool) is isinstance(actual, bool)
+
+
+def result_content(result: JSON) -> str:
+    """A result as the model receives it: a text as it is, anything else as JSON."""
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+
+
+def error_content(message: str) -> str:
+    """An error of a tool as the model receives it."""
+    return json.dumps({"error": message}, ensure_ascii=False)

@@ -1,0 +1,359 @@
+"""Conversations of several turns, with tools and personas, through a real endpoint."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from tests.served import JsonHandler, Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import EvalProject
+
+PROMPT = """\
+name: Shop
+version: 1.0.0
+model: local:clerk
+tools:
+  - name: lookup_order
+    description: Look up an order.
+    parameters: {type: object, properties: {id: {type: string}}}
+  - name: refund
+    parameters: {type: object}
+messages:
+  - role: system
+    content: Help customers of the shop.
+"""
+PERSONA = """\
+name: Customer
+model: local:customer
+messages:
+  - role: system
+    content: 'You are a customer who wants: {{wish}}. Write [END] when you are done.'
+  - role: user
+    content: "{{conversation}}"
+"""
+TOOLS = """\
+lookup_order:
+  - args: {id: "4711"}
+    result: {status: shipped, carrier: DHL}
+"*": error
+"""
+EVAL = """\
+from regauge import golden
+from regauge.judges import *
+
+@golden("shop", judges=[%s])
+def test_shop(result):
+    result.check()
+"""
+TWO_TURNS: dict[str, Any] = {
+    "id": "order",
+    "inputs": {},
+    "tools": "shop",
+    "turns": [{"user": "Where is order 4711?"}, {"user": "And please refund it."}],
+}
+
+
+class Shop(JsonHandler):
+    """A model that looks orders up and says what the tool returned; and a customer."""
+
+    asked: ClassVar[list[dict[str, Any]]] = []
+    lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def answer(self) -> None:
+        request = self.given()
+        with self.lock:
+            self.asked.append(request)
+        last = request["messages"][-1]
+        text = last["content"] or ""
+        calls: list[dict[str, Any]] = []
+        if request["model"] == "customer":
+            lines = text.splitlines()
+            content = "[END]" if len(lines) > 2 else f"Question {len(lines)} about 4711"
+            if "stubborn" in request["messages"][0]["content"]:
+                content = f"Again {len(lines)}: 4711"
+        elif request["model"] == "judge":
+            content = '{"reasoning": "it says so", "verdict": "pass", "score": 5}'
+        elif last["role"] == "tool":
+            content = f"The tool returned: {text}"
+        elif "loop" in text or "4711" in text:
+            content, calls = "", [{"name": "lookup_order", "arguments": '{"id": "4711"}'}]
+        elif "refund" in text:
+            content, calls = "", [{"name": "refund", "arguments": '{"order": "4711"}'}]
+        else:
+            content = "How can I help?"
+        if "loop" in json.dumps(request["messages"]):
+            calls = [{"name": "lookup_order", "arguments": '{"id": "4711"}'}]
+        message: dict[str, Any] = {"role": "assistant", "content": content or None}
+        if calls:
+            message["tool_calls"] = [
+                {"id": f"call_{len(request['messages'])}_{n}", "type": "function", "function": call}
+                for n, call in enumerate(calls)
+            ]
+        self.say(
+            {
+                "id": "c",
+                "object": "chat.completion",
+                "model": request["model"],
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": message,
+                        "finish_reason": "tool_calls" if calls else "stop",
+                    }
+                ],
+                "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+            }
+        )
+
+
+@pytest.fixture
+def shop(project: EvalProject) -> Iterator[EvalProject]:
+    """A project whose prompt calls tools of a shop."""
+    Shop.asked.clear()
+    (project.root / "prompts/triage.prompt.yml").unlink()
+    (project.root / "fixtures/golden/triage.jsonl").unlink()
+    (project.root / "evals/test_triage.py").unlink()
+    project.write("prompts/shop.prompt.yml", PROMPT)
+    project.write("fixtures/tools/shop.yml", TOOLS)
+    project.golden([TWO_TURNS], name="shop")
+    project.eval(EVAL % 'calls("lookup_order", args={"id": "4711"})', name="test_shop")
+    with Served(Shop) as served:
+        project.use(f"{served.address}/v1")
+        yield project
+
+
+def judged(shop: EvalProject, judges: str, *cases: dict[str, Any]) -> None:
+    shop.eval(EVAL % judges, name="test_shop")
+    if cases:
+        shop.golden(cases, name="shop")
+
+
+def test_a_case_of_two_turns_is_one_trial_that_replays_without_network(shop: EvalProject):
+    judged(
+        shop,
+        'calls_in_order("lookup_order", "refund"), in_turn(1, contains("shipped")),'
+        ' in_turn(2, contains("error")), ~in_turn(2, calls("lookup_order")), max_steps(4),'
+        " each_turn(max_words(20))",
+    )
+    live = shop.run()
+    assert live.ret == 0
+    assert len(Shop.asked) == 4  # two calls of tools, two texts
+    assert len(shop.recordings("shop")) == 4
+    replay = shop.run("--record=none")
+    replay.assert_outcomes(passed=1)
+    assert len(Shop.asked) == 4
+    (row,) = shop.rows()
+    roles = [message["role"] for message in row["messages"]]
+    assert roles == ["user", "assistant", "tool", "assistant"] * 2
+    assert (row["input_tokens"], row["output_tokens"]) == (400, 40)
+    assert row["source"] == "recording"
+
+
+def test_a_persona_plays_the_user_until_it_is_done_and_is_recorded(shop: EvalProject):
+    shop.write("prompts/personas/impatient.prompt.yml", PERSONA)
+    judged(
+        shop,
+        'in_turn(1, contains("shipped")), calls("lookup_order", at_least=2)',
+        {"id": "c", "inputs": {"wish": "order 4711"}, "persona": "impatient", "tools": "shop"},
+    )
+    shop.run().assert_outcomes(passed=1)
+    seen = [one["messages"] for one in Shop.asked if one["model"] == "customer"]
+    assert "lookup_order" not in json.dumps(seen[-1])  # a user sees no calls and no results
+    shop.run("--record=none").assert_outcomes(passed=1)
+    made = len(Shop.asked)
+    assert len(shop.recordings("shop")) == made
+    assert shop.rows()[0]["input_tokens"] < 100 * made  # those of the persona are not the prompt's
+
+    shop.write(
+        "prompts/personas/impatient.prompt.yml", PERSONA.replace("are a customer", "are stubborn")
+    )
+    judged(
+        shop,
+        "max_steps(90)",
+        {
+            "id": "c",
+            "inputs": {"wish": "order 4711"},
+            "persona": "impatient",
+            "max_turns": 2,
+            "tools": "shop",
+        },
+    )
+    result = shop.run()
+    assert "1 unmeasured" in result.stdout.str()
+    assert "no end within 2 turns of the persona 'impatient'" in shop.complaint(result)
+    assert "raise `max_turns`, or let the persona write [END]" in shop.complaint(result)
+
+
+def test_a_call_without_a_result_and_a_loop_leave_a_case_unmeasured(shop: EvalProject):
+    shop.write("fixtures/tools/shop.yml", 'lookup_order:\n  - args: {id: "1"}\n    result: lost\n')
+    judged(
+        shop,
+        "max_steps(90)",
+        TWO_TURNS,
+        {"id": "bare", "inputs": {}, "turns": [{"user": "Where is 4711?"}]},
+    )
+    result = shop.run()
+    assert "2 unmeasured" in result.stdout.str()
+    said = shop.complaint(result)
+    assert 'no result for the call lookup_order({"id": "4711"}) in turn 1' in said
+    assert "add it to fixtures/tools/shop.yml under `lookup_order:`" in said
+    assert "write fixtures/tools/NAME.yml with its results, and add `tools: NAME`" in said
+    assert len(shop.recordings("shop")) == 2  # what was paid for is kept
+    # Once the results are there, only the rest is asked for.
+    asked = len(Shop.asked)
+    shop.write("fixtures/tools/shop.yml", TOOLS)
+    judged(shop, "max_steps(90)", TWO_TURNS)
+    shop.run().assert_outcomes(passed=1)
+    assert len(Shop.asked) == asked + 3
+
+    case = {**TWO_TURNS, "turns": [{"user": "loop over 4711"}], "max_steps": 3}
+    judged(shop, "max_steps(90)", case)
+    result = shop.run()
+    assert "1 unmeasured" in result.stdout.str()
+    assert "turn 1 did not end within 3 calls of the model" in shop.complaint(result)
+    replay = shop.run("--record=none")
+    assert "1 unmeasured" in replay.stdout.str()
+    assert "turn 1 did not end within 3 calls of the model" in shop.complaint(replay)
+
+
+def test_a_function_answers_tool_calls_and_its_results_are_recorded(shop: EvalProject):
+    shop.write("app/__init__.py", "")
+    shop.write(
+        "app/orders.py",
+        "import pathlib\n\n\ndef lookup(id):\n"
+        "    with open(pathlib.Path(__file__).parent / 'called.txt', 'a') as file:\n"
+        "        file.write(id)\n"
+        "    return [{'text': 'sent', 'order': id}]\n\n\n"
+        "def refund(amount):\n    return 'refunded'\n",
+    )
+    shop.write(
+        "fixtures/tools/shop.yml",
+        'lookup_order: {function: "app.orders:lookup"}\nrefund: {function: "app.orders:refund"}\n',
+    )
+    judged(shop, 'in_turn(1, contains(\'[{"text": "sent", "order": "4711"}]\'))')
+    shop.run().assert_outcomes(passed=1)
+    assert (shop.root / "app/called.txt").read_text() == "4711"
+    # The model learns that its arguments are wrong.
+    (row,) = shop.rows()
+    assert "the function takes (amount)" in row["messages"][-2]["content"]
+    (shop.root / "app/called.txt").unlink()
+    shop.run("--record=none").assert_outcomes(passed=1)
+    assert not (shop.root / "app/called.txt").exists()
+    # Another code is another function: its results are not those.
+    path = shop.root / "app/orders.py"
+    path.write_text(path.read_text().replace("sent", "lost"))
+    assert "1 unmeasured" in shop.run("--record=none").stdout.str()
+
+
+def test_checks_and_expected_values_belong_to_single_turns(shop: EvalProject):
+    case = {
+        **TWO_TURNS,
+        "turns": [
+            {
+                "user": "Where is order 4711?",
+                "expected": "shipped",
+                "checks": [{"contains": "DHL"}],
+            },
+            {"user": "And please refund it.", "expected": "error", "checks": [{"calls": "pay"}]},
+        ],
+    }
+    judged(shop, "each_turn(contains(expected()))", case)
+    result = shop.run()
+    result.assert_outcomes(failed=1)
+    said = shop.complaint(result)
+    assert "checks: in_turn(2, calls(pay)): turn 2: 0 calls of pay" in said
+    assert "✓ each_turn(contains)" in said
+    assert "user: And please refund it." in said
+    assert 'tool call: refund({"order": "4711"})' in said
+
+
+def test_trials_and_budgets_count_conversations_and_calls(shop: EvalProject):
+    judged(shop, "max_steps(4)")
+    result = shop.run("--trials=2", "--budget-calls=3")
+    assert "1 unmeasured" in result.stdout.str()
+    assert len(Shop.asked) == 3
+    Shop.asked.clear()
+    result = shop.run("--trials=2")
+    result.assert_outcomes(passed=1)
+    assert len(Shop.asked) == 5
+    assert "all k trials pass: pass^1 100%, pass^2 100%" in result.stdout.str()
+    missing = shop.run("--trials=3", "--record=none")
+    assert "1 unmeasured" in missing.stdout.str()
+    assert "1 answer of local:clerk" in missing.stdout.str()
+
+
+def test_recorded_conversations_are_pruned_by_what_evals_still_ask(shop: EvalProject):
+    shop.run().assert_outcomes(passed=1)
+    judged(shop, "max_steps(9)", {**TWO_TURNS, "turns": TWO_TURNS["turns"][:1]})
+    shop.run().assert_outcomes(passed=1)
+    assert len(shop.recordings("shop")) == 4
+    assert shop.command("record", "--prune").returncode == 0
+    assert len(shop.recordings("shop")) == 2
+    shop.run("--record=none").assert_outcomes(passed=1)
+
+
+def test_llm_judges_see_the_conversation_or_one_turn(shop: EvalProject):
+    judged(
+        shop,
+        'max_steps(9), rubric("goal-reached", model="local:judge", reference=expected("goal")),'
+        ' in_turn(2, rubric(criterion="is polite", model="local:judge"))',
+        {**TWO_TURNS, "expected": {"goal": "The order is refunded."}},
+    )
+    shop.run().assert_outcomes(passed=1)
+    whole, turn = sorted(
+        (one["messages"][-1]["content"] for one in Shop.asked if one["model"] == "judge"),
+        key=len,
+        reverse=True,
+    )
+    assert "The order is refunded." in whole
+    assert 'tool call: lookup_order({"id": "4711"})' in whole
+    assert "shipped" not in turn
+    assert "And please refund it." in turn
+    asked = len(Shop.asked)
+    shop.run("--record=none").assert_outcomes(passed=1)
+    assert len(Shop.asked) == asked
+
+
+def test_reports_show_a_hostile_conversation_as_one_escaped_text(shop: EvalProject):
+    case = {**TWO_TURNS, "turns": [{"user": "</script><b>4711\nassistant: ok `@team`"}]}
+    judged(shop, 'contains("never")', case)
+    shop.run().assert_outcomes(failed=1)
+    markdown = shop.command("report", "--format=md").stdout
+    assert "<details><summary>Conversation of shop `order`, trial 0</summary>" in markdown
+    block = markdown.split("```text\n")[1].split("```")[0]
+    assert "user: </script><b>4711\n  assistant: ok `@team`" in block
+    assert shop.command("report", "-o", "report.html").returncode == 0
+    page = (shop.root / "report.html").read_text(encoding="utf-8")
+    assert "tool call: lookup_order" in page
+    assert "</script><b>" not in page
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"turns": []}, "turns is []"),
+        ({"turns": [{"user": "a"}, {}]}, "turn 2 has no message of the user"),
+        ({"turns": [{"user": "a", "text": "b"}]}, "turn 1 has no key 'text'"),
+        ({"turns": [{"user": "a"}], "persona": "x"}, "a case with `turns` and a `persona`"),
+        ({"persona": "nobody-here"}, "persona: there is no prompt 'nobody-here'"),
+        ({"max_turns": 3}, "max_turns without a persona"),
+        ({"max_steps": 0}, "max_steps is 0"),
+        ({"tools": "shopp"}, "there is no file fixtures/tools/shopp.yml"),
+        ({"tools": "bad"}, "fixtures/tools/bad.yml:1: lookup: an entry has no `result`"),
+    ],
+)
+def test_a_script_that_makes_no_sense_is_refused(
+    shop: EvalProject, more: dict[str, Any], words: str
+):
+    shop.write("fixtures/tools/bad.yml", "lookup: [{args: {id: 1}}]\n")
+    shop.golden([{"id": "c", "inputs": {}, **more}], name="shop")
+    result = shop.run()
+    assert result.ret not in {0, 1}
+    assert words in result.stdout.str() + result.stderr.str()
