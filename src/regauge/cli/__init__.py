@@ -1,4 +1,4 @@
-"""The `regauge` command: one module per subcommand, loaded when it is called."""
+"""The `regauge` command: its subcommands, each loaded when it is called."""
 
 from __future__ import annotations
 
@@ -75,6 +75,18 @@ COMMANDS: dict[str, str] = {
     "trend": "Show the pass rate of a prompt over time.",
 }
 
+# The module of a command that shares one; any other has a module of its own name.
+_HOMES = {
+    name: home
+    for home, names in {
+        "init": "init new",
+        "judge": "judge judges",
+        "prompts": "bump diff log show",
+        "runs": "compare report runs trend",
+    }.items()
+    for name in names.split()
+}
+
 _EPILOG = """\
 Evals run under pytest: `pytest evals`.
 
@@ -101,6 +113,9 @@ class _LazyGroup(Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
+        if home := _HOMES.get(cmd_name):
+            module = importlib.import_module(f"regauge.cli.{home}")
+            return cast("click.Command", getattr(module, f"{cmd_name}_command"))
         module = importlib.import_module(f"regauge.cli.{cmd_name}")
         return cast("click.Command", module.command)
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from regauge.cli import Group
-from regauge.cli._golden_append import append_case, redacted
 from regauge.cli._terminal import echo
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import DatasetError, GitError, UsageError
 from regauge.project import Project
 from regauge.prompts import Repository
 from regauge.reports import find_run, read_record, read_rows
+from regauge.scaffold._golden import append_case, redacted
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:

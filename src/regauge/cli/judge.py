@@ -1,4 +1,4 @@
-"""`regauge judge`: one judge on one answer in a file."""
+"""`regauge judge` runs one judge on an output in a file; `regauge judges` lists them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,26 @@ import click
 from regauge.cli._terminal import echo, unreadable
 from regauge.datasets import GoldenCase
 from regauge.errors import UsageError
-from regauge.judges import UnboundJudge, judge_from_spec
+from regauge.judges import (
+    JudgeDescription,
+    UnboundJudge,
+    describe,
+    judge_from_spec,
+    judge_kinds,
+    reference_page,
+)
 from regauge.providers import Completion, Usage
+from regauge.wording import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regauge.digests import JSON
     from regauge.judges import Verdict
 
-__all__ = ["command"]
+__all__ = ["judge_command", "judges_command"]
 
-_EPILOG = """\
+_JUDGE_EPILOG = """\
 \b
 Examples:
   regauge judge json_parses --output answer.txt
@@ -37,7 +47,7 @@ Exit codes: 0 pass or abstain, 1 fail, 2 wrong use, 3 no verdict.
 """
 
 
-@click.command(name="judge", epilog=_EPILOG)
+@click.command(name="judge", epilog=_JUDGE_EPILOG)
 @click.argument("judge", metavar="NAME")
 @click.option(
     "-p",
@@ -55,7 +65,7 @@ Exit codes: 0 pass or abstain, 1 fail, 2 wrong use, 3 no verdict.
     help="A golden case: JSON or YAML with `inputs` and `expected`.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The verdict as one JSON document.")
-def command(
+def judge_command(
     judge: str, params: tuple[str, ...], output: str, case_file: str | None, *, as_json: bool
 ) -> None:
     """Run one judge on the answer in a file and say its verdict.
@@ -154,3 +164,53 @@ def _case(name: str | None) -> GoldenCase:
         split="train",
         at=name or "no case given",
     )
+
+
+_JUDGES_EPILOG = """\
+\b
+Examples:
+  regauge judges
+  regauge judges words
+  regauge judges --json
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
+"""
+
+
+@click.command(name="judges", epilog=_JUDGES_EPILOG)
+@click.argument("word", default="")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--markdown", is_flag=True, help="The reference page of regauge's own judges.")
+def judges_command(word: str, *, as_json: bool, markdown: bool) -> None:
+    """List the judges, or those whose name or summary contains WORD.
+
+    Judges that other packages register under the entry point group `regauge.judges` are listed
+    too.
+    """
+    kinds = judge_kinds(installed=not markdown)
+    found = [
+        description
+        for name, kind in sorted(kinds.items())
+        if word.lower() in f"{name} {(description := describe(name, kind)).summary}".lower()
+    ]
+    if markdown:
+        click.echo(reference_page(found), nl=False)
+    elif as_json:
+        click.echo(json.dumps([dataclasses.asdict(one) for one in found], indent=2))
+    else:
+        _print_judges(found)
+        if not found:
+            echo(f"no judge has {word!r} in its name or summary: `regauge judges` lists all")
+
+
+def _print_judges(found: Sequence[JudgeDescription]) -> None:
+    for judge in found:
+        echo(f"{judge.name}{judge.form}", bold=True)
+        echo(f"    {judge.summary}")
+        if judge.install:
+            echo(f"    install: {judge.install}")
+        for parameter in judge.parameters:
+            known = parameter.default not in {"", "None"}
+            default = f" (default {parameter.default})" if known else ""
+            echo(f"      {parameter.name}: {parameter.text}{default}")
+    echo(plural(len(found), "judge"))

@@ -1,29 +1,62 @@
-"""`regauge runs`: what was run, newest first."""
+"""Runs of evals: `regauge runs`, `report`, `compare` and `trend`."""
 
 from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+import sys
+import tempfile
+from dataclasses import asdict
+from difflib import unified_diff
+from itertools import islice
+from pathlib import Path
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
-from regauge.cli._terminal import echo, said_of_sync
-from regauge.errors import RegaugeError, StoreError
-from regauge.history import History
+from regauge.cli._options import STDOUT, OutputFile, write_output, writing
+from regauge.cli._terminal import (
+    cost_text,
+    echo,
+    interval_bar,
+    line_document,
+    rate_text,
+    said_of_sync,
+    simulated,
+    sparkline,
+)
+from regauge.errors import FaultyFileError, RegaugeError, StoreError, UsageError
+from regauge.history import History, compare_rows, lines_of
 from regauge.printable import printable
 from regauge.project import Project
-from regauge.reports import list_runs, money, read_record
+from regauge.prompts import find_prompt, prompt_name
+from regauge.reports import (
+    Tally,
+    answer_lines,
+    decision_markdown,
+    find_run,
+    list_runs,
+    money,
+    read_record,
+    read_rows,
+    run_markdown,
+    suite_lines,
+    write_csv,
+    write_parquet,
+)
+from regauge.reports.html import html_report, load_source
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from regauge.history import CaseChange, CaseSide, Change, Line, Point, SuiteComparison
     from regauge.reports import RunRecord
 
-__all__ = ["command"]
+__all__ = ["compare_command", "report_command", "runs_command", "trend_command"]
 
-_EPILOG = """\
+_RUNS_EPILOG = """\
 \b
 Examples:
   regauge runs -n 5
@@ -33,11 +66,11 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 """
 
 
-@click.command(name="runs", epilog=_EPILOG)
+@click.command(name="runs", epilog=_RUNS_EPILOG)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--sync", is_flag=True, help="Take in the runs of this machine that it lacks.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document per run.")
-def command(number: int, *, sync: bool, as_json: bool) -> None:
+def runs_command(number: int, *, sync: bool, as_json: bool) -> None:
     """List the runs of evals in the history, the newest first: counts, cost and commit.
 
     The history is .regauge/history.sqlite3, made from the runs in .regauge/runs, or the store that
@@ -58,7 +91,7 @@ def command(number: int, *, sync: bool, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(record.model_dump(mode="json"), ensure_ascii=False))
         else:
-            echo(_line(record))
+            echo(_run_line(record))
 
 
 def _of_history(project: Project, *, number: int, sync: bool) -> tuple[list[RunRecord], str]:
@@ -88,7 +121,7 @@ def _of_machine(project: Project, *, number: int) -> Iterator[RunRecord]:
             click.echo(printable(f"{run.name}  unreadable: {error}"), err=True)
 
 
-def _line(record: RunRecord) -> str:
+def _run_line(record: RunRecord) -> str:
     # What a gate drew of main is no case of the run.
     suites = [suite for suite in record.suites if suite.arm != "main"]
     cases = sum(suite.cases for suite in suites)
@@ -107,3 +140,568 @@ def _line(record: RunRecord) -> str:
     if record.status == "interrupted":
         counts += ", interrupted"
     return f"{record.id}  {commit:11}  {counts}, {money(cost)}  {prompts}"
+
+
+_REPORT_EPILOG = """\
+\b
+Examples:
+  regauge report latest
+  regauge report 20260131 -o trials.csv
+  regauge report -o report.html
+  regauge report --format csv | less
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
+"""
+Format = Literal["md", "html", "json", "csv", "parquet"]
+_SUFFIXES: dict[str, Format] = {
+    **{f".{name}": name for name in get_args(Format)},
+    ".markdown": "md",
+    ".htm": "html",
+    "": "md",
+}
+
+
+@click.command(
+    name="report",
+    epilog=_REPORT_EPILOG,
+)
+@click.argument("run", default="latest")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(get_args(Format)),
+    help="md: for a comment; html: one page for a browser, every case and trial in it; json: the"
+    " whole record; csv, parquet: a table, one line per trial. Default: the suffix of --output,"
+    " or md.",
+)
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=OutputFile(),
+    default=STDOUT,
+    help="Where to write; by default to standard output, `-` (not for parquet).",
+)
+@click.option(
+    "--against",
+    metavar="RUN",
+    help="Another run, whose answers stand beside those of this one; for html.",
+)
+def report_command(
+    run: str,
+    form: Format | None,
+    output: str,
+    against: str | None,
+) -> None:
+    """Write a run as Markdown, HTML, JSON, CSV or parquet; of a gate's run, its decision.
+
+    RUN is a run's id, the beginning of just one id, `latest`, or a directory that --report made.
+    """
+    form = form or _format_of(output)
+    _refuse_misfits(form, output, against)
+    project = Project.find()
+    directory = find_run(project, run)
+    if form == "html":
+        other = find_run(project, against) if against else None
+        write_output(_page(project, directory, other), output)
+        _wrote(output)
+        return
+    record = read_record(directory)
+    rows = list(read_rows(directory))
+    match form:
+        case "md":
+            if record.decision is not None:
+                text = decision_markdown(
+                    record.decision, suites=record.suites, suggestions=record.suggestions
+                )
+                write_output(text, output)
+            else:
+                write_output(run_markdown(record, rows), output)
+        case "json":
+            document = {**record.model_dump(mode="json"), "rows": rows}
+            write_output(json.dumps(document, ensure_ascii=False, indent=1) + "\n", output)
+        case "csv":
+            if output != STDOUT:
+                with writing(output) as path:
+                    write_csv(rows, path)
+            else:
+                with tempfile.TemporaryDirectory() as scratch:
+                    path = Path(scratch) / "trials.csv"
+                    write_csv(rows, path)
+                    write_output(path.read_text(encoding="utf-8"), output)
+        case "parquet":
+            with writing(output) as path:
+                write_parquet(rows, path)
+    _wrote(output)
+
+
+def _format_of(output: str) -> Format:
+    suffix = "" if output == STDOUT else Path(output).suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise UsageError(
+            f"{output}: no format has the suffix {suffix}\n"
+            f"  fix: add --format, or end the name with {', '.join(list(_SUFFIXES)[:5])}"
+        )
+    return _SUFFIXES[suffix]
+
+
+def _refuse_misfits(form: Format, output: str, against: str | None) -> None:
+    if form == "html" and output == STDOUT and sys.stdout.isatty():
+        raise UsageError(
+            "a page is for a browser, not for a terminal\n  fix: regauge report -o report.html"
+        )
+    if form == "parquet" and output == STDOUT:
+        raise UsageError("parquet is binary\n  fix: name a file with -o FILE")
+    if against is not None and form != "html":
+        raise UsageError("--against is for pages\n  fix: add --format html, or leave it out")
+
+
+def _page(project: Project, run: Path, against: Path | None) -> str:
+    """The page of a run, with the past of its prompts where the history can be read."""
+    try:
+        history = History.open(project, os.environ)
+        source = load_source(run, project=project, against=against, measured=history.suites)
+    except StoreError as error:
+        click.echo(f"the page shows no earlier runs: {error}", err=True)
+        source = load_source(run, project=project, against=against)
+    return html_report(source)
+
+
+def _wrote(output: str) -> None:
+    if output != STDOUT:
+        click.echo(f"wrote {output}", err=True)
+
+
+_COMPARE_EPILOG = """\
+\b
+Examples:
+  regauge compare                                the two newest runs
+  regauge compare 20261120-1015                  a run with the newest
+  regauge compare 20261120-1015 latest --prompt alert-severity --answers
+  regauge compare main-run/ pr-run/ --json       two directories that --report made
+  regauge compare RUN_A RUN_B RUN_C              several runs with the first
+  regauge compare RUN_A RUN_B RUN_C -o runs.html
+
+Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty file.
+"""
+_WORDS: dict[Change, tuple[str, str]] = {
+    "worse": ("worse", "red"),
+    "unmeasured": ("no longer measured", "yellow"),
+    "better": ("better", "green"),
+    "measured": ("now measured", "green"),
+    "removed": ("only in A", "yellow"),
+    "added": ("only in B", "yellow"),
+    "answer": ("with another answer", ""),
+}
+_STYLES = {"+": "green", "-": "red"}
+_CONTEXT_LINES = 2
+_PAIR = 2
+
+
+@click.command(name="compare", epilog=_COMPARE_EPILOG)
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option("--prompt", metavar="NAME", help="Only this prompt.")
+@click.option("--answers", is_flag=True, help="Show other answers with the same outcome, too.")
+@click.option("--no-diff", is_flag=True, help="Cases alone, without their answers.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=OutputFile(),
+    help="Write the comparison to a file: .md for the tables, .html for a grid of cases and runs.",
+)
+def compare_command(
+    runs: tuple[str, ...],
+    *,
+    prompt: str | None,
+    answers: bool,
+    no_diff: bool,
+    as_json: bool,
+    output: str | None,
+) -> None:
+    """Compare runs with the first: pass rates, and the cases that differ.
+
+    Two runs are shown with the diff of their outputs; with more, each case shows its counts in
+    each run. A run is an id, the beginning of just one id, `latest`, or a directory that --report
+    made; ids are looked up on this machine, then in the history. The second is the newest run where
+    it is left out, and the first the one before that; `latest` and what is left out pass over runs
+    without a case, as of a gate that had nothing to draw. Counts are trials that passed.
+
+    The difference to the first run is that of the mean pass rates of the same cases, in points,
+    with its 95 % interval and the p-value of the gate's exact test. A model may answer differently
+    by chance: the gate decides whether a change is to blame.
+
+    The exit code is 0 whether or not something changed.
+    """
+    project = Project.find()
+    named = runs if len(runs) > _PAIR else _named(project, *(*runs, None, None)[:_PAIR])
+    found = [_run(project, name) for name in named]
+    records = [record for record, _ in found]
+    joined, rows = _joined(found, prompt)
+    if prompt is not None and not joined.suites:
+        raise UsageError(
+            f"no run has the prompt {prompt!r}\n  fix: `regauge runs` names those of each run"
+        )
+    if output is not None:
+        _write(joined, rows, output, project)
+        return
+    pair = compare_rows(found[0][1], found[1][1]) if len(found) == _PAIR else []
+    suites = [suite for suite in pair if prompt in {None, suite.prompt}]
+    if as_json:
+        document = {
+            "runs": [record.id for record in records],
+            "models": [suite.model_dump(mode="json") for suite in joined.suites],
+            "suites": [asdict(suite) for suite in suites],
+            "cases": _differing(rows),
+        }
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    for label, record in zip(_labels(records), records, strict=True):
+        click.echo(f"{label}  {_about(record)}")
+    for note in _notes(records):
+        click.echo(f"note: {note}", err=True)
+    if joined.suites:
+        click.echo()
+        for line in suite_lines(joined.suites):
+            echo(line.text)
+    if len(found) > _PAIR:
+        _show_grid(rows, _labels(records))
+    else:
+        _show_changes(suites, answers=answers, diffs=not no_diff)
+
+
+def _show_changes(suites: Sequence[SuiteComparison], *, answers: bool, diffs: bool) -> None:
+    """The cases that differ between two runs, with their outputs."""
+    for suite in suites:
+        click.echo()
+        echo(_headline(suite), bold=True)
+        for change in suite.changes:
+            if answers or change.change != "answer":
+                word, style = _WORDS[change.change]
+                echo(f"{word:<20}{_counts(change):<14}{change.case}", style=style)
+                for line in _diff(change) if diffs else ():
+                    echo(f"    {line}", style=_STYLES.get(line[:1], ""))
+    hidden = sum(suite.count("answer") for suite in suites)
+    if hidden and not answers:
+        click.echo(f"\nother answers with the same outcome: {hidden} (--answers shows them)")
+
+
+def _labels(records: Sequence[RunRecord]) -> list[str]:
+    """A, B, C and so on."""
+    letters = ascii_uppercase
+    return [
+        letters[number] if number < len(letters) else f"R{number + 1}"
+        for number in range(len(records))
+    ]
+
+
+def _joined(
+    runs: Sequence[tuple[RunRecord, Sequence[dict[str, Any]]]], prompt: str | None
+) -> tuple[RunRecord, list[dict[str, Any]]]:
+    """Several runs as one, in which each run has models of its own.
+
+    What a gate ran of the base is left out.
+    """
+    rows = [
+        {
+            **row,
+            "arm": None,
+            "run": label,
+            "model": f"{row['model']} {label}",
+        }
+        for label, (_, of_run) in zip(_labels([one for one, _ in runs]), runs, strict=True)
+        for row in of_run
+        if row.get("arm") != "main" and prompt in {None, row["prompt"]}
+    ]
+    tally = Tally()
+    for row in rows:
+        tally.add(row)
+    first = runs[0][0]
+    joined = first.model_copy(
+        update={
+            "id": " ".join(record.id for record, _ in runs),
+            "suites": tally.suites(across_versions=True),
+            "decision": None,
+            "suggestions": [],
+        }
+    )
+    return joined, rows
+
+
+def _write(
+    joined: RunRecord, rows: Sequence[dict[str, Any]], output: str, project: Project
+) -> None:
+    suffix = "" if output == STDOUT else Path(output).suffix.lower()
+    if suffix not in {".md", ".markdown", ".html", ".htm", ""}:
+        raise UsageError(
+            f"{output}: a comparison has no format with the suffix {suffix}\n"
+            "  fix: end the name with .md or .html; --json prints JSON"
+        )
+    if suffix.startswith(".htm"):
+        from regauge.reports.html import ReportSource, html_report, read_golden
+
+        names = {row["dataset"] for row in rows}
+        source = ReportSource(
+            record=joined,
+            rows=rows,
+            golden={name: read_golden(name, project) for name in names},
+            history={},
+        )
+        write_output(html_report(source), output)
+    else:
+        write_output(run_markdown(joined, rows), output)
+    if output != STDOUT:
+        click.echo(f"wrote {output}", err=True)
+
+
+def _differing(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Cases whose pass rate is not the same in all runs, with passed and measured trials."""
+    counts: dict[tuple[str, str, str], dict[str, list[int]]] = {}
+    for row in rows:
+        of_case = counts.setdefault((row["prompt"], row["dataset"], row["case"]), {})
+        count = of_case.setdefault(row["run"], [0, 0])
+        count[0] += row["outcome"] == "passed"
+        count[1] += row["outcome"] != "unmeasured"
+    labels = list(dict.fromkeys(row["run"] for row in rows))
+    return [
+        {"prompt": prompt, "dataset": dataset, "case": case, "counts": of_case}
+        for (prompt, dataset, case), of_case in counts.items()
+        if len({_share(of_case.get(label)) for label in labels}) > 1
+    ]
+
+
+def _share(count: Sequence[int] | None) -> float | None:
+    return count[0] / count[1] if count is not None and count[1] else None
+
+
+def _show_grid(rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> None:
+    """The cases that differ, with their counts in each run."""
+    differing = _differing(rows)
+    same = len({(row["prompt"], row["dataset"], row["case"]) for row in rows}) - len(differing)
+    prompt = ""
+    for one in differing:
+        if one["prompt"] != prompt:
+            prompt = one["prompt"]
+            click.echo()
+            echo(f"{prompt}: cases that differ", bold=True)
+            click.echo("  ".join(f"{label:<6}" for label in labels) + "  case")
+        counts = [one["counts"].get(label) for label in labels]
+        cells = ["-" if count is None else f"{count[0]}/{count[1]}" for count in counts]
+        echo("  ".join(f"{cell:<6}" for cell in cells) + f"  {one['case']}")
+    click.echo(f"\n{plural(same, 'case')} with the same pass rate in all runs")
+
+
+def _named(project: Project, run_a: str | None, run_b: str | None) -> tuple[str, str]:
+    """What is compared: what was named, and else the newest runs that have cases."""
+    runs = [run.name for run in islice(filter(_has_cases, list_runs(project)), 2)]
+    newest, before = [*runs, "", ""][:2]
+    a = newest if run_a == "latest" else run_a
+    b = newest if run_b in {"latest", None} else run_b
+    if a is None or (run_b is None and a == newest):
+        a = before
+    if not a or not b:
+        named = [name for name in (run_a, run_b) if name is not None and name != "latest"]
+        for name in named:
+            _run(project, name)  # what is not there at all is said first
+        number = "is no other run" if named else "are no two runs"
+        raise UsageError(
+            f"there {number} with cases on this machine to compare\n"
+            "  fix: pytest evals makes one; or name both, as `regauge runs` lists them"
+        )
+    return a, b
+
+
+def _has_cases(run: Path) -> bool:
+    try:
+        return _any_case(read_record(run))
+    except FaultyFileError:
+        return False
+
+
+def _any_case(run: RunRecord) -> bool:
+    # What a gate drew of main is no case of the run.
+    return any(suite.cases for suite in run.suites if suite.arm != "main")
+
+
+def _notes(records: Sequence[RunRecord]) -> Iterator[str]:
+    """What else would be read wrongly."""
+    labels = _labels(records)
+    for label, record in zip(labels, records, strict=True):
+        if not _any_case(record):
+            yield f"run {label} has no cases"
+    for number, record in enumerate(records):
+        if (known := [one.id for one in records].index(record.id)) < number:
+            yield f"{labels[known]} and {labels[number]} are the same run"
+    if len(records) == _PAIR and records[0].started_at > records[1].started_at:
+        yield "A is newer than B, so `better` and `worse` say how it was before"
+
+
+def _run(project: Project, name: str) -> tuple[RunRecord, list[dict[str, Any]]]:
+    """A run on this machine, else in the history."""
+    begun = [run for run in list_runs(project) if run.name.startswith(name)]
+    try:
+        directory = find_run(project, name)
+    except UsageError:
+        if begun or name == "latest":
+            raise
+    else:
+        return read_record(directory), list(read_rows(directory))
+    history = History.open(project, os.environ)
+    record, rows = history.run(name)
+    return record, list(rows)
+
+
+def _about(run: RunRecord) -> str:
+    commit = run.git.commit[:10] + ("+" if run.git.dirty else "") if run.git else "-"
+    return f"{run.id}  {commit}"
+
+
+def _headline(suite: SuiteComparison) -> str:
+    on = "" if suite.dataset == suite.prompt else f" on {suite.dataset}"
+    counts = [
+        f"{suite.count(change)} {words}"
+        for change, (words, _) in _WORDS.items()
+        if suite.count(change)
+    ]
+    counts.append(f"{suite.same} the same")
+    return f"{suite.prompt}{on}  {_versions(suite)}: {', '.join(counts)}"
+
+
+def _versions(suite: SuiteComparison) -> str:
+    """What was measured in A, and what in B where it is something else."""
+    sides = [side for side in (suite.before, suite.after) if side is not None]
+    models = list(dict.fromkeys(simulated(side["model"]) for side in sides))
+    contents = list(
+        dict.fromkeys(f"{side['version'] or '-'} ({side['prompt_digest'][:12]})" for side in sides)
+    )
+    return f"{' -> '.join(contents)}  {' -> '.join(models)}"
+
+
+def _counts(change: CaseChange) -> str:
+    return f"{_passed(change.before)} -> {_passed(change.after)}"
+
+
+def _passed(side: CaseSide | None) -> str:
+    if side is None:
+        return "-"
+    return f"{side.passed}/{side.measured}" if side.measured else "?"
+
+
+def _diff(change: CaseChange) -> Iterator[str]:
+    before, after = change.before, change.after
+    old = answer_lines(before.answer) if before and before.answer is not None else []
+    new = answer_lines(after.answer) if after and after.answer is not None else []
+    lines = list(unified_diff(old, new, lineterm="", n=_CONTEXT_LINES))
+    yield from (line for line in lines[2:] if not line.startswith("@@ "))
+    if old == new and old:
+        yield "  both answers are the same text"
+    for label, side in (("A", before), ("B", after)):
+        if side and side.judge:
+            yield f"{label}  {side.judge}: {' '.join(side.reason.split())}"
+
+
+_TREND_EPILOG = """\
+\b
+Examples:
+  regauge trend alert-severity                  a line per version
+  regauge trend alert-severity --runs           a line per run
+  regauge trend alert-severity --model openai:gpt-5.4-mini
+  regauge trend alert-severity --json
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
+"""
+_HEADINGS = ("version", "content", "day", "pass rate", "0 to 100 %", "95 %", "answer", "runs")
+
+
+@click.command(name="trend", epilog=_TREND_EPILOG)
+@click.argument("prompt", metavar="NAME")
+@click.option("--runs", "every_run", is_flag=True, help="A line per run, not per version.")
+@click.option("--model", metavar="ID", help="Only runs with this model.")
+@click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="How many lines, the newest.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def trend_command(
+    prompt: str, *, every_run: bool, model: str | None, number: int, as_json: bool
+) -> None:
+    """Show how the pass rate of a prompt went, version by version, with 95 % intervals.
+
+    A version is what has the same content. Of its runs the one that measured most cases counts,
+    and of those the newest: replayed answers do not make a rate any surer. A line says when the
+    cases, the judges or the number of trials are not those of the line before. Runs that measured
+    nothing are not counted.
+    """
+    project = Project.find()
+    name = prompt_name(find_prompt(prompt))
+    history = History.open(project, os.environ)
+    for run, problem in history.caught_up.unreadable:
+        click.echo(f"{run}  unreadable: {problem}", err=True)
+    suites = history.suites(name)
+    place = history.place.shown
+    found = lines_of(suites, every_run=every_run)
+    lines = [line for line in found if model is None or line.model == model]
+    if as_json:
+        document = {"name": name, "lines": [line_document(line) for line in lines]}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    if not lines:
+        with_model = f" with {model}" if model else ""
+        click.echo(f"no run of {name}{with_model} in {place} yet: pytest evals -k {name}")
+    for place_of, line in enumerate(lines):
+        if place_of:
+            click.echo()
+        for text in _table(name, line, number):
+            echo(text)
+
+
+def _table(name: str, line: Line, number: int) -> Iterator[str]:
+    points = line.points[-number:]
+    on = "" if line.dataset == name else f" on {line.dataset}"
+    runs = plural(line.runs, "run")
+    if line.unmeasured:
+        runs += f" ({line.unmeasured} more measured nothing)"
+    yield f"{name}{on} · {simulated(line.model)} · {runs}  {sparkline([p.rate for p in points])}"
+    rows = [
+        (
+            "version",
+            "content",
+            "day",
+            "pass rate",
+            "0 to 100 %, 95 % interval",
+            "",
+            "answer",
+            "runs",
+        ),
+        *(_row(point) for point in points),
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    changes = ["", *(_note(point) for point in points)]
+    for row, note in zip(rows, changes, strict=True):
+        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield f"{cells}  {note}".rstrip()
+
+
+def _row(point: Point) -> tuple[str, ...]:
+    suite = point.suite
+    low, high = 100 * point.interval.low, 100 * point.interval.high
+    return (
+        suite.version or "-",
+        suite.prompt_digest[:12],
+        suite.started_at[:10],
+        rate_text(point),
+        interval_bar(point),
+        f"{low:.0f} to {high:.0f}" if suite.measured else "-",
+        cost_text(point),
+        str(point.runs),
+    )
+
+
+def _note(point: Point) -> str:
+    return f"other {' and '.join(point.changed)}" if point.changed else ""

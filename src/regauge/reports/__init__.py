@@ -1,8 +1,8 @@
 """One run record feeds every report: console summary, Markdown, tables for other tools.
 
 `_schema.py` and `_decision.py` are the documents, `_writer.py` writes them as a run happens and
-`_runs.py` reads them back, also as tables. Reports of a run are in `_console.py`, `_markdown.py`,
-`_junit.py` and `html`; those of a gate in `_gate_console.py`, `_gate_markdown.py` and
+`_runs.py` reads them back, also as tables. Reports of a run are in `_console.py`, `_markdown.py`
+and `html`; those of a gate in `_gate_console.py`, `_gate_markdown.py` and
 `_github_actions.py`.
 """
 
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         gate_annotations,
         write_job_summary,
     )
-    from regauge.reports._junit import junit_properties
     from regauge.reports._markdown import escape_markdown, run_markdown, shown_name
     from regauge.reports._runs import (
         find_run,
@@ -70,7 +69,7 @@ if TYPE_CHECKING:
         VerdictRow,
     )
     from regauge.reports._tally import CauseGroup, Tally
-    from regauge.reports._writer import RunEnd, RunWriter, git_state, rows_of
+    from regauge.reports._writer import RunEnd, RunWriter, git_state, junit_properties, rows_of
 else:
     __getattr__ = names_of(
         __name__,
@@ -87,7 +86,6 @@ else:
             "_github_actions": (
                 "decision_annotations failure_annotations gate_annotations write_job_summary"
             ),
-            "_junit": "junit_properties",
             "_markdown": "escape_markdown run_markdown shown_name",
             "_runs": (
                 "find_run list_runs read_record read_rows trials_table write_csv write_parquet"
@@ -97,7 +95,7 @@ else:
                 "TrialRow VerdictRow"
             ),
             "_tally": "CauseGroup Tally",
-            "_writer": "RunEnd RunWriter git_state rows_of",
+            "_writer": "RunEnd RunWriter git_state junit_properties rows_of",
         },
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from regauge.cli.judge import command
+from regauge.cli.judge import judge_command as command
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import bleu, contains, json_matches_schema, judge_from_spec, similarity
 

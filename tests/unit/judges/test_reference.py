@@ -12,8 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from regauge import judges
-from regauge.cli.judge import command as judge_command
-from regauge.cli.judges import command as judges_command
+from regauge.cli.judge import judge_command, judges_command
 from regauge.errors import JudgeError, PromptError, UsageError
 from regauge.judges import (
     Rule,

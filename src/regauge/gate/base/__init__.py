@@ -3,8 +3,8 @@
 `_base.py` brings it together, with the baselines of main and the state of every case. What is read
 from git is in `_commit.py`. `_bar.py` finds what a change lowers of its own bar, and `_edited.py`
 names other files that it edits. `_refusal.py` has the reasons why nothing is
-compared, `_version_rules.py` which rules a new version keeps, `_changes.py` what its changelog
-acknowledges, and `_coverage.py` what main or the change has and the run does not measure.
+compared, `_version_rules.py` which rules a new version keeps and what its changelog acknowledges,
+and `_coverage.py` what main or the change has and the run does not measure.
 """
 
 from __future__ import annotations

@@ -1,0 +1,416 @@
+"""Prompts and their versions: `regauge show`, `log`, `diff` and `bump`."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
+import click
+
+from regauge.atomic import write_whole
+from regauge.cli._options import input_values, named_prompt
+from regauge.cli._terminal import cost_text, echo, point_document, rate_text, short, simulated
+from regauge.errors import Fault, PromptError, RegaugeError, UsageError
+from regauge.history import History, lines_of
+from regauge.printable import printable
+from regauge.project import Project
+from regauge.prompts import (
+    Repository,
+    Semver,
+    bump,
+    find_prompt,
+    load_prompt,
+    load_version,
+    lock_of,
+    prompt_at,
+    prompt_name,
+    read_prompt_text,
+    text_at,
+    version_records,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from regauge.digests import JSON
+    from regauge.history import Point
+    from regauge.prompts import Part, Prompt, VersionRecord
+
+__all__ = ["bump_command", "diff_command", "log_command", "show_command"]
+
+_SHOW_EPILOG = """\
+\b
+Examples:
+  regauge show alert-severity
+  regauge show alert-severity@1.1.0
+  regauge show alert-severity@origin/main --json
+  regauge show alert-severity -r name=DiskFull -r description=@alert.txt
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
+"""
+
+
+@click.command(name="show", epilog=_SHOW_EPILOG)
+@click.argument("prompt", metavar="NAME[@VERSION]")
+@click.option(
+    "-r",
+    "--render",
+    "inputs",
+    multiple=True,
+    metavar="INPUT=VALUE",
+    help="Fill the templates: NAME=TEXT, NAME=@FILE or NAME:=JSON. Once for each input.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None:
+    """Show a prompt: what its file says, its digests and its messages.
+
+    NAME is a prompt's name or its file. VERSION is a released version such as 1.1.0, or any
+    commit, branch or tag; without it the file is shown as it is.
+    """
+    shown = _load(prompt)
+    messages = shown.render(input_values(inputs, option="--render")) if inputs else shown.messages
+    if as_json:
+        document = _document(shown)
+        if inputs:
+            document["rendered"] = [message.to_json() for message in messages]
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    _print_head(shown)
+    for number, message in enumerate(messages):
+        line = shown.lines.get(f"messages[{number}]")
+        echo(f"\n{message.role}" + (f" (line {line})" if line else ""), bold=True)
+        if message.content:
+            echo(message.content.rstrip("\n"))
+        for call in message.tool_calls:
+            echo(f"calls {call.name}({call.arguments}) as {call.id}")
+
+
+def _load(prompt: str) -> Prompt:
+    name, at, wanted = prompt.partition("@")
+    if not at or prompt.endswith((".yml", ".yaml")):
+        return load_prompt(prompt)
+    try:
+        version = Semver.parse(wanted)
+    except ValueError:
+        path = find_prompt(name)
+        return prompt_at(path, wanted)
+    return load_version(find_prompt(name), version)
+
+
+def _print_head(prompt: Prompt) -> None:
+    echo(f"{prompt.name} {prompt.version or '(no version)'}", bold=True)
+    if prompt.title != prompt.name:
+        echo(prompt.title)
+    if prompt.description:
+        echo(prompt.description.strip())
+    parameters = (f"{name} {json.dumps(value)}" for name, value in prompt.parameters.items())
+    rows = [
+        ("file", str(short(prompt.path))),
+        ("owner", prompt.owner or ""),
+        ("model", prompt.model or "(none: the project's)"),
+        ("parameters", ", ".join(parameters)),
+        ("answer", _answer(prompt)),
+        ("rubric", str(prompt.rubric or "")),
+        ("inputs", ", ".join(_input_names(prompt)) or "(none)"),
+        ("released", _released(prompt)),
+        ("digest", prompt.digest),
+        ("contract", prompt.contract_digest),
+    ]
+    for label, text in rows:
+        if text:
+            echo(f"  {label:<11}{text}")
+    for warning in prompt.warnings:
+        echo(f"warning: {warning}", style="yellow")
+
+
+def _answer(prompt: Prompt) -> str:
+    return str(prompt.response_format["type"]) if prompt.response_format else "text"
+
+
+def _input_names(prompt: Prompt) -> list[str]:
+    if prompt.inputs is None:
+        return sorted(prompt.variables)
+    return [spec.name if spec.required else f"{spec.name} (optional)" for spec in prompt.inputs]
+
+
+def _released(prompt: Prompt) -> str:
+    released = lock_of(prompt.path).of(prompt.name)
+    if not released:
+        return "never"
+    same = (prompt.digest, prompt.contract_digest)
+    if any(same == (e.digest, e.contract_digest) and e.version == prompt.version for e in released):
+        return "yes"
+    return f"no: differs from {released[-1].version}, the last release"
+
+
+def _document(prompt: Prompt) -> dict[str, JSON]:
+    inputs: JSON = None
+    if prompt.inputs is not None:
+        inputs = [
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "required": spec.required,
+                "default": spec.default,
+            }
+            for spec in prompt.inputs
+        ]
+    return {
+        "name": prompt.name,
+        "path": str(short(prompt.path)),
+        "title": prompt.title,
+        "description": prompt.description,
+        "version": str(prompt.version) if prompt.version is not None else None,
+        "owner": prompt.owner,
+        "model": prompt.model,
+        "parameters": prompt.parameters,
+        "response_format": prompt.response_format,
+        "rubric": prompt.rubric.to_json() if prompt.rubric is not None else None,
+        "inputs": inputs,
+        "variables": sorted(prompt.variables),
+        "tools": list(prompt.tools),
+        "messages": [message.to_json() for message in prompt.messages],
+        "digest": prompt.digest,
+        "contract_digest": prompt.contract_digest,
+        "warnings": [str(warning) for warning in prompt.warnings],
+    }
+
+
+_LOG_EPILOG = """\
+\b
+Examples:
+  regauge log alert-severity
+  regauge log alert-severity --json
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
+"""
+
+
+@click.command(name="log", epilog=_LOG_EPILOG)
+@click.argument("prompt", metavar="NAME")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def log_command(prompt: str, *, as_json: bool) -> None:
+    """List the versions of a prompt, the newest first.
+
+    Each with its day, digest, commit, pass rate, cost of an answer, and changelog. Versions come
+    from prompts.lock and from git; the day and the commit are those of the first commit with the
+    released content. Pass rates come from the history of runs: `regauge trend` shows more of it.
+    """
+    path = named_prompt(prompt, instead="regauge log {name}, which lists all versions")
+    repository = Repository.find(path.parent)
+    records = version_records(path, repository)
+    state = _state_of_file(path)
+    points = _points(prompt_name(path))
+    if as_json:
+        document = {
+            "name": prompt_name(path),
+            "path": str(short(path)),
+            "file": state,
+            "versions": [_version_row(record, points) for record in records],
+        }
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    if repository is None:
+        click.echo("note: not in a git repository, so no days and no commits", err=True)
+    if not records:
+        echo(f"{prompt_name(path)} has no versions yet: regauge bump {prompt_name(path)} major")
+    shown = [points[record.digest] for record in records if record.digest in points]
+    for record in records:
+        released = "" if record.released else "  (not released)"
+        digest = (record.digest or "")[:12]
+        commit = record.commit[:9] or "-"
+        line = f"{record.version!s:<10}{record.date or '-':<12}{digest:<14}{commit:<11}"
+        if shown:
+            line += _measured(points.get(record.digest or ""))
+        echo(f"{line}{record.text}{released}".rstrip())
+    models = sorted({point.suite.model for point in shown})
+    if models:
+        click.echo(f"pass rates are those of {', '.join(map(simulated, models))}", err=True)
+    if state != "released":
+        echo(f"{short(path)}: {state}", style="yellow")
+
+
+def _points(name: str) -> dict[str, Point]:
+    """What is known of each version by its digest; of the line with most runs where it has it."""
+    try:
+        history = History.open(Project.find(), os.environ)
+        lines = lines_of(history.suites(name))
+    except RegaugeError as error:
+        click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
+        return {}
+    return {
+        point.suite.prompt_digest: point
+        for line in reversed(lines)
+        for point in line.points
+        if point.rate is not None
+    }
+
+
+def _measured(point: Point | None) -> str:
+    rate, cost = (rate_text(point), cost_text(point)) if point else ("-", "-")
+    return f"{rate:<20}{cost:<10}"
+
+
+def _version_row(record: VersionRecord, points: dict[str, Point]) -> dict[str, object]:
+    point = points.get(record.digest or "")
+    return {
+        "version": str(record.version),
+        "released": record.released,
+        "date": record.date or None,
+        "commit": record.commit or None,
+        "digest": record.digest,
+        "contract_digest": record.contract_digest,
+        "changelog": record.text or None,
+        "measured": None
+        if point is None
+        else {**point_document(point), "model": point.suite.model},
+    }
+
+
+def _state_of_file(path: Path) -> str:
+    """How the file stands to its last release, in a few words."""
+    try:
+        prompt = load_prompt(path)
+    except PromptError:
+        return "does not parse"
+    released = lock_of(path).of(prompt.name)
+    if not released:
+        return "never released"
+    last = released[-1]
+    if last.contract_digest != prompt.contract_digest:
+        return f"contract changed since {last.version}"
+    if last.digest != prompt.digest:
+        return f"changed since {last.version}"
+    return "released"
+
+
+_DIFF_EPILOG = """\
+\b
+Examples:
+  regauge diff alert-severity                what changed since the last release
+  regauge diff alert-severity 1.0.0          since 1.0.0
+  regauge diff alert-severity 1.0.0 1.1.0    between two versions
+  regauge diff alert-severity origin/main    since a branch
+
+Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty file.
+"""
+_STYLES = {"+++": "", "---": "", "@@ ": "cyan", "+": "green", "-": "red"}
+
+
+@click.command(name="diff", epilog=_DIFF_EPILOG)
+@click.argument("prompt", metavar="NAME")
+@click.argument("a", required=False)
+@click.argument("b", required=False)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def diff_command(prompt: str, a: str | None, b: str | None, *, as_json: bool) -> None:
+    """Show what changed in a prompt file between A and B, as a unified diff.
+
+    A and B are versions such as 1.1.0, or commits, branches or tags. A is the last release where
+    it is left out (the last commit where nothing was released), and B the file as it is.
+
+    The exit code is 0 whether or not something changed.
+    """
+    path = named_prompt(prompt, instead="regauge diff {name} {version}")
+    name = prompt_name(path)
+    a = a if a is not None else _last(path)
+    old = _text(path, a)
+    new = _text(path, b) if b is not None else read_prompt_text(path)
+    new_label = f"{name}@{b}" if b is not None else str(short(path))
+    lines = list(
+        unified_diff(old.splitlines(), new.splitlines(), f"{name}@{a}", new_label, lineterm="")
+    )
+    if as_json:
+        document = {"name": name, "a": a, "b": b, "changed": bool(lines), "lines": lines}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    if not lines:
+        click.echo(f"no difference between {name}@{a} and {new_label}", err=True)
+    for line in lines:
+        style = next((style for start, style in _STYLES.items() if line.startswith(start)), "")
+        echo(line, style=style, bold=line.startswith(("+++ ", "--- ")))
+
+
+def _last(path: Path) -> str:
+    released = lock_of(path).of(prompt_name(path))
+    if released:
+        return str(released[-1].version)
+    if Repository.at(path.parent).has_commits():
+        return "HEAD"
+    raise UsageError(
+        f"{prompt_name(path)} was neither released nor committed: there is nothing to compare with"
+    )
+
+
+def _text(path: Path, wanted: str) -> str:
+    try:
+        version = Semver.parse(wanted)
+    except ValueError:
+        return text_at(path, wanted)
+    return load_version(path, version).source
+
+
+_BUMP_EPILOG = """\
+\b
+Examples:
+  regauge bump alert-severity patch -m "Say what a warning is"
+  regauge bump alert-severity major -m "Answer with a list of reasons"
+  regauge bump alert-severity          release the version that the file states
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
+"""
+
+
+@click.command(name="bump", epilog=_BUMP_EPILOG)
+@click.argument("prompt", metavar="NAME")
+@click.argument("part", required=False, type=click.Choice(["major", "minor", "patch"]))
+@click.option(
+    "-m", "--message", default="", metavar="TEXT", help="What changed: a changelog entry."
+)
+@click.option("--allow-unchanged", is_flag=True, help="Release even if nothing changed.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def bump_command(
+    prompt: str, part: Part | None, message: str, *, allow_unchanged: bool, as_json: bool
+) -> None:
+    """Give a prompt its next version and add it to prompts.lock.
+
+    major: the contract changed, that is `jsonSchema` or `inputs`. minor: the prompt behaves
+    differently. patch: it should behave the same. Without a part, the version that the file states
+    is released as it is.
+
+    Only the version and the changelog of the file change; every other byte stays. Commit the file
+    together with prompts.lock.
+    """
+    path = find_prompt(prompt)
+    result = bump(
+        read_prompt_text(path),
+        part,
+        path=path,
+        lock=lock_of(path),
+        note=message,
+        date=datetime.now(UTC).date().isoformat(),
+        allow_unchanged=allow_unchanged,
+    )
+    try:
+        write_whole(path, result.prompt.source.encode())
+        result.lock.save()
+    except OSError as error:
+        fix = "make the directory writable, then run the command again"
+        fault = Fault(path=path, line=None, message=f"cannot be written: {error}", fix=fix)
+        raise PromptError([fault]) from error
+    after = result.prompt
+    if as_json:
+        document = {
+            "name": after.name,
+            "before": str(result.before) if result.before is not None else None,
+            "version": str(after.version),
+            "digest": after.digest,
+            "files": [str(short(path)), str(short(result.lock.path))],
+        }
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    before = f"{result.before} -> " if result.before not in {None, after.version} else ""
+    echo(f"{after.name} {before}{after.version}  {after.digest[:12]}", bold=True)
+    echo(f"  commit {short(path)} and {short(result.lock.path)}")
