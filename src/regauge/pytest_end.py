@@ -26,7 +26,6 @@ from regauge.reports import (
     missing_judgement_lines,
     missing_lines,
     not_blocking_lines,
-    read_rows,
     recorded_lines,
     suite_lines,
     write_job_summary,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from regauge.pytest_gate import PytestGate
     from regauge.pytest_items import Turns
     from regauge.pytest_suggest import Suggesting
-    from regauge.reports import Line, RunRecord, RunWriter, Suggestion
+    from regauge.reports import RunRecord, RunWriter, StyledLine, Suggestion
     from regauge.runner import EvalSession
 
 __all__ = ["PytestEnd"]
@@ -153,7 +152,7 @@ class PytestEnd:
         """Let others know of the record: a workflow's job, the team's history, and plugins."""
         directory = self.writer.directory
         for trouble in (
-            write_job_summary(record, read_rows(directory), os.environ),
+            write_job_summary(record, directory, os.environ),
             add_finished_run(self.project, os.environ, directory),
         ):
             if trouble:
@@ -281,7 +280,7 @@ class PytestEnd:
             terminal.write_line(f"run {self._record.id} · regauge report {self._record.id}")
 
     @staticmethod
-    def _write_lines(terminal: pytest.TerminalReporter, lines: Sequence[Line]) -> None:
+    def _write_lines(terminal: pytest.TerminalReporter, lines: Sequence[StyledLine]) -> None:
         for line in lines:
             terminal.write_line(line.text, **_MARKUP[line.tone])
 
@@ -310,7 +309,7 @@ class PytestEnd:
             marks += gate_annotations(self.gate.document, root, os.environ)
         return marks
 
-    def _suggestion_lines(self) -> list[Line]:
+    def _suggestion_lines(self) -> list[StyledLine]:
         if not self._suggestions:
             return []
         from regauge.pytest_suggest import suggestion_lines

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from regauge.errors import Fault
     from regauge.gate import Baseline, Decided, GateProgress
-    from regauge.reports import CaseDocument, DecisionDocument, Line, RunWriter
+    from regauge.reports import CaseDocument, DecisionDocument, RunWriter, StyledLine
     from regauge.runner import EvalSession, PlannedCase
 
 __all__ = [
@@ -339,7 +339,7 @@ class PytestGate:
             vars(report)["regauge_status"] = words, letter, (words.upper(), {tone: True})
             report.sections.append(("gate", printable(result.gated.message)))
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[StyledLine]:
         """The decision, for the summary."""
         return decision_lines(self.document) if self.document is not None else []
 

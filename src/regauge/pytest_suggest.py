@@ -13,7 +13,7 @@ from regauge.refine.report import evidence_lines, headline
 from regauge.refine.runs import begin_run, only_one, recall, remember_status
 from regauge.refine.setting import RunOptions
 from regauge.refine.subject import declared_goals
-from regauge.reports import Line, Suggestion
+from regauge.reports import StyledLine, Suggestion
 from regauge.runner import EvalSession, PlannedCase
 
 if TYPE_CHECKING:
@@ -108,21 +108,21 @@ class Suggesting:
         return _suggestion(result, run.markdown.read_text(encoding="utf-8"))
 
 
-def suggestion_lines(suggestions: list[Suggestion]) -> list[Line]:
+def suggestion_lines(suggestions: list[Suggestion]) -> list[StyledLine]:
     """What the summary says of suggestions."""
-    lines: list[Line] = []
+    lines: list[StyledLine] = []
     for one in suggestions:
-        lines.append(Line(f"suggestion: {one.headline}", "good" if one.diff else "plain"))
+        lines.append(StyledLine(f"suggestion: {one.headline}", "good" if one.diff else "plain"))
         diff = one.diff.splitlines()
-        lines += [Line(f"  {line}", _tone(line)) for line in diff[:_DIFF_LINES_MAX]]
+        lines += [StyledLine(f"  {line}", _tone(line)) for line in diff[:_DIFF_LINES_MAX]]
         if len(diff) > _DIFF_LINES_MAX:
-            lines.append(Line(f"  ... {len(diff) - _DIFF_LINES_MAX} more lines", "quiet"))
-        lines += [Line(f"  {text}") for text in one.evidence]
+            lines.append(StyledLine(f"  ... {len(diff) - _DIFF_LINES_MAX} more lines", "quiet"))
+        lines += [StyledLine(f"  {text}") for text in one.evidence]
         if one.run:
             simulated = " (simulated)" if one.simulated else ""
-            lines.append(Line(f"  {one.calls} calls{simulated}, ${one.usd:.4f}", "quiet"))
+            lines.append(StyledLine(f"  {one.calls} calls{simulated}, ${one.usd:.4f}", "quiet"))
             do = "apply" if one.diff else "show"
-            lines.append(Line(f"  regauge refine {do} {one.run}", "quiet"))
+            lines.append(StyledLine(f"  regauge refine {do} {one.run}", "quiet"))
     return lines
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from types import TracebackType
 
-    from regauge.history import Line, Point, SyncReport
+    from regauge.history import SyncReport, TrendLine, TrendPoint
 
 __all__ = [
     "Meter",
@@ -160,7 +160,7 @@ def sparkline(rates: Sequence[float | None]) -> str:
     return "".join("·" if rate is None else _BLOCKS[round(rate * top + 0.001)] for rate in rates)
 
 
-def interval_bar(point: Point) -> str:
+def interval_bar(point: TrendPoint) -> str:
     """The interval and the rate on a line from 0 to 100 %."""
     last = _BAR_WIDTH - 1
     cells = [" "] * _BAR_WIDTH
@@ -171,7 +171,7 @@ def interval_bar(point: Point) -> str:
     return f"│{''.join(cells)}│"
 
 
-def rate_text(point: Point) -> str:
+def rate_text(point: TrendPoint) -> str:
     """A pass rate with its counts."""
     if point.rate is None:
         return "unmeasured"
@@ -191,7 +191,7 @@ def said_of_sync(report: SyncReport, place: str) -> str:
     return f"took {count} {'run' if count == 1 else 'runs'} into {place}"
 
 
-def point_document(point: Point) -> Mapping[str, object]:
+def point_document(point: TrendPoint) -> Mapping[str, object]:
     """A point for programs."""
     suite = point.suite
     return {
@@ -215,12 +215,12 @@ def point_document(point: Point) -> Mapping[str, object]:
     }
 
 
-def cost_text(point: Point) -> str:
+def cost_text(point: TrendPoint) -> str:
     """What an answer costs; `?` when the price is unknown."""
     return money(point.cost_per_answer_usd)
 
 
-def line_document(line: Line) -> Mapping[str, object]:
+def line_document(line: TrendLine) -> Mapping[str, object]:
     """A line for programs."""
     return {
         "dataset": line.dataset,

@@ -15,7 +15,7 @@ import click
 from regauge.cli._terminal import echo
 from regauge.errors import ConfigError, GitError
 from regauge.extras import EXTRAS, find_missing
-from regauge.maintenance.doctor import Finding, findings_of, look_at_evals, model_findings
+from regauge.maintenance.doctor import DoctorFinding, findings_of, look_at_evals, model_findings
 from regauge.project import Project
 from regauge.prompts import Repository, lint_prompts, lint_warnings, prompt_files
 from regauge.recordings import warn_of_sizes
@@ -84,14 +84,14 @@ def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) ->
         sys.exit(1)
 
 
-def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[Finding]:
-    yield Finding(check="versions", level="ok", message=_versions())
+def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[DoctorFinding]:
+    yield DoctorFinding(check="versions", level="ok", message=_versions())
     try:
         settings = project.settings
     except ConfigError as error:
         yield from findings_of(error.faults, project, check="settings")
         return
-    yield Finding(check="settings", level="ok", message=f"{project.root} loads")
+    yield DoctorFinding(check="settings", level="ok", message=f"{project.root} loads")
     yield _extras()
     yield from _pytest_settings(project)
     yield from _git(project)
@@ -116,21 +116,21 @@ def _versions() -> str:
     return ", ".join(found)
 
 
-def _extras() -> Finding:
+def _extras() -> DoctorFinding:
     """The extras that are installed, and what the others miss."""
     states = {extra: find_missing(extra) for extra in EXTRAS}
     words = [
         f"{extra} (not installed: {', '.join(missing)})" if missing else extra
         for extra, missing in states.items()
     ]
-    return Finding(check="extras", level="ok", message=", ".join(words))
+    return DoctorFinding(check="extras", level="ok", message=", ".join(words))
 
 
-def _pytest_settings(project: Project) -> Iterator[Finding]:
+def _pytest_settings(project: Project) -> Iterator[DoctorFinding]:
     """A warning where plugins that come with deepeval slow every run, or warn in it."""
     fix = advise_on_pytest(project.root)
     if fix:
-        yield Finding(
+        yield DoctorFinding(
             check="pytest",
             level="warning",
             message="plugins that come with deepeval load in every run of pytest",
@@ -138,46 +138,48 @@ def _pytest_settings(project: Project) -> Iterator[Finding]:
         )
 
 
-def _git(project: Project) -> Iterator[Finding]:
+def _git(project: Project) -> Iterator[DoctorFinding]:
     try:
         repository = Repository.find(project.root)
         if repository is None:
-            yield Finding(
+            yield DoctorFinding(
                 check="git",
                 level="warning",
                 message="this is no git repository: no older versions, no gate",
                 fix="git init",
             )
         elif not repository.has_commits():
-            yield Finding(
+            yield DoctorFinding(
                 check="git",
                 level="warning",
                 message="nothing is committed yet",
                 fix='git add -A && git commit -m "Evals of prompts"',
             )
         elif repository.shallow():
-            yield Finding(
+            yield DoctorFinding(
                 check="git",
                 level="warning",
                 message="a shallow clone: older versions of prompts are not in it",
                 fix="git fetch --unshallow; in CI: fetch-depth: 0",
             )
         elif repository.dirty():
-            yield Finding(
+            yield DoctorFinding(
                 check="git", level="ok", message="a repository; files differ from what is committed"
             )
         else:
-            yield Finding(check="git", level="ok", message="a repository; everything is committed")
+            yield DoctorFinding(
+                check="git", level="ok", message="a repository; everything is committed"
+            )
     except GitError as error:
-        yield Finding(check="git", level="error", message=str(error), fix="install git")
+        yield DoctorFinding(check="git", level="error", message=str(error), fix="install git")
 
 
-def _prompts(project: Project) -> Iterator[Finding]:
+def _prompts(project: Project) -> Iterator[DoctorFinding]:
     count = len(prompt_files(project.prompts_dir))
     if not count and project.settings.targets:
         return
     if not count:
-        yield Finding(
+        yield DoctorFinding(
             check="prompts",
             level="error",
             message="there are no prompt files",
@@ -187,16 +189,16 @@ def _prompts(project: Project) -> Iterator[Finding]:
     try:
         faults = lint_prompts(project)
     except GitError as error:
-        yield Finding(check="prompts", level="error", message=str(error))
+        yield DoctorFinding(check="prompts", level="error", message=str(error))
         return
     yield from findings_of(faults, project, check="prompts")
     warnings = [*findings_of(lint_warnings(project), project, check="prompts", level="warning")]
     if len(warnings) > 1:
         first = warnings[0].message.partition("\n")[0]
         message = f"{len(warnings)} warnings; the first: {first}"
-        yield Finding(check="prompts", level="warning", message=message, fix="regauge lint")
+        yield DoctorFinding(check="prompts", level="warning", message=message, fix="regauge lint")
     else:
         yield from warnings
     if not faults:
         words = f"{count} files load, and are" if count > 1 else "1 file loads, and is"
-        yield Finding(check="prompts", level="ok", message=f"{words} released")
+        yield DoctorFinding(check="prompts", level="ok", message=f"{words} released")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
     from regauge.gate import Baseline, OnBroken
-    from regauge.reports import DecisionDocument, Line, RunRecord
+    from regauge.reports import DecisionDocument, RunRecord, StyledLine
     from regauge.runner import EvalSession
 
 __all__ = ["command", "gated"]
@@ -213,7 +213,7 @@ def command(
     click.get_current_context().exit(document.exit_code)
 
 
-def _suggested(record: RunRecord) -> list[Line]:
+def _suggested(record: RunRecord) -> list[StyledLine]:
     if not record.suggestions:
         return []
     from regauge.pytest_suggest import suggestion_lines
@@ -246,7 +246,7 @@ def _again(
         again=" ".join(_words(sys.argv[1:])),
     )
     decided = record.model_copy(update={"decision": document})
-    trouble = write_job_summary(decided, (), os.environ)
+    trouble = write_job_summary(decided, directory, os.environ)
     if trouble:
         click.echo(trouble, err=True)
     return document, decided, {}

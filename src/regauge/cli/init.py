@@ -18,8 +18,8 @@ from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
 from regauge.scaffold import (
     WORKFLOWS,
-    Repository,
     WorkflowContext,
+    WorkflowHost,
     find_install,
     given_install,
     new_eval,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.digests import JSON
-    from regauge.scaffold import Piece, Planned
+    from regauge.scaffold import NewFile, Planned
 
 __all__ = ["init_command", "new_command"]
 
@@ -141,7 +141,7 @@ def _say_next(root: Path, *, anything: bool) -> None:
     above = Project.find(root).root
     if above != root:
         echo(f"note: commands run here use the project in {above}", style="yellow")
-    for note in Repository.of(root).notes:
+    for note in WorkflowHost.of(root).notes:
         echo(f"note: {note}", style="yellow")
     echo("next:  pytest evals          answers are recorded in fixtures/recordings")
     echo("       git add -A && git commit")
@@ -237,7 +237,7 @@ def workflow_command(name: str, *, install: str | None, as_json: bool) -> None:
             f" command: regauge new workflow {name} --install"
             ' "python -m pip install --require-hashes -r requirements.txt"'
         )
-    repository = Repository.of(project.root)
+    repository = WorkflowHost.of(project.root)
     context = WorkflowContext.of_project(project, repository=repository, install=source)
     written = workflow(name, context)
     _write(project, [written], as_json=as_json, fix="move it away, or change it by hand")
@@ -307,7 +307,7 @@ def _value(text: str) -> JSON:
 
 def _write(
     project: Project,
-    pieces: Sequence[Piece],
+    pieces: Sequence[NewFile],
     *,
     as_json: bool,
     fix: str = "choose another name",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.history import Point
+    from regauge.history import TrendPoint
     from regauge.prompts import Part, Prompt, VersionRecord
 
 __all__ = ["bump_command", "diff_command", "log_command", "show_command"]
@@ -233,7 +233,7 @@ def log_command(prompt: str, *, as_json: bool) -> None:
         echo(f"{short(path)}: {state}", style="yellow")
 
 
-def _points(name: str) -> dict[str, Point]:
+def _points(name: str) -> dict[str, TrendPoint]:
     """What is known of each version by its digest; of the line with most runs where it has it."""
     try:
         history = History.open(Project.find(), os.environ)
@@ -249,12 +249,12 @@ def _points(name: str) -> dict[str, Point]:
     }
 
 
-def _measured(point: Point | None) -> str:
+def _measured(point: TrendPoint | None) -> str:
     rate, cost = (rate_text(point), cost_text(point)) if point else ("-", "-")
     return f"{rate:<20}{cost:<10}"
 
 
-def _version_row(record: VersionRecord, points: dict[str, Point]) -> dict[str, object]:
+def _version_row(record: VersionRecord, points: dict[str, TrendPoint]) -> dict[str, object]:
     point = points.get(record.digest or "")
     return {
         "version": str(record.version),

@@ -32,7 +32,7 @@ from regauge.printable import printable
 from regauge.project import Project
 from regauge.prompts import find_prompt, prompt_name
 from regauge.reports import (
-    Tally,
+    RunTally,
     answer_lines,
     decision_markdown,
     find_run,
@@ -51,7 +51,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from regauge.history import CaseChange, CaseSide, Change, Line, Point, SuiteComparison
+    from regauge.history import CaseChange, CaseSide, Change, SuiteComparison, TrendLine, TrendPoint
     from regauge.reports import RunRecord
 
 __all__ = ["compare_command", "report_command", "runs_command", "trend_command"]
@@ -415,7 +415,7 @@ def _joined(
         for row in of_run
         if row.get("arm") != "main" and prompt in {None, row["prompt"]}
     ]
-    tally = Tally()
+    tally = RunTally()
     for row in rows:
         tally.add(row)
     first = runs[0][0]
@@ -661,7 +661,7 @@ def trend_command(
             echo(text)
 
 
-def _table(name: str, line: Line, number: int) -> Iterator[str]:
+def _table(name: str, line: TrendLine, number: int) -> Iterator[str]:
     points = line.points[-number:]
     on = "" if line.dataset == name else f" on {line.dataset}"
     runs = plural(line.runs, "run")
@@ -688,7 +688,7 @@ def _table(name: str, line: Line, number: int) -> Iterator[str]:
         yield f"{cells}  {note}".rstrip()
 
 
-def _row(point: Point) -> tuple[str, ...]:
+def _row(point: TrendPoint) -> tuple[str, ...]:
     suite = point.suite
     low, high = 100 * point.interval.low, 100 * point.interval.high
     return (
@@ -703,5 +703,5 @@ def _row(point: Point) -> tuple[str, ...]:
     )
 
 
-def _note(point: Point) -> str:
+def _note(point: TrendPoint) -> str:
     return f"other {' and '.join(point.changed)}" if point.changed else ""

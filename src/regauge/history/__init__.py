@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         compare_rows,
     )
     from regauge.history._history import History, SyncReport, add_finished_run, run_entry
-    from regauge.history._points import Line, Point, lines_of
+    from regauge.history._points import TrendLine, TrendPoint, lines_of
     from regauge.history._store import MeasuredSuite, RunEntry, StorePlace, TrialEntry
 else:
     __getattr__ = names_of(
@@ -23,7 +23,7 @@ else:
         {
             "_comparison": "CaseChange CaseSide Change SuiteComparison compare_rows",
             "_history": "History SyncReport add_finished_run run_entry",
-            "_points": "Line Point lines_of",
+            "_points": "TrendLine TrendPoint lines_of",
             "_store": "MeasuredSuite RunEntry StorePlace TrialEntry",
         },
     )
@@ -33,13 +33,13 @@ __all__ = [
     "CaseSide",
     "Change",
     "History",
-    "Line",
     "MeasuredSuite",
-    "Point",
     "RunEntry",
     "StorePlace",
     "SuiteComparison",
     "SyncReport",
+    "TrendLine",
+    "TrendPoint",
     "TrialEntry",
     "add_finished_run",
     "compare_rows",

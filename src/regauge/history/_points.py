@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from regauge.history._store import MeasuredSuite
     from regauge.stats import Interval
 
-__all__ = ["Line", "Point", "lines_of"]
+__all__ = ["TrendLine", "TrendPoint", "lines_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class TrendPoint:
     """What one run measured of one version.
 
     Attributes:
@@ -38,7 +38,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class TrendLine:
     """The points of one prompt on one dataset with one model, the oldest first.
 
     Attributes:
@@ -50,10 +50,10 @@ class Line:
     model: str
     runs: int
     unmeasured: int
-    points: Sequence[Point]
+    points: Sequence[TrendPoint]
 
 
-def lines_of(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> list[Line]:
+def lines_of(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> list[TrendLine]:
     """The lines of one prompt, the one with most runs first.
 
     A version is what has the same content: an edit without a new version number counts as a
@@ -71,7 +71,7 @@ def lines_of(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> lis
         if suite.arm != "main":
             grouped[suite.dataset, suite.model].append(suite)
     lines = [
-        Line(
+        TrendLine(
             dataset=dataset,
             model=model,
             runs=_count(members),
@@ -94,8 +94,8 @@ def _versions(suites: Sequence[MeasuredSuite]) -> list[list[MeasuredSuite]]:
     return list(versions.values())
 
 
-def _points(groups: Sequence[Sequence[MeasuredSuite]]) -> list[Point]:
-    points: list[Point] = []
+def _points(groups: Sequence[Sequence[MeasuredSuite]]) -> list[TrendPoint]:
+    points: list[TrendPoint] = []
     before: MeasuredSuite | None = None
     for group in groups:
         # The last of equals is the newest.
@@ -105,7 +105,7 @@ def _points(groups: Sequence[Sequence[MeasuredSuite]]) -> list[Point]:
     return points
 
 
-def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> Point:
+def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> TrendPoint:
     # It loads numpy, which a run that only writes to the history does without.
     from regauge.stats import wilson
 
@@ -118,7 +118,7 @@ def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> 
         if before.trials != suite.trials:
             changed.append("trials")
     cost = suite.cost_usd
-    return Point(
+    return TrendPoint(
         suite=suite,
         runs=runs,
         rate=suite.passed / suite.measured if suite.measured else None,

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession
 
 __all__ = [
+    "DoctorFinding",
     "EvalsSeen",
-    "Finding",
     "Level",
     "duplicates",
     "findings_of",
@@ -52,7 +52,7 @@ Level: TypeAlias = Literal["ok", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DoctorFinding:
     """What was found.
 
     Attributes:
@@ -83,12 +83,14 @@ class Finding:
 
 def findings_of(
     faults: Iterable[Fault], project: Project, *, check: str, level: Level = "error"
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     """One finding per fault of a file."""
     for fault in faults:
         place = project.relative(fault.path).as_posix()
         place += f":{fault.line}" if fault.line is not None else ""
-        yield Finding(check=check, level=level, message=f"{place}: {fault.message}", fix=fault.fix)
+        yield DoctorFinding(
+            check=check, level=level, message=f"{place}: {fault.message}", fix=fault.fix
+        )
 
 
 # A shorter text is in a prompt by chance: a name, a label, a number.
@@ -97,7 +99,7 @@ _LEAK_WORDS_MIN = 5
 _SHOWN_MAX = 5
 
 
-def duplicates(datasets: Iterable[Dataset]) -> Iterator[Finding]:
+def duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorFinding]:
     """Cases of one dataset with the same inputs, but for case and white space."""
     for dataset in datasets:
         first: dict[str, GoldenCase] = {}
@@ -115,7 +117,7 @@ def duplicates(datasets: Iterable[Dataset]) -> Iterator[Finding]:
         ]
         for level, found, what in kinds:
             if found:
-                yield Finding(
+                yield DoctorFinding(
                     check="duplicate cases",
                     level=level,
                     message=f"{dataset.name}: {len(found)} with {what}: {_listed(found)}",
@@ -123,7 +125,7 @@ def duplicates(datasets: Iterable[Dataset]) -> Iterator[Finding]:
                 )
 
 
-def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[Finding]:
+def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorFinding]:
     """Cases whose text stands in the prompt: the model need not know, only copy."""
     told = _plain(" ".join(message.content for message in prompt.messages))
     found: dict[str, list[str]] = {"holdout": [], "train": []}
@@ -131,7 +133,7 @@ def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[Finding]:
         if any(_tellable(text) and text in told for text in map(_plain, _texts(case))):
             found[case.split].append(f"{case.id} ({case.at})")
     if found["holdout"]:
-        yield Finding(
+        yield DoctorFinding(
             check="leaking cases",
             level="error",
             message=f"{prompt.name}: its text holds {_count(found['holdout'])} held out:"
@@ -139,7 +141,7 @@ def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[Finding]:
             fix="take them out of the prompt, or out of the dataset",
         )
     if found["train"]:
-        yield Finding(
+        yield DoctorFinding(
             check="leaking cases",
             level="warning",
             message=f"{prompt.name}: its text holds {_count(found['train'])}:"
@@ -185,27 +187,29 @@ _SIMULATED = "sim"
 
 def model_findings(
     models: Iterable[str], settings: Settings, environ: Mapping[str, str], *, offline: bool
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     """One finding per provider, and one per model with a problem."""
     by_provider: dict[str, set[str]] = {}
     for text in sorted(set(models)):
         try:
             model = parse_model_id(text)
         except UsageError as error:
-            yield Finding(check="models", level="error", message=error.message, fix=error.fix)
+            yield DoctorFinding(check="models", level="error", message=error.message, fix=error.fix)
             continue
         by_provider.setdefault(model.provider, set()).add(model.model)
     for provider, wanted in sorted(by_provider.items()):
         if provider == _SIMULATED:
             names = ", ".join(sorted(wanted))
-            yield Finding(
+            yield DoctorFinding(
                 check="models", level="ok", message=f"{names}: simulated, needs no key; no LLM"
             )
             continue
         try:
             declared = endpoint_of(settings, provider)
         except UsageError as error:
-            yield Finding(check="endpoints", level="error", message=error.message, fix=error.fix)
+            yield DoctorFinding(
+                check="endpoints", level="error", message=error.message, fix=error.fix
+            )
             continue
         if declared is not None:
             found = [*_of_endpoint(provider, wanted, declared, environ, offline=offline)]
@@ -214,7 +218,7 @@ def model_findings(
                 yield from _announced(provider, wanted)
 
 
-def _announced(provider: str, wanted: set[str]) -> Iterator[Finding]:
+def _announced(provider: str, wanted: set[str]) -> Iterator[DoctorFinding]:
     """Models that are shut down, or soon, by what their vendors announce."""
     today = datetime.now(UTC).date()
     for name in sorted(wanted):
@@ -231,18 +235,18 @@ def _of_endpoint(
     environ: Mapping[str, str],
     *,
     offline: bool,
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     if endpoint.api not in APIS:
         try:
             load_provider(endpoint.api)
         except UsageError as error:
             message, _, fix = str(error).partition("\n  fix: ")
-            yield Finding(check="endpoints", level="error", message=message, fix=fix)
+            yield DoctorFinding(check="endpoints", level="error", message=message, fix=fix)
             return
     if endpoint.api_key_command:
         program = endpoint.api_key_command[0]
         there = shutil.which(program) is not None
-        yield Finding(
+        yield DoctorFinding(
             check="keys",
             level="ok" if there else "warning",
             message=f"{program} prints the key for {provider}; it runs before a request only"
@@ -253,7 +257,7 @@ def _of_endpoint(
         return
     variable = Endpoint(name=provider, settings=endpoint, environ=environ).key_env
     if variable is not None and not environ.get(variable, "").strip():
-        yield Finding(
+        yield DoctorFinding(
             check="keys",
             level="warning",
             message=f"{variable} is not set: {provider} can be replayed, not asked",
@@ -261,13 +265,13 @@ def _of_endpoint(
         )
         return
     if variable is not None:
-        yield Finding(check="keys", level="ok", message=f"{variable} is set, for {provider}")
+        yield DoctorFinding(check="keys", level="ok", message=f"{variable} is set, for {provider}")
     if offline or endpoint.api not in APIS:
         return
     try:
         listed = list_models(provider, endpoint, environ)
     except ProviderError as error:
-        yield Finding(
+        yield DoctorFinding(
             check="endpoints",
             level="error",
             message=f"{provider}: {error}",
@@ -275,15 +279,15 @@ def _of_endpoint(
         )
         return
     message = f"{provider} lists {plural(len(listed), 'model')}"
-    yield Finding(check="endpoints", level="ok", message=message)
+    yield DoctorFinding(check="endpoints", level="ok", message=message)
     today = datetime.now(UTC).date()
     for name in sorted(wanted):
         yield _of_model(ModelId(provider=provider, model=name), listed, today)
 
 
-def _of_model(model: ModelId, listed: Mapping[str, date | None], today: date) -> Finding:
+def _of_model(model: ModelId, listed: Mapping[str, date | None], today: date) -> DoctorFinding:
     if model.model not in listed:
-        return Finding(
+        return DoctorFinding(
             check="models",
             level="error",
             message=f"{model} is not among the models its endpoint lists",
@@ -292,15 +296,15 @@ def _of_model(model: ModelId, listed: Mapping[str, date | None], today: date) ->
     day = listed[model.model]
     last = find_last_day(model) if day is None else LastDay(day=day, source="its endpoint's list")
     if last is None:
-        return Finding(check="models", level="ok", message=f"{model} is listed")
+        return DoctorFinding(check="models", level="ok", message=f"{model} is listed")
     return _of_last_day(str(model), last, today)
 
 
-def _of_last_day(model: str, last: LastDay, today: date) -> Finding:
+def _of_last_day(model: str, last: LastDay, today: date) -> DoctorFinding:
     left = last.day - today
     level: Level = "error" if left < timedelta(0) else "warning" if left <= SOON else "ok"
     words = "was shut down" if level == "error" else "is shut down"
-    return Finding(
+    return DoctorFinding(
         check="models",
         level=level,
         message=f"{model} {words} on {last.day}, by {last.source}",
@@ -319,7 +323,7 @@ class EvalsSeen:
     """
 
     def __init__(self) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[DoctorFinding] = []
         self.models: set[str] = set()
 
     def look(self, evals: EvalSession, project: Project, path: Path) -> None:
@@ -333,14 +337,14 @@ class EvalsSeen:
         count = len(evals.plan.cases)
         prompts = len({suite.prompt.name for suite in suites})
         words = f"cases: {count}, prompts: {prompts}"
-        self.findings.append(Finding(check="evals", level="ok", message=words))
+        self.findings.append(DoctorFinding(check="evals", level="ok", message=words))
         self.findings += _broken_cases(evals)
         self.findings += findings_of(recording_faults(evals, project), project, check="recordings")
         self.findings += findings_of(goal_faults(project, evals.plan.cases), project, check="goals")
         for row in standings(project, used):
             if row.gates:
                 words = " ".join(str(row).split())
-                self.findings.append(Finding(check="judges", level="ok", message=words))
+                self.findings.append(DoctorFinding(check="judges", level="ok", message=words))
                 continue
             fix = f"regauge calibrate {row.judge}" if row.prompts else "remove it"
             if row.measured:
@@ -348,7 +352,9 @@ class EvalsSeen:
                 fix = f"label more answers or improve the judge, then {fix}"
             check = "uncalibrated judges" if row.prompts else "unused judges"
             message = f"{row.judge}: {row.reason}"
-            self.findings.append(Finding(check=check, level="warning", message=message, fix=fix))
+            self.findings.append(
+                DoctorFinding(check=check, level="warning", message=message, fix=fix)
+            )
         self.findings += _unused(
             project,
             path,
@@ -396,31 +402,31 @@ def look_at_evals(project: Project, path: Path, *, told: Sequence[str]) -> Evals
 
 def _not_collected(
     error: RegaugeError, project: Project, path: Path, told: Sequence[str]
-) -> Finding:
+) -> DoctorFinding:
     if isinstance(error, NotCollectedError):
         untold = untold_reasons(error, told, project)
         if not untold:
             message = "the evals cannot be collected before the prompts above are corrected"
-            return Finding(check="evals", level="error", message=message)
+            return DoctorFinding(check="evals", level="error", message=message)
         error = NotCollectedError(untold)
     fix = error.fix
     if not path.exists():
         fix = "regauge init writes a first one; --evals names another directory"
     words = error.message.replace(f"{project.root}{os.sep}", "")
     message = f"the evals cannot be collected: {words}"
-    return Finding(check="evals", level="error", message=message, fix=fix)
+    return DoctorFinding(check="evals", level="error", message=message, fix=fix)
 
 
-def _broken_cases(evals: EvalSession) -> Iterator[Finding]:
+def _broken_cases(evals: EvalSession) -> Iterator[DoctorFinding]:
     """Cases that cannot be asked at all: an input is missing, or no message uses it."""
     for case in evals.plan.cases:
         if case.error is not None:
-            yield Finding(check="inputs", level="error", message=str(case.error))
+            yield DoctorFinding(check="inputs", level="error", message=str(case.error))
 
 
 def _unused(
     project: Project, evals: Path, *, prompts: set[Path], datasets: set[Path]
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     source = "\n".join(
         file.read_text(encoding="utf-8", errors="replace") for file in sorted(evals.rglob("*.py"))
     )
@@ -433,12 +439,12 @@ def _unused(
         named = f'"{prompt.name}"' in source or f"'{prompt.name}'" in source
         if prompt.rubric is not None and not named:
             fix = f'use it: rubric("{prompt.name}") in an eval; or remove it'
-            yield Finding(
+            yield DoctorFinding(
                 check="unused judges", level="warning", message=f"{shown}: no eval uses it", fix=fix
             )
         elif prompt.rubric is None and path.resolve() not in prompts and not prompt.evaluators:
             fix = f"regauge new eval {prompt.name}"
-            yield Finding(
+            yield DoctorFinding(
                 check="unused prompts", level="warning", message=f"{shown} has no eval", fix=fix
             )
     for path in sorted(project.golden_dir.glob("*")):
@@ -447,12 +453,12 @@ def _unused(
             yield _unused_dataset(project, path)
 
 
-def _unused_dataset(project: Project, path: Path) -> Finding:
+def _unused_dataset(project: Project, path: Path) -> DoctorFinding:
     shown = project.relative(path).as_posix()
     try:
         count = len(load_dataset(path, fixtures_dir=project.fixtures_dir))
     except FaultyFileError as error:
-        return Finding(check="cases", level="error", message=str(error))
+        return DoctorFinding(check="cases", level="error", message=str(error))
     words = f"{shown}: no eval uses it; cases: {count}"
     fix = f"regauge new eval {path.stem}"
-    return Finding(check="unused cases", level="warning", message=words, fix=fix)
+    return DoctorFinding(check="unused cases", level="warning", message=words, fix=fix)

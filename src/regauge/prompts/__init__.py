@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from regauge.prompts._parse import parse_prompt, prompt_name
     from regauge.prompts._prompt import Prompt
     from regauge.prompts._replaceable import (
+        MessageSection,
         Replaceable,
-        Section,
         SectionError,
         begins_section,
         replaceable_faults,
@@ -66,7 +66,8 @@ else:
             "_parse": "parse_prompt prompt_name",
             "_prompt": "Prompt",
             "_replaceable": (
-                "Replaceable Section SectionError begins_section replaceable_faults section_below"
+                "MessageSection Replaceable SectionError begins_section replaceable_faults "
+                "section_below"
             ),
             "_rubric": "RubricKind RubricSpec",
             "_tools": "tool_calls_of",
@@ -87,6 +88,7 @@ __all__ = [
     "InputSpec",
     "LockEntry",
     "Message",
+    "MessageSection",
     "Part",
     "Prompt",
     "PromptLock",
@@ -96,7 +98,6 @@ __all__ = [
     "Role",
     "RubricKind",
     "RubricSpec",
-    "Section",
     "SectionError",
     "Semver",
     "ToolCall",

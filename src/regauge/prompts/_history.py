@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Commit",
+    "ReleaseState",
     "Repository",
-    "State",
     "VersionRecord",
     "load_version",
     "prompt_at",
@@ -291,7 +291,7 @@ _VERSION_LINE = re.compile(r"""^["']?version["']?[ \t]*:[ \t]+["']?([^\s"'#,}]+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class ReleaseState:
     """The text of a prompt file in one commit.
 
     Attributes:
@@ -400,17 +400,17 @@ def _beside(repository: Repository, commit: str, name: str) -> Callable[[str], b
     return lambda inner: repository.read(commit, (folder / inner).as_posix())
 
 
-def states(path: Path, repository: Repository) -> list[State]:
+def states(path: Path, repository: Repository) -> list[ReleaseState]:
     """What the commits say, newest first; commits that left the text alone are left out."""
     commits = repository.history(repository.inside(path))
     texts = repository.read_all((commit.hash, commit.path) for commit in commits)
-    found: list[State] = []
+    found: list[ReleaseState] = []
     for commit, data in zip(commits, texts, strict=True):
         if data is not None:
             text = data.decode("utf-8", "replace")
             beside = _beside(repository, commit.hash, commit.path)
             stated = _stated(text, path)
-            found.append(State(commit=commit, text=text, stated=stated, beside=beside))
+            found.append(ReleaseState(commit=commit, text=text, stated=stated, beside=beside))
     return found
 
 
@@ -430,7 +430,7 @@ def version_records(path: Path, repository: Repository | None) -> list[VersionRe
 def _record(
     version: Semver,
     entry: LockEntry | None,
-    found: list[State],
+    found: list[ReleaseState],
     working: Prompt | None,
     path: Path,
 ) -> VersionRecord:

@@ -488,7 +488,7 @@ def parse_prompt(
     messages = _read_messages(reader, root, entries, lines)
     _note_variables(reader, text, messages, lines)
     used = [place.removeprefix("variables.") for place in lines if place.startswith("variables.")]
-    rubric = read_rubric(reader, entries, used, lines)
+    rubric = read_rubric(reader, entries, used, lines) if "rubric" in entries else None
     if rubric is not None:
         fields["response_format"] = rubric.response_format()
     _refuse_undeclared(reader, fields.get("inputs"), lines)

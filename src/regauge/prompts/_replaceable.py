@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from regauge.prompts._yaml import Reader
 
 __all__ = [
+    "MessageSection",
     "Replaceable",
-    "Section",
     "SectionError",
     "begins_section",
     "headings",
@@ -41,7 +41,7 @@ class SectionError(RegaugeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class MessageSection:
     """Where the text of a section stands in its message, without blank lines around it.
 
     Attributes:
@@ -55,7 +55,7 @@ class Section:
     end: int
 
 
-def section_below(content: str, heading: str) -> Section:
+def section_below(content: str, heading: str) -> MessageSection:
     r"""The section of a message that a line begins.
 
     Below a Markdown heading it goes on to the next heading that is not deeper, below a line that
@@ -80,7 +80,7 @@ def section_below(content: str, heading: str) -> Section:
         end -= 1
     if first == end:
         raise SectionError(f"nothing stands below {heading!r}")
-    return Section(heading=at, first=first, end=end)
+    return MessageSection(heading=at, first=first, end=end)
 
 
 def headings(content: str, heading: str) -> list[int]:
@@ -158,7 +158,7 @@ class Replaceable:
     words: int | None = None
     line: int = field(default=0, compare=False)
 
-    def found_in(self, messages: Sequence[Message]) -> tuple[int, Section]:
+    def found_in(self, messages: Sequence[Message]) -> tuple[int, MessageSection]:
         """The number of the message that holds it, from 0, and its place in there.
 
         Raises:

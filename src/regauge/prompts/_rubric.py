@@ -131,7 +131,7 @@ class RubricSpec:
 def read_rubric(
     reader: Reader, entries: Entries, variables: Collection[str], lines: dict[str, int]
 ) -> RubricSpec | None:
-    """What the key `rubric` says; None where there is none or, with faults noted, no sense in it.
+    """What the key `rubric` says; None, with the faults noted, where it has no sense.
 
     Args:
         reader: Where faults are noted.
@@ -139,8 +139,6 @@ def read_rubric(
         variables: What the messages use.
         lines: Where the line of the key is noted.
     """
-    if "rubric" not in entries:
-        return None
     key, node = entries["rubric"]
     lines["rubric"] = line_of(key)
     inner = reader.mapping(node, "rubric", _FIX)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.providers._types import TokenLogprob, ToolCall, Usage
 from regauge.providers._wire import (
-    Answer,
     AttachedFile,
     EmbeddedError,
+    WireAnswer,
     count_of,
     finite,
     items_of,
@@ -99,7 +99,7 @@ def _part(part: str | AttachedFile) -> JSON:
     return {"type": "file", "file": {"filename": part.name, "file_data": part.url}}
 
 
-def read_answer(content: bytes, *, where: str) -> Answer:
+def read_answer(content: bytes, *, where: str) -> WireAnswer:
     """Read the body of a successful response.
 
     Raises:
@@ -124,7 +124,7 @@ def read_answer(content: bytes, *, where: str) -> Answer:
         # Some servers say nothing at all where the answer is empty.
         text = "" if finish_reason == "stop" else None
     fingerprint = table.get("system_fingerprint")
-    return Answer(
+    return WireAnswer(
         text=text,
         finish_reason=finish_reason,
         refusal=refusal,

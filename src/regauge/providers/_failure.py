@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from regauge.providers._rate import Quota
     from regauge.providers._types import CompletionRequest
 
-__all__ = ["AttemptError", "Refusal", "read_refusal", "refusal_in", "refused", "retry_after_s"]
+__all__ = [
+    "AttemptError",
+    "RequestRefusal",
+    "read_refusal",
+    "refusal_in",
+    "refused",
+    "retry_after_s",
+]
 
 _RETRY_AFTER_MAX_S: Final = 3600.0
 _EXCERPT: Final = 300
@@ -74,7 +81,7 @@ class AttemptError(ProviderError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RequestRefusal:
     """What an error response says: OpenAI's `{"error": {...}}` or whatever else was sent."""
 
     message: str
@@ -82,16 +89,16 @@ class Refusal:
     param: str = ""
 
 
-def read_refusal(body: str) -> Refusal:
+def read_refusal(body: str) -> RequestRefusal:
     """Find the provider's own words in the body of an error response."""
     try:
         document: Any = read_json(body)
     except ValueError:
-        return Refusal(message=_excerpt(re.sub(r"<[^>]*>", " ", body)))
+        return RequestRefusal(message=_excerpt(re.sub(r"<[^>]*>", " ", body)))
     return refusal_in(document)
 
 
-def refusal_in(document: object) -> Refusal:
+def refusal_in(document: object) -> RequestRefusal:
     """Find the provider's own words in a decoded body."""
     error = document
     if isinstance(document, list):
@@ -104,12 +111,12 @@ def refusal_in(document: object) -> Refusal:
     if isinstance(error, dict):
         fields = cast("dict[str, Any]", error)
         code = fields.get("code") or fields.get("type")
-        return Refusal(
+        return RequestRefusal(
             message=_excerpt(str(fields.get("message") or json.dumps(fields))),
             code=str(code or ""),
             param=str(fields.get("param") or ""),
         )
-    return Refusal(message=_excerpt(str(error)))
+    return RequestRefusal(message=_excerpt(str(error)))
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
@@ -205,7 +212,7 @@ def _origin(request: CompletionRequest) -> str:
     return f"{request.origin}: " if request.origin else ""
 
 
-def _param(refusal: Refusal, request: CompletionRequest) -> str:
+def _param(refusal: RequestRefusal, request: CompletionRequest) -> str:
     """The parameter of the request that the provider objects to, or ""."""
     sent = {*request.parameters, "response_format", "tools", "messages", "max_completion_tokens"}
     named = [refusal.param.split(".")[0], *_NAMED.findall(refusal.message)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regauge.providers._endpoint import Endpoint
     from regauge.providers._rate import Quota
     from regauge.providers._types import CompletionRequest
-    from regauge.providers._wire import Answer
+    from regauge.providers._wire import WireAnswer
 
 __all__ = ["HttpApi"]
 
@@ -43,7 +43,7 @@ class _Translation(Protocol):
         self, request: CompletionRequest, *, limit_key: str, vary_seed: bool
     ) -> dict[str, Any]: ...
 
-    def read_answer(self, content: bytes, *, where: str) -> Answer: ...
+    def read_answer(self, content: bytes, *, where: str) -> WireAnswer: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

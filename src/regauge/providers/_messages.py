@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from regauge.errors import ProviderError
 from regauge.providers._types import ToolCall, Usage
 from regauge.providers._wire import (
-    Answer,
     AttachedFile,
     EmbeddedError,
+    WireAnswer,
     count_of,
     items_of,
     malformed,
@@ -187,7 +187,7 @@ def _refused(request: CompletionRequest, what: str, fix: str) -> ProviderError:
     )
 
 
-def read_answer(content: bytes, *, where: str) -> Answer:
+def read_answer(content: bytes, *, where: str) -> WireAnswer:
     """Read the body of a successful response.
 
     Raises:
@@ -221,7 +221,7 @@ def read_answer(content: bytes, *, where: str) -> Answer:
         text, refusal = None, text or "the model refused"
     elif text is None and not calls and reason == "stop":
         text = ""
-    return Answer(
+    return WireAnswer(
         text=text,
         finish_reason=reason,
         refusal=refusal,

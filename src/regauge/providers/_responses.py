@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from regauge.providers._chat import read_logprobs
 from regauge.providers._types import ToolCall, Usage
 from regauge.providers._wire import (
-    Answer,
     AttachedFile,
     EmbeddedError,
+    WireAnswer,
     count_of,
     items_of,
     malformed,
@@ -115,7 +115,7 @@ def _tool(tool: Mapping[str, JSON]) -> dict[str, JSON]:
     return {"type": "function", "strict": False, **function}
 
 
-def read_answer(content: bytes, *, where: str) -> Answer:
+def read_answer(content: bytes, *, where: str) -> WireAnswer:
     """Read the body of a successful response.
 
     Raises:
@@ -154,7 +154,7 @@ def read_answer(content: bytes, *, where: str) -> Answer:
     text = "".join(texts) if texts else None
     if text is None and not refusals and not calls and reason == "stop":
         text = ""
-    return Answer(
+    return WireAnswer(
         text=text,
         finish_reason=reason,
         refusal="\n".join(refusals) or None,

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Answer",
     "AttachedFile",
     "EmbeddedError",
+    "WireAnswer",
     "count_of",
     "finite",
     "items_of",
@@ -81,7 +81,7 @@ class EmbeddedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WireAnswer:
     """The content of a response, before latency and price are known."""
 
     text: str | None

@@ -21,7 +21,7 @@ from regauge.statements import Tree, content_words, parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from regauge.prompts import Section
+    from regauge.prompts import MessageSection
 
 _WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
 
@@ -354,9 +354,9 @@ def near_duplicates(one: Iterable[str], other: Iterable[str]) -> bool:
     return all(_alike(mine, its) for mine, its in zip(one, other, strict=True))
 
 
-def section_at(text: PromptText, anchor: Anchor) -> tuple[int, Section]:
+def section_at(text: PromptText, anchor: Anchor) -> tuple[int, MessageSection]:
     """The message that holds the section which a line begins, and its place in there."""
-    found: list[tuple[int, Section]] = []
+    found: list[tuple[int, MessageSection]] = []
     why = SectionError(f"no line of the prompt begins a section with {anchor.line!r}")
     for index, message in enumerate(text.messages):
         if anchor.message not in {None, index}:
@@ -374,7 +374,7 @@ def section_at(text: PromptText, anchor: Anchor) -> tuple[int, Section]:
     return found[0]
 
 
-def section_text(text: PromptText, index: int, place: Section) -> str:
+def section_text(text: PromptText, index: int, place: MessageSection) -> str:
     """What a section says, without its heading or tags and without blank lines around it."""
     return "\n".join(text.messages[index].content.split("\n")[place.first : place.end])
 

@@ -14,7 +14,7 @@ from regauge.on_demand import names_of
 
 if TYPE_CHECKING:
     from regauge.reports._console import (
-        Line,
+        StyledLine,
         cause_lines,
         duration,
         judge_lines,
@@ -68,14 +68,14 @@ if TYPE_CHECKING:
         TrialRow,
         VerdictRow,
     )
-    from regauge.reports._tally import CauseGroup, Tally
+    from regauge.reports._tally import CauseGroup, RunTally
     from regauge.reports._writer import RunEnd, RunWriter, git_state, junit_properties, rows_of
 else:
     __getattr__ = names_of(
         __name__,
         {
             "_console": (
-                "Line cause_lines duration judge_lines missing_judgement_lines missing_lines "
+                "StyledLine cause_lines duration judge_lines missing_judgement_lines missing_lines "
                 "money not_blocking_lines progress_line quantity recorded_lines suite_lines"
             ),
             "_decision": "AnswerDocument CaseDocument DecisionDocument PromptDocument",
@@ -94,7 +94,7 @@ else:
                 "Cause GitState JudgeName RunRecord SCHEMA_VERSION Suggestion SuiteSummary "
                 "TrialRow VerdictRow"
             ),
-            "_tally": "CauseGroup Tally",
+            "_tally": "CauseGroup RunTally",
             "_writer": "RunEnd RunWriter git_state junit_properties rows_of",
         },
     )
@@ -108,14 +108,14 @@ __all__ = [
     "DecisionDocument",
     "GitState",
     "JudgeName",
-    "Line",
     "PromptDocument",
     "RunEnd",
     "RunRecord",
+    "RunTally",
     "RunWriter",
+    "StyledLine",
     "Suggestion",
     "SuiteSummary",
-    "Tally",
     "TrialRow",
     "VerdictRow",
     "answer_diff",

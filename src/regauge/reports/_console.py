@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regauge.runner import Budget, MissingAnswers, MissingJudgements, Progress
 
 __all__ = [
-    "Line",
+    "StyledLine",
     "cause_lines",
     "duration",
     "judge_lines",
@@ -47,14 +47,14 @@ _COMPARED = ("pass rate", "difference to the first")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StyledLine:
     """One line of the summary, and how it is to be read."""
 
     text: str
     tone: Tone = "plain"
 
 
-def suite_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
+def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     """The table: a heading, and one line per suite."""
     rows = [_cells(suite) for suite in suites]
     unused = {
@@ -63,31 +63,33 @@ def suite_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
     }
     rows = [{name: cell for name, cell in row.items() if not unused.get(name)} for row in rows]
     widths = {name: max(len(row[name]) for row in (*rows, {name: name})) for name in rows[0]}
-    lines = [Line(_aligned({name: name for name in widths}, widths), "quiet")]
+    lines = [StyledLine(_aligned({name: name for name in widths}, widths), "quiet")]
     for suite, row in zip(suites, rows, strict=True):
         clean = not (suite.failed or suite.unmeasured)
-        lines.append(Line(_aligned(row, widths), "good" if clean else "bad"))
+        lines.append(StyledLine(_aligned(row, widths), "good" if clean else "bad"))
     return lines
 
 
-def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[Line]:
+def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[StyledLine]:
     """Failed cases that do not fail the run, each with the reason.
 
     Args:
         failed: Per prompt, the id of each case and the reason.
     """
-    lines: list[Line] = []
+    lines: list[StyledLine] = []
     for prompt, cases in failed.items():
-        lines.append(Line(f"failed, not blocking: {_count(len(cases), 'case')} of {prompt}"))
-        lines += [Line(f"  ~ {printable(text)}", "quiet") for text in cases[:_NAMED_CASES_MAX]]
+        lines.append(StyledLine(f"failed, not blocking: {_count(len(cases), 'case')} of {prompt}"))
+        lines += [
+            StyledLine(f"  ~ {printable(text)}", "quiet") for text in cases[:_NAMED_CASES_MAX]
+        ]
         if len(cases) > _NAMED_CASES_MAX:
-            lines.append(Line(f"  and {len(cases) - _NAMED_CASES_MAX} more", "quiet"))
+            lines.append(StyledLine(f"  and {len(cases) - _NAMED_CASES_MAX} more", "quiet"))
     return lines
 
 
-def cause_lines(groups: Sequence[CauseGroup]) -> list[Line]:
+def cause_lines(groups: Sequence[CauseGroup]) -> list[StyledLine]:
     """What is unmeasured, each cause once, with how many cases it keeps from being measured."""
-    lines: list[Line] = []
+    lines: list[StyledLine] = []
     for group in groups:
         ids = sorted(set(group.cases.values()))
         named = ", ".join(ids[:_NAMED_CASES_MAX])
@@ -95,40 +97,40 @@ def cause_lines(groups: Sequence[CauseGroup]) -> list[Line]:
         named += f" and {more} more" if more > 0 else ""
         count = _count(len(group.cases), "case")
         prompts = ", ".join(group.prompts)
-        lines.append(Line(f"unmeasured: {count} of {prompts} ({group.kind})", "bad"))
-        lines.append(Line(f"  {named}", "quiet"))
+        lines.append(StyledLine(f"unmeasured: {count} of {prompts} ({group.kind})", "bad"))
+        lines.append(StyledLine(f"  {named}", "quiet"))
         if group.kind != "MissingRecordingError":  # `needs recording` says that better
-            lines.extend(Line(f"  {text}") for text in printable(group.message).splitlines())
+            lines.extend(StyledLine(f"  {text}") for text in printable(group.message).splitlines())
     return lines
 
 
-def missing_lines(missing: Sequence[MissingAnswers]) -> list[Line]:
+def missing_lines(missing: Sequence[MissingAnswers]) -> list[StyledLine]:
     """What needs recording, about what that costs, and the command that does it."""
-    lines: list[Line] = []
+    lines: list[StyledLine] = []
     for one in missing:
         older = f", {one.stale} of them recorded for an older request" if one.stale else ""
         model = f"{one.model}, simulated" if one.simulated else one.model
         lines += [
-            Line(f"needs recording: {one.prompt}, {_count(one.cases, 'case')}{older}", "bad"),
-            Line(
+            StyledLine(f"needs recording: {one.prompt}, {_count(one.cases, 'case')}{older}", "bad"),
+            StyledLine(
                 f"  {_count(one.answers, 'answer')} of {model}: about"
                 f" {quantity(one.tokens)} tokens, {_about(one.cost_usd)}"
             ),
-            Line(f"  record them: {one.command}"),
+            StyledLine(f"  record them: {one.command}"),
         ]
     return lines
 
 
-def judge_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
+def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     """What judges' model calls came to, apart from the prompts' own, and which judges inform."""
-    lines: list[Line] = []
+    lines: list[StyledLine] = []
     for suite in suites:
         if suite.judge_calls:
             live = f", {suite.judge_live} live" if suite.judge_live else ""
             retried = f", {suite.judge_retries} retries" if suite.judge_retries else ""
             tokens = quantity(suite.judge_input_tokens + suite.judge_output_tokens)
             lines.append(
-                Line(
+                StyledLine(
                     f"judge calls: {_named(suite)}, {suite.judge_calls}{live}{retried},"
                     f" {tokens} tokens, {money(suite.judge_cost_usd)},"
                     f" {duration(suite.judge_latency_s)} per judgement",
@@ -136,15 +138,15 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
                 )
             )
     lines += [
-        Line(f"{_named(suite)}: {rates}", "quiet")
+        StyledLine(f"{_named(suite)}: {rates}", "quiet")
         for suite in suites
         if (rates := rates_of_k(suite))
     ]
     informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
     if informing:
-        lines.append(Line("advisory judges:"))
+        lines.append(StyledLine("advisory judges:"))
         lines += [
-            Line(
+            StyledLine(
                 f"  {_named(suite)}: {judge.name} ({judge.standing}), passed {judge.passed},"
                 f" failed {judge.failed}"
                 + (f", abstained {judge.abstained}" if judge.abstained else "")
@@ -153,7 +155,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
         ]
     for suite in suites:
         for judge in wrong_labels(suite):
-            lines.append(Line(f"labels of {_named(suite)} by {judge.name}:"))
+            lines.append(StyledLine(f"labels of {_named(suite)} by {judge.name}:"))
             lines += _table_lines(label_table(judge))
     return lines
 
@@ -178,10 +180,10 @@ def _named(suite: SuiteSummary) -> str:
     return f"{suite.prompt} on {suite.model}" if suite.comparison else suite.prompt
 
 
-def _table_lines(table: Sequence[Sequence[str]]) -> list[Line]:
+def _table_lines(table: Sequence[Sequence[str]]) -> list[StyledLine]:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
-        Line(
+        StyledLine(
             "  "
             + "  ".join(
                 cell.rjust(width) if place else cell.ljust(width)
@@ -193,39 +195,39 @@ def _table_lines(table: Sequence[Sequence[str]]) -> list[Line]:
     ]
 
 
-def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[Line]:
+def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[StyledLine]:
     """What judges lack, about what that costs, and the command that records it."""
-    lines: list[Line] = []
+    lines: list[StyledLine] = []
     for one in missing:
         older = (
             f", {one.stale} of them recorded for an older request of the judge" if one.stale else ""
         )
         models = f"{one.models}, simulated" if one.simulated else one.models
         lines += [
-            Line(
+            StyledLine(
                 f"needs recording: {one.prompt}, judge {one.judge},"
                 f" {_count(one.judgements, 'judgement')} of {_count(one.cases, 'case')}{older}",
                 "bad",
             ),
-            Line(
+            StyledLine(
                 f"  about {_count(one.calls, 'call')} of {models}: about"
                 f" {quantity(one.tokens)} tokens, {_about(one.cost_usd)}"
             ),
-            Line(f"  record them: {one.command}"),
+            StyledLine(f"  record them: {one.command}"),
         ]
     return lines
 
 
-def recorded_lines(project: Project, written: Mapping[str, int]) -> list[Line]:
+def recorded_lines(project: Project, written: Mapping[str, int]) -> list[StyledLine]:
     """Which committed recordings changed, and which of them are large for GitHub."""
     lines = [
-        Line(
+        StyledLine(
             f"recorded: {_count(count, _recorded_noun(path))} in {path}; commit it with the prompt"
         )
         for path, count in written.items()
     ]
     warnings = warn_of_sizes(project, map(Path, written))
-    return lines + [Line(f"warning: {warning}", "bad") for warning in warnings]
+    return lines + [StyledLine(f"warning: {warning}", "bad") for warning in warnings]
 
 
 def _recorded_noun(path: str) -> str:

@@ -9,7 +9,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from regauge.printable import printable
-from regauge.reports._console import Line, money
+from regauge.reports._console import StyledLine, money
 from regauge.strict_json import read_json
 from regauge.wording import plural
 
@@ -336,95 +336,99 @@ def gate_progress_line(progress: GateProgress) -> str:
     )
 
 
-def decision_lines(document: DecisionDocument) -> list[Line]:
+def decision_lines(document: DecisionDocument) -> list[StyledLine]:
     """What a person needs at the end of a run, the decision first."""
     return list(_lines(document))
 
 
-def _lines(document: DecisionDocument) -> Iterator[Line]:
+def _lines(document: DecisionDocument) -> Iterator[StyledLine]:
     tone: Tone = "good" if document.decision == "accept" else "bad"
-    yield Line(printable(f"gate: {headline(document)}"), tone)
+    yield StyledLine(printable(f"gate: {headline(document)}"), tone)
     for refusal in document.refusals:
-        yield Line(printable(f"  {refusal.message}"), tone)
-        yield from (Line(printable(f"    {one}"), tone) for one in refusal.details[:_NAMES_MAX])
+        yield StyledLine(printable(f"  {refusal.message}"), tone)
+        yield from (
+            StyledLine(printable(f"    {one}"), tone) for one in refusal.details[:_NAMES_MAX]
+        )
         if more := len(refusal.details[_NAMES_MAX:]):
-            yield Line(f"    and {more} more", tone)
-        yield Line(printable(f"    fix: {refusal.fix}"))
+            yield StyledLine(f"    and {more} more", tone)
+        yield StyledLine(printable(f"    fix: {refusal.fix}"))
     for reason in reasons_beside(document):
-        yield Line(printable(f"  {reason}"), tone)
+        yield StyledLine(printable(f"  {reason}"), tone)
     for one in document.unmeasured:
         if one.fix:
-            yield Line(printable(f"  fix of {one.path}: {one.fix}"))
+            yield StyledLine(printable(f"  fix of {one.path}: {one.fix}"))
     for prompt in document.prompts:
         nothing = "not run" if document.not_run else "nothing to compare"
         yield from _prompt_lines(document, prompt, nothing)
         yield from _prompt_diff(prompt, document.ref)
     yield from _cases(document)
     for note in document.notes:
-        yield Line(printable(f"note: {note}"), "quiet")
-    yield Line(calls_line(document))
+        yield StyledLine(printable(f"note: {note}"), "quiet")
+    yield StyledLine(calls_line(document))
     if document.operating_line:
-        yield Line(document.operating_line)
-    yield Line(printable(f"decide again: {document.again}"))
+        yield StyledLine(document.operating_line)
+    yield StyledLine(printable(f"decide again: {document.again}"))
     if document.next.text:
-        yield Line(printable(f"next: {document.next}"))
+        yield StyledLine(printable(f"next: {document.next}"))
 
 
 def _prompt_lines(
     document: DecisionDocument, prompt: PromptDocument, nothing: str
-) -> Iterator[Line]:
+) -> Iterator[StyledLine]:
     counts = _counts(prompt.counts) or nothing
     if prompt.test is not None and prompt.test.difference is not None:
         left_out = accepted_cases(document, prompt.prompt)
         counts = f"{difference_words(prompt.test.difference, left_out=left_out)}; {counts}"
-    yield Line(printable(f"{prompt.prompt} {version_step(prompt)}: {counts}"))
+    yield StyledLine(printable(f"{prompt.prompt} {version_step(prompt)}: {counts}"))
     if prompt.anchor is not None:
-        yield Line(printable(f"  {prompt.anchor.message}"))
+        yield StyledLine(printable(f"  {prompt.anchor.message}"))
     for rule in prompt.rules:
-        yield Line(printable(f"  {rule.message}"), "bad")
+        yield StyledLine(printable(f"  {rule.message}"), "bad")
         if rule.fix:
-            yield Line(printable(f"  fix: {rule.fix}"))
+            yield StyledLine(printable(f"  fix: {rule.fix}"))
 
 
-def _prompt_diff(prompt: PromptDocument, ref: str) -> Iterator[Line]:
+def _prompt_diff(prompt: PromptDocument, ref: str) -> Iterator[StyledLine]:
     """The changed lines of a prompt file, without their context."""
     changed = [
         line
         for line in prompt.diff.splitlines()
         if line[:1] in {"+", "-"} and not line.startswith(("+++", "---"))
     ]
-    yield from (Line(printable(f"  {line}"), "quiet") for line in changed[:_DIFF_LINES_MAX])
+    yield from (StyledLine(printable(f"  {line}"), "quiet") for line in changed[:_DIFF_LINES_MAX])
     more = len(changed) - _DIFF_LINES_MAX
     if more > 0:
         command = f"regauge diff {prompt.prompt} {ref}"
-        yield Line(printable(f"  and {plural(more, 'changed line')} more: {command}"), "quiet")
+        yield StyledLine(
+            printable(f"  and {plural(more, 'changed line')} more: {command}"), "quiet"
+        )
 
 
-def _cases(document: DecisionDocument) -> Iterator[Line]:
+def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
     diffs_left = _DIFFS_MAX
     for verdict, words in VERDICTS.items():
         cases = [case for case in document.cases if case.verdict == verdict]
         if not words.shown or not cases:
             continue
-        yield Line(f"{words.title.lower()}:", "quiet")
+        yield StyledLine(f"{words.title.lower()}:", "quiet")
         groups = groups_of(cases) if words.diff else [CaseGroup(kind="", cases=cases)]
         for group in groups[:_GROUPS_MAX]:
             joined = words.diff and len(group.cases) > 1
             most = _GROUP_CASES_MAX if joined else words.most
             if joined:
-                yield Line(printable(f"  {group.title}"), words.tone)
+                yield StyledLine(printable(f"  {group.title}"), words.tone)
             for number, case in enumerate(group.cases[:most]):
                 indent = "    " if joined else "  "
-                yield Line(printable(f"{indent}{case.message}"), words.tone)
+                yield StyledLine(printable(f"{indent}{case.message}"), words.tone)
                 diff = words.diff and not number and diffs_left > 0
                 diffs_left -= diff
                 yield from _details(case, diff=diff)
             if joined and group.cases[most:]:
-                yield Line(printable(f"    also {_named(group.cases[most:])}"), "quiet")
+                yield StyledLine(printable(f"    also {_named(group.cases[most:])}"), "quiet")
             elif len(group.cases) > most:
-                yield Line(f"  and {len(group.cases) - most} more", "quiet")
+                yield StyledLine(f"  and {len(group.cases) - most} more", "quiet")
         if rest := sum(len(group.cases) for group in groups[_GROUPS_MAX:]):
-            yield Line(f"  and {plural(rest, 'case')} of other kinds", "quiet")
+            yield StyledLine(f"  and {plural(rest, 'case')} of other kinds", "quiet")
 
 
 def _named(cases: Sequence[CaseDocument]) -> str:
@@ -433,11 +437,11 @@ def _named(cases: Sequence[CaseDocument]) -> str:
     return ", ".join(names) + (f" and {rest} more" if rest else "")
 
 
-def _details(case: CaseDocument, *, diff: bool) -> Iterator[Line]:
+def _details(case: CaseDocument, *, diff: bool) -> Iterator[StyledLine]:
     if case.accepted:
-        yield Line(printable(f"    accepted by the changelog: {case.accepted}"), "quiet")
+        yield StyledLine(printable(f"    accepted by the changelog: {case.accepted}"), "quiet")
     if diff:
-        yield from (Line(f"    {line}", "quiet") for line in answer_diff(case))
+        yield from (StyledLine(f"    {line}", "quiet") for line in answer_diff(case))
 
 
 def calls_line(document: DecisionDocument) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from regauge.printable import printable
 from regauge.reports._gate_console import headline, reasons_beside
 from regauge.reports._gate_markdown import decision_markdown
 from regauge.reports._markdown import run_markdown
+from regauge.reports._runs import read_rows
 from regauge.workflow_commands import break_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
     from regauge.reports._schema import RunRecord
@@ -125,9 +126,7 @@ _ERRORS_MAX = 10
 _MESSAGE_CHARS_MAX = 1000
 
 
-def write_job_summary(
-    record: RunRecord, rows: Iterable[dict[str, Any]], environ: Mapping[str, str]
-) -> str:
+def write_job_summary(record: RunRecord, directory: Path, environ: Mapping[str, str]) -> str:
     """Add a run to the summary of its job, where there is one.
 
     Returns:
@@ -141,7 +140,7 @@ def write_job_summary(
             record.decision, suites=record.suites, suggestions=record.suggestions
         )
     else:
-        text = run_markdown(record, rows)
+        text = run_markdown(record, read_rows(directory))
     try:
         with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as summary:
             summary.write(f"{text}\n")

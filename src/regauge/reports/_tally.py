@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from regauge.reports._schema import JudgeName, LabelRow, SuiteSummary
 
-__all__ = ["CauseGroup", "LabelCounts", "Tally", "label_table", "wrong_labels"]
+__all__ = ["CauseGroup", "LabelCounts", "RunTally", "label_table", "wrong_labels"]
 
 _LABELS_MAX: Final = 12
 _LABEL_CHARS_MAX: Final = 40
@@ -366,7 +366,7 @@ def _over_k(
 
 
 @dataclass(slots=True)
-class Tally:
+class RunTally:
     """The counts of a run, row by row."""
 
     _suites: dict[tuple[str | None, ...], _SuiteCount] = field(

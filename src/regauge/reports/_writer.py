@@ -21,7 +21,7 @@ from regauge.git import run_git, work_tree
 from regauge.providers import shown_messages
 from regauge.recordings import map_texts
 from regauge.reports._schema import GitState
-from regauge.reports._tally import Tally
+from regauge.reports._tally import RunTally
 from regauge.runner import MissingAnswers, MissingJudgements
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ class RunWriter:
         self, directory: Path, *, redact: Callable[[str], str], worker: str | None = None
     ) -> None:
         self.directory = directory
-        self.tally = Tally()
+        self.tally = RunTally()
         self._redact = redact
         self.unwritten: list[str] = []
         self.trouble = ""

@@ -71,7 +71,7 @@ class _Sums:
 
 
 @dataclass(slots=True)
-class _Calls:
+class _FirstCalls:
     """The recorded calls of one asker and model, by request, by case and by version."""
 
     whole: _Sums = field(default_factory=_Sums)
@@ -130,7 +130,7 @@ class ExpectedUsage:
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
-        self._files: dict[str, dict[tuple[str | None, str], _Calls]] = {}
+        self._files: dict[str, dict[tuple[str | None, str], _FirstCalls]] = {}
 
     def of_draw(self, draw: Draw) -> Usage:
         """What one completion of a prompt uses."""
@@ -178,7 +178,7 @@ class ExpectedUsage:
                 completion.usage,
             )
 
-    def _calls(self, question: Question) -> _Calls | None:
+    def _calls(self, question: Question) -> _FirstCalls | None:
         """The recorded calls of the prompt or judge; of other models where this one has none."""
         known = self._files.get(question.file)
         if known is None:
@@ -188,8 +188,8 @@ class ExpectedUsage:
             return own
         return next((x for (judge, _), x in known.items() if judge == question.judge), None)
 
-    def _read(self, file: str) -> dict[tuple[str | None, str], _Calls]:
-        known: dict[tuple[str | None, str], _Calls] = {}
+    def _read(self, file: str) -> dict[tuple[str | None, str], _FirstCalls]:
+        known: dict[tuple[str | None, str], _FirstCalls] = {}
         for one in self._answers.file(file):
             summary: Mapping[str, Any] = one.request
             asker = summary.get("prompt_digest" if one.judge is None else "judge_digest")
@@ -206,14 +206,14 @@ class ExpectedUsage:
 
     @staticmethod
     def _add(
-        known: dict[tuple[str | None, str], _Calls],
+        known: dict[tuple[str | None, str], _FirstCalls],
         asker: tuple[str | None, str],
         call: tuple[str, str, str],
         estimated: int,
         usage: Usage,
     ) -> None:
         if usage.output_tokens or usage.input_tokens:  # else nobody counted them
-            known.setdefault(asker, _Calls()).add(*call, estimated, usage)
+            known.setdefault(asker, _FirstCalls()).add(*call, estimated, usage)
 
 
 def unrecorded_output(request: CompletionRequest, expected: JSON) -> float:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from regauge.runner._plan import Draw
 
-__all__ = ["Lookahead", "Window"]
+__all__ = ["AheadWindow", "Lookahead"]
 
 # So many windows more, so that what is held up for long does not have all the rest paid for.
 _ASIDE_MAX: Final = 2
@@ -23,7 +23,7 @@ _ASIDE_MAX: Final = 2
 _LANDED_MAX: Final = 4
 
 
-class Window:
+class AheadWindow:
     """How many draws may be under way or waiting to be judged, at the moment.
 
     A draw that waits for a library to load asks nobody meanwhile, and makes room for another.
@@ -98,7 +98,7 @@ class Lookahead(Generic[Landed]):
         draws: Sequence[Draw],
         *,
         perform: Callable[[Draw], Coroutine[Any, Any, Landed]],
-        window: Window,
+        window: AheadWindow,
         close: Callable[[], Coroutine[Any, Any, None]],
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:

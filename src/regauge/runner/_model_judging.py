@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from regauge.project import Project, RecordMode
     from regauge.providers import Completion, CompletionRequest
     from regauge.recordings import RecordingKey
-    from regauge.runner._lookahead import Window
+    from regauge.runner._lookahead import AheadWindow
     from regauge.runner._plan import Draw
     from regauge.runner._result import SourcedCompletion
 
@@ -217,7 +217,7 @@ class ModelJudging:
         ask: Callable[[Question, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
         measurements: Measurements,
         rejudge: Callable[[Draw], bool],
-        window: Window | None = None,
+        window: AheadWindow | None = None,
     ) -> None:
         self._ask = ask
         self._measurements = measurements

@@ -13,7 +13,7 @@ from regauge.runner._answers import Answers, Embeddings, Published
 from regauge.runner._conversation import calls_of
 from regauge.runner._drawing import Budget, Drawing, Progress
 from regauge.runner._expected import ExpectedJudging, ExpectedUsage
-from regauge.runner._lookahead import Lookahead, Window
+from regauge.runner._lookahead import AheadWindow, Lookahead
 from regauge.runner._missing import Misses, missing_answers
 from regauge.runner._model_judging import Measurements
 from regauge.runner._plan import Draw, Plan, plan_cases
@@ -281,7 +281,7 @@ class EvalSession:
                 yield
             return
         drawing = self._drawing()
-        window = Window(drawing.ahead, fixed=self.options.ahead is not None)
+        window = AheadWindow(drawing.ahead, fixed=self.options.ahead is not None)
         self._trials = self._made_by(drawing, window)
         self.progress.start(len(self.plan.missing))
         with Lookahead(
@@ -445,7 +445,7 @@ class EvalSession:
             workers=self._workers,
         )
 
-    def _made_by(self, drawing: Drawing | None, window: Window | None = None) -> Trials:
+    def _made_by(self, drawing: Drawing | None, window: AheadWindow | None = None) -> Trials:
         return Trials(
             answers=self.answers,
             measurements=self.measurements,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regauge.runner._answers import Answers
     from regauge.runner._drawing import Drawing, Progress
     from regauge.runner._judging import Said
-    from regauge.runner._lookahead import Window
+    from regauge.runner._lookahead import AheadWindow
     from regauge.runner._missing import Misses
     from regauge.runner._model_judging import Measurements, Used
     from regauge.runner._result import JudgedVerdict, SourcedCompletion
@@ -76,7 +76,7 @@ class Trials:
         rejudge: bool,
         offline: bool = False,
         drawing: Drawing | None = None,
-        window: Window | None = None,
+        window: AheadWindow | None = None,
     ) -> None:
         self._answers = answers
         self._misses = misses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regauge.scaffold._files import (
-    Piece,
+    NewFile,
     Planned,
     advise_on_pytest,
     merge_pyproject,
@@ -15,8 +15,8 @@ from regauge.scaffold._files import (
 from regauge.scaffold._workflows import (
     WORKFLOWS,
     Install,
-    Repository,
     WorkflowContext,
+    WorkflowHost,
     find_install,
     given_install,
     workflow,
@@ -26,10 +26,10 @@ from regauge.scaffold._working_set import plan_working_set, write_planned
 __all__ = [
     "WORKFLOWS",
     "Install",
-    "Piece",
+    "NewFile",
     "Planned",
-    "Repository",
     "WorkflowContext",
+    "WorkflowHost",
     "advise_on_pytest",
     "find_install",
     "given_install",

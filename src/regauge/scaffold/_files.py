@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
 
 __all__ = [
-    "Piece",
+    "NewFile",
     "Planned",
     "advise_on_pytest",
     "filled",
@@ -34,7 +34,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class NewFile:
     """A file as it is to be.
 
     Attributes:
@@ -200,7 +200,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SCHEMA = "prompts/prompt.schema.json"
 
 
-def new_prompt(name: str, root: Path) -> list[Piece]:
+def new_prompt(name: str, root: Path) -> list[NewFile]:
     """A prompt file, and the schema its first line names where that is not there yet.
 
     Raises:
@@ -209,10 +209,10 @@ def new_prompt(name: str, root: Path) -> list[Piece]:
     _refuse_taken(name, root)
     line = "# yaml-language-server: $schema=prompt.schema.json\n"
     text = line + filled("new_prompt.yml", title=_title(name))
-    return [Piece(path=f"prompts/{name}.prompt.yml", text=text), *_schema(root)]
+    return [NewFile(path=f"prompts/{name}.prompt.yml", text=text), *_schema(root)]
 
 
-def new_judge(name: str, root: Path) -> list[Piece]:
+def new_judge(name: str, root: Path) -> list[NewFile]:
     """A rubric: the prompt of a judge that asks a model.
 
     Raises:
@@ -221,10 +221,10 @@ def new_judge(name: str, root: Path) -> list[Piece]:
     _refuse_taken(name, root)
     line = "# yaml-language-server: $schema=../prompt.schema.json\n"
     text = line + filled("new_judge.yml", title=_title(name))
-    return [Piece(path=f"prompts/judges/{name}.prompt.yml", text=text), *_schema(root)]
+    return [NewFile(path=f"prompts/judges/{name}.prompt.yml", text=text), *_schema(root)]
 
 
-def new_eval(prompt: Prompt) -> Piece:
+def new_eval(prompt: Prompt) -> NewFile:
     """An eval of a prompt, with the judges that its response format suggests."""
     function = re.sub(r"\W+", "_", prompt.name).strip("_").lower()
     kind = str((prompt.response_format or {}).get("type", "text"))
@@ -236,7 +236,7 @@ def new_eval(prompt: Prompt) -> Piece:
         judges="json_parses" if structured else "min_chars",
         calls='json_parses(kind="object")' if structured else "min_chars(1)",
     )
-    return Piece(path=f"evals/test_{function}.py", text=text)
+    return NewFile(path=f"evals/test_{function}.py", text=text)
 
 
 def _refuse_taken(name: str, root: Path) -> None:
@@ -258,6 +258,6 @@ def _title(name: str) -> str:
     return words[:1].upper() + words[1:] if not words[:1].isdigit() else f"'{words}'"
 
 
-def _schema(root: Path) -> list[Piece]:
+def _schema(root: Path) -> list[NewFile]:
     there = (root / _SCHEMA).exists()
-    return [] if there else [Piece(path=_SCHEMA, text=schema_text("prompt"))]
+    return [] if there else [NewFile(path=_SCHEMA, text=schema_text("prompt"))]

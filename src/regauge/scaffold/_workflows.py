@@ -17,7 +17,7 @@ import yaml
 from regauge.errors import GitError, UsageError
 from regauge.git import run_git, work_tree
 from regauge.regular_file import read_regular
-from regauge.scaffold._files import Piece, template
+from regauge.scaffold._files import NewFile, template
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = [
     "WORKFLOWS",
     "Install",
-    "Repository",
     "WorkflowContext",
+    "WorkflowHost",
     "find_install",
     "given_install",
     "workflow",
@@ -275,7 +275,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class WorkflowHost:
     """What workflows have to know of their repository.
 
     Attributes:
@@ -288,7 +288,7 @@ class Repository:
     prefix: str = ""
 
     @classmethod
-    def of(cls, root: Path) -> Repository:
+    def of(cls, root: Path) -> WorkflowHost:
         """The repository that a directory is in."""
         there = _said(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
         branch = there.partition("/")[2]
@@ -324,13 +324,13 @@ class WorkflowContext:
         keys: Variables with keys of providers, and the secrets of the repository with them.
     """
 
-    repository: Repository
+    repository: WorkflowHost
     install: Install
     provider: str = "openai"
     keys: tuple[str, ...] = (_KEY,)
 
     @classmethod
-    def of_project(cls, project: Project, *, repository: Repository, install: Install) -> Self:
+    def of_project(cls, project: Project, *, repository: WorkflowHost, install: Install) -> Self:
         """The context of workflows in a project.
 
         Raises:
@@ -359,7 +359,7 @@ class WorkflowContext:
         )
 
 
-def workflow(name: str, context: WorkflowContext) -> Piece:
+def workflow(name: str, context: WorkflowContext) -> NewFile:
     """The file of one of `WORKFLOWS`."""
     branch = context.repository.branch
     quoted = branch if _PLAIN.fullmatch(branch) else json.dumps(branch)
@@ -377,7 +377,7 @@ def workflow(name: str, context: WorkflowContext) -> Piece:
     text = "".join(f"{line}\n" for line in lines)
     text = text.replace(_MAIN, f"branches: [{quoted}]")
     text = text.replace(_PRICES, f"[tool.regauge.providers.{context.provider}]")
-    return Piece(path=workflow_path(name), text=text)
+    return NewFile(path=workflow_path(name), text=text)
 
 
 def workflow_path(name: str) -> str:

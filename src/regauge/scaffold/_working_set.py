@@ -8,8 +8,8 @@ from regauge.atomic import write_whole
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import lock_of, parse_prompt, prompt_files, prompt_name
-from regauge.scaffold._files import Piece, Planned, merge_pyproject, refuse_blocked, template
-from regauge.scaffold._workflows import Repository, WorkflowContext, workflow, workflow_path
+from regauge.scaffold._files import NewFile, Planned, merge_pyproject, refuse_blocked, template
+from regauge.scaffold._workflows import WorkflowContext, WorkflowHost, workflow, workflow_path
 from regauge.schemas import schema_text
 
 if TYPE_CHECKING:
@@ -41,15 +41,15 @@ def plan_working_set(root: Path, install: Install | None = None) -> list[Planned
     """
     settings = merge_pyproject(root)
     trio = [
-        Piece(path=f"prompts/{PROMPT}.prompt.yml", text=template("prompt.yml")),
-        Piece(path=f"fixtures/golden/{PROMPT}.jsonl", text=template("golden.jsonl")),
-        Piece(path="evals/test_ticket_kind.py", text=template("eval.py.txt")),
+        NewFile(path=f"prompts/{PROMPT}.prompt.yml", text=template("prompt.yml")),
+        NewFile(path=f"fixtures/golden/{PROMPT}.jsonl", text=template("golden.jsonl")),
+        NewFile(path="evals/test_ticket_kind.py", text=template("eval.py.txt")),
     ]
     rest = [
-        Piece(path="evals/conftest.py", text=template("conftest.py.txt")),
-        Piece(path="prompts/prompt.schema.json", text=schema_text("prompt")),
+        NewFile(path="evals/conftest.py", text=template("conftest.py.txt")),
+        NewFile(path="prompts/prompt.schema.json", text=schema_text("prompt")),
     ]
-    ignore = Piece(path=".gitignore", text=template("gitignore.txt"))
+    ignore = NewFile(path=".gitignore", text=template("gitignore.txt"))
     for piece in (*trio, *rest, ignore):
         refuse_blocked(root, piece.path)
     taken = next((piece.path for piece in trio if _differs(root, piece)), "")
@@ -72,7 +72,7 @@ def _planned_workflows(root: Path, install: Install | None) -> list[Planned]:
             Planned(path=path, action="keep", reason=there if path.exists() else pins)
             for path in paths
         ]
-    repository = Repository.of(root)
+    repository = WorkflowHost.of(root)
     context = WorkflowContext.of_project(Project(root=root), repository=repository, install=install)
     evals, comment = (workflow(name, context) for name in _WORKFLOWS)
     other = evals.path if _differs(root, evals) else ""
@@ -117,7 +117,7 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-def _planned(root: Path, piece: Piece, *, taken: str = "") -> Planned:
+def _planned(root: Path, piece: NewFile, *, taken: str = "") -> Planned:
     path = root / piece.path
     if _differs(root, piece):
         return Planned(path=path, action="keep", reason="is there already")
@@ -128,7 +128,7 @@ def _planned(root: Path, piece: Piece, *, taken: str = "") -> Planned:
     return Planned(path=path, action="write", text=piece.text)
 
 
-def _differs(root: Path, piece: Piece) -> bool:
+def _differs(root: Path, piece: NewFile) -> bool:
     path = root / piece.path
     if not path.is_file():
         return path.exists() or path.is_symlink()

@@ -6,7 +6,7 @@ from typing import Any
 
 from regauge.history import run_entry
 from regauge.reports import RunRecord
-from regauge.reports._tally import Tally
+from regauge.reports._tally import RunTally
 
 
 def _row(case: int, outcome: str, trial: int = 0, **more: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def _row(case: int, outcome: str, trial: int = 0, **more: Any) -> dict[str, Any]
 
 
 def _entry(rows: list[dict[str, Any]]):
-    tally = Tally()
+    tally = RunTally()
     for row in rows:
         tally.add(row)
     record = RunRecord(

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regauge.errors import BudgetError, JudgeError, MissingRecordingError
-from regauge.reports import Tally, TrialRow, rows_of
+from regauge.reports import RunTally, TrialRow, rows_of
 from regauge.reports._tally import _percentile
 from regauge.runner import Trial
 
 
-def tally_of(*results: Any) -> Tally:
-    tally = Tally()
+def tally_of(*results: Any) -> RunTally:
+    tally = RunTally()
     for result in results:
         for row in rows_of(result):
             tally.add(row)
@@ -72,7 +72,7 @@ def test_the_confusion_matrix_counts_one_trial_per_case(made: Any):
             for number, output in enumerate(outputs)
         ]
 
-    tally = Tally()
+    tally = RunTally()
     for case, outputs in [
         ("a1", ["a"]),
         ("a2", ["b", *"aaaaaaaaa"]),
@@ -118,14 +118,14 @@ def test_trials_without_a_recording_are_no_cause_where_the_case_is_measured(made
         ("main", "unmeasured", 0),
         (None, "unmeasured", 1),
     ]:
-        tally = Tally()
+        tally = RunTally()
         for row in rows_of(made.result([trial])):
             tally.add(row | {"arm": arm, "case_outcome": outcome})
         assert len(tally.causes()) == causes
 
 
 def test_causes_that_differ_only_in_the_line_of_the_case_are_one(made: Any):
-    tally = Tally()
+    tally = RunTally()
     (row,) = rows_of(made.result([made.trial(0, "unmeasured")]))
     for line, what in [(1, "reference"), (2, "reference"), (3, "summary")]:
         message = f"j: case 'c{line}' has no expected.{what} (golden/t.jsonl:{line})"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regauge.errors import ProviderError
 from regauge.runner import Draw
-from regauge.runner._lookahead import Lookahead, Window
+from regauge.runner._lookahead import AheadWindow, Lookahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,9 @@ def draws_of(count: int) -> list[Draw]:
 
 
 def ahead_of(draws: list[Draw], model: Model, *, ahead: int) -> Lookahead:
-    return Lookahead(draws, perform=model.perform, window=Window(lambda: ahead), close=model.close)
+    return Lookahead(
+        draws, perform=model.perform, window=AheadWindow(lambda: ahead), close=model.close
+    )
 
 
 def take(lookahead: Lookahead, draw: Draw, *, waiting: Callable[[], None] = lambda: None) -> Any:
@@ -108,7 +110,7 @@ def test_a_window_that_shrinks_holds_back_what_has_not_begun():
     draws = draws_of(40)
     model = Model()
     width = 10
-    window = Window(lambda: width)
+    window = AheadWindow(lambda: width)
     with Lookahead(draws, perform=model.perform, window=window, close=model.close) as lookahead:
         until(lambda: len(model.started) == 10)
         width = 2
@@ -127,7 +129,7 @@ def test_what_can_be_done_meanwhile_begins_once_the_window_is_full():
     with Lookahead(
         draws,
         perform=model.perform,
-        window=Window(lambda: 5),
+        window=AheadWindow(lambda: 5),
         close=model.close,
         meanwhile=lambda: begun.append(len(model.started)),
     ) as lookahead:
@@ -145,14 +147,16 @@ def test_what_can_be_done_meanwhile_begins_where_the_window_is_never_full():
     with Lookahead(
         draws,
         perform=model.perform,
-        window=Window(lambda: 5),
+        window=AheadWindow(lambda: 5),
         close=model.close,
         meanwhile=begun.set,
     ):
         assert begun.wait(10)
 
 
-def held_up(draws: list[Draw], window: Window, loaded: threading.Event) -> tuple[Any, list[int]]:
+def held_up(
+    draws: list[Draw], window: AheadWindow, loaded: threading.Event
+) -> tuple[Any, list[int]]:
     """What performs draws that all wait for one thing to load, and the draws it began."""
     begun: list[int] = []
 
@@ -168,7 +172,7 @@ def held_up(draws: list[Draw], window: Window, loaded: threading.Event) -> tuple
 def test_draws_that_wait_for_something_to_load_make_room_for_others():
     draws = draws_of(40)
     loaded = threading.Event()
-    window = Window(lambda: 4)
+    window = AheadWindow(lambda: 4)
     perform, begun = held_up(draws, window, loaded)
     with Lookahead(draws, perform=perform, window=window, close=Model().close) as lookahead:
         # Twice the window more, and not all there are.
@@ -185,7 +189,7 @@ def test_draws_that_wait_for_something_to_load_make_room_for_others():
 def test_a_run_that_may_stop_early_asks_no_further_ahead_for_what_loads():
     draws = draws_of(40)
     loaded = threading.Event()
-    window = Window(lambda: 4, fixed=True)
+    window = AheadWindow(lambda: 4, fixed=True)
     perform, begun = held_up(draws, window, loaded)
     with Lookahead(draws, perform=perform, window=window, close=Model().close):
         until(lambda: len(begun) == 4)
@@ -204,7 +208,7 @@ def test_an_error_belongs_to_whoever_takes_the_draw():
 
     model = Model()
     with Lookahead(
-        draws, perform=perform, window=Window(lambda: 8), close=model.close
+        draws, perform=perform, window=AheadWindow(lambda: 8), close=model.close
     ) as lookahead:
         assert take(lookahead, draws[0]) == 0
         with pytest.raises(ProviderError, match="gone"):

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     )
     from regauge.reports._gate_console import CaseGroup
     from regauge.reports._schema import JudgeName, RunRecord, SuiteSummary
-    from regauge.reports.html._source import Point, ReportSource
+    from regauge.reports.html._source import PassRate, ReportSource
 
 __all__ = [
     "TRACKED",
     "ChangedCases",
     "Kind",
-    "Mark",
     "Overview",
     "Plot",
+    "PlotMark",
     "PromptPage",
     "cases_by_prompt",
     "model_arms",
@@ -237,7 +237,7 @@ _NAME_WIDTH = 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class PlotMark:
     """One run: a dot with a bar from `low` to `high`.
 
     Attributes:
@@ -252,7 +252,7 @@ class Mark:
     high: float
     name: str
     begins: bool
-    point: Point
+    point: PassRate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,11 +270,11 @@ class Plot:
     right: int
     bottom: int
     lines: tuple[tuple[float, str], ...]
-    marks: tuple[Mark, ...]
+    marks: tuple[PlotMark, ...]
     path: str
 
 
-def plot_of(points: Sequence[Point]) -> Plot:
+def plot_of(points: Sequence[PassRate]) -> Plot:
     """The plot of at least one point; its axis begins below the lowest interval."""
     lowest = min(point.low for point in points)
     floor = min(max(0.0, int(lowest * 10) / 10), _FLOOR_MAX)
@@ -284,7 +284,7 @@ def plot_of(points: Sequence[Point]) -> Plot:
     def y(rate: float) -> float:
         return round(_TOP + inner * (1 - (rate - floor) / (1 - floor)), 1)
 
-    marks: list[Mark] = []
+    marks: list[PlotMark] = []
     named_until = 0.0
     for number, point in enumerate(points):
         x = round(_LEFT + step * (number + 0.5), 1)
@@ -293,7 +293,7 @@ def plot_of(points: Sequence[Point]) -> Plot:
         if name:
             named_until = x + _NAME_WIDTH
         marks.append(
-            Mark(
+            PlotMark(
                 x=x,
                 y=y(point.rate),
                 low=y(point.low),

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cycle",
+    "CycleNote",
     "GoldenFile",
     "Measured",
-    "Note",
-    "Point",
+    "PassRate",
     "Repair",
     "ReportSource",
     "golden_of",
@@ -90,7 +90,7 @@ def golden_of(file: GoldenFile, case_id: str, digest: str) -> dict[str, JSON]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class CycleNote:
     """One thing that was decided, and what it was decided about."""
 
     event: str
@@ -107,7 +107,7 @@ class Cycle:
     """
 
     number: int
-    notes: tuple[Note, ...]
+    notes: tuple[CycleNote, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +144,12 @@ def _repair(project: Project, suggestion: Suggestion) -> Repair:
 def _cycles(path: Path) -> tuple[Cycle, ...]:
     from regauge.refine.trail import read_trail
 
-    notes: dict[int, list[Note]] = {}
+    notes: dict[int, list[CycleNote]] = {}
     for event in read_trail(path):
         if event.kind != "observed":  # nothing is decided where a run begins and where it writes
             continue
         notes.setdefault(event.body["state"]["cycle"], []).extend(
-            Note(event=note["event"], subject=_short(note["subject"]), text=note["text"])
+            CycleNote(event=note["event"], subject=_short(note["subject"]), text=note["text"])
             for note in event.body["decisions"]
         )
     return tuple(
@@ -198,7 +198,7 @@ class Measured(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class PassRate:
     """One run of one prompt.
 
     Attributes:
@@ -231,7 +231,7 @@ def points_of(
     record: RunRecord,
     rows: Iterable[Mapping[str, Any]],
     measured: Mapping[str, Iterable[Measured]],
-) -> dict[str, list[Point]]:
+) -> dict[str, list[PassRate]]:
     """By prompt, its points up to that of this run, the oldest first.
 
     Runs with another dataset or model are another story and left out, and so is a run that
@@ -244,7 +244,7 @@ def points_of(
     """
     own = {suite.prompt: suite for suite in reversed(record.suites) if suite.arm != "main"}
     counts = pass_counts(record, rows)
-    points: dict[str, list[Point]] = {}
+    points: dict[str, list[PassRate]] = {}
     for prompt, suite in own.items():
         met = [
             _point(one.run, one.started_at, one, one.passed, one.measured)
@@ -290,9 +290,9 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
     return counts
 
 
-def _point(run: str, at: str, suite: Measured | SuiteSummary, passed: int, cases: int) -> Point:
+def _point(run: str, at: str, suite: Measured | SuiteSummary, passed: int, cases: int) -> PassRate:
     interval = wilson(passed, cases)
-    return Point(
+    return PassRate(
         run=run,
         at=at,
         version=suite.version or suite.prompt_digest[:8],
@@ -305,7 +305,7 @@ def _point(run: str, at: str, suite: Measured | SuiteSummary, passed: int, cases
     )
 
 
-def _comparable(points: list[Point]) -> list[Point]:
+def _comparable(points: list[PassRate]) -> list[PassRate]:
     most = max((point.cases for point in points), default=0)
     return [point for point in points if 2 * point.cases >= most][-_POINTS_MAX:]
 
@@ -329,7 +329,7 @@ class ReportSource:
     against: RunRecord | None = None
     against_rows: Sequence[Mapping[str, Any]] = ()
     golden: Mapping[str, GoldenFile]
-    history: Mapping[str, Sequence[Point]]
+    history: Mapping[str, Sequence[PassRate]]
     repairs: Sequence[Repair] = ()
 
 
