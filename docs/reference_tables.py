@@ -39,20 +39,15 @@ def judge_names() -> str:
             "",
             f"{covered} of {len(names)} names have a judge.",
             "",
-            "| name | in regauge |",
-            "|---|---|",
         ]
         for name, entry in names.items():
             uses = [
-                f"{{ref}}`{use} <judge-{use}>`"
-                if use in kinds
-                else f"`{use}`"
-                if hasattr(judges, use)
-                else f'`deepeval("{use}")`'
+                f"`{use}`" if use in kinds or hasattr(judges, use) else f'`deepeval("{use}")`'
                 for use in entry.get("use", ())
             ]
             notes = [entry[key] for key in ("note", "missing") if key in entry]
-            parts.append(f"| `{name}` | {': '.join([', '.join(uses), *notes][not uses :])} |")
+            text = ": ".join([", ".join(uses), *notes][not uses :])
+            parts.append(f"- `{name}`: {text}")
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
 
@@ -90,8 +85,10 @@ def _command(heading: str, words: str, command: click.Command) -> list[str]:
     text = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.cleandoc(command.help or ""))
     lines = [f"{heading} regauge {words}\n", f"`{usage}`\n", f"{text}\n"]
     shared = {name.split()[0] for name in _SHARED if name != "-h, --help"}
-    options = []
-    for parameter in command.get_params(context):
+    options: list[str] = []
+    # `regauge refine NAME` takes the options of its command `run`.
+    hidden = command.commands.get("run") if isinstance(command, click.Group) else None
+    for parameter in (hidden or command).get_params(context):
         record = parameter.get_help_record(context)
         if record and parameter.opts[-1] not in shared and parameter.name != "help":
             options.append(f"- `{record[0]}`: {' '.join(record[1].split())}")
@@ -132,25 +129,25 @@ class _Options:
         self.rows.append((_code(f"{name} {value}".rstrip()), details["help"]))
 
 
-def fields(path: str, *, none: str, **more: str) -> str:
+def fields(path: str, *, none: str, omit: Iterable[str] = (), **more: str) -> str:
     """The fields of a pydantic model.
 
     Args:
         path: `module:Class`.
         none: What stands for Python's None in the files a reader sees.
+        omit: Fields that the page describes elsewhere.
         **more: What fields are, where the model does not say.
     """
     model = _found(path)
     said = {
         name: re.sub(r"\bNone( means)?\b", none, text) for name, text in _attributes(model).items()
     } | more
-    rows = [
-        (_code(name), _kind(model, name), _default(model, name), said.get(name, ""))
-        for name in model.model_fields
-    ]
-    if all(not row[2] for row in rows):
-        return _table(("key", "type", "what it is"), [(a, b, d) for a, b, _, d in rows])
-    return _table(("key", "type", "default", "what it is"), rows)
+    lines: list[str] = []
+    for name in (name for name in model.model_fields if name not in set(omit)):
+        default = _default(model, name)
+        details = f"{_kind(model, name)}, default {default}" if default else _kind(model, name)
+        lines.append(f"- `{name}` ({details}): {said.get(name, '')}".removesuffix(": "))
+    return "\n".join(lines) + "\n"
 
 
 def errors() -> str:
@@ -320,9 +317,10 @@ def _summary(value: object) -> str:
 
 
 def _code(text: str) -> str:
-    return f"`{text}`".replace("|", "\\|")
+    return f"`{text}`"
 
 
 def _table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [heading, ("---",) * len(heading), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    rows_ = (" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in lines)
+    return "".join(f"| {row} |\n" for row in rows_)

@@ -245,7 +245,7 @@ class ProviderError(UnmeasuredError):
 
 
 class JudgeError(UnmeasuredError):
-    """A judge that could not come to a verdict. Never a fail, never a pass.
+    """A judge without a verdict; neither a fail nor a pass.
 
     Attributes:
         judge: The name of the judge.

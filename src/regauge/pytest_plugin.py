@@ -41,15 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--record",
         choices=("none", "missing", "all"),
-        help="whether models may be asked: none replays recordings and opens no socket (the "
-        "default where CI is set), missing asks where no answer is recorded (the default "
-        "elsewhere), all asks anew for every case",
+        help="record mode: none replays and opens no socket (default if CI is set), missing calls "
+        "models for missing recordings (default elsewhere), all calls them for every case",
     )
-    group.addoption("--trials", type=int, metavar="N", help="draws per case")
+    group.addoption("--trials", type=int, metavar="N", help="trials per case")
     group.addoption(
         "--concurrency",
         metavar="N|auto",
-        help="requests in flight at once; auto grows until the provider objects",
+        help="requests in flight at once; auto adapts to rate limits",
     )
     group.addoption(
         "--model",
@@ -63,59 +62,56 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--judge-model",
         type=_utf8,
         metavar="ID",
-        help="ask provider:model for judges that name no model",
+        help="model of judges that name none, as provider:model",
     )
     group.addoption(
         "--rejudge",
         action="store_true",
-        help="work out what judges measured anew from their recorded calls",
+        help="compute measurements of judges again from recorded calls",
     )
     group.addoption(
         "--budget-usd",
         type=float,
         metavar="X",
-        help="what the run may spend; cases beyond it stay unmeasured",
+        help="limit of the cost in US dollars; cases beyond it are unmeasured",
     )
     for counted in ("tokens", "calls"):
         group.addoption(
             f"--budget-{counted}",
             type=int,
             metavar="N",
-            help=f"{counted} that the run may use, of prompts and judges together; cases beyond "
-            "it stay unmeasured",
+            help=f"limit of {counted}, of prompts and judges together; cases beyond it are "
+            "unmeasured",
         )
     group.addoption(
         "--gate",
         type=_utf8,
         metavar="REF",
-        help="compare with the base version that a branch, tag or commit holds: the run fails "
-        "unless the change is accepted, and every case reports what became of it",
+        help="compare with the base at a branch, tag or commit; fail unless the change is accepted",
     )
     group.addoption(
         "--more-trials",
         type=int,
         default=0,
         metavar="N",
-        help="with --gate: continue an undecided comparison with up to N more trials of each "
-        "undecided case",
+        help="with --gate: continue an undecided comparison, with up to N more trials per case",
     )
     group.addoption(
         "--accept-judge-change",
         type=_utf8,
         metavar="REASON",
-        help="with --gate: why judges may change, where no prompt does; it stands in the decision",
+        help="with --gate: accept changed judges; the report shows REASON",
     )
     group.addoption(
         "--suggest",
         action="store_true",
-        help="when cases fail, look for a small revision of their prompt that repairs them, and "
-        "show it with its evidence; no file is changed",
+        help="propose a small fix of prompts whose cases fail; no file is changed",
     )
     group.addoption(
         "--max-cycles",
         type=int,
         metavar="N",
-        help="with --suggest: rounds of edit and test for each prompt (default 2)",
+        help="with --suggest: the most cycles per prompt (default 2)",
     )
     group.addoption(
         "--report",

@@ -30,19 +30,19 @@ _EPILOG = """\
 Examples:
   regauge baseline update                  top up the baselines of all prompts
   regauge baseline update alert-severity --dry-run
-  regauge baseline update --redraw 1       and hold complete ones against today
+  regauge baseline update --redraw 1       and re-check complete ones
   regauge baseline show alert-severity
 
-Exit codes: 0 done, 1 main passes less often than before, 2 wrong use or a faulty file,
+Exit codes: 0 done, 1 the base passes less often than before, 2 wrong use or a faulty file,
 3 unmeasured.
 """
 
 
 @click.group(name="baseline", cls=Group, epilog=_EPILOG)
 def command() -> None:
-    """Fill and show baselines: how often main passes each golden case.
+    """Update or show baselines: how often the base passes each golden case.
 
-    The gate compares a change with them. They are committed: fixtures/baselines/NAME.json.
+    They are committed as fixtures/baselines/NAME.json, for the gate.
     """
 
 
@@ -59,39 +59,39 @@ def command() -> None:
     default=0,
     show_default=True,
     metavar="N",
-    help="Hold complete histories against N fresh trials of each case.",
+    help="Re-check complete baselines with N new trials per case.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the calls and their cost, and make none.")
-@click.option("--model", metavar="ID", help="Ask provider:model in place of every prompt's.")
+@click.option("--dry-run", is_flag=True, help="Print planned calls and cost, then exit.")
+@click.option("--model", metavar="ID", help="Run provider:model instead of the prompts' models.")
 @click.option(
     "--record",
     type=click.Choice(["none", "missing"]),
     default="missing",
     show_default=True,
-    help="none: use only answers that the local store has.",
+    help="none: use only the local store.",
 )
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
 @click.option(
     "--sessions-apart",
     type=FiniteRange(min=0, max=_APART_MAX_H),
     default=1.0,
     show_default=True,
     metavar="HOURS",
-    help="How long after the last session the next may begin.",
+    help="Hours between sessions.",
 )
 @click.option(
     "--force-session",
     is_flag=True,
-    help="Start a session at once, for models whose answers do not change from day to day.",
+    help="Start a new session now, ignoring --sessions-apart.",
 )
 @click.option("--issue", is_flag=True, help="Open an issue on GitHub if a case passes less often.")
-@click.option("--json", "as_json", is_flag=True, help="What was done and found, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(
     "--evals",
     "path",
     type=click.Path(path_type=Path),
-    help="Where evals are; `evals` of the project by default.",
+    help="Directory or file of evals; by default `evals`.",
 )
 def update(
     prompts: tuple[str, ...],
@@ -109,22 +109,13 @@ def update(
     as_json: bool,
     path: Path | None,
 ) -> None:
-    """Top up the baselines of PROMPTs, or of all prompts, with fresh trials of main.
+    """Run new trials of the base for the baselines of PROMPTs, or of all prompts.
 
-    Run it on the default branch, after merges and once a night: a baseline is complete with 12
-    trials of each case from 3 sessions, or more where there are fewer than 17 cases. Trials
-    that evals or the gate made never count. While the baseline of a new version fills, it is
-    compared with that of the version before.
+    Run it on the default branch, after merges and nightly. A baseline is complete with 12 trials
+    per case from 3 sessions, or more for fewer than 17 cases. Each version is compared with the
+    version before and with the anchor.
 
-    With --redraw, fresh trials say whether main still fares as a complete history tells. They count
-    nowhere. Where it surely does not, the model or a judge changed, and a new history begins.
-
-    Each version is also compared with an old one, the anchor: the last release of a new major
-    version, or what `anchor` of [tool.regauge.gate] names. Where it seems worse, the anchor is run
-    again next to it.
-
-    Exits with 1 when the base is worse than the version before, the anchor or its own history; with
-    3 when trials could not be measured; what was measured is kept.
+    Exits with 1 if the base is worse, and with 3 if trials could not be measured.
     """
     project = Project.find()
     gate = policy_of(project.settings.gate)
@@ -175,14 +166,10 @@ def update(
 
 @command.command(name="show", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
-@click.option("--all", "every", is_flag=True, help="Show cases that always pass, too.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--all", "every", is_flag=True, help="Also show cases that always pass.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def show(prompts: tuple[str, ...], *, every: bool, as_json: bool) -> None:
-    """Show the baselines of PROMPTs, or all: per case how many trials of main passed.
-
-    Flaky cases are measured, not declared: a case is flaky when its trials make it more than 95 %
-    sure that main passes it between 5 and 95 times of 100.
-    """
+    """Show the baselines of PROMPTs, or of all prompts, with flaky cases."""
     project = Project.find()
     found = _baselines(project, prompts)
     if as_json:

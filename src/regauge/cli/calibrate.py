@@ -69,39 +69,40 @@ def _model_id(_context: click.Context, _option: click.Parameter, value: str | No
     "--model",
     metavar="ID",
     callback=_model_id,
-    help="Ask provider:model; the project's judge model else.",
+    help="Judge with provider:model instead of the project's judge model.",
 )
 @click.option(
     "--repeats",
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help="How often every answer is judged. The first time is compared with the label, the others"
-    " with the first.",
+    help=(
+        "Judgements per output: the first is compared with the label, the others with the first."
+    ),
 )
 @click.option(
     "--record",
     type=click.Choice(["none", "missing", "all"]),
-    help="Whether the model may be asked; as in pytest.",
+    help="Record mode, as for pytest.",
 )
 @click.option(
     "--labels",
     "labels_of",
     metavar="NAME",
-    help="Labels that are filed under another judge's name: fixtures/labels/NAME.jsonl.",
+    help="Use the labels of another judge: fixtures/labels/NAME.jsonl.",
 )
-@click.option("--dataset", metavar="NAME", help="The golden dataset that labels name cases of.")
+@click.option("--dataset", metavar="NAME", help="The golden dataset of the labels' cases.")
 @click.option("--split", metavar="NAME", help="Only labels of this split; no record is written.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
 @click.option("--prune", is_flag=True, help="Remove recordings that this calibration did not use.")
 @click.option(
     "--evals",
     "path",
     type=click.Path(path_type=Path),
-    help="Where evals are; `evals` of the project by default.",
+    help="Directory or file of evals; by default `evals`.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     judge: str | None,
     *,
@@ -117,13 +118,11 @@ def command(
     path: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare JUDGE with the labels of people in fixtures/labels/JUDGE.jsonl.
+    """Compare JUDGE with human labels in fixtures/labels/JUDGE.jsonl.
 
-    JUDGE is a judge of an eval, as reports name it, or a rubric: prompts/judges/JUDGE.prompt.yml.
-    It is asked about every labelled answer, and how far it agrees is written to
-    fixtures/labels/JUDGE.calibration.json. With that record committed, a judge that meets
-    [tool.regauge.calibration] gates; without it, or after its rubric, its model or its labels
-    changed, it informs. Without JUDGE, all judges and their standing are listed.
+    JUDGE is a judge of an eval, as in reports, or a rubric. The result is
+    fixtures/labels/JUDGE.calibration.json: commit it, and a judge that meets
+    [tool.regauge.calibration] can fail cases. Without JUDGE, list all judges with their status.
     """
     project = Project.find()
     evals = path or project.root / "evals"

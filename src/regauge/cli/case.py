@@ -46,13 +46,15 @@ def command() -> None:
 @click.argument("prompt", metavar="NAME")
 @click.argument("case_id", metavar="CASE")
 @click.option("--from-run", "run", required=True, metavar="RUN", help="A run's id, or latest.")
-@click.option("--id", "new_id", metavar="ID", help="The new case's id; the old one's by default.")
-@click.option("--trial", type=click.IntRange(min=0), help="Of which trial the answer is.")
-@click.option("--expected-from-answer", is_flag=True, help="Expect what was answered.")
-@click.option("--tier", type=click.Choice(_TIERS), help="The old one's by default.")
-@click.option("--edit", is_flag=True, help="Change the case in an editor before it is added.")
+@click.option("--id", "new_id", metavar="ID", help="The new case's id; by default the old one's.")
+@click.option("--trial", type=click.IntRange(min=0), help="The trial whose output to use.")
+@click.option(
+    "--expected-from-answer", is_flag=True, help="Use the run's output as the expected value."
+)
+@click.option("--tier", type=click.Choice(_TIERS), help="By default the old case's.")
+@click.option("--edit", is_flag=True, help="Edit the case before it is added.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only print the case.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def add(
     prompt: str,
     case_id: str,
@@ -68,9 +70,7 @@ def add(
 ) -> None:
     """Add case CASE of a run to the golden dataset of prompt NAME.
 
-    The inputs are those the run had: from the dataset as it is, or as git has it at the run's
-    commit. Keys and other secrets are taken out. With --expected-from-answer, what was answered is
-    expected from now on: read it first.
+    Inputs are those of the run, from the dataset or from git; secrets are removed.
     """
     project = Project.find()
     directory = find_run(project, run)

@@ -59,10 +59,10 @@ Examples:
     default="gate",
     show_default=True,
     metavar="NAME",
-    help="Comments of one name replace each other; another name is another comment.",
+    help="Name of the comment; another name is another comment.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the Markdown and send nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--dry-run", is_flag=True, help="Print the Markdown without sending it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     run: str,
     *,
@@ -72,11 +72,11 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Write a run into the one comment that its pull request has, or make it.
+    """Create or update a run's pull request comment.
 
-    RUN is a run's id, the beginning of just one id, `latest`, or a directory that --report made.
-    A run that gates shows its decision. A comment of a later run is left as it is. Commit, base
-    and conclusion of the workflow run come from its event, because a fork writes its own record.
+    RUN is a run's id, a unique beginning of one, `latest`, or a directory that --report made. A
+    comment of a later run stays. Commit, base and conclusion come from the workflow's event,
+    because a fork writes its own run record.
     """
     event = read_event(os.environ)
     found = _found_run(run, event)

@@ -32,10 +32,7 @@ _VARIABLE = "_REGAUGE_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.option("--json", "as_json", is_flag=True, help="One JSON document with the script in it.")
 def command(shell: str, *, as_json: bool) -> None:
-    """Print the script that completes regauge's commands and options in a shell.
-
-    Each use asks regauge itself, so the script need not be made again after an upgrade.
-    """
+    """Print the shell completion script."""
     script = _script(shell)
     if as_json:
         click.echo(json.dumps({"shell": shell, "script": script}))

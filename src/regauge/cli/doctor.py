@@ -46,22 +46,18 @@ _MARKS = {"ok": "ok", "warning": "warn", "error": "ERROR"}
     "--evals",
     "path",
     type=click.Path(path_type=Path),
-    help="Where evals are; evals/ of the project by default.",
+    help="Directory or file of evals; by default `evals`.",
 )
-@click.option("--offline", is_flag=True, help="Ask no endpoint.")
-@click.option("--strict", is_flag=True, help="Warnings fail, too.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--offline", is_flag=True, help="Make no requests.")
+@click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) -> None:
-    """Check extras, settings, git, prompts, evals, recordings, judges, cases, keys and endpoints.
+    """Check the project's set-up: files, git, prompts, evals, judges, keys and endpoints.
 
-    Errors: settings, prompts or evals that do not load, recordings nobody asks for, goals that
-    speak of no check or case, cases held out that the prompt gives away, an endpoint that cannot be
-    reached, a model it no longer has.
-    Warnings: settings of pytest that leave plugins of deepeval on, a key that is not set, a model
-    shut down within 90 days, judges without calibration, prompts, judges and cases that no eval
-    uses, cases given twice, recordings files that are large for GitHub.
-
-    The only request is for the list of models of each endpoint that evals use. No eval is run.
+    It runs no eval, and only requests the model list of each endpoint in use. Errors are files that
+    do not load, stale recordings, goals without a check or case, held-out cases that the prompt
+    reveals, and endpoints or models that are away. Warnings include unset keys, models that shut
+    down within 90 days, uncalibrated judges, and files that no eval uses.
     """
     project = Project.find()
     findings = list(_findings(project, path or project.root / "evals", offline=offline))

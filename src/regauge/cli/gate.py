@@ -49,7 +49,7 @@ __all__ = ["command", "gated"]
 _EPILOG = """\
 \b
 Exit codes: 0 accept, 1 reject, 2 refused or wrong use, 3 unmeasured, 4 undecided,
-130 Ctrl-C (the same command goes on).
+130 Ctrl-C (the same command continues).
 
 \b
 Examples:
@@ -57,7 +57,7 @@ Examples:
   regauge gate main --prompt alert-severity
   regauge gate --dry-run                    what it would ask for, and what that costs
   regauge gate --model openai:gpt-5.4-mini    the same prompts on another model
-  regauge gate --suggest                    and what small revision would repair what broke
+  regauge gate --suggest                    and propose a fix of what broke
   regauge gate --from latest --on-broken block    decide again, with other settings, for free
 """
 _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
@@ -105,8 +105,8 @@ class _Output:
 @click.command(name="gate", epilog=_EPILOG)
 @click.argument("ref", required=False)
 @click.option("--prompt", "prompts", multiple=True, metavar="NAME", help="Only evals of it.")
-@click.option("--model", metavar="ID", help="Compare main's model with provider:model.")
-@click.option("--dry-run", is_flag=True, help="Print the calls and their cost, and make none.")
+@click.option("--model", metavar="ID", help="Compare the base's model with provider:model.")
+@click.option("--dry-run", is_flag=True, help="Print planned calls and cost, then exit.")
 @click.option(
     "--more-trials",
     type=click.IntRange(min=0),
@@ -116,7 +116,7 @@ class _Output:
 )
 @click.option("--record", type=click.Choice(["none", "missing", "all"]), help="As for pytest.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
 @click.option("--budget-tokens", type=click.IntRange(min=0), help="Tokens it may use.")
 @click.option("--budget-calls", type=click.IntRange(min=0), help="Calls it may make.")
 @click.option("--on-broken", type=click.Choice(["net", "block", "warn"]), help="Broken cases.")
@@ -131,22 +131,22 @@ class _Output:
 @click.option(
     "--baseline",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Main's history, in place of the committed one.",
+    help="A baseline to use instead of the committed one.",
 )
-@click.option("--suggest", is_flag=True, help="Look for a revision that repairs what broke.")
+@click.option("--suggest", is_flag=True, help="Propose a fix of what broke.")
 @click.option("--json", "as_json", is_flag=True, help="The whole decision as JSON.")
 @click.option(
     "--markdown",
     metavar="FILE",
     type=OutputFile(),
-    help="Write the decision there, for a comment or a job summary; `-` is standard output.",
+    help="Write the decision as Markdown; `-` is standard output.",
 )
 @click.option("--annotations", is_flag=True, help="Mark lines of prompt files on GitHub.")
 @click.option(
     "--evals",
     "path",
     type=click.Path(path_type=Path),
-    help="Where evals are; `evals` of the project by default.",
+    help="Directory or file of evals; by default `evals`.",
 )
 def command(
     ref: str | None,
@@ -167,11 +167,10 @@ def command(
     path: Path | None,
     **options: object,
 ) -> None:
-    """Compare prompts with their base version at REF, case by case, and accept or reject.
+    """Compare prompts with the base at REF, case by case; accept or reject.
 
-    Only what changed is asked. Cases that fail are drawn again until evidence decides, and main
-    is drawn beside them before a change is blamed. Assertions in the bodies of evals are not
-    run: `pytest evals --gate REF` runs them too.
+    Only changed cases run. Suspicious ones run again, next to the base, until the evidence decides.
+    Assertions in evals run only with `pytest evals --gate REF`.
     """
     project = Project.find()
     _check_outputs(markdown, annotations=annotations, dry_run=dry_run, as_json=as_json)

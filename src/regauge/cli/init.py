@@ -61,19 +61,16 @@ _PLANS = {"write": "write", "add": "add to", "keep": "leave alone"}
 
 
 @click.command(name="init", epilog=_INIT_EPILOG)
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
-@click.option("-n", "--dry-run", is_flag=True, help="Only say what would be written.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-n", "--dry-run", is_flag=True, help="Print what would be written.")
 @click.option("--install", metavar="COMMAND", help="Command that installs regauge in workflows.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document; asks nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document; do not ask.")
 def init_command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> None:
-    """Write a prompt, ten golden cases, an eval, workflows and settings into this directory.
+    """Set up regauge here: a prompt, ten golden cases, an eval, workflows and settings.
 
-    Files that are there are left alone; pyproject.toml is only added to. `pytest evals` passes
-    right after, without key or network: the simulated model answers.
-
-    Workflows install regauge from what the project pins: uv.lock, poetry.lock, pdm.lock,
-    Pipfile.lock, pylock.toml, a requirements file with hashes, a commit, or a path in the
-    repository. Without any of these, and without --install, they are not written.
+    Existing files stay. `pytest evals` passes at once, with the simulated model. Workflows install
+    regauge from the project's lock file, requirements with hashes, commit or path; without one, and
+    without --install, they are not written.
     """
     root = Path.cwd()
     source = given_install(install) if install is not None else find_install(root)
@@ -170,12 +167,12 @@ Exit codes: 0 written, 2 wrong use, or it is there already.
 """
 _AFTER_EVALS = ("comment", "refine")
 _OPEN_PULL_REQUESTS = ("baseline", "refine")
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group(name="new", cls=Group, epilog=_NEW_EPILOG)
 def new_command() -> None:
-    """Write a prompt, a case, an eval, a judge or a workflow; nothing is overwritten."""
+    """Create a prompt, case, eval, rubric or workflow from a template."""
 
 
 @new_command.command(name="prompt", epilog=_NEW_EPILOG)
@@ -217,15 +214,10 @@ def eval_command(name: str, *, as_json: bool) -> None:
 @click.option("--install", metavar="COMMAND", help="Command that installs regauge in it.")
 @_json
 def workflow_command(name: str, *, install: str | None, as_json: bool) -> None:
-    """Write a workflow of GitHub Actions.
+    """Create a workflow of GitHub Actions.
 
-    evals replays each case and gates pull requests. comment writes the decision of `evals` into
-    one comment. baseline runs fresh trials of main every night, for the gate to compare with.
-    refine proposes a revision, as a pull request, of each prompt whose cases fail on main.
-
-    regauge is installed from what the project pins: a lock file, a requirements file with
-    hashes, a commit, or a path in the repository. Without any of these, name the command with
-    --install.
+    evals: replay and gate. comment: comment the decision. baseline: update baselines nightly.
+    refine: propose fixes as pull requests.
     """
     project = Project.find()
     source = given_install(install) if install is not None else find_install(project.root)
@@ -267,9 +259,9 @@ def workflow_command(name: str, *, install: str | None, as_json: bool) -> None:
     "inputs",
     multiple=True,
     metavar="INPUT=VALUE",
-    help="NAME=TEXT, NAME=@FILE or NAME:=JSON. Once for each input.",
+    help="NAME=TEXT, NAME=@FILE or NAME:=JSON; repeatable.",
 )
-@click.option("--expected", metavar="JSON", help="What judges compare with; a text as it is.")
+@click.option("--expected", metavar="JSON", help="The expected value: JSON, or text.")
 @click.option("--tier", type=click.Choice(["critical", "required", "tracked"]))
 @_json
 def case_command(

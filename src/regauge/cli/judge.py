@@ -55,9 +55,9 @@ Exit codes: 0 pass or abstain, 1 fail, 2 wrong use, 3 no verdict.
     "params",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A parameter; the value is YAML. Once for each.",
+    help="A parameter with a YAML value; repeatable.",
 )
-@click.option("--output", required=True, metavar="FILE", help="The answer; - reads standard input.")
+@click.option("--output", required=True, metavar="FILE", help="The output; `-` is standard input.")
 @click.option(
     "--case",
     "case_file",
@@ -68,11 +68,10 @@ Exit codes: 0 pass or abstain, 1 fail, 2 wrong use, 3 no verdict.
 def judge_command(
     judge: str, params: tuple[str, ...], output: str, case_file: str | None, *, as_json: bool
 ) -> None:
-    """Run one judge on the answer in a file and say its verdict.
+    """Run one judge on the output in a file, and print its verdict.
 
-    NAME is a judge of `regauge judges`, or a whole specification in YAML such as
-    'max_words: {n: 40, field: reason}'. A file that holds a recorded completion (JSON with `text`
-    and `finish_reason`) is taken as such, so that run facts can be judged.
+    NAME is a judge of `regauge judges`, or YAML such as 'max_words: {n: 40, field: reason}'. A file
+    with a recorded completion (JSON with `text` and `finish_reason`) is judged as such.
     """
     made = judge_from_spec(_spec(judge, params))
     if isinstance(made, UnboundJudge):
@@ -179,13 +178,12 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 
 @click.command(name="judges", epilog=_JUDGES_EPILOG)
 @click.argument("word", default="")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--markdown", is_flag=True, help="The reference page of regauge's own judges.")
 def judges_command(word: str, *, as_json: bool, markdown: bool) -> None:
-    """List the judges, or those whose name or summary contains WORD.
+    """List judges, or those whose name or summary contains WORD.
 
-    Judges that other packages register under the entry point group `regauge.judges` are listed
-    too.
+    Judges of other packages (entry point group `regauge.judges`) are included.
     """
     kinds = judge_kinds(installed=not markdown)
     found = [

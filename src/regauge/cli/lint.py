@@ -39,20 +39,17 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
     default="HEAD",
     show_default=True,
     metavar="REF",
-    help="The commit, branch or tag whose prompts.lock may only be added to.",
+    help="Commit, branch or tag whose prompts.lock must be kept.",
 )
-@click.option("--strict", is_flag=True, help="Warnings fail, too.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(against: str, *, strict: bool, as_json: bool) -> None:
-    """Check prompt files, prompts.lock, recordings, labels, calibrations, baselines and goals.
+    """Check prompts, versions, datasets, recordings, labels, baselines and goals.
 
-    Errors: files that do not load, versions that are missing, were not released or changed after
-    their release, a contract that changed without a major version, lines of the lock that changed
-    or vanished, declared inputs that nobody uses, schemas that are none, recordings that no eval
-    asks for any more, goals of refinements that speak of no check or case. Warnings: keys that
-    nobody reads, braces that hold no input, sentences that are said twice, orders that override
-    the rest, double negations, rules in another language, lists given twice with other numbers,
-    lines cut off, example values and keys that the schema does not have, recordings files that
+    Errors: files that do not load, missing, unreleased or changed versions, a changed contract
+    without a major version, a changed lock, unused inputs, invalid schemas, stale recordings, goals
+    without a check or case. Warnings: unused keys, suspicious braces, repeated, overriding or
+    contradictory instructions, truncated lines, examples that the schema does not allow, files that
     are large for GitHub.
     """
     project = Project.find()

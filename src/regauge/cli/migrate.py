@@ -132,9 +132,9 @@ class _Migrated:
     "--evals",
     "path",
     type=click.Path(path_type=Path),
-    help="Where evals are; `evals` of the project by default.",
+    help="Directory or file of evals; by default `evals`.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     prompts: tuple[str, ...],
     *,

@@ -43,19 +43,19 @@ _MOST_CASES = 3_000
     "--baseline",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Read this baseline in place of the project's.",
+    help="A baseline to use instead of the committed one.",
 )
 @click.option(
     "--cases",
     type=click.IntRange(1, _MOST_CASES),
     metavar="N",
-    help="Simulate so many cases like those of the baseline.",
+    help="Simulate N cases like those of the baseline.",
 )
 @click.option(
     "--drop",
     type=FiniteRange(0, 1, min_open=True, max_open=True),
     metavar="RATE",
-    help="Say what it takes to find a drop of every case's pass rate by this, such as 0.02.",
+    help="Print what detecting this loss in every case takes, such as 0.02.",
 )
 @click.option(
     "--power",
@@ -64,10 +64,10 @@ _MOST_CASES = 3_000
     default=0.8,
     show_default=True,
     metavar="RATE",
-    help="How often --drop is to be found.",
+    help="Wanted sensitivity for --drop.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Of the simulation.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Random seed.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     prompts: tuple[str, ...],
     *,
@@ -78,11 +78,10 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Say what the gate can find with the cases of PROMPTs, or of all prompts.
+    """Simulate what the gate detects with the cases of PROMPTs, or of all prompts.
 
-    From main's history in the baselines the gate is simulated, by the rules of [tool.regauge.gate]:
-    how often it blocks a prompt that changed nothing, how often it finds one broken case or a drop
-    of every case's pass rate, and what it costs. It makes no calls.
+    From the baselines: false alarms, sensitivity to a broken case and to losses, and cost. It makes
+    no calls.
     """
     project = Project.find()
     policy = policy_of(project.settings.gate)

@@ -61,14 +61,14 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
     "inputs",
     multiple=True,
     metavar="INPUT=VALUE",
-    help="Fill the templates: NAME=TEXT, NAME=@FILE or NAME:=JSON. Once for each input.",
+    help="Fill an input: NAME=TEXT, NAME=@FILE or NAME:=JSON; repeatable.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None:
-    """Show a prompt: what its file says, its digests and its messages.
+    """Show a prompt at any version, with digests and messages.
 
-    NAME is a prompt's name or its file. VERSION is a released version such as 1.1.0, or any
-    commit, branch or tag; without it the file is shown as it is.
+    NAME is a prompt or its file. VERSION is a release such as 1.1.0, a commit, branch or tag; by
+    default the file.
     """
     shown = _load(prompt)
     messages = shown.render(input_values(inputs, option="--render")) if inputs else shown.messages
@@ -191,14 +191,9 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 
 @click.command(name="log", epilog=_LOG_EPILOG)
 @click.argument("prompt", metavar="NAME")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def log_command(prompt: str, *, as_json: bool) -> None:
-    """List the versions of a prompt, the newest first.
-
-    Each with its day, digest, commit, pass rate, cost of an answer, and changelog. Versions come
-    from prompts.lock and from git; the day and the commit are those of the first commit with the
-    released content. Pass rates come from the history of runs: `regauge trend` shows more of it.
-    """
+    """List the versions of a prompt with pass rates, newest first."""
     path = named_prompt(prompt, instead="regauge log {name}, which lists all versions")
     repository = Repository.find(path.parent)
     records = version_records(path, repository)
@@ -304,14 +299,12 @@ _STYLES = {"+++": "", "---": "", "@@ ": "cyan", "+": "green", "-": "red"}
 @click.argument("prompt", metavar="NAME")
 @click.argument("a", required=False)
 @click.argument("b", required=False)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def diff_command(prompt: str, a: str | None, b: str | None, *, as_json: bool) -> None:
-    """Show what changed in a prompt file between A and B, as a unified diff.
+    """Show the changes of a prompt file between A and B, as a unified diff.
 
-    A and B are versions such as 1.1.0, or commits, branches or tags. A is the last release where
-    it is left out (the last commit where nothing was released), and B the file as it is.
-
-    The exit code is 0 whether or not something changed.
+    A and B are versions such as 1.1.0, commits, branches or tags. A defaults to the last release
+    (or commit), B to the file.
     """
     path = named_prompt(prompt, instead="regauge diff {name} {version}")
     name = prompt_name(path)
@@ -366,22 +359,17 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 @click.command(name="bump", epilog=_BUMP_EPILOG)
 @click.argument("prompt", metavar="NAME")
 @click.argument("part", required=False, type=click.Choice(["major", "minor", "patch"]))
-@click.option(
-    "-m", "--message", default="", metavar="TEXT", help="What changed: a changelog entry."
-)
+@click.option("-m", "--message", default="", metavar="TEXT", help="Changelog entry.")
 @click.option("--allow-unchanged", is_flag=True, help="Release even if nothing changed.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def bump_command(
     prompt: str, part: Part | None, message: str, *, allow_unchanged: bool, as_json: bool
 ) -> None:
-    """Give a prompt its next version and add it to prompts.lock.
+    """Release a new version of a prompt: update its file and prompts.lock.
 
-    major: the contract changed, that is `jsonSchema` or `inputs`. minor: the prompt behaves
-    differently. patch: it should behave the same. Without a part, the version that the file states
-    is released as it is.
-
-    Only the version and the changelog of the file change; every other byte stays. Commit the file
-    together with prompts.lock.
+    major: the contract changed (`jsonSchema`, `inputs`). minor: the prompt behaves differently.
+    patch: it should not. Without a part, release the version in the file. Only version and
+    changelog of the file change.
     """
     path = find_prompt(prompt)
     result = bump(

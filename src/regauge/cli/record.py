@@ -63,11 +63,9 @@ class _Said:
 
 @click.command(name="record", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
-@click.option("--all", "anew", is_flag=True, help="Replace the recordings of every case.")
-@click.option(
-    "--dry-run", is_flag=True, help="Print what is missing and what it costs, without calls."
-)
-@click.option("--prune", is_flag=True, help="Remove recordings that no eval asks for any more.")
+@click.option("--all", "anew", is_flag=True, help="Record every case again.")
+@click.option("--dry-run", is_flag=True, help="Print planned calls and cost, then exit.")
+@click.option("--prune", is_flag=True, help="Remove stale recordings.")
 @click.option(
     "--model",
     "models",
@@ -76,17 +74,19 @@ class _Said:
     help="Record provider:model instead of every prompt's own; several times for several models."
     " Default: `models` of the settings.",
 )
-@click.option("--judge-model", metavar="ID", help="Ask provider:model for judges that name none.")
-@click.option("--trials", type=click.IntRange(1, TRIALS_MAX), help="Draws per case.")
+@click.option(
+    "--judge-model", metavar="ID", help="Model of judges that name none, as provider:model."
+)
+@click.option("--trials", type=click.IntRange(1, TRIALS_MAX), help="Trials per case.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
 @click.option(
     "--evals",
     "path",
     type=click.Path(path_type=Path),
-    help="Where evals are; `evals` of the project by default.",
+    help="Directory or file of evals; by default `evals`.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     prompts: tuple[str, ...],
     *,
@@ -101,10 +101,9 @@ def command(
     path: Path | None,
     as_json: bool,
 ) -> None:
-    """Record what the evals of PROMPTs lack, or of all prompts: answers, judge calls, vectors.
+    """Record missing completions, judge calls and vectors of PROMPTs, or of all prompts.
 
-    Every answer is kept the moment it lands; the same command after a crash or Ctrl-C asks only
-    for what is still missing. Exits with 3 when an answer could not be had.
+    Completions are stored at once; after an interruption, the same command continues.
     """
     project = Project.find()
     mode = "none" if dry_run or prune else "all" if anew else "missing"

@@ -53,9 +53,8 @@ class _RefineGroup(click.Group):
     epilog=EPILOG,
 )
 def command() -> None:
-    """Propose the smallest revision of a prompt that repairs what fails and breaks nothing.
+    """Propose a small revision that fixes failing cases and breaks none.
 
-    The loop finds what fails reproducibly, asks proposers for small edits, tests each on trials of
-    its own, and lets the gate compare the result with the prompt as it was, on all cases and on
-    trials that chose nothing. Where no edit is justified, none is proposed.
+    It finds reproducible failures, tests small edits on independent trials, and gates the result on
+    all cases. If the evidence justifies no edit, it proposes none.
     """

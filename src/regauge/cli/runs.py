@@ -68,14 +68,12 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 
 @click.command(name="runs", epilog=_RUNS_EPILOG)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--sync", is_flag=True, help="Take in the runs of this machine that it lacks.")
+@click.option("--sync", is_flag=True, help="Add missing runs of this machine.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document per run.")
 def runs_command(number: int, *, sync: bool, as_json: bool) -> None:
-    """List the runs of evals in the history, the newest first: counts, cost and commit.
+    """List runs, newest first, with counts, cost and commit.
 
-    The history is .regauge/history.sqlite3, made from the runs in .regauge/runs, or the store that
-    [tool.regauge] or REGAUGE_STORE names. When it cannot be read, the runs of this machine are
-    listed. A run that was killed has no record and is not listed.
+    The history is .regauge/history.sqlite3, or the store of [tool.regauge] or REGAUGE_STORE.
     """
     project = Project.find()
     try:
@@ -170,9 +168,10 @@ _SUFFIXES: dict[str, Format] = {
     "--format",
     "form",
     type=click.Choice(get_args(Format)),
-    help="md: for a comment; html: one page for a browser, every case and trial in it; json: the"
-    " whole record; csv, parquet: a table, one line per trial. Default: the suffix of --output,"
-    " or md.",
+    help=(
+        "Output format; csv and parquet have a line per trial. Default: the suffix of "
+        "--output, or md."
+    ),
 )
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option(
@@ -181,12 +180,12 @@ _SUFFIXES: dict[str, Format] = {
     metavar="FILE",
     type=OutputFile(),
     default=STDOUT,
-    help="Where to write; by default to standard output, `-` (not for parquet).",
+    help="File to write; default `-`, standard output (not for parquet).",
 )
 @click.option(
     "--against",
     metavar="RUN",
-    help="Another run, whose answers stand beside those of this one; for html.",
+    help="Another run to show side by side, for html.",
 )
 def report_command(
     run: str,
@@ -194,9 +193,9 @@ def report_command(
     output: str,
     against: str | None,
 ) -> None:
-    """Write a run as Markdown, HTML, JSON, CSV or parquet; of a gate's run, its decision.
+    """Write a run as HTML, Markdown, JSON, CSV or parquet.
 
-    RUN is a run's id, the beginning of just one id, `latest`, or a directory that --report made.
+    RUN is a run's id, a unique beginning of one, `latest`, or a directory that --report made.
     """
     form = form or _format_of(output)
     _refuse_misfits(form, output, against)
@@ -302,9 +301,9 @@ _PAIR = 2
 @click.command(name="compare", epilog=_COMPARE_EPILOG)
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option("--prompt", metavar="NAME", help="Only this prompt.")
-@click.option("--answers", is_flag=True, help="Show other answers with the same outcome, too.")
-@click.option("--no-diff", is_flag=True, help="Cases alone, without their answers.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--answers", is_flag=True, help="Also show different outputs with the same outcome.")
+@click.option("--no-diff", is_flag=True, help="Omit output diffs.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(
     "-o",
     "--output",
@@ -323,17 +322,12 @@ def compare_command(
 ) -> None:
     """Compare runs with the first: pass rates, and the cases that differ.
 
-    Two runs are shown with the diff of their outputs; with more, each case shows its counts in
-    each run. A run is an id, the beginning of just one id, `latest`, or a directory that --report
-    made; ids are looked up on this machine, then in the history. The second is the newest run where
-    it is left out, and the first the one before that; `latest` and what is left out pass over runs
-    without a case, as of a gate that had nothing to draw. Counts are trials that passed.
+    Two runs are shown with output diffs; with more, each case has its counts of passed trials in
+    each run. A run is an id, a unique beginning of one, `latest`, or a directory that --report
+    made. The second defaults to the newest run with cases, the first to the one before.
 
-    The difference to the first run is that of the mean pass rates of the same cases, in points,
-    with its 95 % interval and the p-value of the gate's exact test. A model may answer differently
-    by chance: the gate decides whether a change is to blame.
-
-    The exit code is 0 whether or not something changed.
+    Differences are of mean pass rates of the same cases, in points, with 95 % intervals and the
+    p-value of the gate's exact test.
     """
     project = Project.find()
     named = runs if len(runs) > _PAIR else _named(project, *(*runs, None, None)[:_PAIR])
@@ -625,18 +619,16 @@ _HEADINGS = ("version", "content", "day", "pass rate", "0 to 100 %", "95 %", "an
     type=click.IntRange(min=1),
     default=20,
     show_default=True,
-    help="How many lines, the newest.",
+    help="Number of lines.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def trend_command(
     prompt: str, *, every_run: bool, model: str | None, number: int, as_json: bool
 ) -> None:
-    """Show how the pass rate of a prompt went, version by version, with 95 % intervals.
+    """Show a prompt's pass rate by version, with 95 % intervals.
 
-    A version is what has the same content. Of its runs the one that measured most cases counts,
-    and of those the newest: replayed answers do not make a rate any surer. A line says when the
-    cases, the judges or the number of trials are not those of the line before. Runs that measured
-    nothing are not counted.
+    A version is a content; its run with most measured cases counts. A line states when cases,
+    judges or trials differ from the line before.
     """
     project = Project.find()
     name = prompt_name(find_prompt(prompt))

@@ -23,7 +23,7 @@ Exit codes: 0 done, 2 there is no such schema.
 
 @click.command(name="schema", epilog=_EPILOG)
 @click.argument("name", required=False, type=click.Choice([*SCHEMAS]))
-@click.option("--json", "as_json", is_flag=True, help="The list as JSON; a schema always is.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def command(name: str | None, *, as_json: bool) -> None:
     """Print the JSON Schema of prompt files, golden datasets or [tool.regauge]."""
     if name is not None:

@@ -85,7 +85,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     type=click.IntRange(0, 65535),
     default=8765,
     show_default=True,
-    help="Where to listen; 0 takes a free port.",
+    help="Port; 0 selects a free one.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
@@ -93,46 +93,42 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     type=FiniteRange(min=0),
     default=0,
     show_default=True,
-    help="How long every answer takes.",
+    help="Latency of every response.",
 )
 @click.option(
     "--fault",
     default="",
     metavar="NAME=SHARE,...",
-    help="What goes wrong how often: an HTTP status, drop, truncate or timeout.",
+    help="Injected errors: an HTTP status, drop, truncate or timeout.",
 )
 @click.option(
-    "--rate-limit", default=None, metavar="N/s", help="Answer 429 beyond it: 100/s, 600/m, 1000/h."
+    "--rate-limit", default=None, metavar="N/s", help="Respond 429 above it: 100/s, 600/m, 1000/h."
 )
 @click.option(
     "--retry-after-s",
     type=FiniteRange(min=0),
     default=1.0,
     show_default=True,
-    help="What an injected 429 says in Retry-After.",
+    help="Retry-After of an injected 429.",
 )
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Another seed fails other requests."
+    "--seed", type=int, default=0, show_default=True, help="Random seed of injected errors."
 )
 @click.option(
     "--drift",
     type=FiniteRange(min=0, max=1),
     default=0,
     show_default=True,
-    help="How far the model has moved under its name: other answers to the same requests.",
+    help="How far the model changed under its name.",
 )
-@click.option(
-    "--drift-shown", is_flag=True, help="Tell of the drift in the fingerprint of the answers."
-)
+@click.option("--drift-shown", is_flag=True, help="Show drift in `system_fingerprint`.")
 @click.option(
     "--api-key",
     default=None,
     envvar="REGAUGE_SIM_API_KEY",
-    help="Answer 401 to requests without this key.",
+    help="Respond 401 to requests without this key.",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document when ready, one at the end."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON when ready and at the end.")
 def command(  # noqa: PLR0917 - click passes every option by name
     port: int,
     host: str,
@@ -148,8 +144,8 @@ def command(  # noqa: PLR0917 - click passes every option by name
 ) -> None:
     """Serve the simulated model as an OpenAI-compatible endpoint.
 
-    It answers POST /v1/chat/completions, GET /v1/models and GET /healthz, without a key and without
-    a network. The same request gets another draw each time, or the draw of its seed.
+    It serves POST /v1/chat/completions, GET /v1/models and GET /healthz. The same request gets
+    another trial each time, or the trial of its seed.
     """
     from regauge.sim import Rules
     from regauge.sim.server import SimServerOptions, parse_faults, parse_rate

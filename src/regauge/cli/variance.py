@@ -43,17 +43,21 @@ _CASES_SHOWN = 8
 @click.option(
     "--trials", type=click.IntRange(2, TRIALS_MAX), default=5, show_default=True, help="Per case"
 )
-@click.option("--model", metavar="ID", help="Ask provider:model in place of the prompt's.")
+@click.option("--model", metavar="ID", help="Run provider:model instead of the prompt's model.")
 @click.option("--record", type=click.Choice(["none", "missing"]), default="missing", hidden=True)
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@click.option("--evals", "path", type=click.Path(path_type=Path), help="Where evals are.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option(
+    "--evals",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Directory or file of evals; by default `evals`.",
+)
 def command(prompt: str, *, trials: int, as_json: bool, path: Path | None, **options: Any) -> None:
-    """Ask the prompt NAME the same several times, and say how often it says the same.
+    """Run each case of prompt NAME several times, and report how often results repeat.
 
-    Trials that are recorded or in the local store are taken from there; new ones stay in the
-    local store.
+    Stored trials are used first.
     """
     project = Project.find()
     found: list[Variance | None] = []

@@ -163,7 +163,7 @@ class GoldenCase:
         licence: The licence of that material.
         at: Where the case stands, as `fixtures/golden/x.jsonl:12`; the row for parquet files.
         note: Why the tier is what it is, or anything a reader should know.
-        checks: Judges of this case alone, as YAML names them, beside those of its eval.
+        checks: Judges of this case alone, as in YAML, in addition to those of its eval.
         pass_at: The weighted share of `checks` that must pass, above 0 and up to 1; None for all.
         script: How its conversation goes; None where the case is one completion.
     """

@@ -87,7 +87,7 @@ def load_dataset(
     Args:
         path: The file.
         fixtures_dir: The folder that files named by cases are looked up in, and must stay in.
-        salt: Deals cases without a `split` of their own anew; see `split_of`.
+        salt: Reshuffles cases without a `split`; see `split_of`.
         holdout: The share of them to hold out, from 0 to 1.
 
     Raises:

@@ -468,9 +468,9 @@ class CalibrationSettings(_Table):
     """When a judge that asks a model may gate: `[tool.regauge.calibration]`.
 
     Attributes:
-        floor: What the lower bound of its agreement with people must be above: kappa for labels
-            that pass or fail and for pairs, Spearman's correlation for scores.
-        min_labels: How many labelled answers it must have judged.
+        floor: Required lower bound of agreement: kappa for labels and pairs, Spearman's correlation
+            for scores.
+        min_labels: The least number of labelled outputs.
     """
 
     floor: float = Field(default=0.4, ge=-1, lt=1)
@@ -481,32 +481,29 @@ class GateSettings(_Table):
     """What the gate holds a change to: `[tool.regauge.gate]`.
 
     Attributes:
-        ref: What `regauge gate` compares with when the command names nothing.
-        on_broken: What broken cases do: `net` weighs them against fixed ones, with both versions
-            side by side on all cases; `block` rejects; `warn` only reports them. A broken critical
-            case always rejects.
-        on_undecided: What a case that may have got worse does: `block` exits with 4, `warn`
-            accepts and says so.
-        on_drifted: The same, when the model or a judge changed and not the prompt.
-        on_new: What a new case does that misses its bar: `block` rejects, `warn` only says so.
-        on_judge_change: What a change does that judges otherwise than main and changes no prompt:
-            `refuse` exits with 2 unless somebody accepts it (`--accept-judge-change`), `note`
-            only says so. A change of both is refused always.
-        first_draws: Trials of every case in the first round; `auto` takes about 100 in all for
-            each prompt, at most 24 of a case.
-        baseline_trials: Trials of every case in a complete baseline; `auto` takes about 200 in
-            all, 12 to 48 of a case.
-        anchor: The old version that each version is also compared with: `major`, the last release
-            with a new major version, a version such as `2.0.0`, or `none`.
-        on_anchor_loss: What a confirmed loss against the anchor does in the gate: `warn` reports
-            it, `block` rejects.
-        accepted_max: The most broken cases that changelogs may accept in one change; no limit if
-            unset.
-        alpha_case: The nominal error rate of calling cases broken, over all cases of a run.
-        alpha_suite: The error rate of calling a prompt worse as a whole, side by side.
-        min_effect: By how much a mean score, from 0 to 1, may fall without mattering.
-        new_case_trials: Trials of a case that main does not have.
-        new_case_passes: How many of those must pass.
+        ref: The base of `regauge gate` without REF.
+        on_broken: Effect of broken cases: `net` weighs them against fixed ones, side by side on all
+            cases; `block` rejects; `warn` reports. A broken critical case always rejects.
+        on_undecided: Effect of undecided cases: `block` exits with 4, `warn` accepts and reports.
+        on_drifted: The same for drifted cases.
+        on_new: Effect of a new case that misses its bar: `block` rejects, `warn` reports.
+        on_judge_change: Effect of changed judges without a changed prompt: `refuse` exits with 2
+            unless `--accept-judge-change` is given, `note` reports. Changes of both are always
+            refused.
+        first_draws: Trials per case in the first round; `auto` is about 100 per prompt, at most 24
+            per case.
+        baseline_trials: Trials per case in a complete baseline; `auto` is about 200 per prompt, 12
+            to 48 per case.
+        anchor: The old version to compare with as well: `major` (the last new major version), a
+            version such as `2.0.0`, or `none`.
+        on_anchor_loss: Effect of a confirmed loss since the anchor: `warn` reports, `block`
+            rejects.
+        accepted_max: The most broken cases that changelogs may accept in one change.
+        alpha_case: Nominal error rate of broken cases, over all cases of a run.
+        alpha_suite: Error rate of calling a prompt worse as a whole.
+        min_effect: A loss of a mean score, from 0 to 1, that does not count.
+        new_case_trials: Trials of a new case.
+        new_case_passes: How many of them must pass.
     """
 
     ref: Annotated[str, AfterValidator(_branch)] = "origin/main"
@@ -531,8 +528,8 @@ class GoalSettings(_Table):
     """What a refinement is to reach: `[[tool.regauge.refine.goals]]`.
 
     Attributes:
-        pass_rate: The share of trials that has to pass, above 0 and below 1; it is met when the
-            lower bound of its 95 % interval reaches it.
+        pass_rate: The share of trials to pass; met when the lower bound of its 95 % interval
+            reaches it.
         prompt: Only of the prompt of this name; None counts for every prompt that is refined.
         judge: Only by this judge: its name, or its kind, such as `max_words`.
         criterion: Only by judges that count under this one.
@@ -553,24 +550,23 @@ class RefineSettings(_Table):
     """What `regauge refine` may do: `[tool.regauge.refine]`.
 
     Attributes:
-        model: Who criticises and proposes, as `provider:model`; None is the prompt's own model.
-        proposers: Who is asked for edits, the cheapest first.
-        max_cycles: Rounds of diagnosing, proposing and verifying.
+        model: Refiner model, as `provider:model`; by default the prompt's.
+        proposers: Proposers, cheapest first.
+        max_cycles: The most cycles of edit and test.
         budget_calls: Calls of all models together: the prompt's, LLM judges' and the refiner's;
-            None is three times the least one repair takes.
+            None is three times the least one fix takes.
         budget_refiner_calls: Calls of the refiner model.
         temperature: Of the refiner model's requests; None is what suits the step, and nothing where
             the model takes none.
         max_tokens: Tokens of one of its replies; None is what suits the step.
         context_tokens: Tokens that a request and its reply may take together; None is no limit.
-        localise_calls: Trials that may tell which sentence of a prompt carries which check.
-        variance: Whether flaky checks are worked on, once nothing else fails.
-        budget_usd: What one run may spend, in US dollars.
+        localise_calls: Calls for omitting single sentences, to map sentences to checks.
+        variance: Whether to fix flaky checks too.
+        budget_usd: Limit of the cost of one run, in US dollars.
         frozen: Lines of prompts that must stay as they are.
-        show_goldens: Whether proposers may see what is expected of train cases.
-        goals: What is to be reached; without any, that nothing fails reproducibly.
-        feedback_from: Whose comments `--feedback-pr` takes in, by what they are to the repository;
-            `anyone` lets all in.
+        show_goldens: Whether proposers see expected values of training cases.
+        goals: Pass rates to reach; without goals, no reproducible failure.
+        feedback_from: Authors whose comments `--feedback-pr` uses, by their role in the repository.
     """
 
     model: _ModelName | None = None
@@ -598,14 +594,14 @@ class Settings(_Table):
         models: Models that `pytest evals` runs every case with and compares, instead of the
             prompts' own; the first is the one that others are compared with.
         judge_model: The model of judges that name none, as `provider:model`.
-        trials: How often every case is drawn.
-        concurrency: Requests in flight at once; `auto` grows until the provider objects.
+        trials: Trials per case.
+        concurrency: Requests in flight at once; `auto` adapts to rate limits.
         record: The record mode; None means `none` where `CI` is set and `missing` elsewhere.
-        budget_usd: What one run may spend, in US dollars.
-        timeout_s: How long one attempt of one request may take, in seconds.
-        redact: Regular expressions of further secrets that never reach a file.
-        holdout: The share of cases that belongs to the holdout split, from 0 to 1.
-        split_salt: Another text deals cases that name no split anew into train and holdout.
+        budget_usd: Limit of the cost of one run, in US dollars.
+        timeout_s: Seconds per attempt of a request.
+        redact: Regular expressions of further secrets to redact.
+        holdout: The share of held-out cases.
+        split_salt: Change it to reshuffle the automatic train/holdout split.
         targets: What evals test besides prompts, by name.
         store: Where the history of runs is kept: the URL of a PostgreSQL database, or
             `sqlite:///FILE`; None means `.regauge/history.sqlite3`.

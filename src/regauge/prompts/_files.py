@@ -82,7 +82,7 @@ def load_prompt(
     Args:
         name_or_path: A name such as `alert-severity`, or a path that ends in `.yml` or `.yaml`.
         version: Such as `1.1.0`: the released state of that version, or where it was never
-            released the newest commit that carries it. None loads the file as it is now.
+            released the newest commit that carries it. With None, the file is loaded.
         root: A directory of the project; the working directory by default.
 
     Raises:

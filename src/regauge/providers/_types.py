@@ -48,7 +48,7 @@ class CompletionRequest:
         parameters: `temperature`, `max_tokens`, `seed` and others, in snake_case.
         response_format: As it goes over the wire, or None.
         tools: As they go over the wire.
-        trial: Which draw this is, from 0. Not part of the digest.
+        trial: The trial number, from 0. Not part of the digest.
         origin: The prompt file, for error messages. Not part of the digest.
         answered_by: Answers instead of a provider of the project. Not part of the digest.
         case: The golden case, for a target that is no prompt. Not part of the digest.
@@ -93,7 +93,7 @@ class CompletionRequest:
         return self._digest
 
     def for_trial(self, trial: int) -> CompletionRequest:
-        """The same question for another draw; its digest is the same and is not worked out anew."""
+        """The same request for another trial, with the same digest."""
         other = replace(self, trial=trial)
         object.__setattr__(other, "_digest", self._digest)
         return other

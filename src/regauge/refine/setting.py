@@ -46,12 +46,12 @@ class RunOptions:
     """How to run, as the project and the command line say.
 
     Attributes:
-        proposers: Who is asked for edits, the cheapest first.
+        proposers: Proposers, cheapest first.
         model: Who criticises and proposes, as `provider:model`; empty is the prompt's own.
         calls: The most calls of all models; None is three times the least one repair takes.
         localise: Calls that may tell which sentence carries which check.
         variance: Whether an edit may be accepted because it makes a flaky check steady.
-        goals: What is to be reached; without any, that nothing fails reproducibly.
+        goals: Pass rates to reach; without goals, no reproducible failure.
         temperature: Of the refiner model's requests; None is what suits the step.
     """
 

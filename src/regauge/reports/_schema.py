@@ -307,7 +307,7 @@ class RunRecord(_Document):
 
     Attributes:
         status: `interrupted` when it did not reach its end; what is there is right all the same.
-        options: How it was told to run.
+        options: The options of the run.
         decision: What a run that gates has come to; None of any other.
         suggestions: What `--suggest` found for prompts that failed.
     """

@@ -28,7 +28,7 @@ class RunOptions:
         record: Whether the model may be asked: `none` never, `missing` where no answer is
             recorded, `all` always.
         trials: Draws per case where the eval does not say.
-        concurrency: Requests in flight at once; `auto` grows until the provider objects.
+        concurrency: Requests in flight at once; `auto` adapts to rate limits.
         models: Each `provider:model` to run every case with, instead of the prompts' own; empty
             runs the prompts' own.
         judge_model: `provider:model` of judges that name none; None is what the settings say.

@@ -144,10 +144,10 @@ class JudgedVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One draw of one case.
+    """One completion of a case, judged.
 
     Attributes:
-        number: Which draw, from 0.
+        number: The trial number, from 0.
         request_digest: Of what was asked; empty when the case could not be rendered.
         answer: What came back; None when nothing did.
         verdicts: In the order of the eval's judges.

@@ -69,10 +69,10 @@ def golden(
             with their parameters, as in YAML: `{"max_words": 40}`. Each case may have `checks` of
             its own in the golden file.
         dataset: The golden dataset's name, when it is not the prompt's.
-        trials: Draws per case.
+        trials: Trials per case.
         pass_rate: The share of a case's trials that must pass, above 0 and up to 1.
-        model: `provider:model` to ask in place of the prompt's own.
-        version: A released version to evaluate in place of the working file.
+        model: `provider:model` instead of the prompt's model.
+        version: A released version to evaluate instead of the file.
         target: What is tested instead of a prompt: the name of a table
             `[tool.regauge.targets.<name>]`, or a Python function as `module:function`.
 

@@ -54,7 +54,7 @@ class Suite:
     """One eval, ready to run.
 
     Attributes:
-        trials: Draws per case.
+        trials: Trials per case.
         pass_rate: The share of a case's trials that must pass.
         origin: The prompt file, as people write it.
         target: What answers instead of a model; None where the prompt is put to a model.

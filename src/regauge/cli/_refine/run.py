@@ -306,7 +306,7 @@ _LOCALISE = "Calls for leaving out sentences, to map sentences to checks."
     "--show-goldens", is_flag=True, help="Show proposers the expected values of training cases."
 )
 @click.option("--tracked", is_flag=True, help="Include tracked cases.")
-@click.option("--forget", is_flag=True, help="Ignore the findings of earlier runs.")
+@click.option("--forget", is_flag=True, help="Ignore the results of earlier runs.")
 @click.option(
     "--estimate",
     "--dry-run",
@@ -321,7 +321,12 @@ _LOCALISE = "Calls for leaving out sentences, to map sentences to checks."
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 @click.option("--record", type=click.Choice(["none", "missing"]), default="missing", hidden=True)
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--evals", "path", type=click.Path(path_type=Path), help="Where evals are.")
+@click.option(
+    "--evals",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Directory or file of evals; by default `evals`.",
+)
 def run_command(
     prompt: str,
     *,

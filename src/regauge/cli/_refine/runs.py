@@ -53,7 +53,7 @@ class NamedRun(click.Argument):
 
 
 @click.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def list_command(*, as_json: bool) -> None:
     """List runs, newest first."""
     project = Project.find()
@@ -91,7 +91,7 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
 
 @click.command(name="diff")
 @click.argument("name", metavar="[RUN]", default="latest")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def diff_command(name: str, *, as_json: bool) -> None:
     """Show a run's changes to the prompt file, as a patch."""
     run = find_refinement(Project.find(), name)
@@ -112,7 +112,7 @@ def diff_command(name: str, *, as_json: bool) -> None:
 @click.argument("name", metavar="RUN", cls=NamedRun)
 @click.option("--branch", is_flag=False, flag_value="", help="Commit it on a branch instead.")
 @click.option("--pr", is_flag=True, help="Push the branch; open or update its pull request.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> None:
     """Write a run's revision to the prompt file, its version to prompts.lock."""
     project = Project.find()
@@ -138,7 +138,7 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
 @click.command(name="reject")
 @click.argument("name", metavar="RUN", cls=NamedRun)
 @click.option("--edit", "edits", type=click.IntRange(min=1), multiple=True, help="Only this edit.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
     """Reject a run's edits for later runs."""
     project = Project.find()
@@ -162,7 +162,7 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
 
 @click.command(name="rollback")
 @click.argument("name", metavar="RUN", cls=NamedRun)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def rollback_command(name: str, *, as_json: bool) -> None:
     """Undo `apply`."""
     project = Project.find()
@@ -179,7 +179,7 @@ def rollback_command(name: str, *, as_json: bool) -> None:
 @click.command(name="verify")
 @click.argument("name", metavar="[RUN]", default="latest")
 @click.option("--recompute", is_flag=True, help="Make every decision again, without calls.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
     """Check a run's audit trail and revision for changes."""
     project = Project.find()
@@ -279,12 +279,11 @@ _GROUPINGS: Mapping[Grouping, str] = {
 
 @click.command(name="stats")
 @click.argument("prompt", metavar="[NAME]", required=False)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def stats_command(prompt: str | None, *, as_json: bool) -> None:
-    """Count what became of the edits of all runs that are over, by kind of edit.
+    """Count the results of all edits, by kind.
 
-    Of candidates that look alike, a later run takes first what was kept more often: it goes by
-    `prior` of --json, (kept + 1) / (measured + 2), and writes it into its audit trail.
+    Similar candidates are ordered by `prior` of --json, (kept + 1) / (measured + 2).
     """
     project = Project.find()
     edits = edits_of_runs(project)
