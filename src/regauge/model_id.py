@@ -8,7 +8,10 @@ from typing import Final
 
 from regauge.errors import UsageError
 
-__all__ = ["ModelId", "parse_model_id"]
+__all__ = ["SIMULATED", "ModelId", "is_simulated", "parse_model_id"]
+
+SIMULATED: Final = "sim"
+"""The provider of the simulated model."""
 
 _MODEL_ID: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)[:/](\S+)")
 
@@ -22,6 +25,11 @@ class ModelId:
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.model}"
+
+
+def is_simulated(model: str) -> bool:
+    """Whether `provider:model` is a simulated model."""
+    return model.partition(":")[0] == SIMULATED
 
 
 def parse_model_id(text: str, *, at: str = "") -> ModelId:

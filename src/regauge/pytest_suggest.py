@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from regauge.errors import RegaugeError
+from regauge.model_id import is_simulated
 from regauge.refine.refinement import Refinement
 from regauge.refine.report import evidence_lines, headline
 from regauge.refine.runs import begin_run, only_one, recall, remember_status
@@ -68,7 +69,7 @@ class Suggesting:
 
     def _one(self, name: str, suite: Suite, spent: float) -> Suggestion:
         options, project = self._session.options, self._session.project
-        if options.record == "none" and suite.model.provider != "sim":
+        if options.record == "none" and not is_simulated(str(suite.model)):
             return Suggestion(
                 prompt=name,
                 stop="record-none",

@@ -15,8 +15,8 @@ from regauge.gate.baselines import baseline_faults
 from regauge.maintenance.calibrations import lint_labels, standings
 from regauge.maintenance.collection import NotCollectedError, judges_in, with_evals
 from regauge.maintenance.stale import recording_faults, untold_reasons
+from regauge.model_id import SIMULATED, ModelId, parse_model_id
 from regauge.prompts import load_prompt, prompt_files
-from regauge.providers import ModelId, parse_model_id
 from regauge.providers._endpoint import Endpoint
 from regauge.providers.last_days import SOON, LastDay, find_last_day
 from regauge.providers.listing import list_models
@@ -182,9 +182,6 @@ def _listed(found: list[str]) -> str:
     return ", ".join(found[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-_SIMULATED = "sim"
-
-
 def model_findings(
     models: Iterable[str], settings: Settings, environ: Mapping[str, str], *, offline: bool
 ) -> Iterator[DoctorFinding]:
@@ -198,7 +195,7 @@ def model_findings(
             continue
         by_provider.setdefault(model.provider, set()).add(model.model)
     for provider, wanted in sorted(by_provider.items()):
-        if provider == _SIMULATED:
+        if provider == SIMULATED:
             names = ", ".join(sorted(wanted))
             yield DoctorFinding(
                 check="models", level="ok", message=f"{names}: simulated, needs no key; no LLM"

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from regauge.errors import UsageError
+from regauge.model_id import SIMULATED
 from regauge.providers._endpoint import Endpoint
 from regauge.wording import did_you_mean
 
@@ -28,7 +29,9 @@ ENTRY_POINTS: Final = "regauge.providers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
-    """What the provider of another package is made with.
+    """What a registered provider is made with.
+
+    One whose class has `local = True` is called as it is, without retries and pace.
 
     Attributes:
         name: The provider's name in model ids.
@@ -68,6 +71,11 @@ def load_provider(name: str) -> MakesProvider:
     points = registered_providers()
     point = points.get(name)
     if point is None:
+        if name == SIMULATED:
+            raise UsageError(
+                "the simulated model is not registered: the installed entry points of regauge are"
+                " older than its code\n  fix: install it again: pip install --no-deps --editable ."
+            )
         names = sorted({*APIS, *points})
         hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
         raise UsageError(

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from regauge.model_id import is_simulated
 from regauge.printable import printable
 from regauge.reports._models import compare_models
 
@@ -132,7 +133,6 @@ def wrong_labels(suite: SuiteSummary) -> list[JudgeName]:
     return [judge for judge in suite.judges if any(row.recall < 1 for row in judge.labels)]
 
 
-_SIMULATED_PROVIDER = "sim"
 _CHECKS = "checks"  # the judge of what golden cases bring
 # Their messages hold names and sums that differ from case to case.
 _SAME_CAUSE = frozenset({"MissingRecordingError", "BudgetError"})
@@ -291,7 +291,7 @@ class _SuiteCount:
             prompt_digest=first["prompt_digest"],
             dataset=first["dataset"],
             model=first["model"],
-            simulated=first["model"].split(":")[0] == _SIMULATED_PROVIDER,
+            simulated=is_simulated(first["model"]),
             judges=[judge.named() for judge in self.judges.values()],
             cases=len(outcomes),
             passed=outcomes.count("passed"),

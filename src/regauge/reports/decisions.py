@@ -28,6 +28,7 @@ from regauge.gate import (
     policy_to_json,
     reason_message,
 )
+from regauge.model_id import is_simulated
 from regauge.project import TARGET_KINDS
 from regauge.providers import shown_messages, shown_output
 from regauge.reports._decision import (
@@ -215,7 +216,6 @@ def _steps(document: DecisionDocument) -> Iterator[str]:
             yield f"win back what {prompt.prompt} lost since {prompt.anchor.version}"
 
 
-_SIMULATED_PROVIDER = "sim"
 _CONTEXT_LINES = 3
 # The order of the sections of a prompt file in a diff; others come between.
 _SECTIONS = {"messages": 0, "version": 2, "changelog": 2}
@@ -238,7 +238,7 @@ def prompt_document(decided: Decided, one: SuiteBase) -> PromptDocument:
         base_digest=main.prompt.digest if main else None,
         model=str(suite.model),
         base_model=str(main.model) if main else None,
-        simulated=suite.model.provider == _SIMULATED_PROVIDER,
+        simulated=is_simulated(str(suite.model)),
         line=_changed_line(suite.prompt, main.prompt) if main is not None else 1,
         diff=_prompt_diff(decided, one),
         counts=verdict_counts(decided.outcome, one.name),

@@ -6,9 +6,10 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from regauge.model_id import is_simulated
 from regauge.providers import cost_of
 from regauge.runner._plan import judges_file
-from regauge.runner._providers import SIMULATED, price_for
+from regauge.runner._providers import price_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,7 +80,7 @@ def missing_answers(
             MissingAnswers(
                 prompt=prompt,
                 model=model,
-                simulated=model.split(":", maxsplit=1)[0] == SIMULATED,
+                simulated=is_simulated(model),
                 answers=len(missing),
                 cases=len(cases),
                 stale=sum(answers.has_older(planned) for planned in cases.values()),
@@ -184,7 +185,7 @@ class Misses:
                     prompt=prompt,
                     judge=name,
                     models=", ".join(judge.models),
-                    simulated=all(model.split(":")[0] == SIMULATED for model in judge.models),
+                    simulated=all(map(is_simulated, judge.models)),
                     judgements=len(draws),
                     cases=len(cases),
                     stale=len(cases & recorded),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from regauge.digests import digest_of
 from regauge.errors import ProviderError, UsageError
 from regauge.judges import EXTERNAL
+from regauge.model_id import SIMULATED
 from regauge.project import (
     ENDPOINT_IDENTITY,
     TARGET_KINDS,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Providers", "endpoint_digest", "endpoint_of", "price_for"]
 
-SIMULATED = "sim"
 _FREE = PriceSettings(input_per_million=0, output_per_million=0)
 # There without being declared.
 _USUAL = {
@@ -116,13 +116,7 @@ class Providers:
             await provider.aclose()
 
     def _opened(self, name: str) -> Provider:
-        endpoint = endpoint_of(self._settings, name)
-        if endpoint is None:
-            from regauge.sim import SimulatedProvider
-
-            return SimulatedProvider()
-        from regauge.providers.remote import RemoteProvider
-
+        endpoint = endpoint_of(self._settings, name) or EndpointSettings(api=SIMULATED)
         registered = None
         if endpoint.api not in APIS:
             context = ProviderContext(name=name, settings=endpoint, environ=self._environ)
@@ -131,8 +125,12 @@ class Providers:
             except UsageError as error:
                 # A replay of its answers needs no package.
                 raise ProviderError(str(error), kind="not-found") from error
+            if getattr(registered, "local", False):
+                return registered
         else:
             import_module("openai")
+        from regauge.providers.remote import RemoteProvider
+
         # Loaded now: where no more files can be opened, a retry could not load them.
         import_module("stamina")
         return RemoteProvider(

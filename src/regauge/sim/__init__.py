@@ -1,6 +1,7 @@
 """The simulated model `sim:clerk-1`: it follows the prompt by published rules. It is no LLM.
 
-See docs/simulated-model.md for the rules. `regauge.sim.server` serves it over HTTP.
+See docs/simulated-model.md for the rules. `regauge.sim.server` serves it over HTTP. Runs open it
+through the entry point `sim` of the group `regauge.providers`.
 
 `_answer.py` is the model as a pure function: `_layout.py` separates instructions from the
 document, `_instructions.py` reads what they ask for, `_document.py` reads the document, and
@@ -10,7 +11,16 @@ refiner.
 
 from __future__ import annotations
 
-from regauge.sim._answer import SimulatedProvider, answer
-from regauge.sim._rules import CLERK_1, Rules
+from typing import TYPE_CHECKING
+
+from regauge.on_demand import names_of
+
+if TYPE_CHECKING:
+    from regauge.sim._answer import SimulatedProvider, answer
+    from regauge.sim._rules import CLERK_1, Rules
+else:
+    __getattr__ = names_of(
+        __name__, {"_answer": "SimulatedProvider answer", "_rules": "CLERK_1 Rules"}
+    )
 
 __all__ = ["CLERK_1", "Rules", "SimulatedProvider", "answer"]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.prompts import ToolCall
-    from regauge.providers import CompletionRequest, FinishReason
+    from regauge.providers import CompletionRequest, FinishReason, ProviderContext
     from regauge.sim._layout import Layout
 
 __all__ = ["SimulatedProvider", "answer"]
@@ -241,7 +241,10 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
 class SimulatedProvider:
     """Answers `sim:clerk-1` in this process; what it reports as latency is its own thinking."""
 
-    def __init__(self, *, rules: Rules = CLERK_1) -> None:
+    local = True
+
+    def __init__(self, context: ProviderContext | None = None, *, rules: Rules = CLERK_1) -> None:
+        del context  # no endpoint, no key
         self._rules = rules
 
     async def complete(self, request: CompletionRequest) -> Completion:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
@@ -76,3 +77,16 @@ def test_importing_the_package_or_the_plugin_costs_next_to_nothing(
     assert not heavy & loaded
     small = {module, "regauge.on_demand"}
     assert not {name for name in loaded if name.startswith("regauge.")} - small
+
+
+def test_the_simulated_model_is_loaded_by_its_entry_point_when_it_is_called(
+    modules_loaded_by: Any,
+):
+    for module in ("regauge.runner", "regauge.cli.record", "regauge.cli.sim"):
+        loaded = modules_loaded_by(f"import {module}")
+        assert not {name for name in loaded if name.startswith("regauge.sim")}
+    assert {n for n in modules_loaded_by("import regauge.sim") if "regauge.sim" in n} == {
+        "regauge.sim"
+    }
+    [point] = entry_points(group="regauge.providers", name="sim")
+    assert point.value == "regauge.sim:SimulatedProvider"
