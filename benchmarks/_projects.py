@@ -11,7 +11,7 @@ from _server import ANSWER
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["empty_tests", "forget", "judged_project", "project", "without_evals"]
+__all__ = ["empty_tests", "forget", "judged_project", "project", "target_project", "without_evals"]
 
 _PROMPT = """\
 name: Label
@@ -137,6 +137,24 @@ def project(
         for n in range(1, cases + 1)
     ]
     _write(root / "fixtures/golden/label.jsonl", "\n".join(lines) + "\n")
+    return root
+
+
+def target_project(root: Path, *, cases: int, latency_s: float) -> Path:
+    """The same cases, put to a Python function that waits so long."""
+    project(root, cases=cases, base_url="http://127.0.0.1:9/v1")
+    settings = root / "pyproject.toml"
+    table = '[tool.regauge.targets.label]\nkind = "python"\ncallable = "app:answer"\n'
+    _write(settings, settings.read_text(encoding="utf-8") + table)
+    _write(
+        root / "app.py",
+        f"import time\n\ndef answer(title, note):\n    time.sleep({latency_s})\n"
+        f"    return {json.dumps(ANSWER)!r}\n",
+    )
+    _write(
+        root / "evals/test_label.py",
+        _EVAL.replace('    "label",\n', '    "label",\n    target="label",\n', 1),
+    )
     return root
 
 

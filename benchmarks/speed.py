@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from _measure import Spread, Usage, alternate, machine, pytest_run, python_run
-from _projects import empty_tests, forget, judged_project, project, without_evals
+from _projects import empty_tests, forget, judged_project, project, target_project, without_evals
 from _server import endpoint
 
 from regauge.recordings import RecordingsFile
@@ -57,6 +57,27 @@ def live(root: Path, times: int) -> Result:
         "run_s": _wall(taken["run"]),
         "cpu_s": Spread.of([used.cpu_s for used in taken["run"]]).to_json(),
         "collect_only_s": _wall(taken["start_up"]),
+        **_verdict([used.wall_s / limit_s for used in taken["run"]], target, "times the limit"),
+    }
+
+
+def targets(root: Path, times: int) -> Result:
+    """1,000 cases put to a Python function that waits 200 ms, 64 at once, against the limit."""
+    cases, concurrency, target = 1000, 64, 1.4
+    limit_s = math.ceil(cases / concurrency) * _LATENCY_S
+    where = target_project(root, cases=cases, latency_s=_LATENCY_S)
+
+    def run() -> Usage:
+        forget(where)
+        used = pytest_run(where, "evals", *_QUIET, f"--concurrency={concurrency}")
+        assert len(RecordingsFile.load(where / "fixtures/recordings/label.jsonl")) == cases
+        return used
+
+    taken = alternate({"run": run}, times=times)
+    return {
+        "limit_s": limit_s,
+        "run_s": _wall(taken["run"]),
+        "cpu_s": Spread.of([used.cpu_s for used in taken["run"]]).to_json(),
         **_verdict([used.wall_s / limit_s for used in taken["run"]], target, "times the limit"),
     }
 
@@ -365,6 +386,7 @@ def _verdict(values: list[float], target: float, unit: str) -> Result:
 
 _MEASUREMENTS: dict[str, Callable[[Path, int], Result]] = {
     "live": live,
+    "targets": targets,
     "judges": judges,
     "burst": burst,
     "limited": limited,
