@@ -23,6 +23,7 @@ from regauge.cli._refine.run import refine_for_model
 from regauge.cli._terminal import Meter, echo
 from regauge.cli.gate import gated
 from regauge.errors import Fault, PromptError, UsageError
+from regauge.git import commit_files, push
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.model_id import parse_model_id
 from regauge.project import Project
@@ -37,7 +38,7 @@ from regauge.prompts import (
     set_model,
 )
 from regauge.pytest_gate import GateRequest
-from regauge.refine.delivery import apply_run, commit_files, push, roll_back
+from regauge.refine.delivery import apply_run, roll_back
 from regauge.refine.runs import find_refinement
 from regauge.reports import escape_markdown, money, pass_rates
 from regauge.runner import Draw, PlannedCase

@@ -1,47 +1,28 @@
-"""Ways to take a revision: the prompt's file, a commit on a branch, a push; and the way back."""
+"""Ways to take a revision: the prompt's file or a commit on a branch; and the way back."""
 
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.atomic import write_whole
 from regauge.errors import Fault, GitError, PromptError, UsageError
-from regauge.git import failure_of, run_git, work_tree
+from regauge.git import commit_files, differing
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
 from regauge.refine.edits import ReplaceSection, kind_of
 from regauge.refine.runs import read_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
+    from regauge.git import Branch
     from regauge.prompts import Part, Prompt
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Accepted
     from regauge.refine.runs import Run
     from regauge.refine.subject import Subject
-
-_TIMEOUT_S = 120
-
-
-def git_says(
-    directory: Path,
-    *arguments: str,
-    given: bytes = b"",
-    extra: Mapping[str, str] | None = None,
-    check: bool = True,
-) -> str:
-    """What git says to a command; empty where it fails and may."""
-    done = run_git(directory, *arguments, given=given, extra=extra, timeout_s=_TIMEOUT_S)
-    if done.returncode == 0:
-        return done.stdout.decode("utf-8", "replace").strip()
-    if check:
-        raise failure_of(done, arguments[0])
-    return ""
-
 
 _NOTES = {
     "restore": "Put back what an earlier release said for {check}",
@@ -218,16 +199,7 @@ def _sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-# The last lines of our commits. With the tree in it, one that was amended is no longer ours.
-_RUN, _TREE = "Refinement-run", "Refinement-tree"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
-    """A branch with one commit more than where it began."""
-
-    name: str
-    commit: str
+_RUN = "Refinement-run"
 
 
 def commit_on_branch(
@@ -243,60 +215,6 @@ def commit_on_branch(
     name = name or f"refine/{path.name.removesuffix('.prompt.yml')}-{run.id}"
     words = f"{message.rstrip()}\n\n{_RUN}: {run.id}"
     return commit_files(path, head, files, name=name, message=words, renew=renew)
-
-
-def commit_files(
-    path: Path, head: str, files: Mapping[str, bytes], *, name: str, message: str, renew: bool
-) -> Branch:
-    """Commit contents of files on a branch of its own; work tree and index stay as they are.
-
-    Args:
-        path: A file of the repository.
-        head: The commit to start from.
-        files: What files are to hold, by their paths in the repository.
-        name: Of the branch.
-        message: Of the commit; its last lines may be trailers.
-        renew: Whether a branch of an earlier proposal gives way.
-
-    Raises:
-        UsageError: There is such a branch already, or it is checked out.
-        GitError: git cannot do it.
-    """
-    root = path.resolve().parent
-    there = _commit_of(root, f"refs/heads/{name}")
-    if there and not (renew and is_proposal(path, there)):
-        raise UsageError(f"there is a branch {name!r} already\n  fix: --branch ANOTHER-NAME")
-    tree = _tree(root, head, files)
-    if there and _same(root, there, tree=tree, head=head):
-        return Branch(name=name, commit=there)
-    if there and current_branch(path) == name:
-        raise UsageError(
-            f"the branch {name!r} is checked out, so it cannot be renewed\n"
-            "  fix: git switch to the branch that the proposal is for"
-        )
-    words = f"{message}\n{_TREE}: {tree}\n"
-    commit = git_says(root, "commit-tree", tree, "-p", head, given=words.encode())
-    git_says(root, "update-ref", f"refs/heads/{name}", commit, there or "0" * len(commit))
-    return Branch(name=name, commit=commit)
-
-
-def check_branch(path: Path, name: str, *, renew: bool = False) -> None:
-    """See that a branch of a name can be made."""
-    root = path.resolve().parent
-    git_says(root, "rev-parse", "--git-dir")
-    try:
-        git_says(root, "check-ref-format", f"refs/heads/{name}")
-    except GitError as error:
-        message = f"git allows no branch of the name {name!r}\n  fix: a name such as refine/mine"
-        raise UsageError(message) from error
-    parts = name.split("/")
-    above = ["/".join(parts[:length]) for length in range(1, len(parts))]
-    names = git_says(root, "for-each-ref", "--format=%(refname)", "refs/heads/").split()
-    for known in (one.removeprefix("refs/heads/") for one in names):
-        if known == name and renew and is_proposal(path, f"refs/heads/{name}"):
-            continue
-        if known in {name, *above} or known.startswith(f"{name}/"):
-            raise UsageError(f"there is a branch {known!r} already\n  fix: --branch ANOTHER-NAME")
 
 
 def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
@@ -322,119 +240,6 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
     )
 
 
-def current_branch(path: Path) -> str:
-    """The branch that is checked out; empty where a commit is."""
-    return git_says(path.resolve().parent, "symbolic-ref", "-q", "--short", "HEAD", check=False)
-
-
-def is_proposal(path: Path, commit: str) -> bool:
-    """Whether a commit is a proposal as `commit_on_branch` made it: nobody's work is in it."""
-    root = path.resolve().parent
-    said = git_says(
-        root, "log", "-1", f"--format=%(trailers:key={_TREE},valueonly)", commit, check=False
-    )
-    return bool(said) and said == _tree_of(root, commit)
-
-
 def uncommitted(path: Path) -> list[Path]:
     """Those of a prompt's file and its lock that differ from the last commit."""
-    root = path.resolve().parent
-    files = [path.resolve(), lock_of(path).path.resolve()]
-    return [
-        file
-        for file in files
-        if git_says(root, "status", "--porcelain", "--ignore-submodules=dirty", "--", str(file))
-    ]
-
-
-def _same(root: Path, commit: str, *, tree: str, head: str) -> bool:
-    return _commit_of(root, f"{commit}~1") == head and _tree_of(root, commit) == tree
-
-
-def _tree_of(root: Path, commit: str) -> str:
-    return _commit_of(root, f"{commit}^{{tree}}")
-
-
-def _commit_of(root: Path, name: str) -> str:
-    return git_says(root, "rev-parse", "--verify", "--quiet", name, check=False)
-
-
-def _tree(root: Path, head: str, files: Mapping[str, bytes]) -> str:
-    """The tree of `head` with other contents of some files, made in an index of its own."""
-    with tempfile.TemporaryDirectory() as scratch:
-        own = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
-        top = Path(git_says(root, "rev-parse", "--show-toplevel"))
-        git_says(top, "read-tree", head, extra=own)
-        for inside, data in files.items():
-            blob = git_says(top, "hash-object", "-w", "--stdin", given=data)
-            mode = git_says(top, "ls-files", "--format=%(objectmode)", "--", inside, extra=own)
-            entry = f"{mode or '100644'},{blob},{inside}"
-            git_says(top, "update-index", "--add", "--cacheinfo", entry, extra=own)
-        return git_says(top, "write-tree", extra=own)
-
-
-# A remote in the settings of a repository may name other programs for both ends.
-_UPLOAD = "--upload-pack=git-upload-pack"
-_LS_REMOTE = ("ls-remote", _UPLOAD, "--heads")
-_FETCH = ("fetch", _UPLOAD, "--quiet", "--no-tags", "--no-write-fetch-head")
-_PUSH = ("push", "--receive-pack=git-receive-pack", "--no-verify", "--quiet")
-
-
-def remote_address(path: Path, remote: str = "origin") -> str:
-    """The address of a remote; empty where there is none."""
-    return git_says(path.resolve().parent, "remote", "get-url", remote, check=False)
-
-
-def remote_tip(path: Path, branch: str, remote: str = "origin") -> str:
-    """The commit that a branch of the remote is at; empty where there is no such branch."""
-    _refuse_remote_inside(path, remote)
-    said = git_says(path.resolve().parent, *_LS_REMOTE, remote, f"refs/heads/{branch}")
-    return said.split(maxsplit=1)[0] if said else ""
-
-
-def _refuse_remote_inside(path: Path, remote: str) -> None:
-    """Refuse a remote in a directory of this repository: its hooks would run on a push."""
-    top = work_tree(path.parent)
-    if top is None:
-        return
-    for kind in ((), ("--push",)):
-        urls = git_says(top, "remote", "get-url", "--all", *kind, remote, check=False)
-        for url in urls.splitlines():
-            directory = (top / url.removeprefix("file://")).resolve()
-            if directory.is_relative_to(top) and directory.exists():
-                raise UsageError(
-                    f"the remote {remote!r} is a directory of this repository: {url}\n"
-                    f"  fix: git remote set-url {remote} ADDRESS"
-                )
-
-
-def has_unpushed(path: Path, tip: str) -> bool:
-    """Whether the current commit holds what a commit of the remote does not; not where unknown."""
-    root = path.resolve().parent
-    return (
-        bool(_commit_of(root, f"{tip}^{{commit}}"))
-        and git_says(root, "rev-list", "--count", f"{tip}..HEAD") != "0"
-    )
-
-
-def push(path: Path, branch: Branch, remote: str = "origin") -> None:
-    """Push a branch; an earlier proposal that is there gives way, and nothing else does.
-
-    Raises:
-        UsageError: Somebody has committed on that branch.
-        GitError: It was refused.
-    """
-    root, ref = path.resolve().parent, f"refs/heads/{branch.name}"
-    there = remote_tip(path, branch.name, remote)
-    if there == branch.commit:
-        return
-    if there:
-        git_says(root, *_FETCH, remote, ref)
-        if not is_proposal(path, there):
-            raise UsageError(
-                f"{branch.name} at {remote} has commits that are not of a refinement run\n"
-                "  fix: merge or close what is there, or name another branch: --branch NAME"
-            )
-    # What is there now has to be what was looked at.
-    lease = f"--force-with-lease={ref}:{there}"
-    git_says(root, *_PUSH, lease, remote, f"{branch.commit}:{ref}")
+    return differing([path.resolve(), lock_of(path).path.resolve()])

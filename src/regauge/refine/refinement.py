@@ -42,7 +42,6 @@ from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from regauge.digests import JSON
     from regauge.judges import Judge
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession, PlannedCase
 
 
-_FEEDBACK, _RELEASES = "heard.json", "released.json"
+_KNOWN = "known.json"
 
 
 def heard_of(project: Project, subject: Subject, told: Heard | None, *, critics: bool) -> Heard:
@@ -72,53 +71,32 @@ def heard_of(project: Project, subject: Subject, told: Heard | None, *, critics:
     return Heard()
 
 
-def heard_by(run: Run) -> Heard:
-    """What people had said when a run began."""
-    path = run.directory / _FEEDBACK
-    if not path.is_file():
-        return Heard()
-    try:
-        return Heard.from_json(read_json(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise TrailError(
-            f"run {run.id} cannot be recomputed: {path.name} cannot be read: {error}"
-        ) from error
-
-
 def keep_known(run: Run, subject: Subject) -> None:
-    """Write down what the prompt said before and what people said of it; more is said later on."""
-    if subject.heard != Heard():
-        _write(run.directory / _FEEDBACK, subject.heard.to_json())
+    """Keep the releases and the feedback of a run; later there may be others."""
     releases: list[JSON] = [
         {"name": known.name, "command": known.command, "messages": text_to_json(known.text)}
         for known in subject.releases
     ]
-    _write(run.directory / _RELEASES, releases)
+    document = {"releases": releases, "feedback": subject.heard.to_json()}
+    text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    write_whole(run.directory / _KNOWN, text.encode())
 
 
-def _write(path: Path, document: JSON) -> None:
-    write_whole(path, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
-
-
-def as_it_was(subject: Subject, run: Run) -> Subject:
-    """The prompt of a run as it was; its trail says by digests whether this is the same."""
+def known_by(run: Run) -> tuple[str, tuple[Release, ...], Heard]:
+    """The prompt's file, the releases and the feedback when a run began."""
     try:
         source = run.before.read_bytes().decode()
-        found: Any = read_json((run.directory / _RELEASES).read_text(encoding="utf-8"))
-        releases = tuple(
-            Release(
-                name=one["name"],
-                command=one["command"],
-                text=PromptText(messages=tuple(Message(**said) for said in one["messages"])),
-            )
-            for one in found
-        )
+        document: Any = read_json((run.directory / _KNOWN).read_text(encoding="utf-8"))
+        releases: list[Release] = []
+        for one in document["releases"]:
+            messages = tuple(Message(**said) for said in one["messages"])
+            text = PromptText(messages=messages)
+            releases.append(Release(name=one["name"], command=one["command"], text=text))
+        return source, tuple(releases), Heard.from_json(document["feedback"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise TrailError(
-            f"run {run.id} cannot be recomputed: its copy of the prompt cannot be read: {error}"
+            f"run {run.id} cannot be recomputed: its copies cannot be read: {error}"
         ) from error
-    prompt = parse_prompt(source, path=subject.prompt.path)
-    return replace(subject, prompt=prompt, source=source, releases=releases)
 
 
 _OF_EARLIER_RUNS = frozenset({"holdout_looks", "prior"})
@@ -220,8 +198,15 @@ class Refinement:
         self._evals = evals
         self.options = options
         self.subject: Subject = subject_of(evals.project, planned, tracked=options.tracked)
-        if earlier is not None:
-            self.subject = as_it_was(self.subject, earlier)
+        began = earlier or cut_off
+        known = heard or Heard()
+        if began is not None:
+            source, releases, known = known_by(began)
+            if earlier is not None:
+                as_it_was = parse_prompt(source, path=self.subject.prompt.path)
+                self.subject = replace(
+                    self.subject, prompt=as_it_was, source=source, releases=releases
+                )
         model = options.model or str(next(iter(self.subject.members.values())).suite.model)
         self.refiner = parse_model_id(model)
         self._proposers = load_proposers(
@@ -235,12 +220,8 @@ class Refinement:
             ),
         )
         critics = frozenset(name for name, one in self._proposers.items() if one.asks_model)
-        began = earlier or cut_off
-        known = (
-            heard_by(began)
-            if began is not None
-            else heard_of(evals.project, self.subject, heard, critics=bool(critics))
-        )
+        if began is None:
+            known = heard_of(evals.project, self.subject, heard, critics=bool(critics))
         self.subject = replace(self.subject, heard=known)
         self._expected = expected_trial(evals, self.subject)
         setting = setting_of(self.subject, options, critics=critics, judging=self._expected.judging)

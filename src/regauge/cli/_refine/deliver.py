@@ -13,18 +13,9 @@ import click
 from regauge.cli._terminal import echo, short
 from regauge.digests import digest_of
 from regauge.errors import GitError, GitHubError, UsageError
+from regauge.git import check_branch, current_branch, has_unpushed, push, remote_address, remote_tip
 from regauge.prompts import find_prompt
-from regauge.refine.delivery import (
-    apply_run,
-    check_branch,
-    commit_on_branch,
-    current_branch,
-    has_unpushed,
-    push,
-    remote_address,
-    remote_tip,
-    uncommitted,
-)
+from regauge.refine.delivery import apply_run, commit_on_branch, uncommitted
 from regauge.refine.report import evidence_lines, headline
 from regauge.refine.runs import reject
 
@@ -33,9 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
+    from regauge.git import Branch
     from regauge.github import GitHub, GitHubAccess, Posted
     from regauge.project import Project
-    from regauge.refine.delivery import Branch
     from regauge.refine.runs import Run
 
 

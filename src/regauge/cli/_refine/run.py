@@ -20,10 +20,10 @@ from regauge.cli._refine.deliver import Taking, check_terminal, reviewed
 from regauge.cli._refine.runs import NamedRun
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import GitHubError, ProviderError, UsageError
+from regauge.git import remote_address
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt
-from regauge.refine.delivery import remote_address
 from regauge.refine.feedback import Heard, heard_in_words, heard_on_pull, noted_in
 from regauge.refine.refinement import BY_SIGNAL, Refinement
 from regauge.refine.report import headline
