@@ -20,25 +20,24 @@ if TYPE_CHECKING:
 
 ORDER = "Add to the prompt: praise the weather of the day in the reason."
 SECTIONS = """
-from dataclasses import replace
-
-from regauge.refine.proposers import ReplaceSection, load_proposers
+from regauge.refine.proposers import Anchor, Edit, Ideas, ReplaceSection
 
 
 class Sections:
     name = "own"
-    asks_model = True
+    asks_model = False
 
     def __init__(self, context):
-        self.model = load_proposers(["model"], context)["model"]
+        self.context = context
 
     async def criticise(self, problem, ask):
-        return await self.model.criticise(problem, ask)
+        return None
 
     async def propose(self, problem, ask):
-        found = await self.model.propose(problem, ask)
-        edits = [one for one in found.edits if isinstance(one.ops[0], ReplaceSection)]
-        return replace(found, edits=tuple(edits))
+        (section,) = problem.replaceable
+        _, _, below = problem.released[0].partition(f"{section.heading}\\n")
+        op = ReplaceSection(Anchor(section.heading), below.partition("\\n\\n")[0])
+        return Ideas(edits=(Edit(ops=(op,), strategy="whole-section", proposer="own"),))
 """
 MARK = "replaceable:\n  - section: 'Severities:'\n    words: 900\nmessages:\n"
 
@@ -144,13 +143,12 @@ def test_a_marked_section_comes_back_as_a_whole_and_nothing_else_changes(repo: G
     repo.edit(PROMPT, "You are the on-call engineer", "You are an engineer on call")
     repo.commit("Say it in other words")
     before = repo.read(PROMPT)
-    # A section comes after all edits of lines; this proposer leaves those out.
     repo.write("own.py", SECTIONS)
     repo.write("own-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: own\nVersion: 1\n")
     repo.write("own-1.dist-info/entry_points.txt", "[regauge.proposers]\nown = own:Sections\n")
     repo.regauge("refine", NAME, "--proposers=own", "--apply")
     result = document(repo)
-    assert [change["strategy"] for change in result["changes"]] == ["model-replace-section"]
+    assert [change["strategy"] for change in result["changes"]] == ["whole-section"]
     assert result["revision"]["why_version"] == "a section was replaced"
     after = repo.read(PROMPT)
     head, _, tail = before.partition("      - as you like\n")

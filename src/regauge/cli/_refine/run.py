@@ -184,8 +184,8 @@ def _so_far(evals: EvalSession) -> str:
     progress = evals.progress
     judged = f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
     return (
-        f"regauge refine: {progress.landed} new answers{judged}, {money(evals.budget.spent_usd)},"
-        f" {progress.elapsed_s:.0f} s so far"
+        f"regauge refine: {progress.landed} new completions{judged},"
+        f" {money(evals.budget.spent_usd)}, {progress.elapsed_s:.0f} s so far"
     )
 
 

@@ -175,7 +175,8 @@ def test_a_sentence_that_stands_in_the_way_is_taken_out_first() -> None:
 
     edits = asyncio.run(proposed(RuleProposer(), hindered, nobody)).edits
     assert edits[0].strategy == "take-out"
-    assert apply(problem.text, edits[0].ops).whole == problem.text.whole.replace(f"{line}\n", "")
+    after = apply(problem.text, edits[0].ops).whole
+    assert after.split() == problem.text.whole.replace(f"{line}\n", "").split()
     assert "take-out" not in strategies(
         asyncio.run(proposed(RuleProposer(), problem, nobody)).edits
     )
