@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import threading
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["Answers", "Embeddings", "IndependentTrials", "Opened", "Published"]
 
 _File = TypeVar("_File")
+# How long a caller of vectors waits, in seconds, before it looks whether another is done.
+_LOCK_POLL_S = 0.005
 
 
 class Opened(Generic[_File]):
@@ -541,8 +544,10 @@ class Embeddings:
             ProviderError: There are no vectors; its kind is `not-recorded` in a replay.
             RecordingError: Recorded vectors cannot be read.
         """
-        # Each caller has an event loop of its own, so that none waits for itself.
-        with self._lock:
+        # Callers are in one event loop or in several: to block here would stop the one that asks.
+        while not self._lock.acquire(blocking=False):  # noqa: ASYNC110 - an event has one loop
+            await asyncio.sleep(_LOCK_POLL_S)
+        try:
             file = self._file(model)
             lacking = [text for text in dict.fromkeys(texts) if not self._has(file, model, text)]
             if lacking and self._mode == "none":
@@ -554,6 +559,8 @@ class Embeddings:
             if lacking:
                 await self._ask(file, model, lacking)
             return [vector for text in texts if (vector := file.get(text)) is not None]
+        finally:
+            self._lock.release()
 
     def finish(self) -> Mapping[Path, int]:
         """Write new vectors to the committed recordings; returns how many lines of each changed.
