@@ -57,6 +57,9 @@ if TYPE_CHECKING:
         calibrated_judges as calibrated_judges,
     )
     from regauge.judges._asking import (
+        criterion_of as criterion_of,
+    )
+    from regauge.judges._asking import (
         is_semantic as is_semantic,
     )
     from regauge.judges._asking import (
@@ -70,9 +73,6 @@ if TYPE_CHECKING:
     )
     from regauge.judges._case_checks import (
         judge_of_checks as judge_of_checks,
-    )
-    from regauge.judges._declared import (
-        criterion_of as criterion_of,
     )
     from regauge.judges._evaluators import (
         cases_from_test_data as cases_from_test_data,
@@ -170,11 +170,11 @@ if TYPE_CHECKING:
     from regauge.judges.deepeval import (
         DeepevalJudge as DeepevalJudge,
     )
+    from regauge.judges.model._ask import (
+        shipped_rubric as shipped_rubric,
+    )
     from regauge.judges.model._claims import (
         verified_claims as verified_claims,
-    )
-    from regauge.judges.model._declared import (
-        shipped_rubric as shipped_rubric,
     )
     from regauge.judges.model._pairwise import (
         pairwise as pairwise,
@@ -204,10 +204,10 @@ else:
             "_answer": "Answer Expected expected",
             "_asking": (
                 "EXTERNAL JudgeCalls JudgeContext Measurement MemoisedJudge ModelJudge Standing"
-                " UnboundJudge calibrated_judges is_semantic standing_of usual_calls"
+                " UnboundJudge calibrated_judges criterion_of is_semantic standing_of"
+                " usual_calls"
             ),
             "_case_checks": "CaseChecks judge_of_checks",
-            "_declared": "criterion_of",
             "_evaluators": "cases_from_test_data judges_from_evaluators",
             "_external": "command_judge http_judge",
             "_function": "AsyncFunctionJudge Judged JudgeFunction as_judge",
@@ -219,7 +219,7 @@ else:
             "_types": "Judge Outcome Verdict abstained failed graded passed",
             "deepeval": "DeepevalJudge deepeval",
             "model._claims": "verified_claims",
-            "model._declared": "shipped_rubric",
+            "model._ask": "shipped_rubric",
             "model._pairwise": "pairwise",
             "model._panel": "panel",
             "model._rubric": "rubric",

@@ -7,14 +7,18 @@ through which each of its model calls is recorded, replayed, budgeted, retried a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard, cast, runtime_checkable
 
-from regauge.errors import JudgeError
+from regauge.criteria import CRITERIA
+from regauge.errors import JudgeError, UsageError
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Self
 
+    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._semantic import SemanticJudge
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXTERNAL",
+    "Declared",
     "JudgeCalls",
     "JudgeContext",
     "Measurement",
@@ -34,11 +39,63 @@ __all__ = [
     "UnboundJudge",
     "calibrated_judges",
     "calibrated_standing",
+    "criterion_named",
+    "criterion_of",
     "is_semantic",
     "outside_run",
     "standing_of",
     "usual_calls",
 ]
+
+
+def criterion_of(judge: object) -> Criterion:
+    """What a judge says that it is about; correctness where it says nothing usable."""
+    said = getattr(judge, "criterion", None)
+    for criterion in CRITERIA:
+        if said == criterion:
+            return criterion
+    return "correctness"
+
+
+def criterion_named(word: str, *, judge: str) -> Criterion:
+    """The criterion of a name.
+
+    Args:
+        word: The name.
+        judge: Of which judge it was said.
+
+    Raises:
+        UsageError: There is no such criterion.
+    """
+    if word not in CRITERIA:
+        hint = did_you_mean(word, CRITERIA) or f"there are {', '.join(CRITERIA)}"
+        raise UsageError(f"{judge}: there is no criterion {word!r}\n  fix: {hint}")
+    return word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A judge as an eval declares it.
+
+    Attributes:
+        name: What people read.
+        criterion: What it is about, which is no part of a digest; None where its parts say it.
+    """
+
+    name: str
+    criterion: Criterion | None
+
+    def named(self, name: str) -> Self:
+        """The same judge under a name of your choice."""
+        return replace(self, name=name)
+
+    def judging(self, criterion: str) -> Self:
+        """The same judge, counted under another criterion.
+
+        Raises:
+            UsageError: There is no such criterion.
+        """
+        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
 
 def outside_run(judge: str, case: GoldenCase) -> JudgeError:

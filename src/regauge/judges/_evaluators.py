@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError, UsageError
-from regauge.judges._declared import Declared
+from regauge.judges._asking import Declared
 from regauge.judges._registry import judge_from_spec
 from regauge.judges._rule import Rule
 from regauge.judges.rules._combine import all_of
@@ -97,7 +97,7 @@ class UnboundChoice(Declared):
         Raises:
             UsageError: Nothing says which model judges, or it is not `provider:model`.
         """
-        from regauge.judges.model._declared import model_of
+        from regauge.judges.model._ask import model_of
         from regauge.judges.model._rubric import RubricJudge
 
         return RubricJudge(

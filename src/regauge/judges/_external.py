@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer
-from regauge.judges._asking import Standing, calibrated_standing, outside_run
-from regauge.judges._declared import Declared
+from regauge.judges._asking import Declared, Standing, calibrated_standing, outside_run
 from regauge.judges._external_calls import CommandCalls, HttpCalls
 from regauge.judges._function import ResultReader
 from regauge.providers import CompletionRequest

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.extras import install_command
-from regauge.judges._rule_factory import RuleFactory
-from regauge.judges._rule_parameters import form_of
+from regauge.judges._rule_factory import RuleFactory, form_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from regauge.errors import UsageError
 from regauge.judges._answer import READING, Expected
 from regauge.judges._rule import Rule, negated, negated_digest
-from regauge.judges._rule_factory import RuleFactory, rule_digest
-from regauge.judges._rule_parameters import form_of
+from regauge.judges._rule_factory import RuleFactory, form_of, rule_digest
 from regauge.judges.rules._combine import not_
 from regauge.wording import did_you_mean
 

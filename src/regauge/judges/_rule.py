@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.judges._answer import MISSING, Answer, Missing, parse_path
-from regauge.judges._declared import criterion_named
+from regauge.judges._asking import criterion_named
 from regauge.judges._types import NO_ANSWER, Verdict, failed, passed
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = [
     "AdviceTemplate",
     "Check",
     "Rule",
+    "first_sentence",
     "negated",
     "negated_digest",
     "on_answer",
@@ -261,3 +262,8 @@ def negated(judge: Rule) -> Rule:
         parts=(judge,),
         own=judge.own,
     )
+
+
+def first_sentence(doc: str | None) -> str:
+    """The first line of a docstring."""
+    return (doc or "").strip().partition("\n")[0].strip()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
-from regauge.judges._declared import Declared
+from regauge.judges._asking import Declared
 from regauge.judges._evidence import shown
 from regauge.judges._types import Verdict, failed
 from regauge.judges.rules._similarity import (

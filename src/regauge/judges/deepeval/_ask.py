@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from regauge.errors import JudgeError
+from regauge.judges._answer import JsonFault, find_json, parse_json
 from regauge.judges._evidence import quote
-from regauge.judges._json_text import JsonFault, find_json, parse_json
 from regauge.judges.deepeval._fence import fence_arguments, fence_prompt, texts_in
 from regauge.judges.model._ask import again
 from regauge.judges.model._delimited import coldest, fence_note, with_note

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
-from regauge.judges._declared import Declared
+from regauge.judges._asking import Declared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

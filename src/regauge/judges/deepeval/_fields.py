@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import canonical_json
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import MISSING, Answer, Missing, Steps, parse_path, value_at
-from regauge.judges._json_text import JsonFault, parse_json
+from regauge.judges._answer import (
+    MISSING,
+    Answer,
+    JsonFault,
+    Missing,
+    Steps,
+    parse_json,
+    parse_path,
+    value_at,
+)
 from regauge.providers import Conversation, text_of
 
 if TYPE_CHECKING:

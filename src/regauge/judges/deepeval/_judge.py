@@ -174,28 +174,28 @@ class DeepevalJudge:
         fields = self.fields.values(completion, case)
         if not _guard.loaded():
             await _in_own_thread(self.prepare)
-        from regauge.judges.deepeval.live import _metrics, _model
+        from regauge.judges.deepeval import live
 
         asking = Asking(calls, model=self._asked(), parameters=self.parameters, judge=self.name)
         seed = digest_of({"judge": self.measurement_digest, "fields": fields})
         try:
-            with _model.asking_through(asking, seed=seed):
-                metric = self._made(_metrics)
-                test_case = _metrics.test_case(metric, fields)
+            with live.asking_through(asking, seed=seed):
+                metric = self._made(live)
+                test_case = live.test_case(metric, fields)
                 asking.judge_fields(_shown_fields(fields, test_case))
-                metric = await _metrics.run(metric, test_case, lambda: self._made(_metrics))
+                metric = await live.run(metric, test_case, lambda: self._made(live))
                 if kind_of(metric) and asking.bypassed:
-                    raise _guard.moved(_model.TEMPLATES, _model.FENCES)  # noqa: TRY301 - as any other failure
-                better = _metrics.higher_is_better(metric)
-                winner = getattr(metric, "winner", None) if _metrics.is_arena(metric) else None
+                    raise _guard.moved(live.TEMPLATES, live.FENCES)  # noqa: TRY301 - as any other failure
+                better = live.higher_is_better(metric)
+                winner = getattr(metric, "winner", None) if live.is_arena(metric) else None
         except asyncio.CancelledError:
             asking.abandon()
             raise
         except Exception as error:
             await asking.close()
-            raise self._failure(asking.failure or error, case, metrics=_metrics) from error
+            raise self._failure(asking.failure or error, case, metrics=live) from error
         if asking.failure is not None:  # the metric swallowed it and went on
-            raise self._failure(asking.failure, case, metrics=_metrics) from asking.failure
+            raise self._failure(asking.failure, case, metrics=live) from asking.failure
         await asking.close()
         score = metric.score if winner is None else float(winner == "answer")
         count = _judged(metric, score, test_case, judge=self.name)

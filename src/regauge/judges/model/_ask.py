@@ -3,21 +3,216 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import statistics
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
 
-from regauge.errors import JudgeError, UsageError
-from regauge.judges.model._numbers import ReplyFault
+from regauge.digests import digest_of
+from regauge.errors import Fault, JudgeError, PromptError, UsageError
+from regauge.judges._answer import parse_path
+from regauge.judges._asking import outside_run
+from regauge.judges.model._prose import ReplyFault
+from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
     from typing import Any
 
-    from regauge.judges._asking import JudgeCalls
-    from regauge.providers import Completion, CompletionRequest
+    from regauge.criteria import Criterion
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges._asking import JudgeCalls, JudgeContext
+    from regauge.judges._types import Verdict
+    from regauge.project import Project
+    from regauge.prompts import Prompt, RubricSpec
+    from regauge.providers import Completion, CompletionRequest, ModelId
 
-__all__ = ["REDUCERS", "Ballot", "Reducer", "again", "ask", "check_reducer", "count", "together"]
+__all__ = [
+    "REDUCERS",
+    "Ballot",
+    "OneModelJudge",
+    "Reducer",
+    "RunOnlyJudge",
+    "again",
+    "another_kind",
+    "ask",
+    "check_at_least",
+    "check_parameters",
+    "check_reducer",
+    "count",
+    "load_rubric",
+    "model_of",
+    "shipped_rubric",
+    "together",
+]
+
+
+_SHIPPED: Final = Path(__file__).parent / "rubrics"
+
+
+def check_parameters(
+    judge: str,
+    *,
+    at_least: float | None,
+    field: str,
+    model: str | None,
+    declared: str,
+    parameter: str = "at_least",
+) -> None:
+    """Refuse what makes no sense for a judge that asks one model.
+
+    Args:
+        judge: How an error names the judge.
+        at_least: The score that passes; None for the rubric's.
+        declared: How the eval declares it, such as `rubric('tone')`.
+        parameter: The name of the parameter that holds the score that passes.
+
+    Raises:
+        UsageError: A parameter makes no sense.
+    """
+    if at_least is not None:
+        check_at_least(judge, at_least, parameter=parameter)
+    parse_path(field)
+    if model is not None:
+        parse_model_id(model, at=declared)
+
+
+def check_at_least(judge: str, at_least: object, *, parameter: str = "at_least") -> None:
+    """Refuse a score that none can reach, or that all do.
+
+    Raises:
+        UsageError: It is not between 0 and 1.
+    """
+    sound = isinstance(at_least, int | float) and not isinstance(at_least, bool)
+    if not sound or not 0 <= cast("float", at_least) <= 1:
+        raise UsageError(f"{judge}: {parameter} is a score from 0 to 1, not {at_least!r}")
+
+
+def load_rubric(
+    name: str, context: JudgeContext, *, version: str | None, judge: str
+) -> tuple[Prompt, RubricSpec]:
+    """A rubric's prompt, and what verdict it asks for.
+
+    A rubric that comes with regauge serves where the project has no prompt of its name.
+
+    Raises:
+        PromptError: There is no such prompt, it is faulty, or it is no rubric.
+    """
+    from regauge.prompts import find_prompt, load_prompt, prompt_name
+
+    prompt = context.loaded.get((name, version))
+    if prompt is None:
+        path = shipped_rubric(name, context.project) if version is None else None
+        if path is None:
+            shipped = sorted(prompt_name(file) for file in _SHIPPED.glob("*.prompt.yml"))
+            stated = f"rubric(criterion={json.dumps(name, ensure_ascii=False)})"
+            fix = f"{stated} judges by a criterion" if len(name.split()) > 1 else ""
+            path = find_prompt(name, root=context.project.root, also=shipped, fix=fix)
+        prompt = load_prompt(path, version, root=context.project.root)
+        context.loaded[name, version] = prompt
+    if prompt.rubric is None:
+        fault = Fault(
+            path=prompt.path,
+            line=1,
+            message=f"the judge {judge!r} needs a rubric, and this prompt has no `rubric:`",
+            fix="add `rubric:` with `kind: graded`, `binary`, `choice` or `pair`",
+        )
+        raise PromptError([fault])
+    return prompt, prompt.rubric
+
+
+def shipped_rubric(name: str, project: Project) -> Path | None:
+    """The file of a rubric that comes with regauge, unless the project has one of its name."""
+    from regauge.prompts import prompt_files, prompt_name
+
+    path = _SHIPPED / f"{name}.prompt.yml"
+    if not name.replace("-", "").isalnum() or not path.is_file():
+        return None
+    own = any(prompt_name(file) == name for file in prompt_files(project.prompts_dir))
+    return None if own else path
+
+
+def model_of(
+    wanted: str | None, prompt: Prompt | None, context: JudgeContext, *, judge: str
+) -> ModelId:
+    """Who is asked: what the eval says, else the prompt, else the project.
+
+    Raises:
+        UsageError: None of them says, or what it says is no model.
+    """
+    named = prompt.model if prompt is not None else None
+    model = wanted or named or context.model
+    if model is None:
+        raise UsageError(
+            f"nothing says which model the judge {judge!r} asks\n"
+            "  fix: set `judge_model` in [tool.regauge] of pyproject.toml, add `model:` to the"
+            " rubric, or give the judge model=..."
+        )
+    said = str(prompt.path) if prompt is not None and not wanted and named else judge
+    return parse_model_id(model, at=said)
+
+
+def another_kind(prompt: Prompt, message: str, *, fix: str) -> PromptError:
+    """The error of a rubric that another judge judges by."""
+    line = prompt.lines.get("rubric")
+    return PromptError([Fault(path=prompt.path, line=line, message=message, fix=fix)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOnlyJudge(ABC):
+    """A judge that only a run can ask, known by a digest over what it is made of.
+
+    Attributes:
+        name: What people read; labels and calibration are filed under it.
+        at_least: The score from 0 to 1 that passes.
+        criterion: What it is about; no part of the digest.
+    """
+
+    name: str
+    at_least: float
+    criterion: Criterion
+
+    @abstractmethod
+    def _made_of(self) -> dict[str, JSON]:
+        """Everything that may change a verdict."""
+
+    @property
+    def digest(self) -> str:
+        """Over everything that may change a verdict, worked out once."""
+        return self._digest
+
+    # A property of its own: to pyright a cached one is not what the protocol asks for.
+    @cached_property
+    def _digest(self) -> str:
+        return digest_of(self._made_of())
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Raise, for only a run knows how to ask."""
+        del completion
+        raise outside_run(self.name, case)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneModelJudge(RunOnlyJudge):
+    """A judge that asks one model about an answer, or about a part of it.
+
+    Attributes:
+        asked: Who is asked.
+        field: The part of a JSON answer that is judged; empty for all of it.
+    """
+
+    asked: ModelId
+    field: str
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The one model that is asked."""
+        return (str(self.asked),)
+
 
 Reducer = Literal["median", "mean", "majority", "min", "all"]
 

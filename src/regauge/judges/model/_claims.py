@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._answer import Answer, Expected
-from regauge.judges._declared import Declared
+from regauge.judges._asking import Declared
 from regauge.judges._evidence import quote
 from regauge.judges._types import Verdict, abstained
-from regauge.judges.model._ask import ask, together
-from regauge.judges.model._declared import check_parameters, model_of
+from regauge.judges.model._ask import OneModelJudge, ask, check_parameters, model_of, together
 from regauge.judges.model._delimited import (
     PROTOCOL,
     case_text,
@@ -25,7 +24,6 @@ from regauge.judges.model._delimited import (
     text_of_value,
     texts_for,
 )
-from regauge.judges.model._model_judge import OneModelJudge
 from regauge.judges.model._reply import ReplyFault, json_object, text_of
 from regauge.wording import plural
 

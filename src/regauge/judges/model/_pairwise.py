@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from regauge.judges._answer import Answer, Expected
-from regauge.judges._declared import Declared
+from regauge.judges._asking import Declared
 from regauge.judges._types import Verdict
-from regauge.judges.model._ask import ask, together
-from regauge.judges.model._declared import another_kind, check_parameters, load_rubric, model_of
+from regauge.judges.model._ask import (
+    OneModelJudge,
+    another_kind,
+    ask,
+    check_parameters,
+    load_rubric,
+    model_of,
+    together,
+)
 from regauge.judges.model._delimited import (
     PROTOCOL,
     judged_text,
@@ -18,7 +25,6 @@ from regauge.judges.model._delimited import (
     text_of_value,
     texts_for,
 )
-from regauge.judges.model._model_judge import OneModelJudge
 from regauge.judges.model._reply import read_completion
 
 if TYPE_CHECKING:

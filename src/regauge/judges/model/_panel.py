@@ -6,12 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from regauge.errors import UsageError
-from regauge.judges._asking import ModelJudge, UnboundJudge, usual_calls
-from regauge.judges._declared import Declared, criterion_of
+from regauge.judges._asking import Declared, ModelJudge, UnboundJudge, criterion_of, usual_calls
 from regauge.judges._types import Verdict, abstained
-from regauge.judges.model._ask import check_reducer, count, together
-from regauge.judges.model._declared import check_at_least
-from regauge.judges.model._model_judge import RunOnlyJudge
+from regauge.judges.model._ask import RunOnlyJudge, check_at_least, check_reducer, count, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

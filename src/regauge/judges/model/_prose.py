@@ -6,19 +6,118 @@ or makes depend on a condition is a mention. What counts as the verdict is decid
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
-from regauge.judges.model._numbers import SCORE, ReplyFault
+from regauge.judges._evidence import number, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from regauge.digests import JSON
     from regauge.prompts import RubricSpec
 
-__all__ = ["Statement", "Weight", "object_weight", "statements_of_labels", "statements_of_spec"]
+__all__ = [
+    "SCORE",
+    "ReplyFault",
+    "Statement",
+    "TwoVerdictsFault",
+    "Weight",
+    "object_weight",
+    "share_of",
+    "statements_of_labels",
+    "statements_of_spec",
+    "value_of",
+]
+
+
+_NUMBER = r"[-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?"
+
+SCORE: Final = rf"{_NUMBER}(?:[ \t]*(?:/|out[ \t]of)[ \t]*{_NUMBER}|[ \t]*%)?"
+"""A pattern of what `value_of` reads."""
+
+_PARTS: Final = re.compile(
+    rf"(?P<value>{_NUMBER})[ \t]*(?:(?:/|out[ \t]of)[ \t]*(?P<of>{_NUMBER})|(?P<percent>%))?"
+)
+
+_PERCENT: Final = 100
+
+
+class ReplyFault(ValueError):  # noqa: N818 - a reply is at fault, like a JsonFault
+    """Why a reply holds no verdict.
+
+    Attributes:
+        wrong: What the model is shown of it; never words of the reply.
+    """
+
+    wrong: str = "it was not the one JSON object that was asked for"
+
+
+class TwoVerdictsFault(ReplyFault):
+    """A reply states two verdicts."""
+
+    wrong = "it stated more than one verdict, and not the one JSON object that was asked for"
+
+
+def value_of(stated: JSON, spec: RubricSpec) -> float:
+    """A stated score on the scale of a rubric.
+
+    `4/5` is 4 on a scale that ends at 5, and 0.8 on one that ends at 1; a percentage is a share
+    of the scale, or itself on one that ends at 100.
+
+    Raises:
+        ReplyFault: It is no number, or not on the scale.
+    """
+    value: float
+    if isinstance(stated, bool) or not isinstance(stated, (int, float, str)):
+        raise ReplyFault(f"the score is {_kind(stated)}, not a number")
+    if isinstance(stated, str):
+        value = _written(stated, spec)
+    else:
+        try:
+            value = float(stated)
+        except OverflowError:
+            value = math.inf
+    if not spec.low <= value <= spec.high:  # NaN is on no scale
+        shown = stated if isinstance(stated, str) else repr(stated)[:40]
+        raise ReplyFault(
+            f"the score {shown} is not on the scale {number(spec.low)} to {number(spec.high)}"
+        )
+    return value
+
+
+def share_of(value: float, spec: RubricSpec) -> float:
+    """Where a value lies on its scale, from 0 (worst) to 1 (best)."""
+    return (value - spec.low) / (spec.high - spec.low)
+
+
+def _written(text: str, spec: RubricSpec) -> float:
+    found = _PARTS.fullmatch(text.strip())
+    if found is None:
+        raise ReplyFault(f"the score is {quote(text)}, not a number")
+    value = float(found["value"])
+    if found["percent"]:
+        if spec.high == _PERCENT:
+            return value
+        return spec.low + value / _PERCENT * (spec.high - spec.low)
+    if found["of"] is None:
+        return value
+    whole = float(found["of"])
+    if whole == spec.high:
+        return value
+    if spec.high == 1 and whole > 0:
+        return value / whole
+    raise ReplyFault(f"the score {text.strip()} is of {found['of']}, not of {number(spec.high)}")
+
+
+def _kind(value: JSON) -> str:
+    if value is None:
+        return "null"
+    return "a boolean" if isinstance(value, bool) else "an object or a list"
+
 
 Weight = Literal["mention", "partial", "plain", "conclusion", "final"]
 """How much a statement counts for.
@@ -53,15 +152,21 @@ class Statement:
 
 
 _QUOTES: Final = r"\"'“”\u2018\u2019"
+
 _MARKS: Final = rf"[*_`{_QUOTES} \t]{{0,6}}"
+
 _LINK: Final = r"(?:is|of|:|=)"
+
 _IS: Final = r"(?:is[ \t]*:?|:|=)"
+
 # Up to three words between a key and a value that still speak of this value.
 _LOOSE: Final = (
     r"(?:[ \t]*(?:is|of|as|to|be|been|was|were|a|an|the|should|would|could|must|might|can|will|"
     r"shall|not|isn['’]t|never|only|remains?|becomes?|[:=]|->|→)[*_`\"'“”‘’ \t]{0,6}){0,4}"  # noqa: RUF001 - quotation marks of replies
 )
+
 _FINAL_WORD: Final = re.compile(r"\bfinal(?:ly)?\b|\boverall\b", re.IGNORECASE)
+
 _CONCLUDES: Final = re.compile(
     r"\b(?:therefore|thus|hence|consequently|accordingly|overall|ultimately|finally|final|"
     r"in conclusion|to conclude|i conclude|i have concluded|my conclusion|come to the conclusion|"
@@ -69,12 +174,15 @@ _CONCLUDES: Final = re.compile(
     r"for (?:this|these|that) reasons?)\b|(?:^|[,;] )so\b",
     re.IGNORECASE,
 )
+
 _CONCLUSION: Final = re.compile(r"(?:therefore|thus|hence|so)\b", re.IGNORECASE)
+
 _MINE: Final = re.compile(
     r"\bi(?:['’]d| would| must| have to| will)? (?:give|rate|assign|award|score|say|judge|call|"  # noqa: RUF001 - as above
     r"conclude|choose|pick|state|set|put)\b",
     re.IGNORECASE,
 )
+
 _DENIES: Final = re.compile(
     r"\b(?:not|never|no|none|neither|nor|cannot|without|hardly|barely|wrong|false|untrue|"
     r"incorrect|doubt\w*|unclear|unsure|refus\w*|reject\w*|deny|denies|denied|declin\w*|"
@@ -83,6 +191,7 @@ _DENIES: Final = re.compile(
     r"above)\b|n['’]t\b",  # noqa: RUF001 - as above
     re.IGNORECASE,
 )
+
 _DISTANCES: Final = re.compile(
     # conditional or tentative
     r"\b(?:if|unless|were|had|would|could|should|might|may|suppos\w*|imagin\w*|hypothetical\w*|"
@@ -101,8 +210,10 @@ _DISTANCES: Final = re.compile(
     r"não|seria|niet|nooit|als|zou|zegt|не|нет|если|бы)\b|[不没非若]|如果|要求|ない|なら|求め|아니|만약",
     re.IGNORECASE,
 )
+
 # A correction opens with it: `No: A is better.`
 _CORRECTION: Final = re.compile(r"^\W*no\b[,:.]", re.IGNORECASE)
+
 _TENTATIVE: Final = re.compile(
     r"^[\s,;:(–—-]*(?:at first|initially|if|unless|provided|assuming|only|or|when|once|until|"  # noqa: RUF001 - dashes
     r"would|could|should|might|may|was|were|had|says?|claims?|writes?|wants?|demands?|asks?|"
@@ -110,29 +221,36 @@ _TENTATIVE: Final = re.compile(
     r"insists?|according|not|to [0-9]|and [0-9]|[?])(?![\w])|^[\s*_\"'”)]*\?",
     re.IGNORECASE,
 )
+
 _GOES_ON: Final = re.compile(
     r"^[*_`\"'“”‘’]*(?:\s*$|\s*[.,;:!)(\]}|–—-]|\s*(?:because|since|as|for|given|due|and|with|"  # noqa: RUF001 - as above
     r"in|is|on|here|overall|while|although|though|however|but|points?|stars?|based|considering)\b)",
     re.IGNORECASE,
 )
+
 _PARTIAL_AFTER: Final = re.compile(
     r"^[ \t]*(?:in terms of|in|regarding|with respect to|on|concerning)\b"
     r"(?! (?:conclusion|general|fact|every|all|my|this|the end|balance|the whole))",
     re.IGNORECASE,
 )
+
 _PARTIAL_BEFORE: Final = re.compile(
     r"\b(?:in terms of|regarding|with respect to|as for|as far as|concerning|for conciseness|"
     r"while|although|though)\b",
     re.IGNORECASE,
 )
+
 # A phrase that leads in says what the verdict rests on: its words deny nothing.
 _LEADS_IN: Final = re.compile(
     r"\b(?:based on|considering|given|taking into account|after|weighing|in (?:light|view) of|"
     r"due to|because|since)\b.*,(?=[^,]*$)",
     re.IGNORECASE | re.DOTALL,
 )
+
 _BUT: Final = re.compile(r"[,;][ \t]*(?:but|yet|however)\b", re.IGNORECASE)
+
 _SO: Final = re.compile(r"[,;][ \t]*(?:and[ \t]+)?(?:so|therefore|thus|hence)\b", re.IGNORECASE)
+
 # What may stand before a verdict of the form `Verdict: pass` in its sentence.
 _LEADING_WORDS: Final = """
 a after again all also am an and answer answers as assessment award awarded based be below between
@@ -144,38 +262,50 @@ reasoning receives reply response result resulting scale score scored so step su
 text that that's the their thereby therefore these thing this thus to total up verdict we well whole
 will winner with would x yes
 """
+
 _LEADING: Final = frozenset(_LEADING_WORDS.split())
+
 _OPENS: Final = re.compile(
     r"^\W*(?:after|considering|based|given|taking|weighing|having|because|since|as|due|"
     r"all things|on balance|in (?:light|view|summary|conclusion|the end|short)|overall|to)\b",
     re.IGNORECASE,
 )
+
 _GRADE_KEYS: Final = r"(?:score|rating|grade)"
+
 _NO_RANGE: Final = r"(?![\w/%]|\.[0-9])(?![ \t]*(?:to|and|-|\u2013)[ \t]*[0-9])"
+
 _GRADE: Final = re.compile(
     rf"\b{_GRADE_KEYS}\b{_MARKS}{_LINK}?{_MARKS}:?{_MARKS}"
     # `a score of 1 to 5` names the scale.
     rf"(?P<value>{SCORE}){_NO_RANGE}",
     re.IGNORECASE,
 )
+
 _LOOSE_GRADE: Final = re.compile(
     rf"\b{_GRADE_KEYS}\b{_LOOSE}{_MARKS}(?P<value>{SCORE}){_NO_RANGE}", re.IGNORECASE
 )
+
 _FINAL_GRADE: Final = re.compile(
     rf"\bfinal (?:answer|decision|verdict|result|assessment|judge?ment)\b{_MARKS}{_LINK}{_MARKS}"
     rf"(?P<value>{SCORE}){_NO_RANGE}",
     re.IGNORECASE,
 )
+
 _BARE_GRADE: Final = re.compile(
     r"(?<![\w./-])(?P<value>[0-9]+(?:\.[0-9]+)?[ \t]*(?:/|out[ \t]of)[ \t]*[0-9]+)"
     r"(?![\w/%]|\.[0-9]|[ \t]*of\b)"
 )
+
 _SENTENCE_END: Final = re.compile(
     r"(?<!\be\.g)(?<!\bi\.e)(?<!\bcf)(?<!\bvs)[.!?;\u3002\uff01\uff1f](?=\s|$)|\n"
 )
+
 _LIST_MARK: Final = re.compile(r"^[ \t]*(?:[-*+•][ \t]+)?(?:[0-9]+[.)][ \t]+)?(?:\[[xX]\][ \t]+)?")
+
 # How much text around a statement is read as its sentence, and how many statements are read.
 _CONTEXT_CHARS: Final = 600
+
 _STATEMENTS_MAX: Final = 200
 
 

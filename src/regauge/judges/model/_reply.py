@@ -16,12 +16,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.judges._evidence import listed, quote
-from regauge.judges.model._numbers import SCORE, ReplyFault, TwoVerdictsFault, share_of, value_of
 from regauge.judges.model._prose import (
+    SCORE,
+    ReplyFault,
     Statement,
+    TwoVerdictsFault,
     object_weight,
+    share_of,
     statements_of_labels,
     statements_of_spec,
+    value_of,
 )
 from regauge.prompts import RubricSpec
 from regauge.strict_json import NoNumberError, TwiceError, no_constant, unique

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._declared import Declared
+from regauge.judges._asking import Declared
 from regauge.judges._evidence import number, quote
 from regauge.judges._types import Verdict
-from regauge.judges.model._ask import ask, check_reducer, count, together
-from regauge.judges.model._declared import another_kind, check_parameters, load_rubric, model_of
+from regauge.judges.model._ask import (
+    OneModelJudge,
+    another_kind,
+    ask,
+    check_parameters,
+    check_reducer,
+    count,
+    load_rubric,
+    model_of,
+    together,
+)
 from regauge.judges.model._delimited import (
     PROTOCOL,
     judged_text,
@@ -22,8 +31,7 @@ from regauge.judges.model._delimited import (
     texts_for,
     texts_of,
 )
-from regauge.judges.model._model_judge import OneModelJudge
-from regauge.judges.model._numbers import ReplyFault, share_of, value_of
+from regauge.judges.model._prose import ReplyFault, share_of, value_of
 from regauge.judges.model._reply import Reply, json_object, read_completion, score_of, text_of
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from xml.parsers import expat
 
 from regauge.errors import UsageError
-from regauge.judges._answer import Missing, parse_path, value_at
+from regauge.judges._answer import Missing, parse_integer, parse_path, value_at
 from regauge.judges._evidence import around, listed, quote
-from regauge.judges._json_text import parse_integer
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed

@@ -17,14 +17,18 @@ from regauge.judges._answer import (
     MISSING,
     Answer,
     Expected,
+    JsonFault,
     Missing,
     Steps,
     expected,
+    find_json,
+    kind_of,
+    parse_json,
     parse_path,
+    same,
     value_at,
 )
 from regauge.judges._evidence import listed, number, shown, value_text
-from regauge.judges._json_text import JsonFault, find_json, kind_of, parse_json, same
 from regauge.judges._rule import Check, Rule, on_answer, on_text
 from regauge.judges._rule_factory import resolve_in, rule
 from regauge.judges._types import Verdict, abstained, failed, passed

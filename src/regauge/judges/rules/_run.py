@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
+from regauge.judges._answer import JsonFault, parse_json
 from regauge.judges._evidence import listed, number, quote, shown
-from regauge.judges._json_text import JsonFault, parse_json
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, abstained, failed, graded, passed
 from regauge.judges.rules._counts import bounds

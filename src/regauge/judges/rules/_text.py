@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges._answer import Answer, Expected, JsonFault, expected, same
 from regauge.judges._evidence import around, listed, number, quote, shown
-from regauge.judges._json_text import JsonFault, same
 from regauge.judges._rule import Check, on_answer, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, abstained, failed, passed

@@ -10,13 +10,14 @@ from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.judges._answer import Answer
 from regauge.judges._asking import (
+    Declared,
     ModelJudge,
     UnboundJudge,
     calibrated_judges,
+    criterion_of,
     outside_run,
     usual_calls,
 )
-from regauge.judges._declared import Declared, criterion_of
 from regauge.judges._function import as_rule
 from regauge.judges._rule import Rule
 from regauge.judges._rule_factory import rule
