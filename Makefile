@@ -21,6 +21,7 @@ evals: $(STAMP) ## Set up and run the evals in replay: no key, no network.
 	$(KEEP) $(BIN)/python -m pytest evals --record=none
 	cd examples/real-answers && ../../$(BIN)/python -m pytest evals --record=none
 	cd examples/support-service && ../../$(BIN)/python -m pytest evals --record=none
+	cd examples/tau-airline && ../../$(BIN)/python -m pytest evals --record=none
 
 test: $(STAMP) ## Set up and run the tests.
 	$(KEEP) $(BIN)/python -m compileall -q src

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from tests import processes
 from tests.served import JsonHandler, Served
 
 if TYPE_CHECKING:
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import EvalProject
 
+EXAMPLE = Path(__file__).parents[2] / "examples/tau-airline"
 PROMPT = """\
 name: Shop
 version: 1.0.0
@@ -80,6 +86,8 @@ class Shop(JsonHandler):
                 content = f"Again {len(lines)}: 4711"
         elif request["model"] == "judge":
             content = '{"reasoning": "it says so", "verdict": "pass", "score": 5}'
+        elif "Ask first" in request["messages"][0]["content"]:
+            content = "Which order?"
         elif last["role"] == "tool":
             content = f"The tool returned: {text}"
         elif "loop" in text or "4711" in text:
@@ -357,3 +365,77 @@ def test_a_script_that_makes_no_sense_is_refused(
     result = shop.run()
     assert result.ret not in {0, 1}
     assert words in result.stdout.str() + result.stderr.str()
+
+
+def commit(root: Path, branch: str = "") -> None:
+    """Commit everything; then begin a branch, where one is named."""
+    words = ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "state", "--allow-empty"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], words):
+        if arguments[0] != "init" or not (root / ".git").exists():
+            subprocess.run(["git", *arguments], cwd=root, check=True)
+    if branch:
+        subprocess.run(["git", "checkout", "-qb", branch], cwd=root, check=True)
+
+
+def test_the_gate_runs_conversations_of_both_versions_and_replays_them(shop: EvalProject):
+    shop.write(".gitignore", ".regauge/\nrunpytest-*\n__pycache__/\n")
+    case = {**TWO_TURNS, "turns": [{"user": "Where is 4711?"}, {"user": "Bye."}]}
+    cases = [{**case, "id": f"c{n}", "inputs": {}} for n in range(6)]
+    judged(shop, 'in_turn(1, contains("shipped"))', *cases)
+    assert shop.command("record").returncode == 0
+    commit(shop.root, branch="change")
+    assert shop.command("gate", "main").returncode == 0
+
+    # This change has the model ask back instead of looking orders up.
+    shop.write("prompts/shop.prompt.yml", PROMPT.replace("the shop.", "the shop. Ask first."))
+    bumped = shop.command("bump", "shop", "minor")
+    assert bumped.returncode == 0, bumped.stderr
+    rejected = shop.command("gate", "main")
+    assert rejected.returncode == 1, rejected.stdout + rejected.stderr
+    assert "6 broken" in rejected.stdout
+    replay = shop.command("gate", "main", "--record=none")
+    assert replay.returncode == 1, replay.stdout + replay.stderr
+
+
+def test_recorded_conversations_of_a_real_agent_are_gated(tmp_path: Path):
+    root = tmp_path / "airline"
+    shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns(".regauge", "__pycache__"))
+    for cases in (root / "fixtures/golden").iterdir():
+        cases.write_text(cases.read_text("utf-8").replace('"tier": "tracked", ', ""), "utf-8")
+    (root / ".gitignore").write_text(".regauge/\n__pycache__/\n", "utf-8")
+    settings = root / "pyproject.toml"
+    settings.write_text(settings.read_text("utf-8").replace("trials = 4", "trials = 2"), "utf-8")
+    file = root / "fixtures/outputs/airline.jsonl"
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+
+    def write(first: int, *, count: int = 2, damaged: bool = False) -> None:
+        kept = [
+            {**line, "trial": line["trial"] - first}
+            for line in lines
+            if first <= line["trial"] < first + count
+        ]
+        for line in kept if damaged else ():
+            for message in line["messages"]:
+                for call in message.get("tool_calls", ()):
+                    call["name"] = "send_certificate"
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in kept), "utf-8")
+
+    def gate() -> subprocess.CompletedProcess[str]:
+        return processes.run(
+            "regauge", "gate", "main", "--record=none", cwd=root, env={**os.environ}
+        )
+
+    write(0)
+    commit(root, branch="change")
+    write(2)
+    same = gate()
+    assert same.returncode in {0, 4}, same.stdout + same.stderr
+    # All trials of the base, and the same ones with other calls.
+    subprocess.run(["git", "checkout", "-q", "-f", "main"], cwd=root, check=True)
+    write(0, count=4)
+    commit(root, branch="damage")
+    write(0, count=4, damaged=True)
+    damage = gate()
+    # Four recorded trials are too few for the trials side by side that a rejection needs.
+    assert damage.returncode in {1, 4}, damage.stdout + damage.stderr
+    assert "98 of 100 trials failed" in damage.stdout
