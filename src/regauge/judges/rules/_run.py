@@ -374,6 +374,7 @@ def _call(call: ToolCall, validators: Mapping[str, Any]) -> Verdict:
 
 
 _ARGUMENTS = Comparison()
+_EXACT = Comparison(extra="none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,10 +383,12 @@ class WantedCall:
 
     Attributes:
         args: Arguments that it must have; None for any.
+        exact: Whether it must have no others.
     """
 
     name: str
     args: Mapping[str, JSON] | None
+    exact: bool = False
 
     def mismatch(self, call: ToolCall) -> str:
         """The difference of a call; empty for one that fits."""
@@ -398,7 +401,7 @@ class WantedCall:
             return f"has arguments that are not JSON: {arguments.message}"
         problems = [
             f"{part.path} {part.problem}"
-            for part in _ARGUMENTS.parts(self.args, arguments)
+            for part in (_EXACT if self.exact else _ARGUMENTS).parts(self.args, arguments)
             if part.problem
         ]
         return "; ".join(problems[:3])
@@ -419,12 +422,17 @@ def _wanted_call(kind: str, value: object) -> WantedCall:
         return WantedCall(name=value, args=None)
     if isinstance(value, Mapping):
         given = cast("Mapping[str, object]", value)
-        name, args = given.get("name"), given.get("args")
-        known = set(given) <= {"name", "args"}
+        name, args, exact = given.get("name"), given.get("args"), given.get("exact", False)
+        known = set(given) <= {"name", "args", "exact"} and isinstance(exact, bool)
         if known and isinstance(name, str) and name and (args is None or isinstance(args, Mapping)):
-            return WantedCall(name=name, args=cast("Mapping[str, JSON] | None", args))
+            if exact and args is None:
+                raise UsageError(f"{kind}: `exact` without args\n  fix: add `args`")
+            return WantedCall(
+                name=name, args=cast("Mapping[str, JSON] | None", args), exact=exact is True
+            )
     raise UsageError(
-        f"{kind}: a call is the name of a tool, or a mapping with name and args, not {value!r}"
+        f"{kind}: a call is the name of a tool, or a mapping with name, args and exact,"
+        f" not {value!r}"
     )
 
 
@@ -447,20 +455,23 @@ def calls(
     *,
     at_least: int = 1,
     at_most: int | None = None,
+    exact: bool = False,
 ) -> Check:
     """The model called a tool, with these arguments.
+
+    In a conversation, the calls of all turns count.
 
     Args:
         name: The tool.
         args: Arguments that the call must have; further ones are allowed, in objects too.
         at_least: The least that passes.
         at_most: The most that passes.
-        exact: The arguments must be equal; otherwise a call may have further ones.
+        exact: The arguments must be equal, without further ones.
 
     >>> calls("get_weather", args={"city": "Berlin"}, at_most=2).name
     'calls(get_weather, {…}, at_most=2)'
     """
-    wanted = _wanted_call("calls", {"name": name, "args": args})
+    wanted = _wanted_call("calls", {"name": name, "args": args, "exact": exact})
     if at_most == 0:
         raise UsageError(
             f"calls: at most 0 calls\n  fix: use never_calls({name!r}), or ~calls(...) with args"
@@ -493,7 +504,7 @@ def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
     """The model made these calls in this order; others may come between them.
 
     Args:
-        calls: A tool's name, or a mapping with `name` and `args`.
+        calls: A tool's name, or a mapping with `name`, `args` and `exact`.
 
     >>> calls_in_order("search", {"name": "refund", "args": {"id": 7}}).name
     'calls_in_order(search, {…})'
