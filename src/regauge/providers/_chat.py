@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.providers._types import TokenLogprob, ToolCall, Usage
+from regauge.providers._types import TokenLogprob, ToolCall
 from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
     WireAnswer,
-    count_of,
     finite,
     items_of,
     malformed,
     parts_of,
     read_document,
+    read_tool_call,
+    read_usage,
     sampling_parameters,
     table_of,
 )
@@ -130,7 +131,7 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
         refusal=refusal,
         tool_calls=tool_calls,
         logprobs=read_logprobs(table_of(choice.get("logprobs")).get("content")),
-        usage=_usage(table.get("usage")),
+        usage=read_usage(table.get("usage"), sent="prompt", received="completion"),
         model=str(table.get("model") or ""),
         fingerprint=fingerprint if isinstance(fingerprint, str) else None,
     )
@@ -158,17 +159,13 @@ def _tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     calls = items_of(message.get("tool_calls"))
     if not calls and message.get("function_call"):
         calls = [{"function": message["function_call"]}]
-    return tuple([_tool_call(table_of(call)) for call in calls])
-
-
-def _tool_call(call: Mapping[str, Any]) -> ToolCall:
-    function = table_of(call.get("function"))
-    arguments: Any = function.get("arguments", "")
-    return ToolCall(
-        id=str(call.get("id") or ""),
-        name=str(function.get("name") or ""),
-        arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
-    )
+    found: list[ToolCall] = []
+    for call in map(table_of, calls):
+        function = table_of(call.get("function"))
+        found.append(
+            read_tool_call(call.get("id"), function.get("name"), function.get("arguments"))
+        )
+    return tuple(found)
 
 
 def read_logprobs(value: object) -> tuple[TokenLogprob, ...]:
@@ -185,19 +182,3 @@ def read_logprobs(value: object) -> tuple[TokenLogprob, ...]:
                 top.append((text, its))
         found.append(TokenLogprob(token=token, logprob=logprob, top=tuple(top)))
     return tuple(found)
-
-
-def _usage(value: object) -> Usage | None:
-    """The tokens a response counts, or None where it counts none that can be read."""
-    given = table_of(value)
-    sent, received = count_of(given.get("prompt_tokens")), count_of(given.get("completion_tokens"))
-    if not given or sent is None or received is None:
-        return None
-    cached = count_of(table_of(given.get("prompt_tokens_details")).get("cached_tokens"))
-    reasoning = count_of(table_of(given.get("completion_tokens_details")).get("reasoning_tokens"))
-    return Usage(
-        input_tokens=sent,
-        output_tokens=received,
-        cached_input_tokens=cached or 0,
-        reasoning_tokens=reasoning or 0,
-    )

@@ -16,6 +16,7 @@ from regauge.providers._wire import (
     malformed,
     parts_of,
     read_document,
+    read_tool_call,
     sampling_parameters,
     table_of,
 )
@@ -208,11 +209,7 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
             texts.append(text)
         elif block.get("type") == "tool_use":
             calls.append(
-                ToolCall(
-                    id=str(block.get("id") or ""),
-                    name=str(block.get("name") or ""),
-                    arguments=json.dumps(block.get("input") or {}, ensure_ascii=False),
-                )
+                read_tool_call(block.get("id"), block.get("name"), block.get("input") or {})
             )
     reason: FinishReason = _FINISH.get(str(table.get("stop_reason")), "unknown")
     text = "".join(texts) if texts else None

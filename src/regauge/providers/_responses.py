@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.providers._chat import read_logprobs
-from regauge.providers._types import ToolCall, Usage
 from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
     WireAnswer,
-    count_of,
     items_of,
     malformed,
     parts_of,
     read_document,
+    read_tool_call,
+    read_usage,
     sampling_parameters,
     table_of,
 )
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.prompts import Message
-    from regauge.providers._types import CompletionRequest, FinishReason, TokenLogprob
+    from regauge.providers._types import CompletionRequest, FinishReason, TokenLogprob, ToolCall
 
 __all__ = ["body_of", "read_answer"]
 
@@ -137,10 +137,8 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
     for item in map(table_of, items_of(table.get("output"))):
         if item.get("type") == "function_call":
             calls.append(
-                ToolCall(
-                    id=str(item.get("call_id") or item.get("id") or ""),
-                    name=str(item.get("name") or ""),
-                    arguments=str(item.get("arguments") or ""),
+                read_tool_call(
+                    item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments")
                 )
             )
         elif item.get("type") == "message":
@@ -160,7 +158,7 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
         refusal="\n".join(refusals) or None,
         tool_calls=tuple(calls),
         logprobs=tuple(logprobs),
-        usage=_usage(table.get("usage")),
+        usage=read_usage(table.get("usage"), sent="input", received="output"),
         model=str(table.get("model") or ""),
     )
 
@@ -170,19 +168,3 @@ def _finish_reason(table: Mapping[str, Any], *, calls: bool) -> FinishReason:
         reason = table_of(table.get("incomplete_details")).get("reason")
         return _INCOMPLETE.get(str(reason), "unknown")
     return "tool_calls" if calls else "stop"
-
-
-def _usage(value: object) -> Usage | None:
-    """The tokens that a response counts; None where it counts none that can be read."""
-    given = table_of(value)
-    sent, received = count_of(given.get("input_tokens")), count_of(given.get("output_tokens"))
-    if not given or sent is None or received is None:
-        return None
-    cached = count_of(table_of(given.get("input_tokens_details")).get("cached_tokens"))
-    reasoning = count_of(table_of(given.get("output_tokens_details")).get("reasoning_tokens"))
-    return Usage(
-        input_tokens=sent,
-        output_tokens=received,
-        cached_input_tokens=cached or 0,
-        reasoning_tokens=reasoning or 0,
-    )

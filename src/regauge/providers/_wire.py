@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from regauge.errors import ProviderError
 from regauge.providers._failure import AttemptError, refusal_in
+from regauge.providers._types import ToolCall, Usage
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -19,13 +20,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.prompts import Attachment, Message
-    from regauge.providers._types import (
-        CompletionRequest,
-        FinishReason,
-        TokenLogprob,
-        ToolCall,
-        Usage,
-    )
+    from regauge.providers._types import CompletionRequest, FinishReason, TokenLogprob
 
 __all__ = [
     "AttachedFile",
@@ -37,6 +32,8 @@ __all__ = [
     "malformed",
     "parts_of",
     "read_document",
+    "read_tool_call",
+    "read_usage",
     "sampling_parameters",
     "table_of",
 ]
@@ -234,6 +231,37 @@ def finite(value: object) -> float | None:
         return float(value) if math.isfinite(value) else None
     except OverflowError:
         return None
+
+
+def read_tool_call(call_id: object, name: object, arguments: object) -> ToolCall:
+    """A call of a tool; arguments that are no text are written as JSON."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(
+        id=str(call_id or ""), name=str(name or ""), arguments="" if arguments is None else text
+    )
+
+
+def read_usage(value: object, *, sent: str, received: str) -> Usage | None:
+    """The tokens that a response counts; None where it counts none that can be read.
+
+    Args:
+        value: What the response holds under `usage`.
+        sent: What the API calls the input, such as `prompt`.
+        received: What it calls the output.
+    """
+    given = table_of(value)
+    read = count_of(given.get(f"{sent}_tokens"))
+    written = count_of(given.get(f"{received}_tokens"))
+    if not given or read is None or written is None:
+        return None
+    cached = table_of(given.get(f"{sent}_tokens_details")).get("cached_tokens")
+    reasoning = table_of(given.get(f"{received}_tokens_details")).get("reasoning_tokens")
+    return Usage(
+        input_tokens=read,
+        output_tokens=written,
+        cached_input_tokens=count_of(cached) or 0,
+        reasoning_tokens=count_of(reasoning) or 0,
+    )
 
 
 def count_of(value: object) -> int | None:
