@@ -168,6 +168,8 @@ class _Forking:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
+                # Not the directory of the first test, which waits until no process is left there.
+                cwd=Path(__file__).parents[1],
                 env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
                 | {"OPENBLAS_NUM_THREADS": "1"},
                 pass_fds=[theirs.fileno()],
