@@ -267,7 +267,7 @@ class PytestEnd:
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),
             *recorded_lines(self.project, self._end.written),
-            *self._suggestion_lines(),
+            *(self._suggestion_lines() if self._suggestions else ()),
         ]
         self._write_lines(terminal, lines)
         self._write_unmeasured(terminal)
@@ -310,8 +310,6 @@ class PytestEnd:
         return marks
 
     def _suggestion_lines(self) -> list[StyledLine]:
-        if not self._suggestions:
-            return []
         from regauge.pytest_suggest import suggestion_lines
 
         return suggestion_lines(self._suggestions)
