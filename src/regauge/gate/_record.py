@@ -53,6 +53,7 @@ def case_to_json(case: GateCase) -> dict[str, Any]:
         "strict": case.strict,
         "accepted": case.accepted,
         "broke_before": case.broke_before,
+        "recorded": case.recorded,
     }
 
 

@@ -85,6 +85,7 @@ class GateCase:
         accepted: Why this case may change its verdict, or may be removed; empty when it may not.
         broke_before: In how many of the last versions of main its changelog accepts that the case
             broke.
+        recorded: Whether both sides have recorded outputs alone, so that no trial can be added.
     """
 
     prompt: str
@@ -96,6 +97,7 @@ class GateCase:
     strict: bool = False
     accepted: str = ""
     broke_before: int = 0
+    recorded: bool = False
 
     def __post_init__(self) -> None:
         if not self.checks or len(set(self.checks)) < len(self.checks):

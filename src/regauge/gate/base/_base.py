@@ -454,6 +454,7 @@ def gate_cases(
             tier=proven_tier(case, history, tier=_tier_on_base(case, today)),
             accepted=said.accepted.get(case.id, ""),
             broke_before=said.broke_before.get(case.id, 0),
+            recorded=suite.target is not None and suite.target.outputs is not None,
         )
         for case in suite.dataset
     ]

@@ -200,7 +200,9 @@ def _turns_of(completion: Completion) -> list[dict[str, JSON]]:
     turns: list[dict[str, JSON]] = []
     for turn in Conversation(completion).turns:
         said = [message for message in turn.messages if message.get("role") == "user"]
-        turns += [{"role": "user", "content": text} for one in said if (text := text_of(one))]
+        for message in said:
+            if text := text_of(message):
+                turns.append({"role": "user", "content": text})
         if turn.text is not None:
             last: dict[str, JSON] = {"role": "assistant", "content": turn.text}
             if turn.tool_calls:
