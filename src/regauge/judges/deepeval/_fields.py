@@ -200,9 +200,10 @@ def _turns_of(completion: Completion) -> list[dict[str, JSON]]:
     turns: list[dict[str, JSON]] = []
     for turn in Conversation(completion).turns:
         said = [message for message in turn.messages if message.get("role") == "user"]
-        for message in said:
-            if text := text_of(message):
-                turns.append({"role": "user", "content": text})
+        asked: list[dict[str, JSON]] = [
+            {"role": "user", "content": text} for message in said if (text := text_of(message))
+        ]
+        turns += asked
         if turn.text is not None:
             last: dict[str, JSON] = {"role": "assistant", "content": turn.text}
             if turn.tool_calls:
