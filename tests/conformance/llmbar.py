@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from regauge.judges.model._reply import ReplyFault, read_reply, stated_label
 from regauge.prompts import RubricSpec
-from regauge.stats import accuracy, cohen_kappa, position_flips
+from regauge.stats import accuracy, cohen_kappa, of_all, position_flips
 from tests.conformance._rows import Complaints, early_close, refuse, rows_of
 
 if TYPE_CHECKING:
@@ -91,12 +91,12 @@ def numbers(pairs: Sequence[Pair], labels: Sequence[Winner]) -> dict[str, Any]:
     right = sum(pair == (label, label) for pair, label in zip(pairs, labels, strict=True))
     return {
         "n": len(pairs),
-        "accuracy": accuracy(said, [*labels, *labels]),
+        "accuracy": of_all(accuracy(said, [*labels, *labels]), len(said)),
         "both_correct": right / len(pairs),
         "position_agreement": (flips.pairs - flips.flips) / len(pairs),
         "unparsed": said.count("none"),
-        "kappa_vs_gold": cohen_kappa(shown, labels),
-        "kappa_vs_gold_swapped": cohen_kappa(swapped, labels),
+        "kappa_vs_gold": of_all(cohen_kappa(shown, labels), len(labels)),
+        "kappa_vs_gold_swapped": of_all(cohen_kappa(swapped, labels), len(labels)),
     }
 
 
