@@ -62,7 +62,7 @@ def section_below(content: str, heading: str) -> MessageSection:
     ends with a colon to the next blank line, and between two tags to the closing one.
 
     >>> section_below("# Labels\n\n- now\n- later\n\n# Form\nJSON.", "# Labels")
-    Section(heading=0, first=2, end=4)
+    MessageSection(heading=0, first=2, end=4)
 
     Raises:
         SectionError: There is no such line, there are several, or nothing stands below it.

@@ -14,7 +14,6 @@ NOTHING: dict[str, Any] = {
     "record": None,
     "trials": None,
     "concurrency": None,
-    "model": None,
     "budget_usd": None,
     "fail_fast": False,
 }

@@ -82,7 +82,7 @@ def made(
     session = EvalSession(Project(root=root), RunOptions(record=record), environ={})
     spec = spec_of(evaluated)
     assert spec is not None
-    suite = session.bind(spec, evaluated)
+    (suite,) = session.bind(spec, evaluated)
     planned = PlannedCase(suite, suite.dataset.cases[0], partner=partner)
 
     async def make() -> list[Trial]:
@@ -148,7 +148,7 @@ def test_a_suite_with_another_prompt_keeps_what_its_judges_count_for(root: Path)
     session = EvalSession(Project(root=root), RunOptions(record="none"), environ={})
     spec = spec_of(evaluated)
     assert spec is not None
-    suite = session.bind(spec, evaluated)
+    (suite,) = session.bind(spec, evaluated)
     asking = suite.model_judges
     assert [judge.name for judge in asking] == ["told"]
     assert not suite.standing(asking[0]).gates
