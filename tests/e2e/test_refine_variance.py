@@ -71,11 +71,8 @@ def test_what_makes_a_flaky_check_steady_is_proposed_with_sigma_before_and_after
     assert "and is 0.00, on 3 cases run again with both" in said.stdout
     assert "The standard deviation of a case's verdict is 0." in said.stdout
     shown = flaky.command("refine", "show", "latest", "--trail").stdout
-    assert (
-        "unsteady: field_equals(severity, critical): the cases that failed now and then failed"
-        in shown
-    )
-    assert "steadier: field_equals(severity, critical): sigma 0." in shown
+    assert "unsteady: field_equals(severity, critical): flaky cases fail" in shown
+    assert "field_equals(severity, critical) varies less: sigma 0." in shown
     asked = endpoint.total
     told = flaky.command("refine", "verify", "latest", "--recompute")
     assert "all equal" in told.stdout
