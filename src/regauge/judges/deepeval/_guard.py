@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-__all__ = ["SETTINGS", "load", "loaded", "moved", "part"]
+__all__ = ["SETTINGS", "import_quietly", "load", "loaded", "moved", "part"]
 
 _SETTINGS_MODULE: Final = "deepeval.config.settings"
 _BUILT_ON_IT: Final = "regauge.judges.deepeval.live"
@@ -92,7 +92,7 @@ def load() -> None:
         ImportError: deepeval is not installed, or something that it needs.
     """
     try:
-        _import_quietly()
+        import_quietly()
         importlib.import_module(_BUILT_ON_IT)
     except ImportError as error:
         if error.name is None or not error.name.startswith(f"{_NAME}."):
@@ -101,7 +101,7 @@ def load() -> None:
         raise moved(f"{error.name}.{missing}".rstrip("."), "its judges import it") from error
 
 
-def _import_quietly() -> None:
+def import_quietly() -> None:
     """Import deepeval alone; a judge needs `load`.
 
     Raises:
