@@ -166,7 +166,8 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
             return sequence
         return [changed.get(place, item) for place, item in enumerate(sequence)]
     if hasattr(value, "model_copy"):
-        changed = _changed(vars(value).items(), change)
+        fields = cast("dict[str, Any]", vars(value))
+        changed = _changed(fields.items(), change)
         return value.model_copy(update=changed) if changed else value
     if hasattr(value, "items"):
         table = cast("Mapping[str, Any]", value)
