@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args, get_origin
 from urllib.parse import unquote
+
+from pydantic import BaseModel
 
 from regauge.project import CommandTarget, HttpTarget
 from regauge.providers import Completion
@@ -166,14 +168,31 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
             return sequence
         return [changed.get(place, item) for place, item in enumerate(sequence)]
     if hasattr(value, "model_copy"):
-        fields = cast("dict[str, Any]", vars(value))
-        changed = _changed(fields.items(), change)
+        names = _fields_with_text(cast("type[BaseModel]", type(value)))
+        changed = _changed([(name, getattr(value, name)) for name in names], change)
         return value.model_copy(update=changed) if changed else value
     if hasattr(value, "items"):
         table = cast("Mapping[str, Any]", value)
         changed = _changed(table.items(), change)
         return {**table, **changed} if changed else table
     return value
+
+
+@cache
+def _fields_with_text(model: type[BaseModel]) -> tuple[str, ...]:
+    """The fields of a document whose values may hold text other than fixed words."""
+    fields = model.model_fields.items()
+    return tuple(name for name, field in fields if _may_hold_text(field.annotation))
+
+
+def _may_hold_text(annotation: Any) -> bool:
+    if annotation in _WITHOUT_TEXT or get_origin(annotation) is Literal:
+        return False
+    if parts := get_args(annotation):
+        return any(_may_hold_text(part) for part in parts)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return bool(_fields_with_text(annotation))
+    return True
 
 
 def _changed(fields: Iterable[tuple[Any, Any]], change: Callable[[str], str]) -> dict[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -17,6 +17,20 @@ from regauge.recordings import REDACTED, Redactor, map_texts
 
 class _Document(BaseModel):
     said: Any
+
+
+class _Inner(BaseModel):
+    count: int = 1
+    kind: Literal["a", "b"] = "a"
+    text: str | None = None
+
+
+class _Outer(BaseModel):
+    one: _Inner
+    many: list[_Inner]
+    named: dict[str, _Inner | int]
+    anything: Any = None
+    plain: tuple[int, ...] = (1, 2)
 
 
 ENVIRON = {
@@ -142,3 +156,14 @@ def test_every_text_of_a_document_is_changed_and_the_rest_is_not_copied(value: A
     changed = map_texts(value, lambda text: text.replace("OPS-1234", REDACTED))
     assert _json(changed) == _json(value).replace("OPS-1234", REDACTED)
     assert map_texts(value, str) is value
+
+
+def test_documents_are_redacted_in_every_field_that_may_hold_text():
+    secret = _Inner(text="OPS-1234")
+    outer = _Outer(
+        one=secret, many=[_Inner(), secret], named={"x": secret, "y": 1}, anything=secret
+    )
+    changed = map_texts(outer, lambda text: text.replace("OPS-1234", REDACTED))
+    assert "OPS-1234" not in changed.model_dump_json()
+    assert changed.model_dump_json().count(REDACTED) == 4
+    assert map_texts(outer, str) is outer

@@ -15,6 +15,7 @@ import importlib
 import logging
 import sys
 import threading
+from contextlib import suppress
 from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-__all__ = ["SETTINGS", "import_quietly", "load", "loaded", "moved", "part"]
+__all__ = ["SETTINGS", "import_quietly", "import_requests", "load", "loaded", "moved", "part"]
 
 _SETTINGS_MODULE: Final = "deepeval.config.settings"
 _BUILT_ON_IT: Final = "regauge.judges.deepeval.live"
@@ -82,6 +83,16 @@ def part(owner: Any, name: str, why: str) -> Any:
 def loaded() -> bool:
     """Whether `load` has come to its end in this process."""
     return _BUILT_ON_IT in sys.modules and hasattr(sys.modules[_BUILT_ON_IT], "LOADED")
+
+
+def import_requests() -> None:
+    """Import what deepeval needs of HTTP, on the thread of the run.
+
+    requests filters a warning of its own while it is imported. Filters belong to the whole process:
+    on another thread, a test that ends in between shows the warning.
+    """
+    with suppress(ImportError):
+        importlib.import_module("requests")
 
 
 def load() -> None:

@@ -173,6 +173,7 @@ class DeepevalJudge:
             return Measurement(score=None, reason=said.reason, details={"code": code})
         fields = self.fields.values(completion, case)
         if not _guard.loaded():
+            _guard.import_requests()
             await _in_own_thread(self.prepare)
         from regauge.judges.deepeval import live
 
