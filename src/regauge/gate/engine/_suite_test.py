@@ -338,7 +338,7 @@ class SuiteStage:
         number = 0
         while True:
             pairs = policy.pairs_of_look(number, cases=len(self._drawn), first_draws=self._first)
-            yield self._recorded_wave() if self._recorded else self._next_wave(pairs)
+            yield self._next_wave(pairs)
             p_values = {check: self._p_value(check) for check in self._asked}
             bound = day_bound(policy, number, prompts=self._prompts, tests=tests)
             main, candidate = self._totals()
@@ -362,7 +362,7 @@ class SuiteStage:
         policy = self._policy.net
         for number in range(len(policy.all_levels)):
             pairs = policy.pairs_of_look(number, cases=len(self._drawn), first_draws=self._first)
-            yield self._recorded_wave() if self._recorded else self._next_wave(pairs)
+            yield self._next_wave(pairs)
             arms = self._arms()
             worse = float(pairs_p_value(arms, 1))
             better = float(pairs_p_value(arms, 1, direction="better"))
@@ -383,6 +383,9 @@ class SuiteStage:
         self._end("passed" if enough else "undecided")
 
     def _next_wave(self, pairs: int) -> list[Request]:
+        if self._recorded:
+            self._waves.append(self._recorded_wave())
+            return []
         wave: list[Request] = []
         numbers: Wave = []
         for one in self._drawn:
@@ -392,22 +395,19 @@ class SuiteStage:
         self._waves.append(numbers)
         return wave
 
-    def _recorded_wave(self) -> list[Request]:
+    def _recorded_wave(self) -> Wave:
         """The outputs of both sides as one wave: there are no others to confirm a loss with.
 
         The test uses trials that the screen has seen. Its own bound holds for them, so a change
         without a loss is rejected no more often.
         """
-        self._waves.append(
-            [
-                (
-                    range(sum(1 for _ in one.facts("candidate"))),
-                    range(sum(1 for _ in one.facts("main"))),
-                )
-                for one in self._drawn
-            ]
-        )
-        return []
+        return [
+            (
+                range(sum(1 for _ in one.facts("candidate"))),
+                range(sum(1 for _ in one.facts("main"))),
+            )
+            for one in self._drawn
+        ]
 
     def _arms(self) -> list[Pairs]:
         return [
