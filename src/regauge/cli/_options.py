@@ -25,6 +25,7 @@ __all__ = [
     "STDOUT",
     "FiniteRange",
     "OutputFile",
+    "evals_option",
     "input_values",
     "named_prompt",
     "write_output",
@@ -44,6 +45,13 @@ class FiniteRange(click.FloatRange):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
 
+
+evals_option = click.option(
+    "--evals",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Directory or file of evals; by default `evals`.",
+)
 
 STDOUT = "-"
 

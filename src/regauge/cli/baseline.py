@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from regauge.cli import Group
-from regauge.cli._options import FiniteRange
+from regauge.cli._options import FiniteRange, evals_option
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import UnmeasuredError
 from regauge.gate import policy_of
@@ -19,6 +18,8 @@ from regauge.maintenance.collection import with_evals
 from regauge.project import Project
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from regauge.gate.baselines import Baseline
     from regauge.runner import EvalSession
 
@@ -87,12 +88,7 @@ def command() -> None:
 )
 @click.option("--issue", is_flag=True, help="Open an issue on GitHub if a case passes less often.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option(
-    "--evals",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Directory or file of evals; by default `evals`.",
-)
+@evals_option
 def update(
     prompts: tuple[str, ...],
     *,

@@ -6,12 +6,11 @@ import dataclasses
 import json
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
-from regauge.cli._options import FiniteRange
+from regauge.cli._options import FiniteRange, evals_option
 from regauge.cli._terminal import Meter, echo
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import UnmeasuredError, UsageError
@@ -41,6 +40,7 @@ from regauge.runner.calibrating import LabelRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from regauge.datasets import GoldenCase
     from regauge.maintenance.collection import UsedJudge
@@ -96,12 +96,7 @@ def _model_id(_context: click.Context, _option: click.Parameter, value: str | No
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
 @click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
 @click.option("--prune", is_flag=True, help="Remove recordings that this calibration did not use.")
-@click.option(
-    "--evals",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Directory or file of evals; by default `evals`.",
-)
+@evals_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     judge: str | None,

@@ -7,11 +7,11 @@ import os
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from regauge.cli._options import evals_option
 from regauge.cli._terminal import echo
 from regauge.errors import ConfigError, GitError
 from regauge.extras import EXTRAS, find_missing
@@ -23,6 +23,7 @@ from regauge.scaffold import advise_on_pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["command"]
 
@@ -42,12 +43,7 @@ _MARKS = {"ok": "ok", "warning": "warn", "error": "ERROR"}
 
 
 @click.command(name="doctor", epilog=_EPILOG)
-@click.option(
-    "--evals",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Directory or file of evals; by default `evals`.",
-)
+@evals_option
 @click.option("--offline", is_flag=True, help="Make no requests.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

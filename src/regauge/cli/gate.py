@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 import pytest
 
-from regauge.cli._options import STDOUT, FiniteRange, OutputFile, write_output
+from regauge.cli._options import STDOUT, FiniteRange, OutputFile, evals_option, write_output
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import RegaugeError, UnmeasuredError, UsageError
 from regauge.gate import Bill, Comparison, GatePolicy, PolicyOptions, base_branch, estimate
@@ -142,12 +142,7 @@ class _Output:
     help="Write the decision as Markdown; `-` is standard output.",
 )
 @click.option("--annotations", is_flag=True, help="Mark lines of prompt files on GitHub.")
-@click.option(
-    "--evals",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Directory or file of evals; by default `evals`.",
-)
+@evals_option
 def command(
     ref: str | None,
     *,

@@ -6,13 +6,12 @@ import json
 import sys
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from regauge.atomic import write_whole
-from regauge.cli._options import FiniteRange
+from regauge.cli._options import FiniteRange, evals_option
 from regauge.cli._refine.deliver import (
     access_to_github,
     branch_for_proposals,
@@ -46,6 +45,7 @@ from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from regauge.github import GitHubAccess
     from regauge.prompts import PromptLock
@@ -129,12 +129,7 @@ class _Migrated:
 @click.option("--record", type=click.Choice(["none", "missing", "all"]), help="As for pytest.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
 @click.option("--budget-usd", type=FiniteRange(min=0), help="What all prompts together may cost.")
-@click.option(
-    "--evals",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Directory or file of evals; by default `evals`.",
-)
+@evals_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     prompts: tuple[str, ...],

@@ -7,12 +7,11 @@ import shlex
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._options import FiniteRange
+from regauge.cli._options import FiniteRange, evals_option
 from regauge.cli._terminal import Meter
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
 from regauge.maintenance.collection import with_evals
@@ -25,6 +24,7 @@ from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from regauge.digests import JSON
     from regauge.runner import Draw, EvalSession, MissingJudgements, Progress
@@ -80,12 +80,7 @@ class _Said:
 @click.option("--trials", type=click.IntRange(1, TRIALS_MAX), help="Trials per case.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
 @click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
-@click.option(
-    "--evals",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Directory or file of evals; by default `evals`.",
-)
+@evals_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     prompts: tuple[str, ...],

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._options import FiniteRange
+from regauge.cli._options import FiniteRange, evals_option
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import UnmeasuredError
 from regauge.maintenance.collection import option_words, with_evals
@@ -21,6 +20,8 @@ from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from regauge.refine.tally import Variance
     from regauge.runner import EvalSession
 
@@ -48,12 +49,7 @@ _CASES_SHOWN = 8
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
 @click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option(
-    "--evals",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Directory or file of evals; by default `evals`.",
-)
+@evals_option
 def command(prompt: str, *, trials: int, as_json: bool, path: Path | None, **options: Any) -> None:
     """Run each case of prompt NAME several times, and report how often results repeat.
 

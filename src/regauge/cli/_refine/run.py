@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._options import FiniteRange
+from regauge.cli._options import FiniteRange, evals_option
 from regauge.cli._refine.deliver import Taking, check_terminal, reviewed
 from regauge.cli._refine.runs import NamedRun
 from regauge.cli._terminal import Meter, echo
@@ -321,12 +321,7 @@ _LOCALISE = "Calls for leaving out sentences, to map sentences to checks."
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 @click.option("--record", type=click.Choice(["none", "missing"]), default="missing", hidden=True)
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option(
-    "--evals",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Directory or file of evals; by default `evals`.",
-)
+@evals_option
 def run_command(
     prompt: str,
     *,
