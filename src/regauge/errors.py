@@ -98,13 +98,13 @@ class RegaugeError(Exception):
 
     @property
     def message(self) -> str:
-        """What went wrong, without the fix; all of it where it lists several errors."""
+        """The message without the fix; all of it for several errors."""
         text = str(self)
         return text.partition(_FIX)[0] if text.count(_FIX) == 1 else text
 
     @property
     def fix(self) -> str:
-        """What to do about it; empty where there is no fix, or several."""
+        """The fix; empty if there is none, or several."""
         text = str(self)
         return text.partition(_FIX)[2] if text.count(_FIX) == 1 else ""
 
@@ -158,7 +158,7 @@ class MachineError(RegaugeError):
 
 
 def has_no_descriptor(error: BaseException) -> TypeGuard[OSError]:
-    """Whether an error is that no file descriptor is left, for this process or the machine."""
+    """Return whether no file descriptor is left, for this process or the machine."""
     return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
 
 
@@ -172,7 +172,7 @@ def find_no_descriptor() -> OSError | None:
 
 
 def explain_os_error(error: OSError) -> tuple[str, str]:
-    """What an error of the system means, and what to do about it; empty where that is plain."""
+    """The meaning of an error of the system, with its fix; empty if the error is plain."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         fix = "make room, then run the same command again: it continues with what is kept"
         return "no space is left on the disk", fix

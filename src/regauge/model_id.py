@@ -28,7 +28,7 @@ class ModelId:
 
 
 def is_simulated(model: str) -> bool:
-    """Whether `provider:model` is a simulated model."""
+    """Return whether `provider:model` is a simulated model."""
     return model.partition(":")[0] == SIMULATED
 
 

@@ -58,7 +58,7 @@ _MARKUP: dict[str, dict[str, bool]] = {
 
 @dataclass(slots=True, kw_only=True)
 class PytestEnd:
-    """What is left to do when the last case is judged.
+    """The work that is left when the last case is judged.
 
     Attributes:
         config: Of pytest.
@@ -205,7 +205,7 @@ class PytestEnd:
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
     def _without_result(self, *, all_had_turns: bool) -> Iterator[str]:
-        """What was to be measured and was not, each with what to do about it."""
+        """Cases that should be measured and are not, each with its fix."""
         end = self._end
         for fault in end.owed:
             yield f"unmeasured: {fault}"
@@ -331,5 +331,5 @@ def _typed() -> list[str]:
 
 
 def _is_quiet(session: pytest.Session) -> bool:
-    """Whether pytest itself has found nothing wrong."""
+    """Return whether pytest itself has found nothing wrong."""
     return session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}

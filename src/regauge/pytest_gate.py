@@ -54,7 +54,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRequest:
-    """What a run is asked to gate.
+    """The gate that a run requests.
 
     Attributes:
         ref: What to compare with.
@@ -124,7 +124,7 @@ class GatedResult(EvalResult):
 
     @property
     def breaks(self) -> bool:
-        """Whether the case is worse, and blocks."""
+        """Return whether the case is worse, and blocks."""
         return self.gated.blocks and self.gated.verdict in {"broken", "new"}
 
     def check(self) -> None:
@@ -294,7 +294,7 @@ class PytestGate:
         return [*self._results.values()]
 
     def result(self, planned: PlannedCase, *, where: str) -> GatedResult:
-        """What an item is about; one that was not drawn is skipped where nothing is recorded."""
+        """The item's case; a case without a trial is skipped if nothing is recorded."""
         known = self._results.get(id(planned))
         if known is not None:
             return known
@@ -315,11 +315,11 @@ class PytestGate:
         )
 
     def leaves_alone(self, planned: PlannedCase) -> bool:
-        """Whether `result` skipped the item of a case that the gate had no reason to run."""
+        """Return whether `result` skipped the item of a case that the gate had no reason to run."""
         return id(planned) in self._left_alone
 
     def failed(self, error: BaseException) -> TypeGuard[GateFailed]:
-        """Whether an error is the gate's own."""
+        """Return whether an error is the gate's own."""
         return isinstance(error, GateFailed)
 
     def amend(self, item: pytest.Item, report: pytest.TestReport) -> None:

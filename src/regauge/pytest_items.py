@@ -51,7 +51,7 @@ class CaseRun(Protocol):
 
 
 def is_prompt_file(path: Path) -> bool:
-    """Whether a YAML file is a prompt: by its name, or by the keys it begins its lines with."""
+    """Return whether a YAML file is a prompt: by its name, or by its first keys."""
     if re.search(r"[._-]prompt\.ya?ml$", path.name):
         return True
     try:
@@ -110,7 +110,7 @@ commanded_key: pytest.StashKey[bool] = pytest.StashKey()
 
 @dataclass(slots=True, eq=False)
 class Turns:
-    """Which of the planned items had their turn, and which of those have a result.
+    """The planned items that ran, and those of them that have a result.
 
     Attributes:
         left_out: Why an item counts as unmeasured, by its node id, where no row says so.
@@ -150,7 +150,7 @@ class Turns:
         self.left_out[item.nodeid] = why
 
     def result(self, item: pytest.Item) -> EvalResult | None:
-        """What the judges said of an item whose turn it is; a body cannot change its outcome."""
+        """The verdicts of an item that ran; a body cannot change its outcome."""
         if self._latest is None or self._latest[0] is not item:
             return None
         _, result, outcome, not_blocking = self._latest
@@ -164,7 +164,7 @@ class Turns:
 
     @property
     def count(self) -> int:
-        """How many of the planned items had their turn."""
+        """The number of planned items that ran."""
         return len(self._begun & self._planned.keys())
 
     @property
@@ -212,7 +212,7 @@ def words_of(excinfo: pytest.ExceptionInfo[BaseException], short: str) -> Any:
 
 
 def was_skipped(report: pytest.TestReport, error: BaseException) -> bool:
-    """Whether an item was skipped, before or in its body; `xfail` marks that let it run do not."""
+    """Return whether an item was skipped; an `xfail` mark that lets it run is no skip."""
     if report.when == "teardown" or report.outcome != "skipped":
         return False
     return not hasattr(report, "wasxfail") or isinstance(error, pytest.xfail.Exception)
@@ -236,7 +236,7 @@ def skip_error(
 
 
 def raised(error: Exception) -> pytest.ExceptionInfo[BaseException]:
-    """What pytest reports of an error that is raised here."""
+    """The report of pytest on an error that is raised here."""
     with pytest.raises(type(error)) as caught:
         raise error
     return caught

@@ -1,4 +1,4 @@
-"""What a user typed for a run, and the cases and evals that such a run does not measure."""
+"""The command line of a run, and the cases and evals that it does not measure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _DESCRIPTORS_OF_WORKER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLine:
-    """What a user asked a run of pytest for.
+    """The request of a user to pytest.
 
     Attributes:
         paths: The files and directories to collect, absolute.
@@ -84,14 +84,14 @@ class CommandLine:
         )
 
     def covers(self, directory: Path) -> bool:
-        """Whether the user asked for everything in a directory, in so many words or by default."""
+        """Return whether the user requested a whole directory, by name or by default."""
         return not self.selects and any(
             directory.is_relative_to(path) or (not self.typed and path.is_relative_to(directory))
             for path in self.paths
         )
 
     def asks_for_all(self, home: Path) -> bool:
-        """Whether the user asked for all evals of a project, which are in `home` as a rule."""
+        """Return whether the user requested all evals of a project, usually those in `home`."""
         if self.selects:
             return False
         return self.covers(home) or (
@@ -175,7 +175,7 @@ def refuse_few_descriptors(config: pytest.Config) -> None:
 
 
 def may_run_evals(config: pytest.Config) -> bool:
-    """Whether a run is to gate, or collects from a directory `evals`."""
+    """Return whether a run is to gate, or collects from a directory `evals`."""
     if config.getoption("--gate") is not None:
         return True
     paths = CommandLine.read(config).paths
@@ -233,7 +233,7 @@ def owed_by(
 
 
 def owes_evals(config: pytest.Config) -> bool:
-    """Whether a run that collected no eval leaves some out."""
+    """Return whether a run that collected no eval leaves some out."""
     return bool(
         owed_by(
             project_of(config),

@@ -384,18 +384,18 @@ def _run_without_evals(session: pytest.Session) -> PytestRun | None:
 
 
 def _workers_left_rows(session: pytest.Session) -> bool:
-    """Whether xdist workers that were cut off, and could say nothing, have judged evals."""
+    """Return whether xdist workers that were cut off, and could say nothing, have judged evals."""
     interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED
     return interrupted and _controls_workers(session.config) and _workers_run_evals(session.config)
 
 
 def _controls_workers(config: pytest.Config) -> bool:
-    """Whether this process has xdist's workers do the work."""
+    """Return whether this process has xdist's workers do the work."""
     return not hasattr(config, "workerinput") and getattr(config.option, "dist", "no") != "no"
 
 
 def _workers_run_evals(config: pytest.Config) -> bool:
-    """Whether a worker has begun to write the record of this run."""
+    """Return whether a worker has begun to write the record of this run."""
     from regauge.pytest_owed import project_of
 
     state_dir = project_of(config).state_dir

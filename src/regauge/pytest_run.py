@@ -1,4 +1,4 @@
-"""What the pytest plugin's hooks hand over to: one pytest run that has evals in it."""
+"""The work behind the hooks of the pytest plugin: one pytest run with evals."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class PytestRun:
             yield
 
     def _stoppable(self) -> AbstractContextManager[None]:
-        """What lets signals end the run while models are called, with all that was answered."""
+        """Let signals end the run while models are called, and keep all completions."""
         calls = self._session.options.record != "none" and bool(self._session.plan.asks)
         if calls and self._worker_id is not None:
             self._writer.directory.mkdir(parents=True, exist_ok=True)  # the controller looks for it
@@ -321,7 +321,7 @@ class PytestRun:
     def _truth_of_skipped(
         self, item: pytest.Item, planned: PlannedCase, report: pytest.TestReport
     ) -> Exception:
-        """What an item has to report that a mark, a fixture, its body or a judge skipped."""
+        """The result of an item that a mark, a fixture, its body or a judge skipped."""
         judged = self._turns.result(item)
         if judged is not None and judged.outcome == "failed":
             try:
@@ -395,7 +395,7 @@ class PytestRun:
             terminal.write_line(line)
 
     def _asked_to_suggest(self) -> Suggesting | None:
-        """What looks for repairs, where the run is to suggest some."""
+        """The search for fixes, if the run requests suggestions."""
         if not self._config.getoption("--suggest") or self._config.option.collectonly:
             return None
         from regauge.pytest_suggest import Suggesting
@@ -435,7 +435,7 @@ def _models(config: pytest.Config, settings: Settings) -> Sequence[str]:
 
 
 def _gates(config: pytest.Config) -> bool:
-    """Whether the run is to compare with a base version."""
+    """Return whether the run is to compare with a base version."""
     return config.getoption("--gate") is not None and not config.option.collectonly
 
 

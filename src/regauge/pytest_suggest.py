@@ -110,7 +110,7 @@ class Suggesting:
 
 
 def suggestion_lines(suggestions: list[Suggestion]) -> list[StyledLine]:
-    """What the summary says of suggestions."""
+    """The lines of the summary on suggestions."""
     lines: list[StyledLine] = []
     for one in suggestions:
         lines.append(StyledLine(f"suggestion: {one.headline}", "good" if one.diff else "plain"))

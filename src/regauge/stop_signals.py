@@ -228,5 +228,5 @@ def _take(numbers: Sequence[int], handler: _Handler | signal.Handlers) -> Mappin
 
 
 def _is_default(handler: object) -> bool:
-    """Whether a handler is Python's, or one of this module."""
+    """Return whether a handler is Python's, or one of this module."""
     return handler in {signal.SIG_DFL, signal.default_int_handler} or isinstance(handler, _Handler)

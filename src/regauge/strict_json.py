@@ -1,4 +1,4 @@
-"""What JSON that people or models wrote must hold to: each key once, numbers that JSON knows."""
+"""Strict reading of JSON by users or models: each key once, only JSON's numbers."""
 
 from __future__ import annotations
 

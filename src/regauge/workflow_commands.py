@@ -29,7 +29,7 @@ _INVISIBLE = re.compile(r"[^ -~]")
 
 
 def in_github_actions(environ: Mapping[str, str]) -> bool:
-    """Whether a workflow runs this, so that its log is read for commands."""
+    """Return whether a workflow runs this, so that its log is read for commands."""
     return environ.get("GITHUB_ACTIONS") == "true"
 
 
@@ -110,7 +110,7 @@ class _Guard(io.RawIOBase):
 
 
 def _unfinished(text: str) -> str:
-    """What matters of the last line of `text`: its beginning, or the hashes at its end."""
+    """The part of the last line of `text` that matters: its beginning, or its final hashes."""
     line = text[max(text.rfind("\r"), text.rfind("\n")) + 1 :]
     visible = _INVISIBLE.sub("", line)
     start = visible.lstrip(" ")

@@ -130,7 +130,7 @@ def decode_lines(source: Source) -> str | None:
 
 
 def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -> bool:
-    """Whether a case can have this key; a fault with the nearest known one if not."""
+    """Return whether a case can have this key; a fault with the nearest known one if not."""
     if key in KEYS:
         return True
     shown = {name: name for name in KEYS}
@@ -208,7 +208,7 @@ class GoldenCase:
 
     @property
     def golden(self) -> JSON:
-        """What judges compare an answer with, which must not get into a prompt."""
+        """The expected values that judges compare with; they must stay out of prompts."""
         of_turns = [turn for turn in self.script.golden if turn] if self.script is not None else []
         if not self.checks and not of_turns:
             return self.expected
@@ -386,7 +386,7 @@ _SPLITS: tuple[str, ...] = get_args(Split)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What it takes to turn the records of a file into cases.
+    """Settings for turning the records of a file into cases.
 
     Attributes:
         texts: Reads the files that cases refer to.
@@ -575,7 +575,7 @@ def _items(value: object) -> list[object]:
 
 
 def _script(record: Record, source: Source, reading: Reading) -> Script | None:
-    """How the conversation of a case goes; None where it has none."""
+    """The conversation of a case; None for a single request."""
     given = {
         key
         for key in ("turns", "persona", "max_turns", "tools", "max_steps")
@@ -703,7 +703,7 @@ def _shown(value: object) -> str:
 
 
 def _slug(value: str) -> str:
-    """What is left of an id when only allowed characters are kept, short enough for a message."""
+    """The allowed characters of an id, short enough for a message."""
     letters = unicodedata.normalize("NFKD", value.replace("ß", "ss"))
     plain = letters.encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9_.+/-]+", "-", plain).strip("-+./")[:40]

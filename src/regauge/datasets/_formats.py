@@ -28,7 +28,7 @@ _ENTRY_FIX = "write `- args: {id: 7}` and `result: ...` below it, or `error`"
 
 
 class _NotJSONError(ValueError):
-    """What is wrong with a text that is to be JSON, and what to do about it.
+    """A text that should be JSON and is not, with the fix.
 
     Attributes:
         fix: Empty where only the line as a whole can be said to be wrong.
@@ -118,7 +118,7 @@ def read_jsonl(source: Source) -> list[Record]:
 
 
 def _whole_line(source: Source) -> str:
-    """What a line is to be; said once for a file, however many of its lines are otherwise."""
+    """The line that each record of a format should be, stated once for a file."""
     fix = f'write {source.holds} as one {{"key": "value"}} object on a line of its own'
     return "" if any(fault.fix == fix for fault in source.faults) else fix
 
@@ -242,7 +242,7 @@ def _mapping(source: Source, holds: str, fix: str) -> tuple[dict[str, JSON], dic
 
 
 def _read(source: Source, values: Callable[[_Reader, yaml.Node], _Values]) -> _Values | None:
-    """What a YAML file holds; None, with the errors noted, where it cannot be read or is empty."""
+    """The contents of a YAML file; None, with the errors noted, if it is unreadable or empty."""
     text = decode_lines(source)
     if text is None:
         return None

@@ -56,7 +56,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a tool returns for some calls.
+    """The result of a tool for calls with certain arguments.
 
     Attributes:
         args: Arguments that a call must have; it may have others.
@@ -111,7 +111,7 @@ class ToolResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """How the conversation of a case goes.
+    """The course of the conversation of a case.
 
     Attributes:
         turns: The user's messages; empty where a persona writes them.
@@ -157,7 +157,7 @@ class Script:
 
     @property
     def golden(self) -> list[JSON]:
-        """What judges of its turns compare with."""
+        """The expected values that judges of its turns compare with."""
         return [
             {key: value for key, value in turn.to_json().items() if key != "user"}
             for turn in self.turns
@@ -165,7 +165,7 @@ class Script:
 
 
 def _holds(wanted: JSON, actual: JSON) -> bool:
-    """Whether a value has all parts of another: the keys of mappings, everything else equal.
+    """Return whether a value has all parts of another: the keys of mappings, everything else equal.
 
     >>> _holds({"id": 7}, {"id": 7, "limit": 5}), _holds({"id": 1}, {"id": True})
     (True, False)

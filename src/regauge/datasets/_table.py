@@ -60,7 +60,7 @@ def count_rows_and_bytes(data: io.BytesIO) -> tuple[int, int]:
 
 
 class _Chunks:
-    """What the metadata of a file states of its columns.
+    """The columns of a file, from its metadata.
 
     Attributes:
         rows: Of the file.
@@ -254,7 +254,7 @@ def read_parquet(source: Source) -> list[Record]:
 
 
 def _fits_in_memory(source: Source, data: io.BytesIO) -> bool:
-    """Whether a parquet file is of a size that cases have; a fault if not."""
+    """Return whether a parquet file is of a size that cases have; a fault if not."""
     rows, size = count_rows_and_bytes(data)
     data.seek(0)
     if rows > ROWS_MAX:

@@ -20,7 +20,7 @@ __all__ = ["AnchorReport", "anchor_report"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorReport:
-    """What the gate says of an old version.
+    """The report of the gate on an old version.
 
     Attributes:
         version: The anchor's.

@@ -1,4 +1,4 @@
-"""Whether committed completions pass more often than fresh trials of the same requests."""
+"""Return whether committed completions pass more often than fresh trials of the same requests."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class AuditReport:
 
     @property
     def fix(self) -> str:
-        """How to record fresh completions."""
+        """The command that records fresh completions."""
         return f"`regauge record --all {' '.join(self.prompts)}`, then commit the recordings"
 
 
@@ -268,7 +268,7 @@ async def _fresh_counts(
 
 
 def today_is_worse(before: Sequence[Count], today: Sequence[Count]) -> bool:
-    """Whether the base passes less today than its record says, all cases weighed alike."""
+    """Return whether the base passes less today than its record says, all cases weighed alike."""
     p_value = suite_p_value(
         [count.passed for count in before],
         [count.trials for count in before],

@@ -56,7 +56,7 @@ _NAMES_MAX = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Comparison:
-    """What would be compared, before anything is drawn.
+    """The comparison that a gate will run.
 
     Attributes:
         at: The base version.
@@ -302,7 +302,7 @@ def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
 
 
 def _replaced_notes(session: EvalSession, compared: Sequence[Compared]) -> Iterator[str]:
-    """Which committed completions of the candidate were recorded again, and others were not."""
+    """Notes on candidates of which only some committed completions were recorded again."""
     digests: dict[str, set[str]] = {}
     for one in compared:
         if one.candidate is not None and one.case.state != "unchanged":
@@ -317,7 +317,7 @@ def _replaced_notes(session: EvalSession, compared: Sequence[Compared]) -> Itera
 
 
 def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]:
-    """Which edited cases the base fails, though it passed them as they were."""
+    """Notes on edited cases that the base fails, though it passed them before the edit."""
     today = {(case.prompt, case.case): case.history + case.today for case in outcome.cases}
     for one in comparison.suites:
         if (history := one.base.history) is None:
@@ -342,7 +342,7 @@ def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]
 def _bars(
     at: BaseCommit, suites: Sequence[SuiteBase], project: Project, *, prompt_changed: bool
 ) -> Iterator[MovedBar]:
-    """What a change lowers of the bar: of today's where it changes a prompt, else of its base's."""
+    """The bars that a change lowers: today's if it changes a prompt, else those of its base."""
     changed = [one for one in suites if one.base.prompt_changed]
     bar = at.newest if changed else at
     yield from moved_settings(bar.settings, project.settings)
@@ -369,7 +369,7 @@ def _caveats(
     *,
     prompt_changed: bool,
 ) -> Iterator[str]:
-    """What a reader of an accepted change should look at."""
+    """Notes for the reader of an accepted change."""
     if bars:
         yield f"{plural(len(bars), 'lowered bar')} let through"
     if gone := at.deleted_prompts():
@@ -405,7 +405,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _removed(one: Compared) -> bool:
-    """Whether a case of main is gone, and the changelog does not accept that."""
+    """Return whether a case of main is gone, and the changelog does not accept that."""
     return one.case.state == "removed" and not one.case.accepted
 
 

@@ -1,4 +1,4 @@
-"""What a gate run leaves: its cases, its calls, the outcome of the engine, and what it reports."""
+"""The result of a gate run: cases, calls, the outcome of the engine, and the report."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SuiteBase:
 
     @property
     def partial(self) -> bool:
-        """Whether cases were left out, as by `-k`."""
+        """Return whether cases were left out, as by `-k`."""
         return len(self.planned) < len(self.suite.dataset)
 
 
@@ -140,7 +140,7 @@ def _graded(base: Base) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What some trials take.
+    """The calls and cost of some trials.
 
     Attributes:
         trials: Of both arms.
@@ -178,7 +178,7 @@ class Bill:
 
 
 def bill_draws(draws: Sequence[Draw], session: EvalSession) -> Bill:
-    """What draws take that have no completion yet."""
+    """The calls and cost of trials that have no completion yet."""
     bill = Bill(trials=len(draws), calls=len(draws))
     for completions in session.missing_answers(draws):
         bill += Bill(tokens=completions.tokens, cost_usd=completions.cost_usd)
@@ -262,7 +262,7 @@ class Decided:
 
     @property
     def provisional(self) -> bool:
-        """Whether stored trials of the candidate alone were weighed: the author recorded them."""
+        """Return whether only stored trials of the candidate count, which its author recorded."""
         candidates = (trials for (_, _, arm), trials in self.trials.items() if arm == "candidate")
         return self.outcome.policy.provisional and any(candidates)
 
@@ -272,7 +272,7 @@ class Decided:
         return EXIT_CODES[self.decision]
 
     def rules(self, suite: SuiteBase) -> Iterator[tuple[str, Fault]]:
-        """What a suite breaks of the rules of versions and of its changelog, each with its name.
+        """The rules of versions and changelog that a suite breaks, with their names.
 
         Of several suites of one prompt the first tells it; so does the first of all what is of
         the project: the lock.
@@ -288,7 +288,7 @@ class Decided:
                 yield breach.rule, breach.fault
 
     def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:
-        """Why trials are unmeasured; of one case, or of all."""
+        """The reason why trials are unmeasured; of one case, or of all."""
         arms: tuple[Arm, ...] = ("candidate", "main")
         keys: list[tuple[str, str, Arm]] = [(prompt, case, arm) for arm in arms]
         if not prompt:
@@ -300,7 +300,7 @@ class Decided:
 
     @property
     def lacks(self) -> str:
-        """What keeps trials from being measured: `recordings`, `budget`, `answers` or nothing."""
+        """The reason why trials are unmeasured: `recordings`, `budget`, `answers` or empty."""
         errors = list(self.errors())
         if any(isinstance(error, BudgetError) for error in errors):
             return "budget"
@@ -310,7 +310,7 @@ class Decided:
 
 
 def final_decision(decision: Decision, *, broken: bool, unmeasured: bool) -> Decision:
-    """What a gate comes to, from what the engine decided.
+    """The decision of a gate, from the outcome of the engine.
 
     >>> final_decision("accept", broken=False, unmeasured=True)
     'unmeasured'
@@ -326,7 +326,7 @@ def final_decision(decision: Decision, *, broken: bool, unmeasured: bool) -> Dec
 
 
 def cause_of_case(decided: Decided, prompt: str, case: str) -> str:
-    """Why trials of a case have no verdict, on one line."""
+    """The reason why trials of a case have no verdict, on one line."""
     for error in decided.errors(prompt, case):
         if isinstance(error, ProviderError) and error.status is not None:
             return f"HTTP {error.status}"

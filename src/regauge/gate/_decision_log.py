@@ -80,7 +80,7 @@ class LoggedDecision:
 
     @property
     def final(self) -> bool:
-        """Whether further trials change nothing."""
+        """Return whether further trials change nothing."""
         return self.decision in _FINAL
 
 
@@ -99,7 +99,7 @@ class DecisionLog:
         return next((one for one in reversed([*self._read()]) if one.key == key), None)
 
     def rejected_before(self, change: Change, candidate: str) -> int:
-        """How many other versions of a change were rejected."""
+        """The number of rejected other versions of a change."""
         rejected = {
             one.candidate
             for one in self._read()

@@ -1,4 +1,4 @@
-"""What a gate would ask for: at first, probably, and at most; before anything is asked."""
+"""Estimates of a gate run before any call: at first, probably, and at most."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["GateEstimate", "estimate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateEstimate:
-    """What a gate run takes; how far it goes depends on what the first trials show.
+    """The estimate of a gate run; its length depends on the first trials.
 
     Attributes:
         cases: How many are compared; unchanged ones are not among them.
@@ -100,7 +100,7 @@ def _likely(
 def _at_most(
     changed: Sequence[Compared], policy: GatePolicy, session: EvalSession
 ) -> Iterator[Bill]:
-    """What may follow the first wave at most, by prompt and tier."""
+    """The most trials that may follow the first wave, by prompt and tier."""
     caps: Mapping[str, int] = {
         "critical": policy.critical.first + policy.critical.more,
         "required": policy.case.cap,

@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageContext:
-    """What messages about cases have to know of their run.
+    """The facts of a run that messages about cases use.
 
     Attributes:
         cells: How many pairs of case and check were tested together.
@@ -44,7 +44,7 @@ class MessageContext:
 
 
 def case_message(report: CaseReport, context: MessageContext) -> str:
-    """What happened to one case, and what that means."""
+    """The result of one case and its meaning, as a message."""
     return f"{report.prompt}/{report.case}: {_SENTENCES[report.verdict](report, context)}"
 
 
@@ -381,7 +381,7 @@ def reason_message(
 
 
 def critical_note(outcome: GateOutcome) -> str:
-    """How sure main's record makes the critical cases that were drawn; empty without any.
+    """The bound that the record of the base gives for the critical cases; empty without any.
 
     A case that never failed in m trials may still fail up to 3/m of the time (rule of three).
     """

@@ -54,7 +54,7 @@ ReasonKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What the gate found of one check of one case.
+    """The result of one check of one case.
 
     Attributes:
         history: Main's trials before this run, or its first ones in this run if there were none.
@@ -82,7 +82,7 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseReport:
-    """What the gate found of one case.
+    """The result of one case.
 
     Attributes:
         blocks: Whether this case alone keeps the change from being accepted.
@@ -124,7 +124,7 @@ class CaseReport:
 
     @property
     def edit_sensitive(self) -> bool:
-        """Whether edits of the prompt break the case again and again."""
+        """Return whether edits of the prompt break the case again and again."""
         return self.broke_before + (self.verdict == "broken") >= _SENSITIVE_FROM
 
     @property
@@ -191,7 +191,7 @@ class ControlReport:
 
     @property
     def below(self) -> bool:
-        """Whether main is below its record today. A lamp that is off proves nothing."""
+        """Return whether main is below its record today. A lamp that is off proves nothing."""
         return self.p_history <= self.bound
 
 
@@ -234,7 +234,7 @@ class NetReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteReport:
-    """What the gate found of all cases of one prompt together.
+    """The result of all cases of one prompt together.
 
     Attributes:
         verdict: `unconfirmed` where the record asked for trials side by side, which did not confirm
@@ -292,7 +292,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOutcome:
-    """What the gate decided, and everything it rests on.
+    """The decision of the gate, with its evidence.
 
     Attributes:
         cases: In the order in which they were given.

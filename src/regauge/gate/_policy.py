@@ -1,4 +1,4 @@
-"""What a project holds its gate to, as one value, and its settings."""
+"""The limits of a project's gate as one value, and its settings."""
 
 from __future__ import annotations
 

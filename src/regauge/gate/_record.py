@@ -1,4 +1,4 @@
-"""What a decision rests on, as JSON: cases with main's histories, the policy, facts of trials."""
+"""The evidence of a decision as JSON: cases with histories of the base, policy, trials."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _count_json(count: Count) -> dict[str, int]:
 
 
 def case_from_json(document: Mapping[str, Any]) -> GateCase:
-    """What `case_to_json` wrote.
+    """Read the document that `case_to_json` writes.
 
     Raises:
         UsageError: It is something else.
@@ -82,7 +82,7 @@ def policy_to_json(policy: GatePolicy) -> dict[str, Any]:
 
 
 def policy_from_json(document: Mapping[str, Any]) -> GatePolicy:
-    """What `policy_to_json` wrote.
+    """Read the document that `policy_to_json` writes.
 
     Raises:
         UsageError: It is something else.
@@ -101,7 +101,7 @@ def policy_from_json(document: Mapping[str, Any]) -> GatePolicy:
 def facts_of_trial(
     trial: Trial, checks: Iterable[str], *, graded: Collection[str]
 ) -> TrialFacts | None:
-    """What a judged trial showed of the checks that must pass; None when it is unmeasured.
+    """The checks that must pass, as one judged trial showed them; None if it is unmeasured.
 
     Args:
         trial: Of either arm.

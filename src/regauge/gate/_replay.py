@@ -49,7 +49,7 @@ class ReplayEvidence:
         self._gate_trials: dict[str, dict[str, list[int]]] = {}
 
     def reason(self, result: EvalResult) -> str:
-        """Why a failed case does not fail the run; empty where it does.
+        """The reason why a failed case does not fail the run; empty where it does.
 
         The first that holds: the committed baseline calls the case flaky, the changelog of this
         version accepts the case, or the gate's recorded trials of the same request did not make

@@ -32,13 +32,13 @@ _PROGRESS_EVERY_S = 1.0
 
 
 def is_base_unavailable(error: BaseException | None) -> bool:
-    """Whether a trial has no output because the target of the base cannot be called at all."""
+    """Return whether a trial has no output because the base's target cannot be called."""
     return isinstance(error, ProviderError) and error.kind == "unavailable"
 
 
 @dataclass(slots=True)
 class GateProgress:
-    """How far a gate run has come; the gate cannot know how many waves there will be.
+    """The progress of a gate run; the number of waves is not known in advance.
 
     Attributes:
         wave: Counted from 1.
@@ -102,7 +102,7 @@ class GateRun:
 
     @property
     def trials(self) -> Mapping[tuple[str, str, Arm], Sequence[Trial]]:
-        """What was made, by suite, case and arm, in the order of the trials' numbers."""
+        """The trials made, by suite, case and arm, in the order of their numbers."""
         return self._trials
 
     def decide(self) -> GateOutcome:
@@ -115,7 +115,7 @@ class GateRun:
         return self.gate.outcome()
 
     def first_outcomes(self) -> dict[tuple[str, str], list[bool | None]]:
-        """Whether the candidate's first trials passed, by suite and case; None where unmeasured."""
+        """The candidate's first verdicts, by suite and case; None for unmeasured ones."""
         found: dict[tuple[str, str], list[bool | None]] = {}
         for one in self.compared:
             made = self._trials.get((*one.case.key, "candidate"), [])[
@@ -208,7 +208,7 @@ class GateRun:
         await trials.copy(copies)
 
     def _facts(self, prompt: str, case: str, trial: Trial) -> TrialFacts | NotRecorded | None:
-        """What the engine is told of a trial."""
+        """The facts of a trial that the engine receives."""
         compared = self._by_key[prompt, case]
         if isinstance(trial.error, MissingRecordingError) or is_base_unavailable(trial.error):
             return "not-recorded"

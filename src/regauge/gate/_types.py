@@ -16,7 +16,7 @@ NotRecorded: TypeAlias = Literal["not-recorded"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many of some trials passed.
+    """The number of passed trials among some.
 
     >>> str(Count(passed=3, trials=12))
     '3 of 12'
@@ -37,7 +37,7 @@ class Count:
 
     @property
     def failed(self) -> int:
-        """How many did not pass."""
+        """The number of trials that failed."""
         return self.trials - self.passed
 
     @property
@@ -51,7 +51,7 @@ NONE_DRAWN = Count(passed=0, trials=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What main's trials of one case have been before this run.
+    """The trials of the base of one case before this run.
 
     Attributes:
         checks: Passes and trials of each required check; a check that abstained has fewer trials.
@@ -114,7 +114,7 @@ class GateCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFacts:
-    """What one trial showed.
+    """The result of one trial.
 
     Attributes:
         checks: Whether each required check passed; None where it abstained.
@@ -128,7 +128,7 @@ class TrialFacts:
 
     @property
     def passed(self) -> bool | None:
-        """Whether all checks passed that had an opinion; None when none had."""
+        """Return whether all checks passed that had an opinion; None when none had."""
         opinions = [passed for passed in self.checks.values() if passed is not None]
         return all(opinions) if opinions else None
 

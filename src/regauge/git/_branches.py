@@ -37,7 +37,7 @@ def git_says(
     extra: Mapping[str, str] | None = None,
     check: bool = True,
 ) -> str:
-    """What git says to a command; empty where it fails and may."""
+    """The output of a git command; empty if it fails and may fail."""
     done = run_git(directory, *arguments, given=given, extra=extra, timeout_s=_TIMEOUT_S)
     if done.returncode == 0:
         return done.stdout.decode("utf-8", "replace").strip()
@@ -110,7 +110,7 @@ def current_branch(path: Path) -> str:
 
 
 def is_proposal(path: Path, commit: str) -> bool:
-    """Whether a commit is a proposal as `commit_on_branch` made it: nobody's work is in it."""
+    """Return whether a commit is a proposal of `commit_on_branch`, without a user's work."""
     root = path.resolve().parent
     said = git_says(
         root, "log", "-1", f"--format=%(trailers:key={_TREE},valueonly)", commit, check=False
@@ -188,7 +188,7 @@ def _refuse_remote_inside(path: Path, remote: str) -> None:
 
 
 def has_unpushed(path: Path, tip: str) -> bool:
-    """Whether the current commit holds what a commit of the remote does not; not where unknown."""
+    """Return whether the current commit has work that a remote commit lacks; False if unknown."""
     root = path.resolve().parent
     return (
         bool(_commit_of(root, f"{tip}^{{commit}}"))

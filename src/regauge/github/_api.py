@@ -74,7 +74,7 @@ Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitHubAccess:
-    """Which repository, at which GitHub, with whose rights.
+    """A repository on a GitHub server, with the token's rights.
 
     Attributes:
         repo: `owner/name`.
@@ -104,7 +104,7 @@ class GitHubAccess:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], *, repo: str | None = None) -> Self:
-        """What GitHub Actions puts into the environment, with the repository named or not.
+        """Read the variables that GitHub Actions sets; the repository is optional.
 
         Raises:
             UsageError: There is no token, or no repository.
@@ -126,7 +126,7 @@ class GitHubAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purpose:
-    """What a request is for, as errors state it.
+    """The purpose of a request, for error messages.
 
     Attributes:
         what: In words, to follow on "cannot".
@@ -358,7 +358,7 @@ def repo_of_remote(url: str) -> str | None:
 
 
 def _wait_s(response: httpx2.Response, attempt: int, *, again: bool) -> float | None:
-    """How long to wait before the same request, in seconds; None where it must not be sent again.
+    """Seconds to wait before the same request; None if it must not be sent again.
 
     Args:
         response: Of GitHub.

@@ -1,4 +1,4 @@
-"""Which pull request a workflow runs for, from the event that GitHub wrote to a file."""
+"""The pull request of a workflow, from the event file that GitHub writes."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _event(document: Mapping[str, Any]) -> Event:
 
 
 def _is_of_run(pull: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
-    """Whether a pull request goes into the repository of a run, from the branch of the run."""
+    """Return whether a pull request's base is the repository of the run."""
     base, head = _table(pull.get("base")), _table(pull.get("head"))
     pairs = (
         (_table(base.get("repo")).get("id"), _table(run.get("repository")).get("id")),

@@ -1,4 +1,4 @@
-"""What regauge reads and writes on GitHub: comments, pull requests and issues."""
+"""Comments, pull requests and issues on GitHub."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Outcome = Literal["created", "updated", "unchanged", "kept"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted:
-    """What became of a text.
+    """The result of posting a text.
 
     Attributes:
         number: Of the pull request or the issue.
@@ -192,7 +192,7 @@ class GitHub:
         return True
 
     def _wrote(self, written: Mapping[str, Any]) -> bool:
-        """Whether this token wrote a comment or an issue.
+        """Return whether this token wrote a comment or an issue.
 
         The token of a workflow may not ask who it is; then it is taken for any bot.
         """
@@ -342,7 +342,7 @@ class GitHub:
         return None
 
     def remarks(self, number: int) -> tuple[list[Remark], int]:
-        """What people wrote on a pull request, the oldest first, and the number of texts of bots.
+        """Comments of users on a pull request, the oldest first, and the number of texts of bots.
 
         Texts that carry a mark of regauge are its own, whatever token wrote them; they count as a
         bot's.
@@ -393,7 +393,7 @@ class GitHub:
 
 
 def _is_from(side: dict[str, Any], repo: str) -> bool:
-    """Whether one side of a pull request is in a repository; so it is where none is named."""
+    """Return whether one side of a pull request is in a repository; True if none is named."""
     there: object = side.get("repo")
     named = cast("dict[str, Any]", there).get("full_name") if isinstance(there, dict) else None
     return not repo or not isinstance(named, str) or named.lower() == repo.lower()

@@ -60,12 +60,12 @@ class Mark:
 
 
 def is_marked(body: str) -> bool:
-    """Whether a text has the mark of one of regauge's, of any name."""
+    """Return whether a text has the mark of one of regauge's, of any name."""
     return _MARK.match(body) is not None
 
 
 def github_length(text: str) -> int:
-    """How long a text is to GitHub: a character beyond the basic plane counts twice.
+    """The length of a text on GitHub: a character beyond the basic plane counts twice.
 
     >>> github_length("ab"), github_length("✅"), github_length("🎉")
     (2, 1, 2)
@@ -102,7 +102,7 @@ def cut_markdown(text: str, *, where: str = "", chars_max: int = BODY_CHARS_MAX)
 
 
 class _Open:
-    """What is open at one place of a text."""
+    """The Markdown that is open at one place of a text."""
 
     __slots__ = ("_fence", "_folds")
 
@@ -111,7 +111,7 @@ class _Open:
         self._folds = folds
 
     def after(self, line: str) -> _Open:
-        """What is open after a further line."""
+        """The Markdown that is open after a further line."""
         found = _FENCE.match(line)
         if self._fence:
             ends = found and not found["rest"].strip() and len(found["ticks"]) >= len(self._fence)
@@ -122,6 +122,6 @@ class _Open:
         return _Open(folds=max(folds, 0))
 
     def closed(self) -> str:
-        """What closes it all."""
+        """The text that closes all open Markdown."""
         fence = f"\n{self._fence}" if self._fence else ""
         return fence + "\n\n</details>" * self._folds

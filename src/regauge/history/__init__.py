@@ -1,4 +1,4 @@
-"""What was measured in all runs: kept in a database, read by `log`, `runs`, `compare`, `trend`."""
+"""Measurements of all runs in a database, for `log`, `runs list` and `runs compare`."""
 
 from __future__ import annotations
 

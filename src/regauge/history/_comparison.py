@@ -77,7 +77,7 @@ class SuiteComparison:
     same: int
 
     def count(self, change: Change) -> int:
-        """How many cases changed so."""
+        """The number of cases with this change."""
         return sum(one.change == change for one in self.changes)
 
 
@@ -158,7 +158,7 @@ def _compared(key: tuple[str, str, str], old: _Cases, new: _Cases) -> SuiteCompa
 def _case_change(
     case: str, old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
 ) -> CaseChange | None:
-    """What became of a case; None when nothing did."""
+    """The change of a case; None without one."""
     old, new = _in_order(old), _in_order(new)
     change = _change(old, new)
     if change is None:
@@ -220,7 +220,7 @@ def _first(rows: Sequence[Mapping[str, Any]], outcome: str) -> Mapping[str, Any]
 
 
 def _counts(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    """How many trials passed, and how many were measured."""
+    """The number of passed trials, and of measured ones."""
     outcomes = [row["outcome"] for row in rows]
     return outcomes.count("passed"), len(outcomes) - outcomes.count("unmeasured")
 
@@ -231,7 +231,7 @@ def _text(row: Mapping[str, Any]) -> str | None:
 
 
 def _failure(row: Mapping[str, Any]) -> tuple[str, str]:
-    """Who failed a trial or kept it unmeasured, and its word."""
+    """The judge that failed a trial or left it unmeasured, with its reason."""
     for verdict in row["verdicts"]:
         if verdict["outcome"] == "fail" and verdict.get("gates", True):
             return verdict["judge"], verdict["reason"]

@@ -26,7 +26,7 @@ __all__ = ["History", "SyncReport", "add_finished_run", "run_entry"]
 
 
 def run_entry(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> RunEntry:
-    """What the history holds of a run.
+    """The entry of a run in the history.
 
     Args:
         record: Of the run.
@@ -111,7 +111,7 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
-    """What became of the runs on this machine that the history lacked.
+    """The result of adding this machine's runs to the history.
 
     Attributes:
         unreadable: Name of the run, and what is wrong with it.
@@ -153,7 +153,7 @@ class History:
 
     @property
     def empty(self) -> bool:
-        """Whether there can be nothing in it, which is known without a database."""
+        """Return whether there can be nothing in it, which is known without a database."""
         file = self.place.file
         if file is None or file.exists():
             return False
@@ -213,7 +213,7 @@ class History:
         return records
 
     def suites(self, prompt: str) -> list[MeasuredSuite]:
-        """How all runs measured a prompt, the oldest first."""
+        """The measurements of a prompt in all runs, the oldest first."""
         return [] if self.empty else self._opened().suites(prompt)
 
     def run(self, name: str) -> tuple[RunRecord, Iterator[dict[str, Any]]]:

@@ -17,7 +17,7 @@ __all__ = ["TrendLine", "TrendPoint", "lines_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendPoint:
-    """What one run measured of one version.
+    """The measurement of one version in one run.
 
     Attributes:
         suite: The run's counts.

@@ -1,4 +1,4 @@
-"""What the history holds of a run."""
+"""The records of runs in the history."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class StorePlace:
 
     @classmethod
     def of(cls, project: Project, environ: Mapping[str, str]) -> StorePlace:
-        """What `REGAUGE_STORE` says, else `[tool.regauge] store`, else the project's own file.
+        """The store from `REGAUGE_STORE`, `[tool.regauge] store`, or the project's own file.
 
         Raises:
             UsageError: The URL is of no database that regauge knows.
@@ -216,7 +216,7 @@ def driver_of(place: StorePlace) -> Any:
 
 
 def damaged(place: StorePlace) -> str:
-    """What to do about a database that is none, or none of ours."""
+    """The fix for a file that is no database, or another program's."""
     if place.file is None:
         return "drop its tables regauge_*, then import what this machine has: regauge runs --sync"
     return (
@@ -226,7 +226,7 @@ def damaged(place: StorePlace) -> str:
 
 
 def _fix(place: StorePlace, said: str) -> str:
-    """What to do, by the words of SQLite or of PostgreSQL."""
+    """The fix, from the message of SQLite or PostgreSQL."""
     known = _OF_A_SERVER if place.file is None else _OF_A_FILE
     for pattern, fix in known:
         if re.search(pattern, said):

@@ -1,4 +1,4 @@
-"""What `regauge baseline` does: draw, keep and compare the histories of main, and show them."""
+"""Recording, comparing and showing the histories of the base, for `regauge baseline`."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class TextLine:
 
 
 def no_baseline(project: Project, name: str) -> RegaugeError:
-    """Why there is no baseline of a prompt that was named: no such prompt, or none was made."""
+    """The error for a prompt without a baseline: an unknown name, or none was made."""
     try:
         find_prompt(name, root=project.root)
     except PromptError as error:
@@ -112,7 +112,7 @@ def no_baseline(project: Project, name: str) -> RegaugeError:
 
 
 def is_flaky(case: CaseTrials) -> bool:
-    """Whether a case surely passes now and fails then."""
+    """Return whether a case surely passes now and fails then."""
     whole = case.whole
     return flaky_probability(whole.passed, whole.trials) > _FLAKY_FROM
 
@@ -204,7 +204,7 @@ def history_json(project: Project, baseline: Baseline, history: StoredHistory) -
 
 
 def uncommitted_notes(project: Project, prompts: Iterable[Prompt]) -> Iterator[str]:
-    """Which prompts nobody but this machine has: no gate will look for what is known of them."""
+    """Notes on prompts with local histories only, which the gate cannot read."""
     repository = Repository.find(project.root)
     if repository is None or not repository.has_commits():
         return
@@ -235,7 +235,7 @@ def _anchor_of(
 
 
 def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> str:
-    """Whether the history is of the prompt as it is."""
+    """Return whether the history is of the prompt as it is."""
     try:
         prompt = load_prompt(baseline.prompt, root=project.root)
     except RegaugeError:
@@ -339,7 +339,7 @@ def _of(count: Mapping[str, int]) -> str:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class AskedAnchor:
-    """What this session draws of the anchor, and what the comparison with it came to.
+    """The trials of the anchor in this session, and their comparison with the record.
 
     Attributes:
         version: The anchor's.
@@ -367,7 +367,7 @@ class AskedAnchor:
 
     @property
     def lost(self) -> bool:
-        """Whether this session confirmed a loss against the anchor."""
+        """Return whether this session confirmed a loss against the anchor."""
         return self.drew and self.comparison is not None and self.comparison.confirmed
 
     def take(self, landed: LandedSuite, *, now: datetime) -> None:
@@ -557,7 +557,7 @@ class AskedEval:
 
 @dataclass(slots=True, kw_only=True)
 class AskedPrompt:
-    """What the command knows of one prompt.
+    """The facts of one prompt that the command uses.
 
     Attributes:
         older: The file of the baseline under an older name, which the new one replaces.
@@ -571,7 +571,7 @@ class AskedPrompt:
 
 @dataclass(slots=True, kw_only=True)
 class Done:
-    """What came of one eval of a prompt.
+    """The result of one eval of a prompt.
 
     Attributes:
         drawn: Trials that were added to the history.
@@ -600,7 +600,7 @@ class Done:
 
     @property
     def worse(self) -> bool:
-        """Whether main is worse than the version before, the anchor, its history or recordings."""
+        """Return whether the base is worse than the version before, the anchor or its record."""
         drifted = self.drift is not None and self.drift.worse
         lost = self.anchor is not None and self.anchor.lost
         if lost or (self.audit is not None and self.audit.result == "better"):
@@ -656,7 +656,7 @@ class Done:
             yield f"  wrote {self.written}: commit it"
 
     def unmeasured(self) -> Iterator[str]:
-        """Which trials do not count, and why."""
+        """The trials that do not count, with the reason."""
         for landed in self._landed():
             if not landed.unmeasured:
                 continue
@@ -673,7 +673,7 @@ class Done:
 
 
 def summary(history: StoredHistory) -> str:
-    """How many trials of how many cases a history has."""
+    """The number of trials and of cases in a history."""
     drawn = [len(case.drawn) for case in history.cases.values()]
     if not drawn:
         return "no trials"
@@ -777,11 +777,11 @@ class BaselineUpdate:
 
     @property
     def worse(self) -> bool:
-        """Whether main fares worse than with the version before, or than its history says."""
+        """Return whether the base is worse than the version before, or than its history."""
         return any(one.worse for one in self._done)
 
     def to_json(self) -> dict[str, Any]:
-        """What was planned, done and found."""
+        """The plan, the work done and the results, as a document."""
         return {
             "dry_run": self._dry_run,
             "planned": self._estimates,
@@ -920,7 +920,7 @@ class BaselineUpdate:
         one.audit = report
 
     def _base_is_worse(self, one: AskedEval, baseline: Baseline, evals: EvalSession) -> bool:
-        """Whether the base passes less today than its history, or the version before than its own.
+        """Return whether the base passes less today than in its history, or the version before.
 
         Of a new version nothing is known but what this session drew.
         """
@@ -962,7 +962,7 @@ class BaselineUpdate:
         return repository.commit("HEAD")
 
     def _due(self, asked: AskedEval) -> bool:
-        """Whether a history is complete, and to be held against fresh trials."""
+        """Return whether a history is complete, and to be held against fresh trials."""
         top_up = asked.asked.asked
         return bool(self._redraw and top_up.complete and top_up.history.cases)
 
@@ -1084,7 +1084,7 @@ class BaselineUpdate:
         )
 
     def _bill(self, evals: EvalSession, draws: list[Draw]) -> Bill:
-        """What draws take that have no completion yet."""
+        """The calls and cost of trials that have no completion yet."""
         return bill_draws([x for x in draws if not evals.answers.has(x.planned, x.key)], evals)
 
     def _after(self, one: AskedEval) -> tuple[StoredHistory, TopUp]:

@@ -64,7 +64,7 @@ def usual_labels(judge: ModelJudge, project: Project) -> str:
 def calibration_of(
     judge: ModelJudge, labels: Labels, judged: Sequence[Judged], repeats: int
 ) -> Calibration:
-    """What comes of judging labels, dated today."""
+    """The calibration that judged labels give, dated today."""
     return Calibration(
         models=tuple(judge.models),
         digest=judge.digest,
@@ -106,7 +106,7 @@ _SUFFIX = ".calibration.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingRow:
-    """What the verdicts of one judge count for.
+    """The status of one judge's verdicts.
 
     Attributes:
         prompts: The prompts whose answers it judges; none for a record that no eval uses.
@@ -201,7 +201,7 @@ def lint_calibrations(project: Project, used: Mapping[str, UsedJudge]) -> list[F
 
 
 def lint_labels(project: Project) -> list[Fault]:
-    """What is wrong with files of labels and with calibration records, whoever uses them."""
+    """Errors in files of labels and calibration records, of any judge."""
     faults: list[Fault] = []
     for path in sorted(project.labels_dir.glob("[!.]*.jsonl")):
         try:
@@ -234,7 +234,7 @@ _LINE_MAX = 300
 
 
 def heading(judge: ModelJudge, labels: Labels, project: Project) -> str:
-    """Which judge is compared with which labels."""
+    """The heading that names a judge and its labels."""
     models = ", ".join(judge.models)
     simulated = " (simulated)" if any(one.startswith("sim:") for one in judge.models) else ""
     where = project.relative(labels.path).as_posix()
@@ -299,7 +299,7 @@ def disagreement_lines(kind: LabelKind, judged: Sequence[Judged]) -> list[str]:
 
 
 def used_text(totals: CallTotals) -> str:
-    """What its model calls came to, in one line."""
+    """The model calls of the judge, on one line."""
     return (
         f"{plural(totals.calls, 'call')}, {totals.live} of them made now;"
         f" {quantity(totals.input_tokens + totals.output_tokens)} tokens, {money(totals.cost_usd)}"

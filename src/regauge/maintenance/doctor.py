@@ -53,7 +53,7 @@ Level: TypeAlias = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFinding:
-    """What was found.
+    """One result of `doctor`.
 
     Attributes:
         check: What was looked at, in a word or two.
@@ -312,7 +312,7 @@ def _of_last_day(model: str, last: LastDay, today: date) -> DoctorFinding:
 
 
 class EvalsSeen:
-    """What a look at the evals found.
+    """The results of collecting the evals.
 
     Attributes:
         findings: In the order in which they are shown.

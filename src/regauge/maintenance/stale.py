@@ -131,7 +131,7 @@ class StaleFile:
 
     @property
     def stale(self) -> int:
-        """How many recordings no eval asks for."""
+        """The number of recordings that no eval uses."""
         return len(self.file) - len(self.needed)
 
 
@@ -176,7 +176,7 @@ def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
 
 
 def lint_recordings(project: Project, evals_path: Path, *, told: Sequence[str] = ()) -> list[Fault]:
-    """What only collected evals can tell: recordings nobody asks for, calibrations, goals.
+    """Errors that need collected evals: unused recordings, calibrations, goals.
 
     Args:
         project: Whose recordings.
@@ -213,12 +213,12 @@ def _not_collected(evals_path: Path, error: RegaugeError) -> Fault:
 def untold_reasons(
     error: NotCollectedError, told: Sequence[str], project: Project
 ) -> dict[str, str]:
-    """Why evals could not be collected, less those that faults keep which were told."""
+    """The reason why evals could not be collected, less those that faults keep which were told."""
     return {name: why for name, why in error.reasons.items() if _untold(why, told, project)}
 
 
 def _untold(reason: str, told: Sequence[str], project: Project) -> str:
-    """What a reason says beyond faults that were told."""
+    """The part of a reason that other errors do not state yet."""
     reason = reason.replace(f"{project.root}/", "")
     for fault in told:
         reason = reason.replace(fault, "")

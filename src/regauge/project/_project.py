@@ -138,7 +138,7 @@ def _problem(where: tuple[int | str, ...], items: list[ErrorDetails]) -> str:
 
 
 def _wanted(item: ErrorDetails) -> str:
-    """What a setting must be."""
+    """The values that a setting takes, in words."""
     kind, context = item["type"], item.get("ctx", {})
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
@@ -178,7 +178,7 @@ class Project:
 
     @property
     def exists(self) -> bool:
-        """Whether the directory has a `[tool.regauge]` or a `prompts/`."""
+        """Return whether the directory has a `[tool.regauge]` or a `prompts/`."""
         return _is_project(self.root)
 
     @property
@@ -234,7 +234,7 @@ class Project:
             raise self._no_state_dir(directory, "no permission to write")
 
     def _no_state_dir(self, directory: Path, why: str) -> UsageError:
-        """What to say where nothing can be kept in a directory."""
+        """The error for a directory that cannot be written to."""
         for path in (self.state_dir, directory):
             if not path.is_dir() and os.path.lexists(path):
                 return UsageError(
@@ -258,7 +258,7 @@ class Project:
 
     @cached_property
     def settings(self) -> Settings:
-        """What `[tool.regauge]` says, or the defaults.
+        """The settings in `[tool.regauge]`, or the defaults.
 
         Raises:
             ConfigError: The file does not parse, or a setting is unknown or out of range.

@@ -56,7 +56,7 @@ _AUTHORITY = re.compile(r"\A\s*(?P<scheme>[^:/?#@]*:)?//(?P<user>[^/?#]*@)?(?P<h
 
 
 def has_credentials(url: str) -> bool:
-    """Whether a URL names a user or a password.
+    """Return whether a URL names a user or a password.
 
     >>> has_credentials("https://user:word@host/v1"), has_credentials("https://host/v1?to=a@b")
     (True, False)
@@ -76,7 +76,7 @@ def shown_url(url: str) -> str:
 
 
 def is_store(url: str) -> bool:
-    """Whether a URL names a database that can hold the run history.
+    """Return whether a URL names a database that can hold the run history.
 
     >>> is_store("sqlite:///history.db"), is_store("mysql://host/evals")
     (True, False)
@@ -231,7 +231,7 @@ class _Table(BaseModel):
 
 
 class PriceSettings(_Table):
-    """What a model costs, in US dollars per million tokens."""
+    """The price of a model, in US dollars per million tokens."""
 
     input_per_million: float = Field(ge=0)
     output_per_million: float = Field(ge=0)
@@ -478,7 +478,7 @@ class CalibrationSettings(_Table):
 
 
 class GateSettings(_Table):
-    """What the gate holds a change to: `[tool.regauge.gate]`.
+    """The limits of the gate: `[tool.regauge.gate]`.
 
     Attributes:
         ref: The base of `regauge gate` without REF.
@@ -525,7 +525,7 @@ class GateSettings(_Table):
 
 
 class GoalSettings(_Table):
-    """What a refinement is to reach: `[[tool.regauge.refine.goals]]`.
+    """A goal of a refinement: `[[tool.regauge.refine.goals]]`.
 
     Attributes:
         pass_rate: The share of trials to pass; met when the lower bound of its 95 % interval
@@ -547,7 +547,7 @@ Association = Literal["owner", "member", "collaborator", "contributor", "anyone"
 
 
 class RefineSettings(_Table):
-    """What `regauge refine` may do: `[tool.regauge.refine]`.
+    """The limits of `regauge refine`: `[tool.regauge.refine]`.
 
     Attributes:
         model: Refiner model, as `provider:model`; by default the prompt's.

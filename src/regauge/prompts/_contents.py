@@ -1,4 +1,4 @@
-"""What is wrong with the instructions of a prompt themselves, and how each error could be undone.
+"""Errors in the instructions of a prompt, each with an edit that could undo it.
 
 These are the slips that people make: an order that overrides the others, a rule in another
 language, two negations, a list twice with other numbers, a line cut off, an example that the
@@ -170,7 +170,7 @@ def _sentences(tree: Tree) -> Iterator[Node]:
 
 
 def _is_foreign(text: str, language: str) -> bool:
-    """Whether a sentence forbids something in another language."""
+    """Return whether a sentence forbids something in another language."""
     other = guess_language(text)
     plain = len(re.findall(r"\w+", text)) >= _WORDS_MIN
     return bool(plain and language and other and other != language and is_negated(text))
@@ -294,7 +294,7 @@ def _against_schema(tree: Tree, schema: Mapping[str, Any]) -> Iterator[ContentEr
 def _in_key_list(
     tree: Tree, listed: Sequence[str], key: str, properties: Mapping[str, Any]
 ) -> bool:
-    """Whether an entry stands in one list with keys that the schema has."""
+    """Return whether an entry stands in one list with keys that the schema has."""
     for node in tree.nodes("list"):
         keys = [found["key"] for found in _KEY_ENTRY.finditer(tree.of(node))]
         if key in keys and listed.count(key) == 1 and any(other in properties for other in keys):

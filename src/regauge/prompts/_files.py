@@ -122,6 +122,6 @@ def _by_path(path: Path, root: Path | None) -> Path:
 
 
 def _names(path: Path, prompts_dir: Path) -> set[str]:
-    """What a file answers to: its name, and its name with the directories below `prompts/`."""
+    """The names of a file: its stem, alone and with the directories below `prompts/`."""
     name = prompt_name(path)
     return {name, (path.relative_to(prompts_dir).parent / name).as_posix()}

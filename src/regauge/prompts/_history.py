@@ -129,7 +129,7 @@ class Repository:
         return self._text("remote").split()
 
     def reaches(self, ref: str) -> int | None:
-        """How many first parents a commit has before it; None where git does not know it."""
+        """The number of first parents of a commit; None if git does not know it."""
         try:
             text = self._text("rev-list", "--count", "--first-parent", "--end-of-options", ref)
         except GitError:
@@ -148,7 +148,7 @@ class Repository:
         return next(iter([*same, *(name for name in branches if name in _MAIN_BRANCHES)]), "")
 
     def has_commits(self) -> bool:
-        """Whether anything was ever committed."""
+        """Return whether anything was ever committed."""
         try:
             self._text("rev-parse", "--verify", "--quiet", "HEAD")
         except GitError:
@@ -225,7 +225,7 @@ class Repository:
         return sorted(name for name in text.split("\0") if name)
 
     def changed(self, commit: str) -> tuple[set[str], dict[str, str]]:
-        """What differs between a commit and the files as they are now.
+        """The differences between a commit and the files as they are now.
 
         Returns:
             The paths that were added, changed or removed, new files that git was never told of
@@ -252,12 +252,12 @@ class Repository:
         return [path for path in listing.split("\0") if path]
 
     def dirty(self) -> bool:
-        """Whether files differ from what is committed."""
+        """Return whether files differ from what is committed."""
         status = ("status", "--porcelain", "-z", "--untracked-files=normal", _SUBMODULES)
         return bool(self._text(*status).strip())
 
     def shallow(self) -> bool:
-        """Whether history was cut off when the repository was cloned."""
+        """Return whether history was cut off when the repository was cloned."""
         return self._text("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def _shallow_hint(self) -> str:
@@ -401,7 +401,7 @@ def _beside(repository: Repository, commit: str, name: str) -> Callable[[str], b
 
 
 def states(path: Path, repository: Repository) -> list[ReleaseState]:
-    """What the commits say, newest first; commits that left the text alone are left out."""
+    """The states of a prompt in git, newest first, without commits that left it unchanged."""
     commits = repository.history(repository.inside(path))
     texts = repository.read_all((commit.hash, commit.path) for commit in commits)
     found: list[ReleaseState] = []
@@ -464,7 +464,7 @@ def _record(
 
 
 def _is(prompt: Prompt, entry: LockEntry | None) -> bool:
-    """Whether a prompt has the content that was released, where something was."""
+    """Return whether a prompt has the content that was released, where something was."""
     return entry is None or (prompt.digest, prompt.contract_digest) == (
         entry.digest,
         entry.contract_digest,

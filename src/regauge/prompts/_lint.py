@@ -58,7 +58,7 @@ def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
 
 
 def lint_warnings(project: Project) -> list[Fault]:
-    """What is odd about the prompt files of a project and yet no reason to fail."""
+    """Warnings about prompt files that are no reason to fail."""
     loaded, _ = _load_all(project)
     warnings = [warning for prompt in loaded for warning in prompt.warnings]
     for prompt in loaded:

@@ -136,7 +136,7 @@ class PromptLock:
         write_whole(self.path, str(self).encode())
 
     def check(self, prompt: Prompt) -> list[Fault]:
-        """What is wrong between a prompt file and the versions that were released of it."""
+        """Errors between a prompt file and its released versions."""
         released = self.of(prompt.name)
         if prompt.version is None:
             problem = _dropped_version(prompt, released)
@@ -163,7 +163,7 @@ class PromptLock:
         return None if is_major else before[-1]
 
     def check_against(self, older: PromptLock, ref: str) -> list[Fault]:
-        """What an older state of the lock holds and this one does not, or holds otherwise."""
+        """Entries of an older lock that this one lacks or changes."""
         faults: list[Fault] = []
         for entry in older.entries:
             mine = self.get(entry.name, entry.version)

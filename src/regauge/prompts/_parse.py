@@ -101,7 +101,7 @@ def read_parameters(
 
 
 def _problem(name: str, value: JSON) -> str | None:
-    """What a value of a known parameter must be, or None where it is that."""
+    """The required type of a known parameter, or None if the value has it."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if name in _NUMBERS and not is_number:
         return "a number"
@@ -262,7 +262,7 @@ def read_inputs(
 
 
 def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...]:
-    """What the file says about its versions, in its order."""
+    """The entries of the file's changelog, in its order."""
     found: list[ChangelogEntry] = []
     for item in reader.items(node, "changelog", _CHANGELOG_FIX):
         entries = reader.mapping(item, "an entry of changelog", _CHANGELOG_FIX)

@@ -140,7 +140,7 @@ class Prompt:
 
     @property
     def id(self) -> PromptVersion:
-        """Which state of which prompt this is."""
+        """The name and state of the prompt."""
         return PromptVersion(name=self.name, version=self.version, digest=self.digest)
 
     def render(self, inputs: Mapping[str, JSON], *, case_at: str = "") -> tuple[Message, ...]:

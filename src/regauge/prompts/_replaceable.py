@@ -94,7 +94,7 @@ def headings(content: str, heading: str) -> list[int]:
 
 
 def begins_section(line: str) -> bool:
-    """Whether a line may begin a section, as far as its form tells."""
+    """Return whether a line may begin a section, as far as its form tells."""
     return bool(_HEADING.match(line) or _TAG.fullmatch(line) or line.endswith(":"))
 
 
@@ -122,7 +122,7 @@ def _end(lines: list[str], at: int) -> int:
 
 
 def _fenced(lines: list[str]) -> list[bool]:
-    """Which lines stand in a code block, its fences among them."""
+    """The lines in code blocks, with their fences."""
     found: list[bool] = []
     fence = ""
     for line in lines:
@@ -256,7 +256,7 @@ def replaceable_faults(prompt: Prompt) -> list[Fault]:
 
 
 def _hopeless(mark: Replaceable, text: str) -> tuple[str, str]:
-    """Why no replacement of a section can be, and what to do about it; empty where one can."""
+    """The reason why a section cannot be replaced, with the fix; empty if it can."""
     if _SLOT.search(text) and not _SLOT.sub("", text).strip():
         message = f"`replaceable`: {mark.section!r} holds nothing but inputs, which have to stay"
         return message, "leave it out of `replaceable`"

@@ -40,7 +40,7 @@ _CHOICES_MIN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RubricSpec:
-    """What a judge's prompt asks for.
+    """The request of a judge's prompt.
 
     Attributes:
         kind: `graded` on a scale, `binary`, `choice` of a label, or `pair` for the better of two.
@@ -118,7 +118,7 @@ class RubricSpec:
         }
 
     def to_json(self) -> dict[str, JSON]:
-        """What of it the form of the reply does not say, for digests."""
+        """The settings that the form of the reply does not state, for digests."""
         return {
             "kind": self.kind,
             "scale": [self.low, self.high],
@@ -131,7 +131,7 @@ class RubricSpec:
 def read_rubric(
     reader: Reader, entries: Entries, variables: Collection[str], lines: dict[str, int]
 ) -> RubricSpec | None:
-    """What the key `rubric` says; None, with the faults noted, where it has no sense.
+    """Read the key `rubric`; None, with the errors noted, if it is invalid.
 
     Args:
         reader: Where faults are noted.

@@ -170,7 +170,7 @@ def _call(item: object) -> ToolCall:
 
 
 def is_conversation(value: object) -> bool:
-    """Whether a value is a list of messages."""
+    """Return whether a value is a list of messages."""
     if not isinstance(value, list) or not value:
         return False
     return all(

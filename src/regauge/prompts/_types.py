@@ -180,7 +180,7 @@ def first_lines(text: str, start: int, end: int) -> dict[str, int]:
 
 
 def odd_braces(text: str) -> Iterator[str]:
-    """What looks like a placeholder to a reader but is plain text to a template.
+    """Texts that look like placeholders to a reader but are plain text to a template.
 
     >>> list(odd_braces("{{ x }} {{ x | upper }} {{{{ y }}}} {{}}"))
     ['{{ x | upper }}', '{{{{ y }}}}', '{{}}']
@@ -194,7 +194,7 @@ def odd_braces(text: str) -> Iterator[str]:
 
 
 def input_text(value: JSON) -> str:
-    """What a value looks like inside a prompt: a text as it is, anything else as JSON.
+    """A value as text inside a prompt: a string unchanged, any other value as JSON.
 
     Raises:
         TypeError: The value is no JSON value.
@@ -319,7 +319,7 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """What an author says of one golden case, for the gate and for whoever reads the change.
+    """A statement of an author about one golden case, for the gate and for reviewers.
 
     Attributes:
         line: Where it stands in the prompt file, from 1.
@@ -332,7 +332,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogEntry:
-    """What one version changed, in the words of the prompt file.
+    """The changes of one version, from the prompt file.
 
     Attributes:
         date: As the file writes it, such as `2025-06-30`; empty where it says nothing.

@@ -134,7 +134,7 @@ def line_of(node: yaml.Node) -> int:
 
 
 def is_scalar(node: yaml.Node) -> TypeGuard[yaml.ScalarNode]:
-    """Whether a node is a single value: a text, a number, a boolean or null."""
+    """Return whether a node is a single value: a text, a number, a boolean or null."""
     return isinstance(node, yaml.ScalarNode)
 
 
@@ -341,7 +341,7 @@ class Reader:
 
 
 def kind_of(node: yaml.Node) -> str:
-    """What a node is, in the words of an error message."""
+    """The kind of a node, for error messages."""
     if isinstance(node, yaml.MappingNode):
         return "a mapping"
     if isinstance(node, yaml.SequenceNode):

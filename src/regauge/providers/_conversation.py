@@ -56,7 +56,7 @@ class Conversation:
 
     @property
     def steps(self) -> int:
-        """How often the model was called: the messages of the assistant."""
+        """The number of model calls: messages of the assistant."""
         return [message.get("role") for message in self.messages].count("assistant")
 
     @cached_property
@@ -78,7 +78,7 @@ class Conversation:
 def shown_output(
     text: str | None, refusal: str | None, messages: Sequence[Mapping[str, JSON]]
 ) -> str | None:
-    """What readers see of a completion: its conversation, else its text, else its refusal."""
+    """The output that readers see: the conversation, else the text, else the refusal."""
     if messages:
         return transcript(messages)
     return text if text is not None else refusal

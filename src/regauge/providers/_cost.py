@@ -1,4 +1,4 @@
-"""What tokens cost, and what requests not yet made would use."""
+"""The price of tokens, and estimates for requests that are not made yet."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def published_price(url: str, model: str) -> ListPrice | None:
 
 
 def cost_of(usage: Usage, price: PriceSettings | None) -> float | None:
-    """What `usage` costs in US dollars, or None where the price is not known."""
+    """The cost of `usage` in US dollars, or None if the price is unknown."""
     if price is None:
         return None
     most = price.input_tokens_max if isinstance(price, ListPrice) else None

@@ -1,4 +1,4 @@
-"""What a failed attempt means: its kind, whether it may pass, and what to do about it."""
+"""The meaning of a failed attempt: its kind, whether to retry, and the fix."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class AttemptError(ProviderError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRefusal:
-    """What an error response says: OpenAI's `{"error": {...}}` or whatever else was sent."""
+    """The error in a response: OpenAI's `{"error": {...}}` or any other text."""
 
     message: str
     code: str = ""
@@ -120,7 +120,7 @@ def refusal_in(document: object) -> RequestRefusal:
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
-    """How long a response asks to wait, in seconds from 0 to 3600; None when it does not say.
+    """The delay that a response requests, in seconds from 0 to 3600; None without one.
 
     `retry-after-ms` counts before `Retry-After`, which is seconds, an HTTP date, or a duration such
     as `1m30s`, and this before `x-ratelimit-timeremaining` (GitHub Models).
@@ -196,7 +196,7 @@ def refused(
 
 
 def _fix_of_status(status: int, headers: Mapping[str, str], request: CompletionRequest) -> str:
-    """What to do where another server than a model's answered; empty for all others."""
+    """The fix if a server answered that is no model's; empty for all others."""
     base_url = f"base_url of provider {request.provider!r}"
     if status < _CLIENT_ERRORS:
         # Redirects are not followed: the key and the messages are for the configured host only.

@@ -48,7 +48,7 @@ class _Translation(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wire:
-    """How an API goes over the wire.
+    """The requests and responses of an API.
 
     Attributes:
         module: The module that translates.
@@ -167,7 +167,7 @@ class HttpApi:
             raise
 
     async def _renew_key(self, refused_key: str) -> bool:
-        """Whether there is another key now than the one that was refused."""
+        """Return whether there is another key now than the one that was refused."""
         if not self._endpoint.settings.api_key_command:
             return False
         async with self._opening:

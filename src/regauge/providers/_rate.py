@@ -70,7 +70,7 @@ class Quota:
 
     @property
     def rate(self) -> float:
-        """What it grants per second while it refills; infinite where nothing is used."""
+        """The permits per second while it refills; infinite without any use."""
         used = self.limit - self.remaining
         return used / self.reset_s if used > 0 and self.reset_s > 0 else math.inf
 
@@ -272,7 +272,7 @@ class Pace:
 
     @property
     def _evidence(self) -> tuple[int, float]:
-        """How many refusals within how many requests are too many for the pace."""
+        """The refusals, and the requests they are among, that are too many for the pace."""
         if self.rate == math.inf:
             return self.patience, _DENSE * self.patience
         if not self.sure:
@@ -368,7 +368,7 @@ def _number_of(request: _Sent) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """How many requests may be in flight.
+    """The limit of requests in flight.
 
     Attributes:
         size: Requests in flight at once, at least 1.
@@ -446,7 +446,7 @@ class AdaptiveLimit:
 
     @property
     def in_flight(self) -> int:
-        """How many permits are out."""
+        """The number of permits in use."""
         return self._in_flight
 
     def pace(self, model: str = "") -> Pace:

@@ -27,7 +27,7 @@ _DOUBLINGS_MAX: Final = 10
 
 @dataclass(slots=True, kw_only=True)
 class Ledger:
-    """What one request has used up so far.
+    """The attempts and time that one request has used so far.
 
     A 429 is the provider's queue, and a server that answered before and cannot be reached now is
     restarting: such attempts count against the deadline only. Waiting for a permit counts against
@@ -49,11 +49,11 @@ class Ledger:
 
     @property
     def left_s(self) -> float:
-        """What is left of the deadline, in seconds; never less than a moment."""
+        """Seconds left until the deadline; never less than a moment."""
         return max(self.deadline_s - self.spent_s, 0.05)
 
     def wait_after(self, error: Exception, *, chance: float) -> float | None:
-        """How long to wait before the next attempt, in seconds; None when there is none.
+        """Seconds to wait before the next attempt; None if there is none.
 
         Args:
             error: What the last attempt raised.
@@ -77,7 +77,7 @@ class Ledger:
 def wait_s(
     attempt: int, retry_after_s: float | None, *, chance: float, longest_s: float = _WAIT_MAX_S
 ) -> float:
-    """How long to wait after attempt number `attempt` (from 1), in seconds.
+    """Seconds to wait after attempt number `attempt` (from 1).
 
     Doubling from a quarter of a second to 8 seconds, of which `chance` (0 to 1) takes up to a half
     away. Never less than the provider asks for, and up to a tenth (half a second at most) more.

@@ -1,4 +1,4 @@
-"""What is asked of a model and what it answers, whoever serves it."""
+"""Requests to models and their completions, for any provider."""
 
 from __future__ import annotations
 

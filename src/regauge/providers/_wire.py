@@ -1,4 +1,4 @@
-"""What the APIs of models have in common: an answer, and reading what came over the wire."""
+"""Shared parts of the APIs of models: completions, and reading responses."""
 
 from __future__ import annotations
 

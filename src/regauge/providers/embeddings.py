@@ -64,7 +64,7 @@ class OpenAIEmbedder:
 
     @property
     def model(self) -> str:
-        """Which model, as `provider:model`."""
+        """The model, as `provider:model`."""
         return f"{self._endpoint.name}:{self._model}"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:

@@ -29,7 +29,7 @@ ENTRY_POINTS: Final = "regauge.providers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
-    """What a registered provider is made with.
+    """The settings that a registered provider is made with.
 
     One whose class has `local = True` is called as it is, without retries and pace.
 

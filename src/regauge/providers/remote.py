@@ -43,7 +43,7 @@ _TRANSPORT_KINDS: Final = frozenset({"connection", "timeout"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trip:
-    """Why the provider is given up: the kind and message of the failure that settled it."""
+    """The failure for which the provider is given up: its kind and message."""
 
     kind: str
     message: str
@@ -53,7 +53,7 @@ class Trip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
-    """What is known about the health of one provider; time comes in from outside, in seconds.
+    """The health of one provider; the time is passed in, in seconds.
 
     It trips on a refused key, on 8 failed connections in a row over 2 seconds (`patience_s` where
     there were answers before), on three requests given up where nothing ever answered, and where
@@ -79,7 +79,7 @@ class Breaker:
 
     @property
     def outage(self) -> bool:
-        """Whether a server that answered before is away, and not one request at fault."""
+        """Return whether a server that answered before is away, and not one request at fault."""
         return self.answered and self.failures >= _IN_A_ROW
 
     def after_failure(
@@ -128,7 +128,7 @@ _SAMPLING: Final = ("frequency_penalty", "presence_penalty", "logit_bias", "min_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """What some endpoints do not take.
+    """A parameter that some endpoints do not take.
 
     Attributes:
         apis: The APIs it holds for.
@@ -279,7 +279,7 @@ _ANSWERS: Final = frozenset({"bad-request", "not-found", "permission"})
 
 @dataclass(slots=True)
 class Calls:
-    """What a provider did so far.
+    """The calls of a provider so far.
 
     Attributes:
         requests: Requests that were asked for.
@@ -300,7 +300,7 @@ class _Api(Protocol):
 
     @property
     def sent(self) -> int:
-        """How many attempts there were."""
+        """The number of attempts."""
         ...
 
     async def open(self) -> None:
@@ -411,7 +411,7 @@ class RemoteProvider:
 
     @property
     def window(self) -> Window:
-        """How many requests may be in flight now."""
+        """The present limit of requests in flight."""
         return self._limit.window
 
     def check(self) -> None:

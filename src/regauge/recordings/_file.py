@@ -179,7 +179,7 @@ def utc_now() -> str:
 
 
 def request_summary(request: CompletionRequest, *, prompt_digest: str) -> dict[str, JSON]:
-    """What a reader of a recordings file may want to know of the request, without its text."""
+    """The facts of a request for readers of a recordings file, without its text."""
     return {
         "prompt_digest": prompt_digest,
         "messages": len(request.messages),
@@ -272,7 +272,7 @@ class Recording:
         return recording
 
     def same_answer(self, other: Recording) -> bool:
-        """Whether the model said the same; when, how fast and at what price does not count."""
+        """Return whether two outputs are equal, apart from time, latency and price."""
         mine, its = self.completion, other.completion
         return (
             mine.text == its.text
@@ -358,11 +358,11 @@ class RecordingsFile:
 
     @property
     def any_replaced(self) -> bool:
-        """Whether a line says that its answer replaced another."""
+        """Return whether a line says that its answer replaced another."""
         return any(b'"replaced":' in line.raw for line in self._lines.values())
 
     def keys(self) -> Collection[RecordingKey]:
-        """What is recorded."""
+        """The keys of all recordings."""
         return self._lines.keys()
 
     def get(self, key: RecordingKey) -> Recording | None:
@@ -371,7 +371,7 @@ class RecordingsFile:
         return None if line is None else line.recording()
 
     def cases_with_other_digest(self, case: str, digest: str, *, model: str) -> bool:
-        """Whether the model's answers are recorded for the case, but none for this request.
+        """Return whether the model's answers are recorded for the case, but none for this request.
 
         That is so when the prompt or the inputs of the case changed since.
         """
@@ -546,7 +546,7 @@ class Replacements:
 def replacements_in(
     file: RecordingsFile, *, digests: Collection[str] | None = None
 ) -> list[Replacements]:
-    """What was replaced unevenly in the recordings of a prompt, by version and trial number.
+    """Uneven replacements in the recordings of a prompt, by version and trial number.
 
     Args:
         file: The recordings.

@@ -104,7 +104,7 @@ _PRIVATE: Final = "private key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Data:
-    """What `key_formats.toml` says.
+    """The contents of `key_formats.toml`.
 
     Attributes:
         hints: With each the kind, known by its form, that a text with it may hold.
@@ -141,7 +141,7 @@ def _data() -> _Data:
 
 
 def _begins(pattern: str, hints: list[str]) -> bool:
-    """Whether a pattern begins with its only hint, after a look at what is before it."""
+    """Return whether a pattern begins with its only hint, after a look at what is before it."""
     body = re.sub(r"\A(?:\\b|\(\?<!\[[^\]]*\]\))", "", pattern)
     return len(hints) == 1 and body.startswith((hints[0], re.escape(hints[0])))
 
@@ -267,12 +267,12 @@ _CALLER: Final = re.compile(r"\b(?:curl|wget|http|https|xh|git|mysql|ftp|smbclie
 
 
 def _is_stand_in(value: str) -> bool:
-    """Whether a value stands for one that is not given: `<token>`, `$TOKEN`, `your-key`."""
+    """Return whether a value stands for one that is not given: `<token>`, `$TOKEN`, `your-key`."""
     return _STAND_IN.search(value[:_LOOKED_AT]) is not None
 
 
 def _is_slug(text: str) -> bool:
-    """Whether a text is words with separators.
+    """Return whether a text is words with separators.
 
     >>> _is_slug("sk-learn-in-depth"), _is_slug("prod/db/main-v2"), _is_slug("sk-proj-a8Zk29xQ")
     (True, True, False)
@@ -282,7 +282,7 @@ def _is_slug(text: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Whether a value looks made by a machine: digits among other characters, hardly repeated."""
+    """Return whether a value looks generated: digits among other characters, few repeated."""
     if " " in value or _CODE.fullmatch(value):
         return False
     value = value[:_LOOKED_AT]
@@ -359,7 +359,7 @@ def _is_user_option(match: re.Match[str]) -> bool:
 
 
 def _is_basic(match: re.Match[str]) -> bool:
-    """Whether what follows `Basic` is a user name and a password."""
+    """Return whether what follows `Basic` is a user name and a password."""
     value = match["value"].rstrip("=")
     try:
         plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()

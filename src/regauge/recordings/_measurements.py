@@ -1,4 +1,4 @@
-"""What judges measured, committed: `fixtures/recordings/verdicts/<prompt>.jsonl`."""
+"""Measurements of judges, committed: `fixtures/recordings/verdicts/<prompt>.jsonl`."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class MeasurementsFile:
         return len(self._lines)
 
     def get(self, key: str) -> MeasurementLine | None:
-        """What was measured, or None."""
+        """The measurement, or None."""
         return self._lines.get(key)
 
     def put(self, line: MeasurementLine, *, replace: bool) -> None:

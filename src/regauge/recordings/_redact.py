@@ -221,7 +221,7 @@ def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _secrets_of(name: str, value: str, named: set[str]) -> Iterator[str]:
-    """What of a variable's value is secret."""
+    """The secret parts of a variable's value."""
     value = value.strip()
     if name in named:
         if len(value) >= _NAMED_MIN:
@@ -239,7 +239,7 @@ def _secrets_of(name: str, value: str, named: set[str]) -> Iterator[str]:
 
 
 def _is_guess(value: str) -> bool:
-    """Whether a value that may be a secret is neither short, nor a word, nor a path."""
+    """Return whether a value that may be a secret is neither short, nor a word, nor a path."""
     if len(value) < _GUESSED_MIN or _PATH.match(value):
         return False
     digits = sum(char.isdigit() for char in value)

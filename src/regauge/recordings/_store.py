@@ -48,7 +48,7 @@ def describe_process(pid: int) -> str:
 
 
 def may_live(owner: str) -> bool:
-    """Whether the process that `describe_process` described there may still run.
+    """Return whether the process that `describe_process` described there may still run.
 
     A process id alone would not do: ids are used again. A process of another host cannot be
     looked at, so it counts as alive; what it holds ends by expiry.

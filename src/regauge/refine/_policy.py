@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a run may spend; each is looked at before it is spent, so none is ever passed.
+    """Limits of a run; each is checked before it is spent, so none is exceeded.
 
     Attributes:
         calls: Of all models: the prompt's, those of LLM judges, and the refiner's.
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptancePolicy:
-    """How much evidence a step needs. Every p-value is of an exact test.
+    """The evidence that each step needs. Every p-value is of an exact test.
 
     A comment says what a value is for, and what moves when it changes. Values without another
     source were chosen on the tasks of `benchmarks/refine_tasks`.
@@ -98,7 +98,7 @@ class AcceptancePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardPolicy:
-    """What an edit may do to the text; a comment says what a value is for."""
+    """Limits of an edit of the text; comments state the purpose of each value."""
 
     # Changes of one edit, as a person counts them: more are no longer one idea to review.
     ops: int = 3

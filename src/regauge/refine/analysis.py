@@ -1,4 +1,4 @@
-"""What fails reproducibly, and what trials say for and against an edit."""
+"""Reproducible failures, and the evidence of trials for and against an edit."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class Cluster:
 
     @property
     def key(self) -> str:
-        """What it is remembered by."""
+        """The name it is stored under."""
         return f"{self.check}/{self.code}" if self.code else self.check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What is worth a revision, what is left alone."""
+    """The failures that are worth a revision, and those that are left alone."""
 
     clusters: tuple[Cluster, ...]
     flaky: tuple[Cluster, ...]
@@ -118,7 +118,7 @@ def diagnose(
 
 
 def tail(trials: int, failures: int, rate: float) -> float:
-    """How likely at least so many failures are, when each trial fails at `rate`.
+    """The probability of at least this number of failures if each trial fails at `rate`.
 
     >>> round(tail(3, 3, 0.1), 6)
     0.001
@@ -241,7 +241,7 @@ def _within_cases(
 
 
 def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> tuple[float, float]:
-    """How much more of the checks pass that both texts have, as a mean over the cases of both.
+    """The mean gain in passed checks that both texts have, over the cases of both.
 
     Returns:
         The mean, and its standard error; 0 where there is no such case, or only one.
@@ -261,7 +261,7 @@ def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> tup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """How one check did under two texts, over the cases that were drawn under both.
+    """The change of one check between two texts, over the cases that ran under both.
 
     Attributes:
         mean: How much more often a case passes, from -1 to 1, as a mean over the cases.
@@ -278,7 +278,7 @@ class Gain:
 
 
 def gain_of(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> Gain | None:
-    """What a text gained over another; None where no case was drawn under both.
+    """The gain of a text over another; None if no case ran under both.
 
     The interval is Newcombe's for a difference of proportions (Statistics in Medicine 1998,
     method 10), with each case as one draw.
@@ -305,7 +305,7 @@ def gain_of(tally: Tally, text: str, than: str, cases: Sequence[str], check: str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steadiness:
-    """How much less the verdicts of a check vary under one text than under another.
+    """The fall in the variance of a check's verdicts between two texts.
 
     Attributes:
         cases: Drawn at least twice under both.
@@ -326,7 +326,7 @@ class Steadiness:
 
     @property
     def fall(self) -> float:
-        """How much smaller the variance is."""
+        """The fall of the variance."""
         return self.sigma_before**2 - self.sigma_after**2
 
     def numbers(self) -> dict[str, float | int | str]:
@@ -358,7 +358,7 @@ def steadiness_of(
     *,
     confidence: float = 0.95,
 ) -> Steadiness | None:
-    """How much steadier a check is under a text; None where no case was drawn twice under both.
+    """The fall in variance under a text; None if no case ran twice under both.
 
     What always fails is steady, too: `gain` tells these apart.
     """

@@ -74,7 +74,7 @@ class Tried:
         detail: str = "",
         cycle: int = 0,
     ) -> Tried:
-        """What a test found of the edit that leads from one text to another."""
+        """The result of a test of the edit that leads from one text to another."""
         added, removed = changed_statements(before, after)
         return cls(
             before=before.shape,
@@ -94,7 +94,7 @@ class Tried:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Tried:
-        """What `to_json` wrote; a ValueError where it is no such document."""
+        """Read the document that `to_json` writes; a ValueError for any other."""
         if document.get("finding") not in get_args(Finding):
             raise ValueError(f"there is no finding {document.get('finding')!r}")
         try:
@@ -119,7 +119,7 @@ class Memory:
         return Memory(self.tried, (*self.incumbents, text.shape))
 
     def refuses(self, cluster: str, before: PromptText, after: PromptText) -> str:
-        """Why an edit is not to be tried; empty when it may."""
+        """The reason why an edit is not to be tried; empty when it may."""
         if after.shape in self.incumbents:
             return "it leads back to a text that was replaced"
         mine, places = changed_statements(before, after), changed_places(before, after)
@@ -150,7 +150,7 @@ class Memory:
         return f"nearly the same edit was tried before: {near.finding}" if near else ""
 
     def lessons(self, cluster: str) -> tuple[Tried, ...]:
-        """What was tried for the same failures."""
+        """Earlier edits for the same failures, with their results."""
         return tuple(t for t in self.tried if t.cluster == cluster)
 
     def _refuted(self, cluster: str) -> Iterable[Tried]:
@@ -162,7 +162,7 @@ def _lines(tried: Tried) -> tuple[str, str]:
 
 
 def _holds(mine: tuple[str, str], its: tuple[str, str]) -> bool:
-    """Whether an edit does all that another one does."""
+    """Return whether an edit does all that another one does."""
     return all(
         set(theirs.split("\n")) <= {*own.split("\n"), ""}
         for own, theirs in zip(mine, its, strict=True)
@@ -194,7 +194,7 @@ NO_PRIOR = 0.5
 
 
 def named(edit: Edit) -> dict[str, float | int | str]:
-    """Which edit a decision is about, for the trail: who thought of it, how, and what it does."""
+    """The edit of a decision, for the trail: its proposer, its strategy, its operations."""
     kinds = sorted({kind_of(op) for op in edit.ops})
     return {
         "edit": edit.digest[:16],
@@ -227,7 +227,7 @@ def fates_of(
 
 @dataclass(frozen=True, slots=True)
 class FateTable:
-    """How often edits of each kind met each fate, over runs."""
+    """The results of edits of each kind, counted over runs."""
 
     counts: Mapping[str, Mapping[Fate, int]]
 
@@ -257,12 +257,12 @@ class FateTable:
         return self.counts[kind].get("kept", 0) / measured if measured else None
 
     def prior(self, kind: str) -> float:
-        """How likely the next edit of a kind is kept: its share, and near a half while few were."""
+        """The probability that the next edit of a kind is kept; near 0.5 for little data."""
         return (self.counts.get(kind, {}).get("kept", 0) + 1) / (self.measured(kind) + 2)
 
 
 def strategy_prior(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """How likely the next edit of each strategy is kept, by what earlier runs came to."""
+    """The probability that the next edit of each strategy is kept, from earlier runs."""
     table = FateTable.of(entries, "strategy")
     return {strategy: round(table.prior(strategy), 4) for strategy in table.counts}
 

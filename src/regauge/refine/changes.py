@@ -1,4 +1,4 @@
-"""What an edit changes, in statements: what a person calls one change, its losses, its places."""
+"""The changes of an edit in statements: units as a user counts them, losses, places."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _DEPENDENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a person would call one change: a moved step, a new example, a renamed key."""
+    """One change as a user counts it: a moved step, a new example, a renamed key."""
 
     changes: tuple[tuple[int, Change], ...]
 
     @property
     def only_removes(self) -> bool:
-        """Whether it brings nothing in."""
+        """Return whether it brings nothing in."""
         return all(change.kind == "removed" for _, change in self.changes)
 
 
@@ -177,7 +177,7 @@ def lost_statements(before: PromptText, after: PromptText) -> list[str]:
 
 
 def lost_words(before: PromptText, after: PromptText) -> int:
-    """How many words of statements are gone: of those taken out, and out of reworded ones."""
+    """The lost words of statements: of deleted ones, and out of reworded ones."""
     lost = sum(map(count_words, lost_statements(before, after)))
     for one in comparisons(before, after):
         for change in one.changes:
@@ -189,7 +189,7 @@ def lost_words(before: PromptText, after: PromptText) -> int:
 
 
 def _said(tree: Tree, atom: Node) -> str:
-    """What an atom says, whatever its numbers are: a list that stands twice differs in those."""
+    """The text of an atom without its numbers: a repeated list differs in those."""
     return re.sub(r"\d+", "#", normalise(tree.of(atom)))
 
 
@@ -198,7 +198,7 @@ def _tokens(text: str) -> Counter[str]:
 
 
 def _key(index: int, found: Comparison, change: Change) -> object:
-    """What changes of one unit share: their new or old block, their renaming, their inputs."""
+    """The property that changes of one unit share: block, renaming or inputs."""
     was = found.before.of(change.was) if change.was else ""
     now = found.after.of(change.now) if change.now else ""
     if change.kind != "moved" and sorted(_SLOT.findall(was)) != sorted(_SLOT.findall(now)):
@@ -239,7 +239,7 @@ def _block(tree: Tree, atom: Node, fresh: set[int]) -> Node:
 
 
 def _piece(compared: Sequence[Comparison], one: tuple[int, Change]) -> int:
-    """What an added statement cannot be parted from: its entry, example, row, section."""
+    """The block that an added statement belongs to: its entry, example, row or section."""
     index, change = one
     tree = compared[index].after
     assert change.now is not None

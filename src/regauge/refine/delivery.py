@@ -166,7 +166,7 @@ def parse_name(run: Run) -> str:
 
 
 def note_of(accepted: Accepted) -> str:
-    """What the changelog says of an edit."""
+    """The note of the changelog on an edit."""
     check = accepted.cluster.check
     known = _NOTES.get(accepted.edit.strategy)
     if known:
@@ -182,7 +182,7 @@ def note_of(accepted: Accepted) -> str:
 
 
 def _committed(lock: Path, entry: str) -> bool:
-    """Whether the last commit has a line of the lock; not where there is no git."""
+    """Return whether the last commit has a line of the lock; not where there is no git."""
     try:
         repository = Repository.at(lock.parent)
         data = repository.read(repository.commit("HEAD"), repository.inside(lock))

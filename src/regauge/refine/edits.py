@@ -100,7 +100,7 @@ class PromptText:
 
 
 def count_words(text: str) -> int:
-    """How many words and marks a text has.
+    """The number of words and marks in a text.
 
     >>> count_words("at most 3 entries.")
     5
@@ -225,7 +225,7 @@ def op_to_json(op: Op) -> dict[str, JSON]:
 
 
 def kind_of(op: Op) -> str:
-    """What kind of operation it is, in one word: `insert`, `replace`, `delete`, ..."""
+    """The kind of an operation in one word: `insert`, `replace`, `delete`, ..."""
     return "replace_section" if isinstance(op, ReplaceSection) else type(op).__name__.lower()
 
 
@@ -346,7 +346,7 @@ def blocks_between(before: PromptText, after: PromptText) -> list[list[Op]]:
 
 
 def near_duplicates(one: Iterable[str], other: Iterable[str]) -> bool:
-    """Whether two edits bring in and take out nearly the same words.
+    """Return whether two edits bring in and take out nearly the same words.
 
     >>> near_duplicates(["- Answer in JSON only.", ""], ["- Only answer in JSON!", ""])
     True
@@ -375,7 +375,7 @@ def section_at(text: PromptText, anchor: Anchor) -> tuple[int, MessageSection]:
 
 
 def section_text(text: PromptText, index: int, place: MessageSection) -> str:
-    """What a section says, without its heading or tags and without blank lines around it."""
+    """The text of a section without its heading or tags and surrounding blank lines."""
     return "\n".join(text.messages[index].content.split("\n")[place.first : place.end])
 
 
@@ -403,7 +403,7 @@ def _with_section(text: PromptText, ops: Sequence[Op]) -> PromptText:
 
 
 def _place(text: PromptText, anchor: Anchor) -> tuple[int, int]:
-    """Which line an anchor means: by its whole text, else by its text without space around it."""
+    """The line of an anchor: found by its whole text, else by its text without outer space."""
     lines = [
         line for line in text.lines if anchor.message is None or line.message == anchor.message
     ]

@@ -1,4 +1,4 @@
-"""What an edit may not do, found without calling a model; the cheapest questions come first."""
+"""Guards against harmful edits, without model calls; the cheapest come first."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class OpenSection:
 
 
 def replaces_section(edit: Edit) -> bool:
-    """Whether an edit is of a whole section."""
+    """Return whether an edit is of a whole section."""
     return any(isinstance(op, ReplaceSection) for op in edit.ops)
 
 
@@ -135,7 +135,7 @@ class SectionRules:
         return tuple(found)
 
     def objection(self, edit: Edit, before: PromptText, after: PromptText) -> str:
-        """Why an edit is not to be tried, as far as sections go; empty where nothing speaks so."""
+        """The objection of section guards to an edit; empty without one."""
         had, has = self.open_in(before), {one.heading for one in self.open_in(after)}
         gone = next((one.heading for one in had if one.heading not in has), "")
         if gone:
@@ -243,7 +243,7 @@ class Guard:
         return Scope(self._cases, self._public)
 
     def objection(self, edit: Edit, before: PromptText, after: PromptText) -> str:
-        """Why an edit is not to be tried, in words; empty where nothing speaks against it."""
+        """The objection to an edit, in words; empty without one."""
         return (
             self._sections.objection(edit, before, after)
             or self._size(edit, before, after)
@@ -253,7 +253,7 @@ class Guard:
         )
 
     def suspicion(self, before: PromptText, after: PromptText) -> str:
-        """What may be wrong with an edit, as far as words tell: it needs more evidence, no veto."""
+        """A possible problem of an edit, as far as words show it: more evidence, no veto."""
         new = [said for found in comparisons(before, after) for said in found.added]
         staying = [said for said in _instructions(after) if said not in new]
         added = [said for said in _instructions(after) if said in new]
@@ -302,7 +302,7 @@ class Guard:
         return sum(count_words(said) for said in added if self._was_released(said))
 
     def _puts_back(self, before: PromptText, after: PromptText) -> bool:
-        """Whether all that comes was in one release, and all that goes was not."""
+        """Return whether all that comes was in one release, and all that goes was not."""
         found = comparisons(before, after)
         come = {normalise(said) for one in found for said in one.added}
         gone = {normalise(said) for one in found for said in one.removed}
@@ -346,7 +346,7 @@ class Guard:
 
 
 def faults_in(text: PromptText) -> list[str]:
-    """What a prompt says twice, or says and forbids, as far as its words tell plainly."""
+    """Repeated and contradicting statements of a prompt, as far as words show them."""
     said = _instructions(text)
     found = [
         f"{one!r} stands there twice"
@@ -374,7 +374,7 @@ def _slots(text: PromptText) -> list[frozenset[str]]:
 
 
 def _contradicts(one: str, other: str) -> bool:
-    """Whether one statement forbids what the other asks for, as far as their words tell."""
+    """Return whether one statement forbids what the other asks for, as far as their words tell."""
     negated = is_negated(one), is_negated(other)
     if None in negated or negated[0] == negated[1]:
         return False

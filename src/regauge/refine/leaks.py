@@ -1,4 +1,4 @@
-"""Whether new text of a prompt gives away a case: its answer, its input or its name."""
+"""Return whether new text of a prompt gives away a case: its answer, its input or its name."""
 
 from __future__ import annotations
 
@@ -250,13 +250,13 @@ def _of_token(token: str) -> Iterator[str]:
 
 
 def _is_coined_name(word: str) -> bool:
-    """Whether words were run together to name one thing; two short ones may name a product."""
+    """Return whether words are joined to one name; two short ones may name a product."""
     humps = len(_HUMP.split(word))
     return humps > _HUMPS or (humps == _HUMPS and len(word) >= _COINED_LENGTH)
 
 
 def _is_coined(part: str) -> bool:
-    """Whether a part of an identifier is one by itself."""
+    """Return whether a part of an identifier is one by itself."""
     return len(part) > _DIGITS_MIN and not part.isalpha() and not part.isdigit()
 
 
@@ -290,7 +290,7 @@ def names(text: str) -> set[str]:
 
 
 def capitals_tell(text: str) -> bool:
-    """Whether a capital marks a name: not in a language that writes all nouns so.
+    """Return whether a capital marks a name: not in a language that writes all nouns so.
 
     >>> capitals_tell("we told Rosalba about it"), capitals_tell("der Kunde will das Geld zurück")
     (True, False)
@@ -413,7 +413,7 @@ _CLAUSES = re.compile(r"[.;:!?]\s+|\n|^\s*[-*+]\s+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseText:
-    """What a golden case says, none of which may reach the prompt."""
+    """The texts of a golden case; they must not reach the prompt."""
 
     id: str
     texts: tuple[str, ...]
@@ -459,7 +459,7 @@ class Leaks:
         )
 
     def found(self, added: str) -> str:
-        """What of a text gives a case away, in words, also once decoded; empty where none does."""
+        """The part of a text that gives a case away, also decoded; empty without one."""
         readings = (added, *dict.fromkeys(decoded(added)))
         leak = next((leak for one in readings if (leak := self._plainly(one))), "")
         return leak or self._backwards(added)
@@ -540,7 +540,7 @@ class Leaks:
         return ""
 
     def _is_telling(self, words: Sequence[str]) -> bool:
-        """Whether nobody puts these words into this order by chance."""
+        """Return whether nobody puts these words into this order by chance."""
         run = " ".join(words)
         private = {word for word in keys(run) if self._is_private(word)}
         return len(private) >= _PRIVATE_MIN or self._is_long(run)
@@ -560,7 +560,7 @@ class Leaks:
         return ""
 
     def _is_private(self, word: str) -> bool:
-        """Whether few cases and nobody else has a word."""
+        """Return whether few cases and nobody else has a word."""
         return word not in self._public_keys and 0 < self._frequency[word] < self._common_from
 
     def _retold(self, text: str) -> str:
@@ -589,6 +589,6 @@ def _counted(found: Iterable[Iterable[str]]) -> Counter[str]:
 
 
 def _values(answer: str) -> list[str]:
-    """What an answer says in a few words, as a whole or as one of its values."""
+    """The short texts in a completion: the whole, or its values."""
     found = [plain(value) for value in (_STRING.findall(answer) or [answer])]
     return [v.strip(_MARKS) for v in found if 1 < len(v.split()) <= _VALUE_WORDS]

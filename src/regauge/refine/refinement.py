@@ -105,7 +105,7 @@ _OF_EARLIER_RUNS = frozenset({"holdout_looks", "prior"})
 def about(
     subject: Subject, setting: Setting, options: RunOptions, memory: Memory
 ) -> dict[str, JSON]:
-    """What the first line of an audit trail says: everything that decides how a run goes."""
+    """The first line of an audit trail: all that decides the course of a run."""
     goals: dict[str, JSON] = {
         "digest": goals_digest(setting),
         "goals": [goal.to_json() for goal in setting.goals],
@@ -147,7 +147,7 @@ def about(
 
 
 def _people(subject: Subject, setting: Setting) -> JSON:
-    """What people said, in words; labels, of which there may be many, by their digest alone."""
+    """The remarks of users in words; labels by their digest alone, as there may be many."""
     if not setting.heard:
         return None
     labels = [one.to_json() for one in subject.heard.said if one.kind == "label"]
@@ -156,7 +156,7 @@ def _people(subject: Subject, setting: Setting) -> JSON:
 
 
 def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> tuple[str, ...]:
-    """What a reader of the evidence should know before reading it."""
+    """Warnings for readers of the evidence."""
     same = [name for name, judge in judges.items() if refiner in getattr(judge, "models", ())]
     if not critics or not same:
         return ()
@@ -164,7 +164,7 @@ def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> 
 
 
 def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is no longer what it was when a run began; a run may go on with another budget."""
+    """The inputs that changed since a run began; a run may continue with another budget."""
 
     def told(about: Mapping[str, Any], key: str) -> Any:
         return {**about[key], "usd": None} if key == "options" else about.get(key)
@@ -248,7 +248,7 @@ class Refinement:
         return digest_of([about["cases"], about["judges"], about["models"]])
 
     def estimate(self) -> Estimate:
-        """What the run takes; nobody is asked."""
+        """The cost of the run, without any call."""
         setting = self.setting
         first_look = setting.policy.test.baseline_trials * len(setting.train)
         return Estimate(

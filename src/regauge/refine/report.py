@@ -1,4 +1,4 @@
-"""What came of a run, in Markdown: for the pull request, and for `regauge refine show`."""
+"""The result of a run in Markdown: for the pull request and `regauge refine show`."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def evidence_lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _compared(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What was counted for an edit, by the cases it was counted on."""
+    """The counts for an edit, by the cases they are of."""
     if change["redrawn"] is not None:
         yield "run again with both", change["redrawn"]
     for split, name in (("train", "train"), ("holdout", "held out")):
@@ -141,7 +141,7 @@ def _points(share: float) -> str:
 
 
 def _counts(count: Mapping[str, int]) -> str:
-    """How often something failed, and what that is counted in."""
+    """The number of failures, with its unit."""
     return f"failed {_failed(count)} trials of {plural(count['cases'], 'case')}"
 
 
@@ -251,7 +251,7 @@ def _variance(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sentences(result: Mapping[str, Any]) -> Iterator[str]:
-    """What every sentence that was left out carries; those that nothing missed come last."""
+    """The checks that each sentence carries; sentences without any come last."""
     sentences = result.get("sentences", [])
     if not sentences:
         return

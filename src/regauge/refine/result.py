@@ -62,7 +62,7 @@ def result_of(
         return [one["text"] for one in decisions if one["event"] == event]
 
     def moved(cluster: Cluster) -> dict[str, Any]:
-        """How many edits ran for a cluster, and whether any did better in the least."""
+        """The number of edits tried for a cluster, and whether any did better."""
         own = [t for t in state.memory.lessons(cluster.key) if t.finding != "guarded"]
         return {"tried": len(own), "moved": any(t.finding != "screened-out" for t in own)}
 
@@ -199,7 +199,7 @@ def _summed(counts: Iterable[Count]) -> dict[str, int]:
 
 
 def failing(cluster: Cluster) -> dict[str, Any]:
-    """What fails, and in which cases."""
+    """The failing checks and their cases."""
     return {
         "check": cluster.check,
         "code": cluster.code,
@@ -223,7 +223,7 @@ def goals_of(setting: Setting, state: State, *, revised: bool) -> dict[str, Any]
 
 
 def criteria_of(setting: Setting, state: State, *, revised: bool) -> list[dict[str, Any]]:
-    """How often the checks of a criterion all passed, before and with the proposal."""
+    """The pass rate of all checks of a criterion, before and with the proposal."""
     cases = (*setting.train, *setting.holdout)
 
     def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
@@ -254,13 +254,13 @@ def _people(subject: Subject, setting: Setting) -> dict[str, Any] | None:
 
 
 def diff_of(result: Mapping[str, JSON]) -> str:
-    """What a result's revision changes of the file; empty where it proposes none."""
+    """The diff of a result's revision; empty without a proposal."""
     revision = result["revision"]
     return str(revision["diff"]) if isinstance(revision, dict) else ""
 
 
 def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | None:
-    """What is left to do of a run that used its calls, and how it can continue."""
+    """The remaining work of a run that used its calls, and the command that continues it."""
     if state.stop is None or state.stop.reason != "calls":
         return None
     calls = calls_wanted(setting, state)
@@ -306,7 +306,7 @@ def _still_failing(setting: Setting, state: State) -> list[Cluster]:
 def _suite(
     setting: Setting, state: State, decisions: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """How all cases did, and the last decision of the gate."""
+    """The results of all cases, and the last decision of the gate."""
     said = [d for d in decisions if str(d["event"]).startswith("suite-")]
     if not said:
         return None
@@ -320,7 +320,7 @@ def _suite(
 
 
 def _variances(setting: Setting, state: State) -> dict[str, Any]:
-    """How the prompt varied before, and how the proposal varies, over the same cases."""
+    """The variance of the prompt before, and of the proposal, over the same cases."""
     texts = {"before": setting.base, **({"after": state.text} if state.accepted else {})}
     found = {
         name: variance_of(

@@ -35,7 +35,7 @@ RunStatus = Literal[
 _SCHEMA_VERSION = 1
 
 CUT_OFF = frozenset({"interrupted", "provider-outage", "no-key", "usd"})
-"""Why a run may have ended before it was over, so that it can go on."""
+"""The reason why a run may have ended before it was over, so that it can go on."""
 
 _REMEMBERED_MAX = 400
 
@@ -48,7 +48,7 @@ class Run:
 
     @property
     def id(self) -> str:
-        """What people call it."""
+        """The name of the run for users."""
         return self.directory.name
 
     @property
@@ -58,7 +58,7 @@ class Run:
 
     @property
     def markdown(self) -> Path:
-        """Why the revision is proposed, or why none is."""
+        """The reason why the revision is proposed, or why none is."""
         return self.directory / "revision.md"
 
     @property
@@ -73,16 +73,16 @@ class Run:
 
     @property
     def diff(self) -> Path:
-        """What the revision changes of the file."""
+        """The diff of the revision."""
         return self.directory / "revision.diff"
 
     @property
     def result(self) -> Path:
-        """What came of it, as a document."""
+        """The result as a document."""
         return self.directory / "result.json"
 
     def facts(self) -> dict[str, Any]:
-        """What `run.json` says: prompt, command, times, status."""
+        """The facts in `run.json`: prompt, command, times, status."""
         path = self.directory / "run.json"
         try:
             found: Any = read_json(path.read_text(encoding="utf-8"))
@@ -146,7 +146,7 @@ def list_refinements(project: Project) -> list[Run]:
 
 
 def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
-    """What became of the edits of all runs that are over, the oldest run first."""
+    """The results of the edits of all finished runs, the oldest first."""
     found: list[Mapping[str, Any]] = []
     for run in reversed(list_refinements(project)):
         with suppress(OSError, ValueError, TypeError, KeyError):
@@ -175,7 +175,7 @@ def find_refinement(project: Project, name: str) -> Run:
 
 
 def recall(project: Project, prompt: str, key: str) -> Memory:
-    """What earlier runs found to speak against edits of a prompt."""
+    """Evidence of earlier runs against edits of a prompt."""
     try:
         document: Any = read_json(read_regular(_memory_path(project, prompt)))
         entries: list[Any] = document["tried"] if document["key"] == key else []
@@ -280,7 +280,7 @@ def cut_off(project: Project) -> frozenset[str]:
 
 
 def _held(path: Path) -> str:
-    """What the process says that has a lock; empty where none has it."""
+    """The record of the process that has a lock; empty without one."""
     with suppress(OSError), path.open("r+", encoding="utf-8") as file:
         return "" if _locked(file) else file.read() or "a new run"
     return ""
@@ -291,7 +291,7 @@ def _lock_of(project: Project, prompt: str) -> Path:
 
 
 def _locked(file: TextIO) -> bool:
-    """Whether the lock is ours now; where the system has no such locks nobody is kept off."""
+    """Return whether the lock is ours; True on systems without such locks."""
     try:
         import fcntl
     except ImportError:
@@ -336,7 +336,7 @@ def read_whole(run: Run) -> tuple[Event, ...]:
 
 
 def _sealed(events: tuple[Event, ...]) -> dict[str, str]:
-    """What the trail says of files; empty where the run proposes nothing."""
+    """The state of files in the trail; empty if the run proposes nothing."""
     last = events[-1]
     return dict(last.body["files"]) if last.kind == "wrote" else {}
 

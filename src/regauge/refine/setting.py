@@ -43,7 +43,7 @@ _CALLS_PER_FLOOR = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How to run, as the project and the command line say.
+    """The options of a run, from the project and the command line.
 
     Attributes:
         proposers: Proposers, cheapest first.
@@ -82,7 +82,7 @@ class RunOptions:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunOptions:
-        """What `to_json` wrote."""
+        """Read the document that `to_json` writes."""
         given: dict[str, Any] = dict(document)
         for key in ("proposers", "frozen"):
             given[key] = tuple(given[key])
@@ -170,7 +170,7 @@ def _without_errors(subject: Subject) -> tuple[Release, ...]:
 
 
 def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
-    """What a proposal may say besides the prompt's messages, whatever cases say.
+    """Texts that a proposal may contain besides the prompt's messages, despite the cases.
 
     The schema of the answer is part of it: its labels are given to the model as it is.
     """
@@ -195,7 +195,7 @@ def _check(judge: Judge) -> Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedTrial:
-    """What one trial of a case takes on average, with its LLM judges.
+    """The average calls of one trial of a case, with its LLM judges.
 
     Attributes:
         call_usd: What one call costs, of the prompt or of a judge; None where a price is missing.
@@ -206,7 +206,7 @@ class ExpectedTrial:
 
 
 def expected_trial(evals: EvalSession, subject: Subject) -> ExpectedTrial:
-    """What a trial takes, from recorded completions and judgements or from the requests."""
+    """The average calls of a trial, from recordings or from the requests."""
     draws: list[Draw] = []
     for member in subject.members.values():
         suite = replace(member.suite, judges=deciding_judges(member.suite))
@@ -226,7 +226,7 @@ def expected_trial(evals: EvalSession, subject: Subject) -> ExpectedTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a run takes, before anything is spent.
+    """The estimate of a run, before any cost.
 
     Attributes:
         first_look: Calls of all models that say whether anything fails.

@@ -184,7 +184,7 @@ class DeclaredGoal:
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """The name in reports."""
         said = [self.judge or "", f"criterion {self.criterion}" if self.criterion else ""]
         what = " of ".join(filter(None, said)) or "every check"
         where = f" on tag {self.tag}" if self.tag else ""
@@ -192,7 +192,7 @@ class DeclaredGoal:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> DeclaredGoal:
-        """What a run kept of its options."""
+        """The options that a run has kept."""
         return cls(**document)
 
 
@@ -222,7 +222,7 @@ def bound_goals(
 
 
 def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]:
-    """What is wrong with the goals of a project.
+    """Errors in the goals of a project.
 
     A goal that names no prompt has to fit one of those that have evals.
     """

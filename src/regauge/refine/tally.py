@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOutcome:
-    """What one check said of one trial.
+    """The verdict of one check on one trial.
 
     Attributes:
         passed: Whether it passed; a check that abstained leaves no outcome.
@@ -74,7 +74,7 @@ class Tally:
         return Tally(MappingProxyType(seen))
 
     def trials(self, text: str, case: str) -> int:
-        """How many trials of a case were counted."""
+        """The number of counted trials of a case."""
         return len(self.seen.get((text, case), ()))
 
     def next_trial(self, text: str, case: str) -> int:
@@ -82,7 +82,7 @@ class Tally:
         return 1 + max((o.trial for o in self.seen.get((text, case), ())), default=-1)
 
     def check(self, text: str, case: str, check: str) -> Count:
-        """How often one check passed one case."""
+        """The results of one check on one case."""
         passed = trials = 0
         for outcome in self.seen.get((text, case), ()):
             for said in outcome.checks:
@@ -92,11 +92,11 @@ class Tally:
         return Count(passed=passed, trials=trials)
 
     def over(self, text: str, cases: Sequence[str], check: str) -> Count:
-        """How often one check passed, over several cases."""
+        """The results of one check on several cases."""
         return sum((self.check(text, case, check) for case in cases), NONE_DRAWN)
 
     def whole(self, text: str, case: str) -> Count:
-        """How often a case passed all its checks."""
+        """The trials of a case in which all its checks passed."""
         known = self.seen.get((text, case), ())
         passed = sum(all(said.passed for said in o.checks) for o in known)
         return Count(passed=passed, trials=len(known))
@@ -131,7 +131,7 @@ class Tally:
 
 
 def passed_all(checks: Sequence[str], outcomes: Iterable[Outcome]) -> Count:
-    """How many trials passed all of some checks, of those that any of them says something of."""
+    """The trials that passed all of some checks, of those with a verdict of any of them."""
     said = [
         [check.passed for check in outcome.checks if check.check in checks] for outcome in outcomes
     ]
@@ -141,7 +141,7 @@ def passed_all(checks: Sequence[str], outcomes: Iterable[Outcome]) -> Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckVariance:
-    """How one check varies.
+    """The variance of one check.
 
     Attributes:
         agreement: How often two trials of one case get the same verdict, from 0 to 1.
@@ -161,7 +161,7 @@ class CheckVariance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variance:
-    """How a prompt varies over repeated trials.
+    """The variance of a prompt over repeated trials.
 
     Attributes:
         cases: That have at least two trials; the others say nothing about it.
@@ -202,7 +202,7 @@ class Variance:
 
 
 def agreement(values: Sequence[str]) -> float:
-    """How often two different ones of these are equal; 1 where there are fewer than two.
+    """The share of different pairs that are equal; 1 for fewer than two values.
 
     >>> agreement(["a", "a", "a", "b"])
     0.5
@@ -226,7 +226,7 @@ def shown(share: float) -> str:
 
 
 def variance_of(outcomes: Iterable[Outcome]) -> Variance | None:
-    """How one text varies; None where no case has two trials."""
+    """The variance of one text; None if no case has two trials."""
     by_case: dict[str, dict[int, Outcome]] = {}
     for outcome in outcomes:
         if outcome.checks:
@@ -261,7 +261,7 @@ def _check(name: str, cases: Mapping[str, Sequence[Outcome]]) -> CheckVariance:
 
 
 def _same_verdicts(found: Sequence[Outcome]) -> list[float]:
-    """How often two trials agree in the checks that judged both; empty where they share none."""
+    """The share of trial pairs that agree in shared checks; empty without shared checks."""
     verdicts = [{said.check: said.passed for said in o.checks} for o in found]
     same = [
         all(one[check] == other[check] for check in shared)

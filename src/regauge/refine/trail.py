@@ -52,7 +52,7 @@ def observation_to_json(observation: Observation) -> dict[str, JSON]:
 
 
 def observation_from_json(document: Mapping[str, Any]) -> Observation:
-    """What `observation_to_json` wrote."""
+    """Read the document that `observation_to_json` writes."""
     try:
         told: dict[str, Any] = {name: _read(name, value) for name, value in document.items()}
         return _KINDS[told.pop("kind")](**told)
@@ -241,7 +241,7 @@ def retell(setting: Setting, state: State, events: Sequence[Event], path: Path) 
 
 
 def decisions_of(state: State) -> list[JSON]:
-    """What the last step decided, as plain documents."""
+    """The decisions of the last step, as plain documents."""
     return [
         {
             "event": note.event,

@@ -106,18 +106,18 @@ def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
 
 
 def judge_calls_of(trial: Trial) -> int:
-    """How many calls of models its judges took, those that were replayed among them."""
+    """The number of model calls of its judges, with replayed ones."""
     return sum(judged.calls.calls for judged in trial.verdicts if judged.calls)
 
 
 def replayed_calls(trial: Trial) -> int:
-    """How many calls of a trial, its judges' among them, had been made before."""
+    """The number of a trial's calls, with its judges', that were made before."""
     own = trial.answer is not None and trial.answer.source != "live"
     return own + sum(one.calls.calls - one.calls.live for one in trial.verdicts if one.calls)
 
 
 def usd_of(trial: Trial) -> float:
-    """What the answer and its judgements cost when they were made.
+    """The cost of the completion and its judgements at the time they were made.
 
     Answers that the local store had count too: a run that was cut off and resumed has paid them.
     """
@@ -201,7 +201,7 @@ def _unknown(
     trials: Sequence[tuple[str, Arm, int]],
     found: Container[tuple[str, str, int]],
 ) -> Draws:
-    """What of the trials that the gate wants of one arm was not drawn yet."""
+    """The trials of one arm that the gate requests and that do not exist yet."""
     wanted = [(case, _stored_number(asked, n)) for case, asked, n in trials if asked == arm]
     return Draws(
         text=text,
@@ -409,7 +409,7 @@ class SuiteBench:
 
     @cached_property
     def _hints(self) -> tuple[Evidence, ...]:
-        """What people said; a run that asks no model does without it."""
+        """The remarks of users; a run without models does not use them."""
         subject, setting = self._subject, self._setting
         return hints_of(
             subject.heard.said,

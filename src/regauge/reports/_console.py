@@ -88,7 +88,7 @@ def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[StyledLine]:
 
 
 def cause_lines(groups: Sequence[CauseGroup]) -> list[StyledLine]:
-    """What is unmeasured, each cause once, with how many cases it keeps from being measured."""
+    """The reasons for unmeasured cases, each once, with the number of cases."""
     lines: list[StyledLine] = []
     for group in groups:
         ids = sorted(set(group.cases.values()))
@@ -105,7 +105,7 @@ def cause_lines(groups: Sequence[CauseGroup]) -> list[StyledLine]:
 
 
 def missing_lines(missing: Sequence[MissingAnswers]) -> list[StyledLine]:
-    """What needs recording, about what that costs, and the command that does it."""
+    """The missing recordings, about their cost, and the command that records them."""
     lines: list[StyledLine] = []
     for one in missing:
         older = f", {one.stale} of them recorded for an older request" if one.stale else ""
@@ -122,7 +122,7 @@ def missing_lines(missing: Sequence[MissingAnswers]) -> list[StyledLine]:
 
 
 def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
-    """What judges' model calls came to, apart from the prompts' own, and which judges inform."""
+    """The model calls of judges, apart from the prompts', and the advisory judges."""
     lines: list[StyledLine] = []
     for suite in suites:
         if suite.judge_calls:
@@ -196,7 +196,7 @@ def _table_lines(table: Sequence[Sequence[str]]) -> list[StyledLine]:
 
 
 def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[StyledLine]:
-    """What judges lack, about what that costs, and the command that records it."""
+    """The missing judgements, about their cost, and the command that records them."""
     lines: list[StyledLine] = []
     for one in missing:
         older = (
@@ -219,7 +219,7 @@ def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[Styled
 
 
 def recorded_lines(project: Project, written: Mapping[str, int]) -> list[StyledLine]:
-    """Which committed recordings changed, and which of them are large for GitHub."""
+    """The changed committed recordings, and those that are large for GitHub."""
     lines = [
         StyledLine(
             f"recorded: {_count(count, _recorded_noun(path))} in {path}; commit it with the prompt"
@@ -235,7 +235,7 @@ def _recorded_noun(path: str) -> str:
 
 
 def progress_line(progress: Progress, budget: Budget, noun: str = "answers") -> str:
-    """How far the drawing of answers has come, what it cost, and how long it will take."""
+    """The progress of completions, the cost so far, and the time left."""
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left" if remaining is not None else ""
     failed = f", {progress.failed} without an answer" if progress.failed else ""

@@ -45,7 +45,7 @@ _CaseVerdict = Annotated[str, AfterValidator(_known_verdict)]
 
 
 class CountDocument(_Document):
-    """How many of so many trials passed."""
+    """The number of passed trials of some, as text."""
 
     passed: int = Field(ge=0)
     trials: int = Field(ge=0)
@@ -100,7 +100,7 @@ class CheckDocument(_Document):
 
 
 class CaseDocument(_Document):
-    """What the gate says of one case.
+    """The gate's result for one case.
 
     Attributes:
         state: Against main: `changed`, `unchanged`, `new` or `removed`.
@@ -288,7 +288,7 @@ class AnchorDocument(_Document):
 
 
 class PromptDocument(_Document):
-    """What the gate says of one prompt.
+    """The gate's result for one prompt.
 
     Attributes:
         path: Of its file.
@@ -345,7 +345,7 @@ class AuditDocument(_Document):
 
 
 class CallsDocument(_Document):
-    """What the gate asked for.
+    """The calls of the gate.
 
     Attributes:
         first: The first trials of the candidate.
@@ -365,7 +365,7 @@ class CallsDocument(_Document):
 
 
 class RefusalDocument(_Document):
-    """Why a change is not compared.
+    """The reason why a change is not compared.
 
     Attributes:
         part: `bar`, `judge`, `model` or `trials`.
@@ -379,7 +379,7 @@ class RefusalDocument(_Document):
 
 
 class NextDocument(_Document):
-    """What to do about a decision.
+    """The next step after a decision.
 
     Attributes:
         command: The command for it; empty where it takes none.

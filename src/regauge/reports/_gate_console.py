@@ -158,7 +158,7 @@ _NAMES_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Words:
-    """How a verdict is shown.
+    """The words for a verdict.
 
     Attributes:
         title: Above its cases.
@@ -238,7 +238,7 @@ def reasons_beside(document: DecisionDocument) -> list[str]:
 
 
 def broke_words(count: int, total: int) -> str:
-    """How many cases broke.
+    """The number of broken cases.
 
     >>> broke_words(2, 24)
     '2 of 24 cases broke'
@@ -247,7 +247,7 @@ def broke_words(count: int, total: int) -> str:
 
 
 def _balance(document: DecisionDocument) -> str:
-    """What changed, the direction of the whole first: `+14.4 points: 15 fixed, 5 broken`.
+    """The changes, the overall direction first: `+14.4 points: 15 fixed, 5 broken`.
 
     Without broken or fixed cases, points are stated where their interval excludes 0.
     """
@@ -270,7 +270,7 @@ def _balance(document: DecisionDocument) -> str:
 
 
 def _allowed(document: DecisionDocument) -> str:
-    """What lets broken cases pass; empty where none does."""
+    """The reason why broken cases pass; empty without one."""
     broken = [case for case in document.cases if case.verdict == "broken" and not case.blocks]
     if document.decision != "accept" or not broken:
         return ""
@@ -327,7 +327,7 @@ def verdict_words(verdict: str) -> str:
 
 
 def gate_progress_line(progress: GateProgress) -> str:
-    """How far this wave of trials has come, what the run cost, and how long the wave will take."""
+    """The progress of this wave of trials, the cost of the run, and the time left."""
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left of it" if remaining is not None else ""
     return (
@@ -337,7 +337,7 @@ def gate_progress_line(progress: GateProgress) -> str:
 
 
 def decision_lines(document: DecisionDocument) -> list[StyledLine]:
-    """What a person needs at the end of a run, the decision first."""
+    """The end of a run for users, the decision first."""
     return list(_lines(document))
 
 
@@ -445,7 +445,7 @@ def _details(case: CaseDocument, *, diff: bool) -> Iterator[StyledLine]:
 
 
 def calls_line(document: DecisionDocument) -> str:
-    """How many trials the decision took, of which kind, and what was paid."""
+    """The trials of the decision, by kind, and their cost."""
     calls = document.calls
     total = calls.first + calls.again + calls.main
     kinds = f"{calls.first} initial, {calls.again} follow-up, {calls.main} on base"

@@ -32,7 +32,7 @@ __all__ = ["decision_markdown", "pass_rates", "prompt_table"]
 
 
 def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> Iterator[str]:
-    """What became of each prompt's cases, and what its answers cost and take.
+    """The results of each prompt's cases, with cost and latency.
 
     Args:
         document: What was decided.
@@ -131,7 +131,7 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limits:
-    """How much of each thing is shown.
+    """The limits of each part of the text.
 
     Attributes:
         cases: Of each verdict.
@@ -261,7 +261,7 @@ def _cases(document: DecisionDocument, limits: _Limits) -> Iterator[str]:
 
 
 def _message(case: CaseDocument) -> str:
-    """What is stated of a case, with the name that it begins with as code."""
+    """The message of a case, with the name that it begins with as code."""
     name = f"{case.prompt}/{case.case}"
     text = _short(case.message)
     if not text.startswith(f"{name}:"):

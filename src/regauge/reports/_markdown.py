@@ -158,7 +158,7 @@ def suggestion_blocks(suggestions: Sequence[Suggestion]) -> Iterator[str]:
 
 
 def taking_lines(suggestion: Suggestion) -> list[str]:
-    """How a person gets a suggested revision into the prompt's file, as Markdown."""
+    """The steps that put a suggested revision into the prompt's file, as Markdown."""
     here = inline_code(f"regauge refine apply {suggestion.run}")
     anew = inline_code(f"regauge refine {suggestion.prompt} --proposers=rules --apply")
     return [
@@ -168,7 +168,7 @@ def taking_lines(suggestion: Suggestion) -> list[str]:
 
 
 def cost_of(suggestion: Suggestion) -> str:
-    """What a suggestion took.
+    """The calls and cost of a suggestion.
 
     >>> from regauge.reports import Suggestion
     >>> cost_of(Suggestion(prompt="p", stop="improved", headline="", calls=7, simulated=True))
@@ -325,7 +325,7 @@ def _criteria_notes(suites: Sequence[SuiteSummary]) -> list[str]:
 
 
 def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
-    """What judges' model calls came to, and which judges have no say."""
+    """The model calls of judges, and the advisory judges."""
     calls = sum(suite.judge_calls for suite in suites)
     notes: list[str] = []
     if calls:

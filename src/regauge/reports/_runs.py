@@ -253,7 +253,7 @@ def _spreadsheet_safe(value: object) -> object:
 
 
 def _may_be_formula(text: str) -> bool:
-    """Whether a text begins with tab, CR or a formula's sign, after what a spreadsheet may drop.
+    """Return whether a text begins with a tab, CR or formula sign, after dropped signs.
 
     Full-width and other forms of the signs count, and so does a sign behind blanks, line feeds
     and characters without a glyph.
@@ -265,7 +265,7 @@ def _may_be_formula(text: str) -> bool:
 
 
 def _is_unseen(character: str) -> bool:
-    """Whether a character is a blank, a control, a format character or a mark without a base."""
+    """Return whether a character is blank, control, format, or a mark without a base."""
     return (
         character.isspace() or unicodedata.category(character)[0] in "CMZ" or character in _FILLERS
     )

@@ -35,7 +35,7 @@ class _Document(BaseModel):
 
 
 class VerdictRow(_Document):
-    """What one judge said. `score` is from 0 to 1.
+    """The verdict of one judge. `score` is from 0 to 1.
 
     Attributes:
         criterion: What kind of quality the judge is about; empty in runs that did not say so.
@@ -76,7 +76,7 @@ class VerdictRow(_Document):
 
 
 class Cause(_Document):
-    """Why something is unmeasured, and what it concerns.
+    """The reason why something is unmeasured, and what it concerns.
 
     Attributes:
         raw: What a judge's model said that could not be read, or the beginning of it.
@@ -136,7 +136,7 @@ class TrialRow(_Document):
 
 
 class LabelRow(_Document):
-    """How outputs for one expected label were.
+    """The outputs for one expected label.
 
     Attributes:
         count: The cases that expect it and have a judged output.
@@ -269,7 +269,7 @@ class SuiteSummary(_Document):
 
 
 class Suggestion(_Document):
-    """What the refinement loop found after a failed run.
+    """The result of the refinement loop after a failed run.
 
     Attributes:
         run: The refinement run; empty where there was none.

@@ -1,4 +1,4 @@
-"""How labels were told apart: outputs, precision and recall for each expected label."""
+"""Confusion of labels: outputs, precision and recall for each expected label."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OTHER: Final = "(other)"
 
 @dataclass(slots=True)
 class LabelCounts:
-    """How often each output was given for each expected label.
+    """The number of each output for each expected label.
 
     Attributes:
         counts: By expected label and output.
@@ -316,7 +316,7 @@ class _SuiteCount:
         )
 
     def _counts(self) -> list[tuple[int, int]]:
-        """How many trials of each case passed, of how many; none in a run that gates."""
+        """The passed and all trials of each case; none in a gate run."""
         if self.first.get("arm") is not None:
             return []
         return [(passed, trials) for passed, trials in self.of_nodes.values() if trials]
@@ -422,7 +422,7 @@ class RunTally:
         return [summary for group in groups.values() for summary in _summaries(group)]
 
     def causes(self) -> list[CauseGroup]:
-        """What is unmeasured, the largest group first."""
+        """The reasons for unmeasured trials, the largest group first."""
         return sorted(self._causes.values(), key=lambda group: -len(group.cases))
 
 
@@ -463,7 +463,7 @@ def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
-    """What the model calls of all judges of a suite come to, in the names of `SuiteSummary`."""
+    """The model calls of all judges of a suite, in the names of `SuiteSummary`."""
     judgements = sum(judge.judgements for judge in judges)
     return {
         "judge_calls": sum(judge.calls for judge in judges),
@@ -490,7 +490,7 @@ def _sum(*amounts: float | None) -> float | None:
 
 
 def _left_to_gate(row: Mapping[str, Any]) -> bool:
-    """Whether a trial without a recording leaves its case measured, or is one of the base.
+    """Return whether a trial without a recording leaves its case measured, or is one of the base.
 
     A replayed gate plans more trials than are recorded; its decision names unmeasured cases.
     """
@@ -500,7 +500,7 @@ def _left_to_gate(row: Mapping[str, Any]) -> bool:
 
 
 def _without_case(cause: Mapping[str, str], case: str) -> str:
-    """What causes that differ only in the case they name have in common."""
+    """The common text of reasons that differ only in the case they name."""
     if cause["kind"] in _SAME_CAUSE:
         return ""
     message = re.sub(rf"(?<![\w-]){re.escape(case)}(?![\w-])", "", cause["message"])

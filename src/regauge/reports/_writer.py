@@ -141,7 +141,7 @@ class RunEnd:
 
     @classmethod
     def from_text(cls, text: str) -> RunEnd:
-        """What `to_text` wrote."""
+        """Read the text that `to_text` writes."""
         return TypeAdapter(RunEnd).validate_json(text)
 
 
@@ -311,7 +311,7 @@ class RunWriter:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to report."""
+        """Return whether there is nothing to report."""
         return not (self._waiting or self.tally.suites())
 
     def add(self, result: EvalResult, *, arm: str | None = None) -> None:

@@ -120,7 +120,7 @@ def calls_of(decided: Decided) -> CallsDocument:
 
 
 def _used(trial: Trial) -> Iterator[Mapping[str, Any]]:
-    """What the calls of a trial used: the prompt's own, then those of its judges."""
+    """The usage of a trial: the prompt's own calls, then those of its judges."""
     if trial.answer is not None and trial.answer.source == "live":
         completion = trial.answer.completion
         yield {
@@ -139,7 +139,7 @@ def _sum(one: float | None, other: float | None) -> float | None:
 
 
 def next_step(document: DecisionDocument, missing: str = "") -> NextDocument:
-    """What to do about a decision.
+    """The next step after a decision.
 
     Args:
         document: The decision.
@@ -201,7 +201,7 @@ def _after_rejecting(document: DecisionDocument) -> NextDocument:
 
 
 def _steps(document: DecisionDocument) -> Iterator[str]:
-    """What fixes the reasons of a rejection, apart from a worse prompt."""
+    """The fixes for the reasons of a rejection, apart from a worse prompt."""
     for prompt in document.prompts:
         yield from (rule.fix or rule.message for rule in prompt.rules)
     if document.audit is not None and document.audit.result == "better":
@@ -359,7 +359,7 @@ def suite_test(outcome: GateOutcome, prompt: str) -> SuiteTestDocument | None:
 
 
 def verdict_counts(outcome: GateOutcome, prompt: str) -> dict[str, int]:
-    """How many cases of a prompt have each verdict."""
+    """The number of cases of a prompt with each verdict."""
     return dict(Counter[str](case.verdict for case in outcome.cases if case.prompt == prompt))
 
 
@@ -382,7 +382,7 @@ _SUMS: Mapping[str, tuple[str, str]] = {
 
 
 class AnswerFailure(NamedTuple):
-    """Why a check failed an answer; the fields are those of `AnswerDocument`."""
+    """The reason why a check failed an answer; the fields are those of `AnswerDocument`."""
 
     judge: str
     reason: str
@@ -463,7 +463,7 @@ def reasons_of(
     *,
     not_run: int = 0,
 ) -> list[str]:
-    """What decides and is said of no single case: rules of versions, prompts as a whole, sums."""
+    """The deciding reasons that concern no single case: versions, whole prompts, sums."""
     found: list[str] = []
     if rules := sum(len(prompt.rules) for prompt in prompts):
         found.append(f"{plural(rules, 'rule')} of versions broken")
@@ -664,7 +664,7 @@ Rows = dict[tuple[str, str, str], list[dict[str, Any]]]
 
 
 def policy_of_decision(document: DecisionDocument) -> GatePolicy:
-    """What the change was held to."""
+    """The policy that the change was compared under."""
     return policy_from_json(document.policy)
 
 
@@ -740,7 +740,7 @@ def _outcome(
     graded: Mapping[tuple[str, str], frozenset[str]],
     known: Rows,
 ) -> GateOutcome:
-    """What the gate comes to when it is shown the trials of the record, and no others."""
+    """The gate's decision on the trials of the record, and no others."""
     gate = Gate(cases, policy)
     checks = {case.key: case.checks for case in cases}
     while wanted := gate.wanted():

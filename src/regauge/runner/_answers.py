@@ -112,7 +112,7 @@ class IndependentTrials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What a run wrote to the committed recordings.
+    """The committed recordings that a run wrote.
 
     Attributes:
         written: Per file, how many of its lines are new or differ.
@@ -191,7 +191,7 @@ class Answers:
         return self._files.file(name)
 
     def independent(self, trial: int) -> bool:
-        """Whether a trial is one that committed recordings do not stand in for."""
+        """Return whether a trial is one that committed recordings do not stand in for."""
         return self._independent is not None and trial >= self._independent.first
 
     def endpoint(self, provider: str) -> str:
@@ -203,7 +203,7 @@ class Answers:
         return digest
 
     def has(self, planned: PlannedCase, key: RecordingKey) -> bool:
-        """Whether `find` would find an answer of the prompt."""
+        """Return whether `find` would find an answer of the prompt."""
         if planned.suite.target is not None and planned.suite.target.outputs is not None:
             return self._output(planned, key.trial) is not None
         if planned.converses:
@@ -218,7 +218,7 @@ class Answers:
         return self._stored_may_serve and self._is_stored(key, key.trial, provider)
 
     def has_older(self, planned: PlannedCase) -> bool:
-        """Whether an answer to an older request of the case is recorded."""
+        """Return whether an answer to an older request of the case is recorded."""
         digest = planned.digest
         if planned.converses:
             digest = ""  # its first call is a request of its own
@@ -414,7 +414,7 @@ class Answers:
 
     @property
     def _stored_may_serve(self) -> bool:
-        """Whether an answer of the local store is one of this run."""
+        """Return whether an answer of the local store is one of this run."""
         return self._mode != "all" or self._session is not None
 
     def _committed(
@@ -438,7 +438,7 @@ class Answers:
         return self._stored_key(question.key, question.trial, question.request.provider)
 
     def _stored_key(self, key: RecordingKey, trial: int, provider: str) -> RecordingKey:
-        """What the store keeps an answer under: trials of one endpoint are no other's evidence."""
+        """The key of a completion in the store: trials of one endpoint only."""
         endpoint = self.endpoint(provider) if self.independent(trial) else ""
         return replace(key, digest=digest_of([key.digest, endpoint])) if endpoint else key
 
@@ -590,7 +590,7 @@ class Embeddings:
         return self._files.file(model)
 
     def _open(self, model: str) -> OpenAIEmbedder:
-        """What asks a model; to be closed by who opens it.
+        """Open a connection to a model; the caller closes it.
 
         Raises:
             UsageError: Nothing declares its provider, or it gives no vectors.
@@ -636,7 +636,7 @@ class Embeddings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RecordedEmbedder:
-    """What a judge of one prompt asks for the vectors of one model."""
+    """The vectors of one model for a judge of one prompt."""
 
     model: str
     prompt: str

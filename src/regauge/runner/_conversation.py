@@ -358,7 +358,7 @@ class _Conversation:
         return replace(opening, messages=(*opening.messages, *self._messages))
 
     async def _result(self, call: ToolCall, turn: int) -> str:
-        """What a tool returns."""
+        """The result of a tool."""
         try:
             arguments: JSON = read_json(call.arguments or "{}")
         except ValueError:

@@ -1,4 +1,4 @@
-"""What a run may use, checked before every call and never exceeded by what was estimated."""
+"""The budget of a run, checked before every call; no estimate exceeds it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Budget:
 
     @property
     def limited(self) -> bool:
-        """Whether money or tokens have a limit."""
+        """Return whether money or tokens have a limit."""
         return self.limit_usd is not None or self.limit_tokens is not None
 
     @property
@@ -80,13 +80,13 @@ class Budget:
         return float("inf") if self.limit_usd is None else self.limit_usd / self.processes + 1e-12
 
     def may_fit_later(self, expected_usd: float) -> bool:
-        """Whether a call does not fit now, but may once calls under way cost less than reserved."""
+        """Return whether a call fits only once calls under way cost less than reserved."""
         fits = self._committed(expected_usd) <= self._share_usd
         alone = self.spent_usd + expected_usd * (self.excess or 1.0)
         return not fits and self.reserved_usd > 0 and alone <= self._share_usd
 
     def _committed(self, expected_usd: float) -> float:
-        """What is spent, under way and next, at what calls cost compared with what was expected."""
+        """The cost spent, under way and next, scaled by actual against expected cost."""
         if not self.reserved_usd + expected_usd:
             return self.spent_usd
         excess = self.excess or (_UNKNOWN_EXCESS if self.reserved_usd else 1.0)
@@ -199,7 +199,7 @@ class Writes:
         self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
 
     async def do(self, write: Callable[[], _T]) -> _T:
-        """What `write` returns, once it is kept.
+        """The result of `write`, once it is kept.
 
         Raises:
             Exception: What `write` raised, or what kept the transaction from ending; then nothing
@@ -287,7 +287,7 @@ class Drawing:
         self._under_way: dict[RecordingKey, asyncio.Task[SourcedCompletion]] = {}
 
     def ahead(self) -> int:
-        """How many draws may be under way or waiting to be judged: twice the concurrency."""
+        """The limit of trials that run or wait for a judge: twice the concurrency."""
         return self._options.ahead or 2 * self._providers.width
 
     async def ask(self, question: Question) -> SourcedCompletion:
@@ -387,7 +387,7 @@ class Drawing:
             raise
 
     def _expected_usd(self, question: Question, usage: Usage) -> float:
-        """What a call is expected to cost; a budget cannot be kept without a price."""
+        """The expected cost of a call; a budget needs a price."""
         if self._budget.limit_usd is None:
             return 0.0
         request = question.request

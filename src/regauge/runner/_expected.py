@@ -133,7 +133,7 @@ class ExpectedUsage:
         self._files: dict[str, dict[tuple[str | None, str], _FirstCalls]] = {}
 
     def of_draw(self, draw: Draw) -> Usage:
-        """What one completion of a prompt uses."""
+        """The expected usage of one completion of a prompt."""
         question = Question.of_draw(draw)
         usage = self.of_question(question, expected=draw.planned.case.expected)
         script = draw.planned.case.script if draw.planned.converses else None
@@ -145,7 +145,7 @@ class ExpectedUsage:
         return sum([usage] * calls, Usage())
 
     def of_question(self, question: Question, *, expected: JSON = None) -> Usage:
-        """What one call of a prompt or judge uses.
+        """The expected usage of one call of a prompt or judge.
 
         Args:
             question: The call.
@@ -351,7 +351,7 @@ class ExpectedJudging:
         self._completions: dict[str, dict[str, Recording]] = {}
 
     def of_draws(self, judge: ModelJudge, draws: Sequence[Draw]) -> ExpectedCalls:
-        """What one judge takes for completions of one prompt.
+        """The expected usage of one judge for completions of one prompt.
 
         Args:
             judge: One of the judges of the draws.
@@ -370,7 +370,7 @@ class ExpectedJudging:
         )
 
     def _mean(self, judge: ModelJudge, judgements: _Judgements) -> ExpectedCalls:
-        """What a recorded judgement takes on average, at what its models cost now."""
+        """The average usage of a recorded judgement, at today's prices."""
         share = 1 / len(judgements.judged)
         usages = judgements.models
         if not set(usages) <= set(judge.models):  # it called other models then
@@ -395,7 +395,7 @@ class ExpectedJudging:
         return cost_of(usage, price_for(self._settings, request))
 
     def _unrecorded(self, judge: ModelJudge, draws: Sequence[Draw]) -> ExpectedCalls:
-        """What judgements take by the judge's first requests, less those of judges before it."""
+        """Usage of unrecorded judgements from the first requests, less those of earlier judges."""
         samples = draws[:: max(1, len(draws) // _SAMPLES)]
         asked: dict[RecordingKey, list[Question]] = defaultdict(list)
         total = ExpectedCalls()
@@ -494,7 +494,7 @@ class ExpectedJudging:
 
 
 def _calls_per_request(recordings: Sequence[Recording], trials: set[int]) -> int:
-    """How often a judgement makes the same request, such as one per vote.
+    """The number of equal requests per judgement, such as one per vote.
 
     A judge numbers the calls of trial n from n times that number, so each call's number belongs to
     a recorded trial once it is divided by it.

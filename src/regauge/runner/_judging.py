@@ -48,7 +48,7 @@ _METHODS: Final = ("connect", "connect_ex", "sendto")
 
 
 class _ClosedError(OSError):
-    """What the function sees."""
+    """The view of the function."""
 
 
 class _Patch:
@@ -248,7 +248,7 @@ def judge_trial_now(
 
 
 def _undecided(suite: Suite, verdicts: list[JudgedVerdict]) -> UnmeasuredError | None:
-    """Why the verdicts, each of them there, decide nothing; None when they do."""
+    """The reason why the verdicts, each of them there, decide nothing; None when they do."""
     deciding = [given for given in verdicts if given.gates]
     if not deciding:
         named = "; ".join(f"{given.judge} ({given.standing})" for given in verdicts)
@@ -314,7 +314,7 @@ def broken_judge(judge: str, error: BaseException) -> JudgeError:
 
 
 def passes_through(error: BaseException) -> bool:
-    """Whether an exception ends more than a judge: Ctrl-C, or the end of the run's own tasks.
+    """Return whether an exception ends more than a judge: Ctrl-C, or the run's own tasks.
 
     Everything else that is no `Exception`, such as `pytest.skip` or `sys.exit`, is a judge that
     broke.

@@ -1,4 +1,4 @@
-"""How far models are asked ahead of the case that is being judged."""
+"""The number of cases for which models are called ahead of judging."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LANDED_MAX: Final = 4
 
 
 class AheadWindow:
-    """How many draws may be under way or waiting to be judged, at the moment.
+    """The present limit of trials that run or wait for a judge.
 
     A draw that waits for a library to load asks nobody meanwhile, and makes room for another.
 
@@ -44,12 +44,12 @@ class AheadWindow:
 
     @property
     def size(self) -> int:
-        """How many draws there is room for."""
+        """The number of trials that there is room for."""
         width = self._width()
         return width if self._fixed else width + min(len(self._aside), _ASIDE_MAX * width)
 
     def reach(self, landed: int) -> int:
-        """How far ahead draws may start while one of them is held up, such as by a rate limit.
+        """The limit of trials that start ahead while one is held up, as by a rate limit.
 
         Args:
             landed: Draws behind it that are done and wait to be judged.
@@ -136,7 +136,7 @@ class Lookahead(Generic[Landed]):
         return draw.id in self._position
 
     def take(self, draw: Draw, *, waiting: Callable[[], None], every_s: float) -> Landed:
-        """What one draw came to; waits for it, and starts it at once if it is not under way.
+        """Wait for the result of one trial, and start it if it is not under way.
 
         Args:
             draw: One of the draws given.

@@ -1,4 +1,4 @@
-"""What a run would have to record: answers and judgements, their tokens and their cost."""
+"""Missing recordings of a run: completions and judgements, their tokens and cost."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def missing_answers(
     *,
     options: RunOptions,
 ) -> list[MissingAnswers]:
-    """What each prompt is missing, in the order of the draws.
+    """The missing completions of each prompt, in the order of the trials.
 
     Args:
         draws: The trials without a completion.
@@ -173,7 +173,7 @@ class Misses:
         *,
         options: RunOptions,
     ) -> list[MissingJudgements]:
-        """What each judge is missing, in the order in which it was noted."""
+        """The missing judgements of each judge, in the order they were noted."""
         found: list[MissingJudgements] = []
         for (prompt, name), judge in self._judges.items():
             draws = list(self._draws[prompt, name].values())

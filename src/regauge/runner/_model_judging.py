@@ -45,7 +45,7 @@ __all__ = ["Measurements", "ModelJudging", "RunCalls", "Used", "measurement_key"
 
 @dataclass(slots=True, kw_only=True)
 class RunCalls:
-    """What a run hands to a judge for one judgement: the protocol `JudgeCalls`.
+    """The calls of a judge for one judgement: the protocol `JudgeCalls`.
 
     Attributes:
         ask: Gets one reply to a judge about a draw: recorded, from the local store, or live.
@@ -65,7 +65,7 @@ class RunCalls:
 
     @property
     def trial(self) -> int:
-        """Which draw is judged, from 0."""
+        """The number of the judged trial, from 0."""
         return self.draw.trial
 
     def check(self) -> None:
@@ -131,7 +131,7 @@ class Measurements:
         return self._files.file(prompt)
 
     def find(self, prompt: str, key: str, *, anew: bool) -> MeasurementLine | None:
-        """What was measured, or None.
+        """The measurement, or None.
 
         Args:
             prompt: Whose answer.
@@ -175,7 +175,7 @@ class Measurements:
 def measurement_key(
     judge: MemoisedJudge, completion: Completion, case: GoldenCase, *, trial: int
 ) -> str:
-    """What a measurement is found by: judge, case, what was answered, and which draw it was.
+    """The key of a measurement: judge, case, completion and trial.
 
     How fast and at what price the answer came does not count.
     """
@@ -195,7 +195,7 @@ def measurement_key(
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What judgements of one prompt took from its recordings."""
+    """The recordings of a prompt that its judgements used."""
 
     calls: set[RecordingKey] = field(default_factory=set["RecordingKey"])
     measurements: set[str] = field(default_factory=set[str])
@@ -238,7 +238,7 @@ class ModelJudging:
         return other
 
     def used(self, prompt: str) -> Used:
-        """What judgements of answers to a prompt took from its recordings so far."""
+        """The recordings that judgements of a prompt's completions have used so far."""
         return self._used.setdefault(prompt, Used())
 
     def prepare(self, judge: ModelJudge) -> Future[None]:
@@ -353,7 +353,7 @@ def _prepare(judge: MemoisedJudge, future: Future[None]) -> None:
 
 
 def _explained(judge: ModelJudge, error: BaseException, calls: RunCalls) -> UnmeasuredError:
-    """Why there is no verdict: what a call could not get goes before what came of that."""
+    """The reason for a missing verdict; a failed call comes before its consequences."""
     if calls.failure is not None:
         if isinstance(calls.failure, (MissingRecordingError, BudgetError)):
             return calls.failure

@@ -1,4 +1,4 @@
-"""How a run is to be done: read once at the edge, passed down as one value."""
+"""Options of a run: read once at the edge, passed down as one value."""
 
 from __future__ import annotations
 

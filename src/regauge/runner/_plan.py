@@ -1,4 +1,4 @@
-"""What a run asks: questions and how their answers are filed, draws, and what has no answer yet."""
+"""The plan of a run: questions with the keys of their completions, trials, and gaps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def judges_file(prompt: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a model is asked on behalf of one case.
+    """A request to a model for one case.
 
     Attributes:
         file: The recordings the answer belongs to, as `Answers.file` takes it.
@@ -58,7 +58,7 @@ class Question:
 
     @classmethod
     def of_draw(cls, draw: Draw, *, request: CompletionRequest | None = None) -> Self:
-        """What the prompt itself asks."""
+        """The request of the prompt itself."""
         prompt = draw.planned.suite.prompt
         return cls(
             request=draw.planned.request(draw.trial) if request is None else request,
@@ -74,7 +74,7 @@ class Question:
 
     @classmethod
     def of_judge(cls, request: CompletionRequest, *, draw: Draw, judge: ModelJudge) -> Self:
-        """What a judge asks about the answer of a draw."""
+        """The request of a judge about a completion."""
         prompt = draw.planned.suite.prompt
         return cls(
             request=request,
@@ -90,12 +90,12 @@ class Question:
 
     @property
     def model(self) -> str:
-        """Who is asked, as `provider:model`."""
+        """The model, as `provider:model`."""
         return f"{self.request.provider}:{self.request.model}"
 
     @property
     def summary(self) -> Mapping[str, JSON]:
-        """What a reader of the recording may want to know of the request."""
+        """The facts of the request for readers of the recording."""
         summary = request_summary(self.request, prompt_digest=self.asker_digest)
         if self.judge is None:
             return summary
@@ -131,16 +131,16 @@ class PlannedCase:
         return self.digest
 
     def key_of(self, digest: str, trial: int) -> RecordingKey:
-        """What an answer to a request that belongs to one of its trials is stored under."""
+        """The key of the completion of a request in one of its trials."""
         return RecordingKey(digest_of([digest, self.partner]) if self.partner else digest, trial)
 
     def request(self, trial: int) -> CompletionRequest:
-        """What the model is asked for one trial."""
+        """The request to the model for one trial."""
         return self.suite.request(self.case, trial)
 
     @property
     def converses(self) -> bool:
-        """Whether a trial is a conversation that the run leads."""
+        """Return whether a trial is a conversation that the run leads."""
         target = self.suite.target
         return self.case.script is not None and (target is None or target.outputs is None)
 
@@ -154,12 +154,12 @@ class Draw:
 
     @property
     def id(self) -> tuple[int, int]:
-        """What tells this draw from any other of the plan."""
+        """The id of this trial within the plan."""
         return (id(self.planned), self.trial)
 
     @property
     def key(self) -> RecordingKey:
-        """What its answer is recorded under."""
+        """The key of the trial's recording."""
         return self.planned.key_of(self.planned.digest, self.trial)
 
 

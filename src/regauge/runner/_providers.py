@@ -83,7 +83,7 @@ class Providers:
 
     @property
     def width(self) -> int:
-        """How many requests may be in flight at the most."""
+        """The limit of requests in flight."""
         return _AUTO_WIDTH if self._concurrency == "auto" else self._concurrency
 
     def of(self, name: str) -> Provider:
@@ -98,7 +98,7 @@ class Providers:
         return provider
 
     def of_target(self, target: Target) -> Provider:
-        """What calls a target."""
+        """The caller of a target."""
         provider = self._targets.get(target)
         if provider is None:
             provider = self._targets[target] = TargetProvider(
@@ -144,7 +144,7 @@ class Providers:
 
 
 def _connections_max() -> int:
-    """How many connections the limit of open files (`ulimit -n`) leaves room for, at least 1."""
+    """The connections that the limit of open files (`ulimit -n`) allows, at least 1."""
     try:
         import resource
 
@@ -197,7 +197,7 @@ def endpoint_digest(settings: Settings, environ: Mapping[str, str], name: str) -
 
 
 def price_for(settings: Settings, request: CompletionRequest) -> PriceSettings | None:
-    """What the model of a request costs; None when no price is known."""
+    """The price of the model of a request; None if it is unknown."""
     if request.provider in EXTERNAL or request.provider == "recorded":
         return _FREE
     if request.provider in TARGET_KINDS:

@@ -42,7 +42,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTotals:
-    """What the model calls of a judgement, or of many, used.
+    """The usage of the model calls of one judgement or several.
 
     Attributes:
         calls: How many there were; one that judgements of a run share counts for the first.
@@ -77,7 +77,7 @@ class CallTotals:
         )
 
     def to_json(self) -> dict[str, JSON]:
-        """What holds for a replay, too."""
+        """The document, with the fields that hold for a replay too."""
         return {
             "calls": self.calls,
             "input_tokens": self.input_tokens,
@@ -187,7 +187,7 @@ _VALUE_CHARS_MAX = 300
 
 
 class FailedCase(Protocol):
-    """What the words need of a case's result."""
+    """The parts of a case's result that its words use."""
 
     case: GoldenCase
     trials: tuple[Trial, ...]
@@ -254,7 +254,7 @@ def _count(result: FailedCase) -> str:
 
 
 def _informing(result: FailedCase) -> list[str]:
-    """What judges without a say say, one line each, on the first trial they judged."""
+    """The reasons of advisory judges, one line each, on the first trial they judged."""
     said: dict[str, JudgedVerdict] = {}
     for trial in result.trials:
         for judged in trial.verdicts:
@@ -358,12 +358,12 @@ class EvalResult:
 
     @property
     def needed(self) -> int:
-        """How many trials must pass: the suite's `pass_rate` of them, rounded up."""
+        """The number of trials that must pass: the suite's `pass_rate`, rounded up."""
         return max(1, math.ceil(self.suite.pass_rate * len(self.trials) - 1e-9))
 
     @property
     def error(self) -> UnmeasuredError | None:
-        """Why the case is unmeasured: the first error of a trial."""
+        """The reason why the case is unmeasured: the first error of a trial."""
         return next((trial.error for trial in self.trials if trial.error is not None), None)
 
     def check(self) -> None:

@@ -295,7 +295,7 @@ class EvalSession:
 
     @asynccontextmanager
     async def making(self) -> AsyncGenerator[Trials]:
-        """What makes trials of any draw, planned or not, on the event loop of the caller.
+        """The maker of trials, planned or not, on the event loop of the caller.
 
         Models are asked where the record mode allows it. Not to be used inside `running`.
         """
@@ -343,7 +343,7 @@ class EvalSession:
         return Published(written={**published.written, **vectors, **measured})
 
     def missing_answers(self, draws: Iterable[Draw]) -> list[MissingAnswers]:
-        """What completions of draws without one would take, per prompt."""
+        """The usage of missing completions, per prompt."""
         return missing_answers(
             draws, self._usage, self.answers, self.project.settings, options=self.options
         )
@@ -351,7 +351,7 @@ class EvalSession:
     def missing_judgements(
         self, draws: Iterable[Draw], *, misses: Misses | None = None
     ) -> list[MissingJudgements]:
-        """What judgements of draws would take, per LLM judge.
+        """The usage of missing judgements, per LLM judge.
 
         Args:
             draws: Those without a completion, so without any judgement.
@@ -385,7 +385,7 @@ class EvalSession:
                 run_stoppable(judge.prepare(answer.completion, planned.case))
 
     def used_by_judges(self, prompt: str, cases: Sequence[PlannedCase]) -> Used:
-        """What judges take from recordings to judge every recorded answer to a prompt.
+        """The recordings that judges use for every recorded completion of a prompt.
 
         Args:
             prompt: The prompt.

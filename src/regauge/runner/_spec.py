@@ -24,7 +24,7 @@ _ATTRIBUTE = "__regauge_eval__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalSpec:
-    """What `@golden` was given.
+    """The arguments of `@golden`.
 
     Attributes:
         prompt: The prompt's name: the file `prompts/<prompt>.prompt.yml`.
@@ -101,7 +101,7 @@ def golden(
 
 
 def spec_of(function: object) -> EvalSpec | None:
-    """What `@golden` declared of a function; None when it is no eval."""
+    """The declaration of `@golden` on a function; None if it is no eval."""
     spec = getattr(function, _ATTRIBUTE, None)
     return spec if isinstance(spec, EvalSpec) else None
 

@@ -89,15 +89,15 @@ class Suite:
 
     @property
     def judged_by_own_rules(self) -> bool:
-        """Whether nobody judges but rules of regauge: pure, quick and silent."""
+        """Return whether nobody judges but rules of regauge: pure, quick and silent."""
         return all(isinstance(judge, Rule) and judge.own for judge in self.judges)
 
     def standing(self, judge: Judge) -> Standing:
-        """What the verdicts of a judge count for; those of rules decide."""
+        """The status of a judge's verdicts; those of rules are blocking."""
         return self.standings.get(judge.name, _RULE)
 
     def request(self, case: GoldenCase, trial: int) -> CompletionRequest:
-        """What the model or the target is asked for one trial of one case.
+        """The request to the model or target for one trial of one case.
 
         Raises:
             RenderError: The case lacks an input of the prompt, or has one too many.
@@ -185,7 +185,7 @@ def bind(
 
 
 def _target(spec: EvalSpec, where: str, *, project: Project, options: RunOptions) -> Target | None:
-    """What answers instead of a model; a module may be imported in a process to find its files."""
+    """The target instead of a model; a process may import its module to find its files."""
     if spec.target is None:
         return None
     for name, given in (("model", spec.model), ("version", spec.version)):
@@ -319,7 +319,7 @@ def _judge(given: JudgeLike, where: str, context: JudgeContext) -> Judge:
 
 
 def _standings(judges: Iterable[Judge], project: Project) -> Mapping[str, Standing]:
-    """What the judges that ask a model count for, by name."""
+    """The statuses of judges that call a model, by name."""
     asking = [cast("ModelJudge", judge) for judge in judges if hasattr(judge, "judge_with")]
     return {judge.name: standing_of(judge, project) for judge in asking}
 

@@ -46,7 +46,7 @@ class AskedTrial:
 
     @property
     def failure(self) -> UnmeasuredError | None:
-        """Why a judge has no verdict; None when all have."""
+        """The reason why a judge has no verdict; None when all have."""
         return next((x for x in self.said.values() if isinstance(x, UnmeasuredError)), None)
 
 
@@ -120,7 +120,7 @@ class Trials:
         return AskedTrial(answer=answer, said=await self.judged(draw, answer))
 
     async def judged(self, draw: Draw, answer: SourcedCompletion) -> Said:
-        """What the judges that ask a model say of an answer, all asked at once."""
+        """The verdicts of the judges that call models on a completion, requested together."""
         judges = draw.planned.suite.model_judges
         if not judges:
             return {}
@@ -244,7 +244,7 @@ class Trials:
         self._answers.forget(question)
 
     def used(self, prompt: str) -> Used:
-        """What judgements of answers to a prompt took from recordings so far."""
+        """The recordings that judgements of a prompt's completions have used so far."""
         return self._judging.used(prompt)
 
     def _found(self, draw: Draw) -> SourcedCompletion | None:

@@ -72,7 +72,7 @@ class LabelRun:
     def judge_all(
         self, labels: Sequence[Label], cases: Mapping[str, GoldenCase], *, repeats: int
     ) -> list[Judged]:
-        """What the judge says of every label; every reply is kept the moment it lands.
+        """Judge every label; each reply is kept as soon as it arrives.
 
         Args:
             labels: Of one file.

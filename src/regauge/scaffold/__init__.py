@@ -1,4 +1,4 @@
-"""What `regauge init` and `regauge new` write: files that stand where none stood before."""
+"""The files that `regauge init` and `regauge new` create; existing files stay."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What is to become of one file.
+    """The planned change of one file.
 
     Attributes:
         path: The file.
@@ -118,7 +118,7 @@ _FIX = "correct it first; nothing was written"
 
 
 def merge_pyproject(root: Path) -> Planned:
-    """What pyproject.toml becomes: the tables that are absent come at its end.
+    """The new pyproject.toml: absent tables are added at its end.
 
     Raises:
         ConfigError: It is no TOML, so neither pytest nor regauge would read it.

@@ -148,7 +148,7 @@ def _locked(path: Path) -> list[dict[str, Any]]:
 
 
 def _is_pinned(package: dict[str, Any], root: Path) -> bool:
-    """Whether an entry of a lock names hashes, a commit or a path inside the project."""
+    """Return whether an entry of a lock names hashes, a commit or a path inside the project."""
     text = json.dumps(package, default=str)
     if re.search(r"sha256[:\"= ]+[0-9a-f]{64}", text):
         return True
@@ -171,7 +171,7 @@ def _logical_lines(path: Path) -> list[str]:
 
 
 def _pins(line: str, directory: Path, root: Path) -> bool:
-    """Whether a requirement is regauge with a hash, at a commit, or at a path of the project."""
+    """Return whether a requirement is regauge by hash, at a commit, or at a local path."""
     named = _NAMED.fullmatch(line)
     if named is not None:
         rest = named["rest"].strip()
@@ -188,7 +188,7 @@ def _pins(line: str, directory: Path, root: Path) -> bool:
 
 
 def _inside(path: Path, root: Path) -> bool:
-    """Whether a path is a copy of regauge inside a project."""
+    """Return whether a path is a copy of regauge inside a project."""
     path = path.resolve()
     if not path.is_relative_to(root.resolve()):
         return False
@@ -241,7 +241,7 @@ def _installed(root: Path) -> Iterator[Install]:
 
 
 def _has_secret(url: str) -> bool:
-    """Whether a URL holds a user name or a token, which a workflow must not repeat."""
+    """Return whether a URL holds a user name or a token, which a workflow must not repeat."""
     user = urlsplit(url).netloc.rpartition("@")[0]
     return bool(user) and user != "git"
 
@@ -276,7 +276,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowHost:
-    """What workflows have to know of their repository.
+    """The facts of a repository that workflows use.
 
     Attributes:
         branch: The default branch, as far as git knows it here; `main` where it does not.
@@ -303,7 +303,7 @@ class WorkflowHost:
 
     @property
     def notes(self) -> list[str]:
-        """What keeps workflows that are written here from running, if anything does."""
+        """The reasons why workflows that are written here cannot run."""
         if not self.prefix:
             return []
         note = (
@@ -315,7 +315,7 @@ class WorkflowHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowContext:
-    """What a workflow takes from its project.
+    """The settings of a project that a workflow uses.
 
     Attributes:
         repository: Where it will run.

@@ -26,7 +26,7 @@ _WORKFLOWS = ("evals", "comment")
 
 
 def plan_working_set(root: Path, install: Install | None = None) -> list[Planned]:
-    """What becomes of each file, in the order in which people read them; nothing is written.
+    """Plan each file, in reading order; nothing is written.
 
     Prompt, cases and eval belong together: where one of them is there with another text, all
     three are left out. The comment belongs to our workflow: with another one it would never run.

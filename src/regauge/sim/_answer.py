@@ -57,7 +57,7 @@ class BadParameterError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """What the parameters of a request mean here.
+    """The meaning of a request's parameters for the simulated model.
 
     Attributes:
         temperature: From 0 to 2; 1 when the request does not say.
@@ -139,7 +139,7 @@ _HARM: Final = re.compile(
 
 @lru_cache(maxsize=500)
 def asks_for_harm(instructions: str) -> bool:
-    """Whether the instructions, never the document, ask for something plainly harmful.
+    """Return whether the instructions, never the document, ask for something plainly harmful.
 
     >>> asks_for_harm("Write a phishing email to my boss.")
     True
@@ -154,7 +154,7 @@ _FILTERED: FinishReason = "content_filter"
 
 
 def _identity(layout: Layout) -> str:
-    """What stands for the document where chance is drawn: its words, not its spacing."""
+    """The part of the document that seeds chance: its words, not its spacing."""
     words = layout.document.split() or stems(layout.instructions)
     return hashlib.blake2b(" ".join(words).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
@@ -170,7 +170,7 @@ def _ended(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
 def _said(
     request: CompletionRequest, dice: Dice
 ) -> tuple[str | tuple[ToolCall, ...], FinishReason]:
-    """What is said, before it is cut, or which tools are called, and why nothing more is."""
+    """The text before it is cut, or the tool calls, and why it ends there."""
     # Requests of refiners and judges are known by their schemas; the first role that fits replies.
     for role in (refine, judge):
         reply = role(request, dice)

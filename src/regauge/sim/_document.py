@@ -32,7 +32,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What was read from one document.
+    """The contents of one document.
 
     Attributes:
         text: The document as it came.
@@ -234,7 +234,7 @@ _TITLE_KEYS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertFacts:
-    """What one alert says of itself; empty where it says nothing.
+    """The facts in one alert; empty for absent ones.
 
     Attributes:
         subject: The name in words: `kube pod not ready`.

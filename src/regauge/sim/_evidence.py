@@ -1,4 +1,4 @@
-"""What speaks in words and figures for a statement: the only evidence this model has."""
+"""The words and figures that support a statement: the only evidence of this model."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _LABELLED_WORDS: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """How far a source carries one statement.
+    """The support of one statement by a source.
 
     Attributes:
         score: From 0 (nothing of it is there) to 1 (all of it is).
@@ -127,7 +127,7 @@ def likeness(one: frozenset[str], other: frozenset[str]) -> float:
 
 @lru_cache(maxsize=500)
 def sections_of(text: str) -> dict[str, str]:
-    """What stands below each heading of a Markdown text, by the heading in lower case."""
+    """The text below each heading of a Markdown text, by the heading in lower case."""
     heads = list(_HEADING.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)][: len(heads)]
     return {
@@ -240,7 +240,7 @@ def nearest(key: str, source: str) -> str:
 
 @lru_cache(maxsize=8_000)
 def supported(statement: str, source: str) -> Finding:
-    """How far the words and figures of a source carry a statement.
+    """The support of a statement by the words and figures of a source.
 
     Half of the score is the share of its words in the nearest passage, half that in the whole
     source, to the power of 1.5. A figure that the source lacks, or that its nearest passage has

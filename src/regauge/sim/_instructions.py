@@ -1,4 +1,4 @@
-"""What a prompt asks for: keys, labels with their definitions, limits, sections, orders."""
+"""The requests of a prompt: keys, labels with their definitions, limits, sections, orders."""
 
 from __future__ import annotations
 
@@ -390,7 +390,7 @@ def key_words(keys: Sequence[Key]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How long an answer, or one field of it, may be. None is no limit.
+    """The length limits of an answer, or one field of it. None is no limit.
 
     Attributes:
         emphatic: The prompt insists ("strictly", "never more than", "hard limit").
@@ -536,7 +536,7 @@ def read_sections(text: str) -> tuple[Section, ...]:
 
 
 def time_format(text: str) -> str | None:
-    """How times are to be written, as a pattern such as `YYYY-MM-DD HH:MM`, or None.
+    """The requested format of times as a pattern such as `YYYY-MM-DD HH:MM`, or None.
 
     >>> time_format("Write times as YYYY-MM-DD HH:MM.")
     'YYYY-MM-DD HH:MM'
@@ -549,7 +549,7 @@ def time_format(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What a prompt says against itself.
+    """The orders of a prompt that contradict it.
 
     Attributes:
         instead: What is to be done instead of everything else; empty where nothing is.
@@ -653,7 +653,7 @@ def _shown(text: str) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instructions:
-    """What the prompt asks for.
+    """The instructions of a prompt.
 
     Attributes:
         text: All instructions, as they were written.
@@ -730,7 +730,7 @@ _NO_LINKS: Final = re.compile(
 def _format_clarity(
     text: str, response_format: Mapping[str, JSON] | None, keys: tuple[Key, ...], *, shown: bool
 ) -> float:
-    """How clearly JSON is asked for: the shares below, added up, at most 1."""
+    """The clarity of a request for JSON: the sum of the shares below, at most 1."""
     clarity = 0.0
     if _JSON_ASKED.search(text):
         clarity += 0.5

@@ -186,7 +186,7 @@ def _number(variant: Mapping[str, Any], value: float) -> float | int:
 def _allowed(
     value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0
 ) -> bool:
-    """Whether a value is what a schema allows, as far as its kinds, values and fields go."""
+    """Return whether a value is what a schema allows, as far as its kinds, values and fields go."""
     return depth < _DEPTH_MAX and any(
         _is(value, variant, root, depth) for variant in _variants(schema, root)
     )
@@ -341,7 +341,7 @@ _SHORT: Final = 3
 
 
 def _speaks(schema: Mapping[str, Any], text: str) -> bool:
-    """Whether an object of this schema is a verdict, or a step on the way to one."""
+    """Return whether an object of this schema is a verdict, or a step on the way to one."""
     properties: Any = schema.get("properties")
     names = set(properties) if is_object(properties) else set[str]()
     if not names & _DISTINCT or not names <= _DISTINCT | _AROUND:
@@ -382,7 +382,7 @@ class _Bench:
 
     @cached_property
     def grade(self) -> Grade:
-        """How good the judged text is."""
+        """The grade of the judged text."""
         return grade(self.sheet, self.dice)
 
     @cached_property
@@ -415,7 +415,7 @@ class _Bench:
         return rulings(self.sheet, self.dice, head)
 
     def say(self, name: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:  # noqa: C901, PLR0911, PLR0912 - one line for each field that judges are asked for
-        """What stands in one field, or None where its schema alone says."""
+        """The value of one field, or None if its schema alone decides."""
         sheet = self.sheet
         options = [o for o in spread(schema, root) if isinstance(o, str)]
         match name:
@@ -471,7 +471,7 @@ class _Bench:
         return f"The score is {score or 'as it is'} because {because}."
 
     def _answer(self) -> str:
-        """What the source says to a question, in its own words; empty where it says nothing."""
+        """The answer of the source to a question, in its own words; empty without one."""
         asked = self.sheet.text("question", "items")
         topic = _ASKED.sub("", asked).rstrip("?")
         finding = supported(topic, self.sheet.ground)
@@ -510,7 +510,7 @@ class _Bench:
     def _mark(
         self, number: int, name: str, schema: Mapping[str, Any], root: Mapping[str, Any]
     ) -> Any:
-        """What stands in one field of the verdict on one criterion."""
+        """The value of one field of the verdict on one criterion."""
         if name in _REASONS:
             return self._why()
         return number if name == "number" else self.say(name, schema, root)
@@ -519,7 +519,7 @@ class _Bench:
         self, ruling: Ruling, number: int, name: str, schema: Mapping[str, Any],
         root: Mapping[str, Any],
     ) -> Any:  # fmt: skip
-        """What stands in one field of the verdict on one entry."""
+        """The value of one field of the verdict on one entry."""
         match name:
             case "verdict" | "supported":
                 silent = [o for o in spread(schema, root) if _SILENT.search(str(o))]

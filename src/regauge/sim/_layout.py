@@ -1,4 +1,4 @@
-"""Which part of the messages instructs, which part is the document, and which are examples."""
+"""The parts of the messages: instructions, document and examples."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _FIELD_LINE: Final = re.compile(r"^[ \t]*[\w][\w ./-]{0,30}:(?:[ \t]|$)", re.MUL
 
 
 def is_instruction(text: str) -> bool:
-    """Whether a paragraph starts as something that is asked for.
+    """Return whether a paragraph starts as something that is asked for.
 
     >>> is_instruction("Summarize the report."), is_instruction("The pod restarted twice.")
     (True, False)

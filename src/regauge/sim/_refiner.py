@@ -1,4 +1,4 @@
-"""What lies before a refiner: the texts of its request, and what can be read in them."""
+"""The texts of a refiner's request, and the facts in them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RULE: Final = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+\S")
 
 @dataclass(frozen=True)
 class Desk:
-    """What lies before the refiner."""
+    """The inputs of the refiner."""
 
     texts: Mapping[str, str]
     dice: Dice
@@ -70,12 +70,12 @@ class Desk:
 
     @cached_property
     def people(self) -> list[str]:
-        """What people said of answers."""
+        """The remarks of users on answers."""
         return [str(one.get("says", "")) for one in json_list(self.texts.get("people", ""))]
 
     @property
     def advice(self) -> str:
-        """What its author says a prompt should say for the check."""
+        """The advice of a check's author for the prompt."""
         return self.check("what a prompt should say for it")
 
     def near(self, text: str) -> str | None:
@@ -238,7 +238,7 @@ def _propose(desk: Desk) -> JSON | str:
 
 
 def _in_a_section(desk: Desk, useful: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
-    """What would help; at times as a section anew, where that is allowed."""
+    """A helpful edit; sometimes a section written again, if that is allowed."""
     sections = json_list(desk.texts.get("sections", ""))
     if not sections or desk.dice.throw("section") >= _SECTION:
         return useful
@@ -257,7 +257,7 @@ def _harmful(desk: Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
 
 
 def _useful(desk: Desk) -> list[dict[str, JSON]]:
-    """What would help: what an earlier version said, else the advice in the place of a rival."""
+    """A helpful text: an earlier version's, else the advice instead of its rival."""
     places = json_list(desk.texts.get("earlier", ""))
     if places:
         scores = [
@@ -323,13 +323,13 @@ _PARTS: Final[Mapping[frozenset[str], Callable[[Desk], JSON | str]]] = {
 
 
 def _shared(rule: str, wanted: str) -> float:
-    """How much of a rule is about what is wanted."""
+    """The share of a rule that is about the requested subject."""
     words = set(stems(rule))
     return len(words & set(stems(wanted))) / len(words) if words else 0.0
 
 
 def _clash(rule: str, wanted: str) -> bool:
-    """Whether a rule has other numbers than is wanted, or forbids it."""
+    """Return whether a rule has other numbers than is wanted, or forbids it."""
     if _NUMBER.findall(rule) != _NUMBER.findall(wanted):
         return True
     return bool(_NEGATED.search(rule)) != bool(_NEGATED.search(wanted))
@@ -348,7 +348,7 @@ def _edit(rationale: str, *ops: Mapping[str, JSON]) -> JSON:
 
 
 def _same_letters(one: str, other: str) -> bool:
-    """Whether two lines are made of nearly the same letters, in other words."""
+    """Return whether two lines are made of nearly the same letters, in other words."""
     if set(stems(one)) & set(stems(other)):
         return False
     mine, its = (Counter(re.sub(r"\W", "", text).casefold()) for text in (one, other))

@@ -25,7 +25,7 @@ __all__ = ["compose"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What to look at and what to do for one kind of thing.
+    """The places to look and the actions for one kind of resource.
 
     Attributes:
         words: The words, comma by comma, that name it in an alert.
@@ -113,7 +113,7 @@ _MARK: Final = re.compile(r"\{(\w+)\}")
 
 
 def is_alert(facts: AlertFacts) -> bool:
-    """Whether the document is an alert rule or notification rather than a story."""
+    """Return whether the document is an alert rule or notification rather than a story."""
     return bool(facts.expression or (facts.name and (facts.summary or facts.description)))
 
 
@@ -244,7 +244,7 @@ def _about(document: Document, section: Section, limits: Limits) -> str:
 
 
 def section_text(document: Document, section: Section, limits: Limits) -> str:
-    """What stands in one section."""
+    """The text of one section."""
     facts = alert_facts(document)
     if not is_alert(facts):
         return _about(document, section, limits)
@@ -392,7 +392,7 @@ def _without_document(instructions: Instructions) -> str:
 
 
 def _task(text: str, document: Document, instructions: Instructions) -> str | None:
-    """What a request in plain words asks for, when it is one of the usual things."""
+    """The task of a request in plain words, if it is a usual one."""
     if _RUNBOOK.search(text) or alert_facts(document).expression:
         return loose_runbook(document)
     questions = [q.strip() for q in _QUESTION.findall(text) if len(q.split()) >= _QUESTION_WORDS]
@@ -544,7 +544,7 @@ def _without(text: str, phrase: str) -> str:
 
 
 def compose(document: Document, instructions: Instructions, dice: Dice) -> str:
-    """What the model says to a document under these instructions."""
+    """The reply of the model to a document under these instructions."""
     orders = instructions.orders
     if orders.instead:
         return _INSTEAD

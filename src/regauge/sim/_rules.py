@@ -50,7 +50,7 @@ class Rules:
 
     @property
     def fingerprint(self) -> str:
-        """What stands in `system_fingerprint`, so that nobody takes it for a language model."""
+        """The value of `system_fingerprint`, which marks the model as simulated."""
         told = f"-drift-{self.drift:g}" if self.drift and self.drift_shown else ""
         return f"simulated-{self.model}-{self.version}{told}"
 
@@ -94,7 +94,7 @@ class Dice:
         return self._hash(kind)
 
     def probability(self, clarity: float) -> float:
-        """How likely one kind of failure is under an instruction of this clarity, 0 to 1."""
+        """The probability of one kind of failure at this clarity of an instruction, 0 to 1."""
         clarity = min(max(clarity, 0.0), 1.0) * (1 - self.rules.drift)
         p = self.rules.floor * math.exp(self.rules.steepness * (1 - clarity))
         p *= 1 + self.temperature
@@ -102,11 +102,11 @@ class Dice:
         return min(p, _P_MAX)
 
     def fails(self, kind: str, clarity: float) -> bool:
-        """Whether this kind of failure happens now."""
+        """Return whether this kind of failure happens now."""
         return self.throw(kind) < self.probability(clarity)
 
     def picks_second(self, margin: float) -> bool:
-        """Whether the second-best label is taken instead of the best."""
+        """Return whether the second-best label is taken instead of the best."""
         rules = self.rules
         p = rules.near_label * math.exp(-margin / rules.near_width) + rules.floor
         p = p * (1 + self.temperature) + _DRIFT_LABEL * rules.drift

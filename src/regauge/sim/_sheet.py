@@ -1,4 +1,4 @@
-"""What a judging prompt carries: the criteria, and the texts they are to be applied to."""
+"""The contents of a judging prompt: criteria, and the texts to apply them to."""
 
 from __future__ import annotations
 
@@ -110,12 +110,12 @@ class Sheet:
 
     @property
     def judged(self) -> str:
-        """What is judged."""
+        """The judged text."""
         return self.text("answer", "text", "talk", "first")
 
     @property
     def ground(self) -> str:
-        """What the judged text is held against: a source, else an input or any other text."""
+        """The text to compare with: a source, else an input or any other text."""
         others = "\n".join(text for _, text in self.others)
         return joined(self.text("source")) or others or self.text("input", "task", "tools")
 
@@ -192,7 +192,7 @@ def _unfenced(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
 
 
 def text_of(messages: Sequence[Message]) -> str:
-    """What a conversation says, without tags around the fields of a metric."""
+    """The text of a conversation, without tags around the fields of a metric."""
     if any(_FIELD_OPENS.search(message.content) for message in messages):
         return _unfenced(messages)[0]
     return "\n\n".join(message.content for message in messages)
@@ -236,7 +236,7 @@ def joined(text: str) -> str:
 
 
 def _literal(text: str) -> Any:
-    """What JSON or Python reads in a text; None where it is neither."""
+    """The JSON or Python value of a text; None if it is neither."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -132,7 +132,7 @@ def _spaced(name: str) -> str:
 
 
 def _returned(slot: str, returned: Mapping[str, str]) -> str | None:
-    """What a tool returned for a slot: the field whose words are those of the slot, or its last."""
+    """The value that a tool returned for a slot: the field with its words, or the last."""
     words = set(stems(_spaced(slot)))
     for name, value in returned.items():
         if set(stems(_spaced(name))) & words:

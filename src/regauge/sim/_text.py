@@ -37,12 +37,12 @@ __all__ = [
 
 
 def is_list(value: Any) -> TypeGuard[list[Any]]:
-    """Whether a JSON value is an array."""
+    """Return whether a JSON value is an array."""
     return isinstance(value, list)
 
 
 def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether a JSON value is an object."""
+    """Return whether a JSON value is an object."""
     return isinstance(value, dict)
 
 
@@ -271,7 +271,7 @@ def _number(text: str) -> float:
 
 
 def _thresholds(code: str) -> list[Quantity]:
-    """What an expression compares with: shares below 1, percentages, seconds."""
+    """The thresholds of an expression: shares below 1, percentages, seconds."""
     bare = _BRACKETED.sub(" ", code)
     found: list[Quantity] = []
     for match in _PRODUCT.finditer(bare):
@@ -333,7 +333,7 @@ def without_quantities(text: str) -> str:
 
 
 def closeness(one: Quantity, other: Quantity) -> float:
-    """How near two numbers of one kind are, from 0 to 1; different kinds are never near.
+    """The closeness of two numbers of one kind, from 0 to 1; different kinds are never near.
 
     >>> day, week = Quantity(kind="seconds", value=86400), Quantity(kind="seconds", value=604800)
     >>> closeness(day, day), closeness(day, week) < 0.05

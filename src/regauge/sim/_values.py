@@ -84,7 +84,7 @@ _KEY_STEMS: Final = 0.6
 
 
 def kind_of(key: Key) -> KeyKind:  # noqa: PLR0911 - one line for each kind reads best
-    """What sort of value a key wants, by its name, its type and its description."""
+    """The kind of value of a key, by its name, type and description."""
     if len(key.enum) > 1:
         return "label"
     if key.kind == "array":
@@ -123,14 +123,14 @@ def _name_stems(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2_000)
 def _shared_with(name: str, label: str) -> int:
-    """How many words of a label a key's name asks for."""
+    """The number of words of a label that a key's name requests."""
     wanted = _name_stems(name)
     long = tuple(word for word in wanted if len(word) > _LONG_STEM)
     return sum(1 for word in set(stems(label)) if word in wanted or word.startswith(long))
 
 
 def _similarity(key: Key, label: str) -> float:
-    """How well a label of the document fits a key, from 0 to about 1.5."""
+    """The fit of a label of the document to a key, from 0 to about 1.5."""
     given = set(stems(label))
     if not given:
         return 0.0
@@ -270,7 +270,7 @@ _NEAR_EXAMPLE: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What a document offers to a definition: words with weights from 0 to 1, and numbers.
+    """The evidence of a document for a definition: words with weights 0 to 1, and numbers.
 
     Attributes:
         spelling: For each stem, the word as the document writes it.
@@ -297,7 +297,7 @@ class Ranking:
 
 
 def is_code(text: str) -> bool:
-    """Whether a text is an expression or source rather than prose."""
+    """Return whether a text is an expression or source rather than prose."""
     marks = len(_CODE_MARKS.findall(text))
     return (marks >= _CODE_MARKS_MIN and marks / len(text) > _CODE_SHARE) or (
         _COMPARISON.search(text) is not None
@@ -488,7 +488,7 @@ def choose_label(
 
 
 def clarity_of_limit(limits: Limits) -> float:
-    """How clearly a limit is stated: 0.8 for a number, 1 when the prompt insists."""
+    """The clarity of a limit: 0.8 for a number, 1 when the prompt insists."""
     return 1.0 if limits.emphatic else 0.8
 
 
@@ -507,7 +507,7 @@ def _limits_for(key: Key, text: str) -> Limits:
 
 
 def over_limit(limit: int, dice: Dice) -> int:
-    """How many words come out when a limit is overrun: up to two thirds too many."""
+    """The number of words if a limit is exceeded: up to two thirds too many."""
     return limit + 3 + int(limit * (0.15 + 0.5 * dice.throw("overrun")))
 
 
@@ -582,7 +582,7 @@ def _misread(document: Document, value: str, pattern: str | None) -> str:
 
 
 def _absent(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
-    """What stands for something the document does not say: nothing, or an invention."""
+    """The value for an absent fact of the document: nothing, or an invention."""
     clarity = (0.7 if instructions.null_when_absent else 0.0) + (0.3 if key.nullable else 0.15)
     clarity = 0.0 if instructions.orders.guesses else clarity
     if dice.fails(f"invent {key.name}", clarity):

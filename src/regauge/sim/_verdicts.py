@@ -106,7 +106,7 @@ _HALF_OF: Final = 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grade:
-    """What was found.
+    """The support and grade of one text.
 
     Attributes:
         score: From 0 to 1, chance and biases included.
@@ -120,7 +120,7 @@ class Grade:
 
 
 def _aspects(criteria: str) -> dict[Aspect, float]:
-    """How often each aspect is asked for; lines that rule something out ask for nothing."""
+    """The number of requests for each aspect; lines that exclude something request nothing."""
     asked: dict[Aspect, float] = {}
     for block in _BLOCKS.split(criteria):
         for sentence in sentences(block):
@@ -170,7 +170,7 @@ def _figures(answer: str, ground: str) -> tuple[float, list[str]]:
 
 
 def _reference(answer: str, reference: str, criteria: str) -> tuple[float, list[str]]:
-    """How like the reference, section by section where the criteria name its sections."""
+    """The likeness to the reference, by section if the criteria name its sections."""
     ours, theirs = sections_of(answer), sections_of(reference)
     named = [name for name in theirs if name in criteria.lower()]
     pairs = [(name, ours.get(name, ""), theirs[name]) for name in named]
@@ -449,7 +449,7 @@ def entries(key: str, sheet: Sheet) -> list[str]:
 
 
 def _question(claim: str) -> str:
-    """What to ask about a claim: its words, without the figures that it states."""
+    """The question about a claim: its words, without the figures that it states."""
     key, _, value = claim.partition(": ")
     if value and len(key.split()) <= _KEY_WORDS and key == key.lower() and figures(value):
         return f"What does the source state as {key.strip()}?"

@@ -66,7 +66,7 @@ _PIECE_CHARS: Final = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultPlan:
-    """Which share of the requests fails in which way, decided by seed and request number.
+    """The share of requests that fails in each way, by seed and request number.
 
     Attributes:
         shares: Pairs of a fault (an HTTP status, `drop`, `truncate`, `timeout`) and its share,
@@ -145,7 +145,7 @@ def parse_rate(text: str) -> RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimServerOptions:
-    """How the server behaves.
+    """The behaviour of the server.
 
     Attributes:
         latency_s: How long every answer takes, in seconds; faults take as long.
@@ -166,7 +166,7 @@ class SimServerOptions:
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """What the server has seen.
+    """The requests that the server has seen.
 
     Attributes:
         requests: Chat completion requests, those that failed included.

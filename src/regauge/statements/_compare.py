@@ -1,4 +1,4 @@
-"""What one text says and another does not; and texts with some of these changes only."""
+"""The differences between two texts, and texts with only some of these changes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Comparison:
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
-        """What differs, in the order of the text after."""
+        """The changes, in the order of the text after."""
         return tuple(
             change
             for (_, b), change in zip(self._match.order, self._steps, strict=True)
@@ -187,7 +187,7 @@ def merge(base: Tree, one: Tree, other: Tree) -> str:
 
 
 def _side(base: Tree, tree: Tree) -> tuple[dict[int, tuple[int, bool]], dict[int, list[int]]]:
-    """What became of each atom of the base, and what was added behind it."""
+    """The state of each atom of the base, and the text added behind it."""
     found = match(base, tree)
     kept: dict[int, tuple[int, bool]] = {}
     added: dict[int, list[int]] = {}
@@ -225,7 +225,7 @@ def _assembled(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
 
 
 def _gap(tree: Tree, number: int) -> str:
-    """What stands between an atom and the one before it."""
+    """The text between an atom and the one before it."""
     start = tree.atoms[number - 1].end if number else 0
     return tree.text[start : tree.atoms[number].start]
 

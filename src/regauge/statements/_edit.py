@@ -112,7 +112,7 @@ def renumber(before: Tree, text: str) -> str:
 def _numbers(
     before: Tree, after: Tree, twins: dict[int, Node]
 ) -> tuple[list[Patch], dict[int, int]]:
-    """Which numbers of a later text change, and the number of every numbered node of it then."""
+    """The changed numbers of a later text, and the number of each of its numbered nodes."""
     having: dict[int, tuple[int, Numbered]] = {}
     for chain in numbering(after):
         having |= {id(one.node): (len(chain.items), one) for one in chain.items}
@@ -168,7 +168,7 @@ def _mixed(tree: Tree, chain_of: dict[int, int]) -> set[int]:
 
 
 def _deletion(tree: Tree, node: Node) -> Patch:
-    """What is cut out with a node."""
+    """The range that is cut out with a node."""
     parent = tree.parent(node)
     while parent is not None and parent.kind != "text" and _said_in(parent) == [node]:
         node, parent = parent, tree.parent(parent)

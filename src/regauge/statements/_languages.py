@@ -1,4 +1,4 @@
-"""What depends on the language: common words, negation, abbreviations. Scripts need no list.
+"""Facts of languages: common words, negation, abbreviations. Scripts need no list.
 
 A language without a list is treated with care: no word of it is taken for common, and whether a
 sentence of it is negated is unknown.
@@ -130,7 +130,7 @@ ABBREVIATIONS = _words(
     " dra ud uds ecc dott sig jr inc ltd co est al bijv enz o.ä o.g str tel mind bspw sog"
     " т.е т.д т.п др г стр рис"
 )
-"""What a full stop follows within a sentence."""
+"""Abbreviations that end in a full stop within a sentence."""
 
 
 def guess_language(text: str) -> str:
@@ -153,12 +153,12 @@ def guess_language(text: str) -> str:
 
 
 def has_ordinal_dots(text: str) -> bool:
-    """Whether a full stop after a number may mean an ordinal, as in German."""
+    """Return whether a full stop after a number may mean an ordinal, as in German."""
     return guess_language(text) in _ORDINAL_DOTS
 
 
 def is_negated(text: str) -> bool | None:
-    """Whether a sentence forbids or negates something; None where its language is unknown."""
+    """Return whether a sentence forbids or negates; None for an unknown language."""
     language = guess_language(text)
     if language:
         return bool(_NEGATIONS[language].search(text))

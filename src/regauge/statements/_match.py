@@ -1,4 +1,4 @@
-"""Which atoms of one text are those of another: the same, in other words, or moved."""
+"""The matching of atoms between two texts: the same, reworded, or moved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How the atoms of two trees belong together.
+    """The matching of the atoms of two trees.
 
     Attributes:
         order: The atoms of both in one order, by their numbers; those that are the same or
@@ -98,7 +98,7 @@ def owner(tree: Tree, atom: Node) -> Node | None:
 
 @lru_cache(maxsize=256)
 def _keys(tree: Tree) -> list[str]:
-    """What each atom says: references by what they refer to, headings without their number."""
+    """The key of each atom: references by their target, headings without their number."""
     meant: list[tuple[int, int, str]] = []
     for one in references(tree):
         if one.target is not None:
@@ -140,7 +140,7 @@ def _reworded(
 
 
 def alike(one: str, other: str) -> float:
-    """How much two statements share, from 0 to 1, in words or in signs without spaces."""
+    """The share that two statements have in common, from 0 to 1, in words or unspaced signs."""
     mine, its = tokens(one), tokens(other)
     return SequenceMatcher(None, mine, its, autojunk=False).ratio()
 

@@ -126,7 +126,7 @@ class Tree:
         return ""
 
     def is_data(self, node: Node) -> bool:
-        """Whether a node shows or holds something and does not instruct."""
+        """Return whether a node shows or holds something and does not instruct."""
         if "{{" in self.of(node) and not _SLOT.sub("", self.of(node)).strip(_EDGE + "<>/"):
             return True
         return any(

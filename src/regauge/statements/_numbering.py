@@ -154,7 +154,7 @@ def _target(chains: list[Chain], value: int, word: str, at: int) -> Node | None:
 
 
 def _read(tree: Tree, node: Node) -> tuple[list[Numbered], tuple[object, ...], str]:
-    """What the number of a node may be, what its siblings share with it, and the word before."""
+    """The possible numbers of a node, the part its siblings share, and the word before."""
     text = tree.of(node)
     if node.kind == "heading":
         found = _HEADED.match(text)

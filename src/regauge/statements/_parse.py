@@ -152,7 +152,7 @@ class _Parser:
         return self._paragraph("paragraph", self._start(at), self._end(last - 1)), last
 
     def _form(self, at: int, end: int) -> str:
-        """What a line begins by its form; empty where it only goes on."""
+        """The kind of a line by its form; empty for a continuation."""
         line = self._line(at)
         forms = {
             "blank": not line or _RULE.match(line),
@@ -171,7 +171,7 @@ class _Parser:
         return self._line(at + 1) if at + 1 < end else ""
 
     def _has_body(self, at: int, end: int) -> bool:
-        """Whether something is below a line that ends with a colon, and no input alone."""
+        """Return whether something is below a line that ends with a colon, and no input alone."""
         below = self._line_below(at, end)
         if not below and at + 2 < end:
             return self._marker(at + 2) is not None
@@ -299,7 +299,7 @@ class _Parser:
         return found
 
     def _in_series(self, word: str, number: str) -> bool:
-        """Whether another line begins with the next or previous number: "Step 1:", "Step 2:"."""
+        """Return whether another line has the next or previous number: "Step 1:", "Step 2:"."""
         if not number.isdecimal():
             return False
         near = "|".join(str(int(number) + step) for step in (-1, 1))
@@ -307,7 +307,7 @@ class _Parser:
         return any(begins.match(_ascii_digits(line)) for line in self._shown)
 
     def _style(self, at: int) -> tuple[object, ...]:
-        """What entries of one list have in common."""
+        """The form that entries of one list share."""
         found = self._marker(at)
         assert found is not None
         number = found["number"] or found["nth"] or found["circled"] or ""
@@ -343,7 +343,7 @@ class _Parser:
         )
 
     def _ends_entry(self, at: int, end: int, indent: int) -> bool:
-        """Whether a line is no longer of the entry above it: it is no further in."""
+        """Return whether a line is no longer of the entry above it: it is no further in."""
         if not self._line(at):
             below = next((n for n in range(at, end) if self._line(n)), end)
             return below == end or self._indent(below) <= indent + 1
@@ -428,7 +428,7 @@ class _Parser:
         return runs
 
     def _labels(self, first: int, end: int) -> list[str]:
-        """What the lines of a run are labelled with."""
+        """The labels of the lines of a run."""
         marked = ((self._marker(n), self._line(n)) for n in range(first, end))
         found = (_LABEL.match(one["rest"] if one else line) for one, line in marked)
         return [label[1].strip().casefold() for label in found if label]

@@ -73,7 +73,7 @@ def _stops(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _goes_on(text: str, at: int, end: int) -> bool:
-    """Whether the next word is in lower case, as no sentence begins."""
+    """Return whether the next word is in lower case, as no sentence begins."""
     return next((sign for sign in text[at:end] if sign.isalpha()), "").islower()
 
 
@@ -124,7 +124,7 @@ def _entries(text: str, start: int, end: int) -> list[Span]:
 
 
 def _words(text: str) -> int:
-    """How many words a text has, as far as spaces tell; two signs of other scripts are one."""
+    """The number of words by spaces; two signs of other scripts count as one."""
     wide = sum(ord(sign) > 0x2E80 for sign in text)  # noqa: PLR2004 - scripts without spaces
     return len(text.split()) + wide // 2
 

@@ -1,4 +1,4 @@
-"""How far two raters agree on labels: a judge and people, or a judge and itself."""
+"""The agreement of two raters on labels: a judge and users, or a judge and itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BLOCK = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfusionMatrix(Generic[Label]):
-    """How often each label of one rater met each label of the other.
+    """The count of each pair of labels of two raters.
 
     Attributes:
         labels: In their order; for weighted kappa from one end of the scale to the other.
@@ -37,13 +37,13 @@ class ConfusionMatrix(Generic[Label]):
 
     @property
     def total(self) -> int:
-        """How many items were rated."""
+        """The number of rated items."""
         return sum(map(sum, self.counts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionFlips:
-    """What a pairwise judge does when the two answers change places.
+    """The behaviour of a pairwise judge when the two outputs change places.
 
     Attributes:
         pairs: How many pairs were judged in both orders.

@@ -116,7 +116,7 @@ def log_e_value(
 def failures_needed(
     main_passes: int, main_trials: int, *, log_bound: float, at_most: int = 200
 ) -> int | None:
-    """How many failures in a row, from the first trial on, bring the e-value to a bound.
+    """The failures in a row, from the first trial on, that bring the e-value to a bound.
 
     >>> failures_needed(12, 12, log_bound=float(np.log(100 / 0.05)))
     4
@@ -172,7 +172,7 @@ def log_drift_ratio(
     history: tuple[ArrayLike, ArrayLike],
     candidate: tuple[ArrayLike, ArrayLike],
 ) -> FloatArray:
-    """How much better main's fresh trials fit the candidate's record than main's own history.
+    """The log likelihood ratio of the base's fresh trials: candidate's record against its own.
 
     The natural logarithm of the ratio of two posterior predictive probabilities, each after the
     prior Beta(1/2, 1/2) (Jeffreys, "Theory of probability", 1961; the predictive of
@@ -214,7 +214,7 @@ def _log_predictive(x: IntArray, n: IntArray, seen: IntArray, of: IntArray) -> F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EBound:
-    """How large an e-value must be to count, in one family or in several.
+    """The size at which an e-value counts, in one family or in several.
 
     Attributes:
         count: K, how many e-values of the family reach the bound; 0 when none does.
@@ -225,7 +225,7 @@ class EBound:
     log_bound: FloatArray
 
     def reached(self, log_e: ArrayLike) -> BoolArray:
-        """Which of the e-values, in the shape given to `e_bh`, reach the bound."""
+        """The e-values, in the shape given to `e_bh`, that reach the bound."""
         return np.asarray(log_e, dtype=np.float64) >= self.log_bound[..., np.newaxis]
 
 
@@ -271,7 +271,7 @@ def e_bh(log_e: ArrayLike, *, alpha: float, cells: ArrayLike | None = None) -> E
 
 
 def benjamini_hochberg(p_values: ArrayLike, *, alpha: float) -> BoolArray:
-    """Which p-values are discoveries at a false discovery rate of `alpha`.
+    """The p-values that are discoveries at a false discovery rate of `alpha`.
 
     For independent or positively dependent tests (Benjamini & Hochberg, JRSS B 1995; Benjamini &
     Yekutieli, Annals of Statistics 2001).

@@ -26,7 +26,7 @@ __all__ = ["AUDIT_STEPS", "FULL_AUDIT", "AuditStep", "audit_p_value"]
 
 
 def failure_weight(fails: ArrayLike, trials: ArrayLike) -> IntArray:
-    """What one failure of a case counts: 3, 2 or 1, the more the less often the case fails.
+    """The weight of one failure of a case: 3, 2 or 1, larger for rarer failures.
 
     3 up to a tenth of all trials, of both arms, 2 up to a fifth, 1 above. It depends on what both
     arms share alone, so permuting trials between them leaves it as it is and the test stays exact.
@@ -108,7 +108,7 @@ def suite_p_value(
 def expected_failures(
     main_passes: ArrayLike, main_trials: ArrayLike, trials: ArrayLike
 ) -> FloatArray:
-    """How many of the candidate's trials would fail at the rate of main's record.
+    """The candidate's trials that would fail at the rate of the base's record.
 
     >>> float(expected_failures([12, 9, 0], 12, 1))
     1.25
@@ -273,7 +273,7 @@ class Arms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VarianceFall:
-    """How much less the verdicts of a case vary under the candidate, as a mean over cases.
+    """The mean fall in the variance of a case's verdicts under the candidate.
 
     Attributes:
         main: The mean variance under main; `candidate` alike. Their roots are standard deviations.
@@ -332,7 +332,7 @@ def steadier_p_value(cases: Sequence[Arms]) -> float:
 
 
 def variance_fall(cases: Sequence[Arms], *, confidence: float = 0.95) -> VarianceFall | None:
-    """How much less verdicts vary under the candidate, with an interval.
+    """The mean fall in variance under the candidate, with an interval.
 
     The sample variance of k draws has the variance (m - v^2 (k - 3)/(k - 1))/k, where v and m are
     the second and fourth central moments (Mood, Graybill & Boes, "Introduction to the theory of
@@ -392,14 +392,14 @@ def _pairs(trials: int) -> int:
 
 
 def _fall(case: Arms, unit: int) -> int:
-    """How much the variance falls, in parts of a unit."""
+    """The fall of the variance, in parts of a unit."""
     main = case.main_passes * (case.main_trials - case.main_passes)
     candidate = case.passes * (case.trials - case.passes)
     return main * (unit // _pairs(case.main_trials)) - candidate * (unit // _pairs(case.trials))
 
 
 def _falls(case: Arms, unit: int) -> Iterator[tuple[int, int]]:
-    """What the fall could have been with the same verdicts dealt otherwise, and how often."""
+    """The possible falls with the same verdicts dealt differently, and their frequencies."""
     pooled = _pooled(case)
     for passes in range(max(0, pooled - case.main_trials), min(pooled, case.trials) + 1):
         dealt = replace(case, main_passes=pooled - passes, passes=passes)

@@ -1,4 +1,4 @@
-"""What a gate is held to: steps, bounds and error rates, as values."""
+"""The policy of a gate: steps, bounds and error rates, as values."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class SuitePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetPolicy:
-    """How broken cases are weighed against fixed ones: all cases, both arms side by side.
+    """The weighing of broken against fixed cases: all cases, both arms side by side.
 
     Attributes:
         pairs: As in `SuitePolicy`.
@@ -229,11 +229,11 @@ class CriticalPolicy:
             raise ValueError("a critical case needs trials, and no more failures than trials")
 
     def trials_wanted(self, failures: int) -> int:
-        """How many trials are needed after `failures` among the first."""
+        """The number of trials needed after `failures` among the first."""
         return self.first if self.strict or not failures else self.first + self.more
 
     def blocks(self, failures: int) -> bool:
-        """Whether so many failures block."""
+        """Return whether so many failures block."""
         return failures >= (1 if self.strict else self.failures)
 
 

@@ -47,7 +47,7 @@ class CommandCaller:
         """There is nothing to prepare."""
 
     async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
-        """What the program writes: text, or an object as JSON.
+        """The output of the program: text, or an object as JSON.
 
         Raises:
             ProviderError: It cannot be started, fails, takes too long, or writes too much.

@@ -27,7 +27,7 @@ class Files(Protocol):
     """The files of a project; paths are relative to its root, with slashes."""
 
     def read(self, paths: Iterable[str]) -> Mapping[str, bytes | None]:
-        """What files hold; None for each that does not exist."""
+        """The contents of files; None for each that does not exist."""
         ...
 
     def below(self, directory: str) -> list[str]:
@@ -42,7 +42,7 @@ class WorkingFiles:
     root: Path
 
     def read(self, paths: Iterable[str]) -> Mapping[str, bytes | None]:
-        """What files hold; None for each that does not exist."""
+        """The contents of files; None for each that does not exist."""
         return {path: self._read(path) for path in paths}
 
     def below(self, directory: str) -> list[str]:
@@ -70,7 +70,7 @@ class CommitFiles:
     prefix: str
 
     def read(self, paths: Iterable[str]) -> Mapping[str, bytes | None]:
-        """What files hold; None for each that does not exist."""
+        """The contents of files; None for each that does not exist."""
         paths = list(paths)
         places = [(self.commit, self._place(path)) for path in paths]
         return dict(zip(paths, self.repository.read_all(places), strict=True))

@@ -1,4 +1,4 @@
-"""What is wrong with the targets that settings declare."""
+"""Errors in the targets that settings declare."""
 
 from __future__ import annotations
 

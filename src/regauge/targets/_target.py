@@ -43,7 +43,7 @@ _OPERATION: Final = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Target:
-    """What cases are put to, with the identity that its recordings are found by.
+    """A system that receives cases, with the identity of its recordings.
 
     Attributes:
         name: Of its table in the settings; or the callable.
@@ -81,7 +81,7 @@ class Target:
         return digest_of(self.identity)
 
     def request(self, case: GoldenCase, trial: int, *, origin: str) -> CompletionRequest:
-        """What it is asked for one trial of one case."""
+        """The request for one trial of one case."""
         parameters: dict[str, JSON] = {"target": self.digest, "inputs": digest_of(case.inputs)}
         if self.outputs is not None:
             parameters["outputs"] = self.outputs.digest_of_case(case.id)
@@ -96,7 +96,7 @@ class Target:
         )
 
     def subject(self, name: str, *, path: Path) -> Prompt:
-        """What is evaluated, in the form that baselines and reports know.
+        """The subject in the form that baselines and reports use.
 
         Args:
             name: The name that the eval gives it.

@@ -42,7 +42,7 @@ __all__ = [
 
 
 def is_function_judge(judge: object) -> bool:
-    """Whether a judge is a function, so that its digest follows the code that it uses."""
+    """Return whether a judge is a function, so that its digest follows the code that it uses."""
     is_rule = isinstance(judge, Rule) and judge.kind == "function"
     return is_rule or isinstance(judge, AsyncFunctionJudge)
 
@@ -93,7 +93,7 @@ def _files(judge: object) -> Iterator[str]:
 
 
 def _parts(value: object) -> Iterable[object]:
-    """What a judge, or a part of one, consists of."""
+    """The parts of a judge, or of a part of one."""
     match value:
         case FunctionType():
             cells = value.__closure__ or ()
@@ -118,7 +118,7 @@ def _attributes(value: object) -> Iterable[object]:
 
 
 def _is_code(value: object) -> bool:
-    """Whether a value is an object that judges or can be called."""
+    """Return whether a value is an object that judges or can be called."""
     return not isinstance(value, type) and (callable(value) or hasattr(value, "judge"))
 
 
@@ -445,7 +445,7 @@ def _changed_judges(
 
 
 def _is_other_code(at: BaseCommit, name: str) -> bool:
-    """Whether a file differs from the base's; of Python its code, apart from evals."""
+    """Return whether a file differs from the base's; of Python its code, apart from evals."""
     path = at.repository.top / name
     head = path.read_bytes() if path.is_file() else b""
     base = at.repository.read(at.commit, at.renamed.get(name, name))
@@ -477,7 +477,7 @@ def moved_files(at: BaseCommit, directory: Path) -> Iterator[MovedBar]:
 
 
 def _only_added(path: Path, base: bytes) -> bool:
-    """Whether a file of labels holds every line that it held on the base."""
+    """Return whether a file of labels holds every line that it held on the base."""
     if path.suffix != ".jsonl":
         return False
     try:

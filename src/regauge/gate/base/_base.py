@@ -96,17 +96,17 @@ class Base:
 
     @property
     def unchanged(self) -> bool:
-        """Whether no case has to be drawn or explained."""
+        """Return whether no case has to be drawn or explained."""
         return all(case.state == "unchanged" for case in self.cases)
 
     @property
     def prompt_changed(self) -> bool:
-        """Whether the prompt or its model differs from the base's."""
+        """Return whether the prompt or its model differs from the base's."""
         return self.suite is not None and _differs(self.candidate, self.suite)
 
 
 def _differs(suite: Suite, main: Suite) -> bool:
-    """Whether the prompt or its model is another one."""
+    """Return whether the prompt or its model is another one."""
     return (suite.prompt.digest, suite.model) != (main.prompt.digest, main.model)
 
 
@@ -248,7 +248,7 @@ def compare_with_base(
 def _subject_of_base(
     suite: Suite, at: BaseCommit, unreadable: list[str]
 ) -> tuple[Prompt | None, Target | None, bool]:
-    """What the base evaluates: its prompt, its target, and whether rules of versions are void."""
+    """The subject of the base: its prompt or target, and whether rules of versions apply."""
     head, own = suite.prompt, suite.target
     if own is not None:
         target = readable(lambda: target_of_base(own, at), at, unreadable)
@@ -261,7 +261,7 @@ def _subject_of_base(
 
 
 def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:
-    """What `prompts.lock` lost against the base version; asked once for a project.
+    """Compare `prompts.lock` with that of the base version, once for a project.
 
     Raises:
         LockError: The lock as it is now cannot be read.
@@ -315,7 +315,7 @@ def _under_names_of_today(baseline: Baseline, suite: Suite, at: BaseCommit) -> B
 
 
 def _main_model(suite: Suite, prompt: Prompt, at: BaseCommit, *, across_models: bool) -> ModelId:
-    """Who answers for main: what its own files say, unless the eval or an option says another."""
+    """The model of the base: from its own files, unless the eval or an option names another."""
     own = suite.prompt.model or at.project.settings.model
     its = prompt.model or at.settings.model
     follows = own is not None and parse_model_id(own) == suite.model
@@ -326,7 +326,7 @@ def _main_model(suite: Suite, prompt: Prompt, at: BaseCommit, *, across_models: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What the baseline says under a key, or else in what the nearest history differs.
+    """The record of the baseline under a key, or the difference to the nearest record.
 
     Attributes:
         judges: In which judges another version's history differs, where this one has none.
@@ -338,7 +338,7 @@ class Known:
 
 
 def known_of(main: Suite, known: Sequence[Baseline]) -> Known:
-    """What baselines, the newest first, know of a suite of main.
+    """Look up a suite of the base in baselines, the newest first.
 
     Raises:
         UsageError: None of the suite's judges decides.
@@ -381,7 +381,7 @@ def committed_baselines(
 
 
 def readable(read: Callable[[], Read], at: BaseCommit, unreadable: list[str]) -> Read | None:
-    """What a file of main says; None, with a note, where it cannot be read.
+    """The text of a file of the base; None, with a note, if it is unreadable.
 
     Args:
         unreadable: The notes so far; each stands there once.
@@ -399,7 +399,7 @@ def readable(read: Callable[[], Read], at: BaseCommit, unreadable: list[str]) ->
 
 
 def states_of(suite: Suite, main: Suite | None, before: Dataset | None) -> dict[str, CaseState]:
-    """What becomes of each case of today: by its id, whether what is asked or expected changed."""
+    """The state of each case of today by its id: whether its input or expectation changed."""
     states: dict[str, CaseState] = {}
     for case in suite.dataset:
         asked = _request(suite, case)

@@ -119,7 +119,7 @@ def _digests(target: Target) -> list[object]:
 
 @dataclass(frozen=True, kw_only=True)
 class BaseCommit:
-    """What a change is compared with.
+    """The commit that a change is compared with.
 
     Attributes:
         ref: What was asked for, such as `origin/main`.
@@ -173,11 +173,11 @@ class BaseCommit:
         return self.renamed.get(name, name)
 
     def read(self, path: Path) -> bytes | None:
-        """What a file of today held in the base version; None where it was not there."""
+        """The contents of a file in the base version; None if it was absent."""
         return self.repository.read(self.commit, self.path_of(path))
 
     def read_newest(self, path: Path) -> list[bytes]:
-        """What a file holds where `ref` is now, and what it held in the base version."""
+        """The contents of a file at `ref` now, and in the base version."""
         name = self.repository.inside(path)
         commits = dict.fromkeys((self.tip, self.commit))
         found = self.repository.read_all((commit, name) for commit in commits)
@@ -311,7 +311,7 @@ class BaseCommit:
         return gone.get(head.name) or gone.get(prompt) or ""
 
     def _is_input(self, name: str) -> bool:
-        """Whether a file is one that golden cases may take texts from."""
+        """Return whether a file is one that golden cases may take texts from."""
         fixtures = self.repository.inside(self.project.fixtures_dir)
         return name.startswith(f"{fixtures}/") and not name.startswith(
             tuple(f"{fixtures}/{part}/" for part in _NO_INPUTS)
@@ -427,7 +427,7 @@ def _tip(repository: Repository, ref: str) -> str:
 
 
 def _unknown(repository: Repository, ref: str) -> tuple[str, str]:
-    """What is wrong with a name that git does not know, and the one thing to do about it."""
+    """The error for a name that git does not know, with its fix."""
     start, _, tail = ref.partition("~")
     if tail.isdigit() and (back := repository.reaches(start)) is not None:
         return (

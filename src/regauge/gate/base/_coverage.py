@@ -1,4 +1,4 @@
-"""What a comparison does not measure: datasets of main, and prompts that the change touches."""
+"""Gaps of a comparison: datasets of the base and changed prompts that no eval measures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Coverage", "coverage_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What of main and of the change a run does not measure.
+    """The parts of the base and of the change that a run does not measure.
 
     Attributes:
         unmeasured: What should have been measured; the change is not accepted.
@@ -162,7 +162,7 @@ def _names_of(
 
 
 def _still_stored(at: BaseCommit, prompt: str, dataset: str) -> bool:
-    """Whether the change leaves the baseline where it was."""
+    """Return whether the change leaves the baseline where it was."""
     path = baseline_path(at.project, prompt)
     try:
         baseline = load_baseline(path, shown=at.project.relative(path), parse=at.baseline)

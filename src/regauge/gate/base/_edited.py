@@ -61,7 +61,7 @@ def edited_code(at: BaseCommit, suites: Iterable[Suite]) -> list[str]:
 
 
 def code_of_evals(at: BaseCommit) -> frozenset[str]:
-    """Which of the changed files are code of evals, or code that evals have imported."""
+    """The changed files that are code of evals, or imported by it."""
     top = f"{at.repository.top}/"
     loaded = {str(vars(module).get("__file__")) for module in [*sys.modules.values()]}
     evals = at.repository.inside(at.project.root / "evals")
@@ -86,7 +86,7 @@ def files_of_judges(at: BaseCommit, suite: Suite) -> frozenset[str]:
 
 
 def _is_set_up(at: BaseCommit, name: str) -> bool:
-    """Whether a file is part of a workflow, or sets how pytest runs."""
+    """Return whether a file is part of a workflow, or sets how pytest runs."""
     path = PurePosixPath(name)
     if path.name == "pyproject.toml":
         now = at.repository.top / name
@@ -104,7 +104,7 @@ def _pytest_settings(data: bytes | None) -> object:
 
 
 def _baseline_notes(at: BaseCommit, name: str) -> Iterator[str]:
-    """What the base's own record loses; `regauge baseline update` only adds trials to it."""
+    """Notes on losses of the base's record; `regauge baseline update` only adds trials."""
     path = at.repository.top / name
     try:
         data = at.repository.read(at.commit, name)
@@ -125,7 +125,7 @@ def _baseline_notes(at: BaseCommit, name: str) -> Iterator[str]:
 
 
 def _has_fewer_passes(before: StoredHistory, now: StoredHistory) -> bool:
-    """Whether any case has fewer trials or fewer passes than before."""
+    """Return whether any case has fewer trials or fewer passes than before."""
     pairs = (
         (case.whole, now.cases[case_id].whole if case_id in now.cases else NONE_DRAWN)
         for case_id, case in before.cases.items()

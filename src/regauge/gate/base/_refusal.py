@@ -1,4 +1,4 @@
-"""What a change does to golden cases; why it is not compared with its base, and notes on that."""
+"""Changes of golden cases: reasons for refusing the comparison, and notes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _VERSIONS_LOOKED_AT = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
-    """What the changelog of a change says that its base version did not say yet.
+    """The entries of a changelog that its base version did not have.
 
     Attributes:
         accepted: Why a case may fare worse, by its id.
@@ -62,7 +62,7 @@ class Acknowledged:
 def acknowledged(
     head: Prompt, base: Prompt | None, *, cases: Iterable[str], gone: Iterable[str]
 ) -> Acknowledged:
-    """What an author newly accepts; what an older change accepted does not count again.
+    """The cases that an author newly accepts; earlier entries do not count again.
 
     Args:
         cases: The ids of the golden cases as they are.
@@ -106,7 +106,7 @@ def _broke_before(base: Prompt) -> Counter[str]:
 def case_state(
     case: GoldenCase, *, before: Dataset | None, request: str, base_request: str | None
 ) -> CaseState:
-    """How a case stands to its base version.
+    """The state of a case relative to its base version.
 
     Args:
         before: The base version's golden cases; None where they are those of today.
@@ -145,7 +145,7 @@ RefusedPart: TypeAlias = Literal["judge", "model", "bar", "trials"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a change is not compared.
+    """The reason why a change is not compared.
 
     Attributes:
         part: What changed.
@@ -186,7 +186,7 @@ def refusals_of(
     across_models: bool,
     prompt_changed: bool,
 ) -> tuple[Refusal, ...]:
-    """Why the base and the change would not be measured alike; empty when they would.
+    """The reason why the base and the change would not be measured alike; empty when they would.
 
     Args:
         main: The base's arm.
@@ -227,7 +227,7 @@ def refusals_of(
 
 
 def refusal_of_bars(bars: Sequence[MovedBar], at: BaseCommit) -> Refusal:
-    """Why a change that lowers the bar it is measured by is not compared."""
+    """The reason why a change that lowers the bar it is measured by is not compared."""
     behind = at.tip != at.commit
     return Refusal(
         part="bar",
@@ -239,7 +239,7 @@ def refusal_of_bars(bars: Sequence[MovedBar], at: BaseCommit) -> Refusal:
 
 
 def refusal_of_trials(at: BaseCommit) -> Refusal | None:
-    """Why a commit that holds `.regauge/` is not compared: its author supplies the trials."""
+    """The refusal of a commit that holds `.regauge/`: its author supplies the trials."""
     paths = at.repository.tracked(at.project.state_dir)
     committed = next((path for path in paths if not path.endswith("/.gitignore")), None)
     if committed is None:
@@ -288,7 +288,7 @@ def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
 
 
 def _calibration_fix(differences: Sequence[KeyDifference], suite: Suite) -> str:
-    """What makes judges decide again that ask a model and differ from what was calibrated."""
+    """The fix for model judges that differ from their calibration."""
     names = {part.name for part in differences}
     again = [
         f"regauge calibrate {shlex.quote(judge.name)}"
@@ -299,7 +299,7 @@ def _calibration_fix(differences: Sequence[KeyDifference], suite: Suite) -> str:
 
 
 def _may_judge_otherwise(at: BaseCommit, suite: Suite) -> bool:
-    """Whether a file changed that judges are made of; if none did, it is the baseline that is old.
+    """Return whether a file of the judges changed; if not, the baseline is old.
 
     The code of evals, programs that judge, rubrics, labels, calibrations and settings may; other
     code, prompts, golden cases, recordings and baselines may not.
@@ -383,7 +383,7 @@ def proven_tier(case: GoldenCase, history: StoredHistory | None, *, tier: CaseTi
 def critical_notes(
     suite: Suite, history: StoredHistory | None, states: Mapping[str, CaseState]
 ) -> list[str]:
-    """Which critical cases main has not passed often enough to be held to that."""
+    """Notes on critical cases that the base has not passed often enough."""
     unproven: list[str] = []
     for case in suite.dataset:
         if (

@@ -37,7 +37,7 @@ class RuleBreach:
 def version_breaches(
     head: Prompt, base: Prompt | None, *, head_lock: PromptLock, base_lock: PromptLock
 ) -> tuple[RuleBreach, ...]:
-    """What a prompt as it is breaks against its base version and the locks of both; at most one.
+    """The first rule of versions that a prompt breaks against its base and both locks.
 
     A prompt that behaves, promises and is numbered as in the base version breaks nothing.
 
@@ -73,7 +73,7 @@ def lock_breaches(
 
 
 def behaviour(prompt: Prompt) -> tuple[str, str]:
-    """What a prompt does and promises, as digests."""
+    """The digests of the behaviour and the contract of a prompt."""
     return prompt.digest, prompt.contract_digest
 
 

@@ -142,7 +142,7 @@ class CaseTrials:
 
     @property
     def whole(self) -> Count:
-        """How many trials passed, of those that any judge had an opinion of."""
+        """The passed trials, of those with a verdict of any judge."""
         return Count(passed=self.passed, trials=len(self.drawn) - self.silent)
 
     def add(self, number: int, facts: TrialFacts) -> CaseTrials:
@@ -204,7 +204,7 @@ class StoredHistory:
         object.__setattr__(self, "graded", graded)
 
     def history(self, case_id: str, digest: str) -> History | None:
-        """What the engine needs to know of a case; None where nothing is known of it.
+        """The history of a case for the engine; None without one.
 
         Args:
             digest: Of the case as it is now: stored trials of an older state do not count.
@@ -231,7 +231,7 @@ class StoredHistory:
 
     @property
     def served(self) -> frozenset[str]:
-        """Who answered in any session."""
+        """The models that answered in any session."""
         return frozenset(name for session in self.sessions for name in session.served)
 
 
@@ -320,7 +320,7 @@ def gating_judges(suite: Suite) -> tuple[Judge, ...]:
 
 
 def key_of(suite: Suite) -> HistoryKey:
-    """What the trials of a suite are filed under in a baseline.
+    """The key of a suite's trials in a baseline.
 
     Raises:
         UsageError: None of its judges decides.

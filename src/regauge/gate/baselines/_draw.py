@@ -70,7 +70,7 @@ class AskedRedraw:
 
 @dataclass(slots=True, kw_only=True)
 class LandedSuite:
-    """What became of the trials of one eval.
+    """The results of the trials of one eval.
 
     Attributes:
         facts: By case and trial number.
@@ -104,7 +104,7 @@ def _served(completion: Completion) -> str:
 
 
 def _why(trial: Trial) -> str:
-    """Why a trial could not be measured, in words that trials of one cause share."""
+    """The reason why a trial could not be measured, in words that trials of one cause share."""
     match trial.error:
         case MissingRecordingError():
             return "no answer is kept, and no model may be asked (--record=none)"
@@ -226,7 +226,7 @@ _SINCE = "when the baseline was drawn"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """What fresh trials of main say of its history.
+    """The comparison of fresh trials of the base with its history.
 
     Attributes:
         changes: The cells that surely fare otherwise than their history.
@@ -245,12 +245,12 @@ class Drift:
 
     @property
     def worse(self) -> bool:
-        """Whether main surely fares worse than its history, by a case or by all together."""
+        """Return whether main surely fares worse than its history, by a case or by all together."""
         return self.suite_worse or any(change.direction == "worse" for change in self.changes)
 
     @property
     def suite_worse(self) -> bool:
-        """Whether all cases together, or their scores, surely fare worse."""
+        """Return whether all cases together, or their scores, surely fare worse."""
         if self.suite is None:
             return False
         by_scores = any(p <= self.suite.bound for p in self.suite.scores.values())
@@ -258,7 +258,7 @@ class Drift:
 
     @property
     def stale(self) -> bool:
-        """Whether the history says nothing of main of today any more."""
+        """Return whether the history says nothing of main of today any more."""
         return self.worse or bool(self.changes) or bool(self.served)
 
 
@@ -313,7 +313,7 @@ class Redraw:
         self._trials[case][number] = facts
 
     def drift(self, *, served: Collection[str]) -> Drift:
-        """What all trials came to.
+        """The drift that all trials show.
 
         Args:
             served: Who answered, as the provider says it.
@@ -354,7 +354,7 @@ class Redraw:
     def _weigh(
         self, suspects: Sequence[tuple[str, str, Direction]], *, least: float
     ) -> tuple[tuple[CellChange, ...], list[tuple[str, str, Direction]]]:
-        """What has changed for certain so far, and which suspects need further trials."""
+        """The drift that is certain so far, and the suspects that need further trials."""
         changes = list(self._changes)
         left: list[tuple[str, str, Direction]] = []
         family = max(1, len(self._kept) * len(self._checks))

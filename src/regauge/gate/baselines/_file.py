@@ -345,7 +345,7 @@ _KEY = re.compile(r'^\s*(?:\{\s*)?("(?:[^"\\]|\\.)*")\s*:')
 
 
 def _rebuild(path: Path) -> str:
-    """What mends every baseline, also where main's copy is broken as well."""
+    """The command that rebuilds every baseline, also if the base's copy is broken."""
     return (
         "take the last copy that was whole from git, or delete the file; then run:"
         f" regauge baseline update {path.stem}"
@@ -416,7 +416,7 @@ def load_baseline(path: Path, *, shown: Path, parse: Parse = parse_baseline) -> 
 
 
 def baseline_faults(project: Project) -> list[Fault]:
-    """What is wrong with the baselines of a project, whoever uses them."""
+    """Errors in the baselines of a project, of any prompt."""
     faults: list[Fault] = []
     for path in sorted((project.fixtures_dir / "baselines").glob("[!.]*.json")):
         try:

@@ -36,7 +36,7 @@ _ID = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUpPolicy:
-    """How a history is filled.
+    """Limits for filling a history.
 
     Attributes:
         wanted: Trials of a complete history.
@@ -56,7 +56,7 @@ class TopUpPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUp:
-    """What one session draws for one eval.
+    """The trials of one session for one eval.
 
     Attributes:
         history: What is stored, cases that are gone or changed left out.
@@ -78,7 +78,7 @@ class TopUp:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is wanted any more."""
+        """Return whether nothing is wanted any more."""
         return not self.wanted and not self.waits_h
 
     def numbers(self, case_id: str) -> range:
@@ -237,7 +237,7 @@ def merged(
 
 
 def _lacking(history: StoredHistory, case: CaseTrials | None, policy: TopUpPolicy) -> int:
-    """How many trials of a case this session should draw."""
+    """The number of trials of a case for this session."""
     if case is None:
         return min(policy.per_session, policy.wanted)
     trials = min(policy.per_session, max(0, policy.wanted - len(case.drawn)))
@@ -246,7 +246,7 @@ def _lacking(history: StoredHistory, case: CaseTrials | None, policy: TopUpPolic
 
 
 def _sessions(history: StoredHistory, case: CaseTrials | None, policy: TopUpPolicy) -> int:
-    """How many sessions a case still needs."""
+    """The number of sessions a case still needs."""
     drawn, held = (len(case.drawn), len(history.sessions_of(case))) if case is not None else (0, 0)
     lacking = max(0, policy.wanted - drawn)
     return max(-(-lacking // policy.per_session), policy.sessions - held, 0)

@@ -113,7 +113,7 @@ class CellTest:
         return np.nonzero(self.ends == End.OPEN)
 
     def paired(self, number: int) -> BoolArray:
-        """Which open cells, in their order, draw main as well for a look, counted from 0."""
+        """The open cells, in order, that run the base as well at a look, counted from 0."""
         evidence = self.log_e[self.open]
         if number + 2 >= self._policy.paired_from:
             return np.ones(evidence.shape, dtype=np.bool_)
@@ -180,7 +180,7 @@ class CellTest:
         return log_e_value(s, m, k, r, direction=self._direction)
 
     def _named(self, rows: IntArray, cells: IntArray) -> tuple[BoolArray, BoolArray]:
-        """Which open cells the record names, and which of these the pairs confirm."""
+        """The open cells that the record names, and those that the pairs confirm."""
         policy = self._policy
         looked, row = np.unique(rows, return_inverse=True)
         bounds = e_bh(self._record[looked], alpha=policy.alpha, cells=self._family)

@@ -40,7 +40,7 @@ _LARGEST_LOG = 700.0
 
 
 def case_report(drawn: Drawn, stage: CaseStage | None, policy: GatePolicy) -> CaseReport:
-    """What was found of a case; trials still waited for count as not measured."""
+    """The result of a case; trials that are still awaited count as unmeasured."""
     case = drawn.case
     unmeasured, not_recorded = drawn.gaps()
     history = drawn.history()
@@ -77,13 +77,13 @@ def case_report(drawn: Drawn, stage: CaseStage | None, policy: GatePolicy) -> Ca
 
 
 def critical_policy(drawn: Drawn, policy: GatePolicy) -> CriticalPolicy:
-    """What a critical case is held to."""
+    """The policy for a critical case."""
     return replace(policy.critical, strict=policy.critical.strict or drawn.case.strict)
 
 
 @lru_cache(maxsize=4096)
 def is_flaky(passed: int, trials: int) -> bool:
-    """Whether a record says that a case now passes and now fails.
+    """Return whether a record says that a case now passes and now fails.
 
     >>> is_flaky(9, 12), is_flaky(12, 12), is_flaky(0, 0)
     (True, False, False)
@@ -146,7 +146,7 @@ def _lacking(report: CaseReport) -> CaseVerdict | None:
 
 
 def _only_fix_waits(report: CaseReport) -> bool:
-    """Whether all that a short recording leaves open is whether the case was fixed."""
+    """Return whether all that a short recording leaves open is whether the case was fixed."""
     return not report.missing and all(
         check.verdict in {"passed", "known-failing"} for check in report.checks
     )
@@ -298,7 +298,7 @@ def reasons_for(
 
 
 def decided_by(reasons: Sequence[Reason]) -> Decision:
-    """What all reasons together lead to."""
+    """The decision that all reasons together lead to."""
     return reasons[0].leads_to if reasons else "accept"
 
 
@@ -307,7 +307,7 @@ def _is_broken(case: CaseReport) -> bool:
 
 
 def _of_broken(policy: GatePolicy, suite: SuiteReport | None) -> Decision:
-    """What a broken case leads to."""
+    """The decision that a broken case leads to."""
     if policy.on_broken == "warn":
         return "accept"
     if policy.on_broken == "block" or suite is None or not suite.net:
@@ -316,7 +316,7 @@ def _of_broken(policy: GatePolicy, suite: SuiteReport | None) -> Decision:
 
 
 def _weighed(suite: SuiteReport) -> Decision:
-    """What the weighing of broken and fixed cases leads to."""
+    """The decision that weighing broken against fixed cases leads to."""
     match suite.verdict:
         case "worse":
             return "reject"
@@ -388,7 +388,7 @@ def _of_suite(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
 
 
 def _asks_for_pairs(suite: SuiteReport) -> bool:
-    """Whether the candidate is worse than the base's record, which pairs of today would test."""
+    """Return whether the candidate is worse than the base's record, for pairs to test."""
     last = suite.rounds[-1] if suite.rounds else None
     return last is not None and min([last.p_value, *last.scores.values()]) <= last.bound
 

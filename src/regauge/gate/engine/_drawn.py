@@ -102,11 +102,11 @@ class Drawn:
         self.own = len(self._arms["candidate"])
 
     def asked(self, arm: Arm) -> int:
-        """How many trials of an arm have been requested."""
+        """The number of requested trials of an arm."""
         return len(self._arms[arm])
 
     def waits_for(self, arm: Arm, number: int) -> bool:
-        """Whether a trial was requested and has not come."""
+        """Return whether a trial was requested and has not come."""
         trials = self._arms[arm]
         return 0 <= number < len(trials) and trials[number] is _WAITING
 
@@ -116,7 +116,7 @@ class Drawn:
         self._new = None
 
     def gaps(self) -> tuple[int, int]:
-        """How many trials of the case could not be measured, and how many are not recorded.
+        """The number of unmeasured trials of the case, and of unrecorded ones.
 
         A trial that is still awaited counts as not measured. Trials for the suite and the lamp do
         not count, nor does a replay's shorter first round, where any of it is recorded.
@@ -129,7 +129,7 @@ class Drawn:
         return candidate[0] + main[0] + lost, candidate[1] + main[1]
 
     def missing(self, arm: Arm, numbers: Iterable[range]) -> tuple[int, int]:
-        """How many of some trials could not be measured, and how many are not recorded."""
+        """The number of unmeasured trials among some, and of unrecorded ones."""
         trials = self._arms[arm]
         unmeasured = not_recorded = 0
         for number in chain.from_iterable(numbers):
@@ -199,12 +199,12 @@ class Drawn:
 
     @property
     def stored(self) -> bool:
-        """Whether main has a history from before this run."""
+        """Return whether main has a history from before this run."""
         return self._kept is not None
 
     @property
     def repeated(self) -> int:
-        """How many of the candidate's own trials repeat a completion and do not count."""
+        """The candidate's own trials that repeat a completion and do not count."""
         new = self._uncached("candidate")
         if new is None:
             return 0
@@ -236,7 +236,7 @@ class Drawn:
         return frozenset(new)
 
     def _cached(self) -> bool:
-        """Whether completions repeat today that hardly ever did.
+        """Return whether completions repeat today that hardly ever did.
 
         Main's completions show it: a broken prompt may well return the same every time, and a
         label is the same by nature. Main runs again before a case is named, so this is known in
@@ -247,12 +247,12 @@ class Drawn:
 
 
 def trials_of(history: History) -> int:
-    """How many trials a history has: as many as its most often judged check."""
+    """The number of trials in a history: that of its most often judged check."""
     return max([history.whole.trials, *(count.trials for count in history.checks.values())])
 
 
 def varies(distinct: int, trials: int) -> bool:
-    """Whether most completions were different.
+    """Return whether most completions were different.
 
     >>> varies(12, 12), varies(2, 12), varies(1, 2)
     (True, False, False)

@@ -124,7 +124,7 @@ class Gate:
             self._advance()
 
     def outcome(self) -> GateOutcome:
-        """What is decided so far; final once nothing is wanted.
+        """The decision so far; final once no trials are requested.
 
         Before that, cases that wait for trials count as unmeasured.
         """

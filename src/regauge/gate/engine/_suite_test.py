@@ -101,7 +101,7 @@ def pairs_p_value(
 
 
 def passes_ahead(waves: Sequence[Pairs]) -> FloatArray:
-    """How many more points the candidate passes than main, over the cases, between -1 and 1."""
+    """The passed points of the candidate above the base, over the cases, from -1 to 1."""
     main_passes, main_trials = _summed([wave.main for wave in waves])
     passes, trials = _summed([wave.candidate for wave in waves])
     both = (main_trials > 0) & (trials > 0)
@@ -116,7 +116,7 @@ def screen_bound(policy: SuitePolicy, number: int, *, prompts: int) -> float:
 
 
 def screen_extends(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArray:
-    """Whether another round is worth its calls, where this one asks for nothing."""
+    """Return whether another round is worth its calls, where this one asks for nothing."""
     return (np.asarray(p_value) <= policy.extend) & (number + 1 < policy.rounds)
 
 
@@ -130,7 +130,7 @@ def day_bound(policy: SuitePolicy, number: int, *, prompts: int, tests: int = 1)
 
 
 def day_goes_on(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArray:
-    """Whether another look may still block: there is one, and something points to a loss."""
+    """Return whether another look may still block: there is one, and something points to a loss."""
     futile = policy.futile[min(number, len(policy.futile) - 1)]
     return (np.asarray(p_value) <= futile) & (number + 1 < len(policy.levels))
 
@@ -196,7 +196,7 @@ class SuiteStage:
 
     @property
     def rejects_cases(self) -> bool:
-        """Whether broken cases reject the change, with nothing to weigh them against."""
+        """Return whether broken cases reject the change, with nothing to weigh them against."""
         match self._policy.on_broken:
             case "block":
                 return bool(self._broken)
@@ -225,7 +225,7 @@ class SuiteStage:
             yield from self._compare()
 
     def report(self) -> SuiteReport:
-        """What was found."""
+        """The report of the suite test."""
         stable = sum(
             1
             for one, blocks in zip(self._drawn, self._blocks, strict=True)
@@ -268,7 +268,7 @@ class SuiteStage:
         )
 
     def _weighs(self) -> bool:
-        """Whether broken cases have to be weighed against fixed ones."""
+        """Return whether broken cases have to be weighed against fixed ones."""
         if self._policy.on_broken != "net" or not self._broken or not self._drawn:
             return False
         if self._fixed:

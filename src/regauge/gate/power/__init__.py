@@ -1,4 +1,4 @@
-"""What a gate can see: its error rates and its price, simulated from a suite's own history.
+"""The power of a gate: error rates and price, simulated from a suite's own history.
 
 `_simulation.py` simulates many runs of the gate at once with the rules of `regauge.gate.engine`.
 """

@@ -1,4 +1,4 @@
-"""What a gate with these cases can see: its error rates, simulated from the suite's own record."""
+"""The power of a gate with these cases: error rates simulated from the suite's record."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FIRST_MOST = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """How often something happened in simulated runs.
+    """The rate of an event in simulated runs.
 
     >>> range_ = Interval(low=0.62, high=0.91)
     >>> str(Rate(hits=3, runs=1000)), str(Rate(hits=79, runs=100, range=range_))
@@ -87,7 +87,7 @@ class Target:
     seed: int = 0
 
     def found_in(self, suite: SimulatedSuite) -> Rate:
-        """How often the drop is found in a suite."""
+        """The rate at which the drop is found in a suite."""
         return _rate(suite.play(self.seed, lowered(self.drop), runs=_SEARCH_RUNS))
 
 
@@ -112,7 +112,7 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingLine:
-    """What a gate finds and what it gets wrong, with the cases it has.
+    """The detections and errors of a gate with the present cases.
 
     Attributes:
         cases: How many cases were simulated.
@@ -158,7 +158,7 @@ class OperatingLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needed:
-    """How many cases like these a wanted power needs.
+    """The number of cases like these a wanted power needs.
 
     Attributes:
         found: How often the drop is found with so many cases.
@@ -248,7 +248,7 @@ def operating_line(
 def _found(
     suite: SimulatedSuite, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int
 ) -> Rate:
-    """How often a change is found; with its range where the record is too short for one number."""
+    """The rate at which a change is found, with its range if the record is short."""
     if not suite.suites:
         return _rate(suite.play(seed, change, runs=runs))
     # All suites together get as many runs as there is time for.
@@ -270,7 +270,7 @@ def unchanged_calls(
     prompts: Sequence[str] = (),
     seed: int = 0,
 ) -> float | None:
-    """How many trials of both arms a case takes on average where nothing changed.
+    """The average trials of both arms for a case without a change.
 
     The arguments are those of `operating_line`. None without any trial of main.
     """
@@ -302,7 +302,7 @@ def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine |
 def cases_needed(
     histories: Sequence[Count], policy: GatePolicy, target: Target, *, at_most: int = 3_000
 ) -> Needed | None:
-    """How many cases like these find a drop of every case's pass rate as often as wanted.
+    """The number of cases that find a drop of every case's pass rate with a given power.
 
     Args:
         target: What is to be found.
@@ -339,7 +339,7 @@ def cases_needed(
 def first_draws_needed(
     histories: Sequence[Count], policy: GatePolicy, target: Target, *, at_most: int = _FIRST_MOST
 ) -> int | None:
-    """How many first trials of each of these cases find a drop as often as wanted.
+    """The number of first trials per case that finds a drop with a given power.
 
     Args:
         target: What is to be found.

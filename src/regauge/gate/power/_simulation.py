@@ -154,22 +154,22 @@ class SimulatedSuite:
 
     @property
     def size(self) -> int:
-        """How many cases there are."""
+        """The number of cases."""
         return int(self.main[0].size)
 
     @property
     def runs_in_time(self) -> int:
-        """How many runs take about a second."""
+        """The number of runs that take about a second."""
         return _SIZE // self.size
 
     @property
     def runs(self) -> int:
-        """How many runs of an unchanged prompt are simulated."""
+        """The number of simulated runs of an unchanged prompt."""
         return int(np.clip(self.runs_in_time, _RUNS_LEAST, _RUNS_MOST))
 
     @property
     def suites(self) -> int:
-        """How many suites are drawn for a range; 0 where the record is long enough without."""
+        """The number of suites for a range; 0 for a record that is long enough."""
         known = self.size >= _CASES_KNOWN and int(self.main[1].min()) >= _TRIALS_KNOWN
         return 0 if known else _SUITES
 
@@ -181,7 +181,7 @@ class SimulatedSuite:
 
     @property
     def flaky_share(self) -> float:
-        """What flaky cases pass of all trials, by the record: the most that they can lose."""
+        """The share of all trials that flaky cases pass by the record: the most they can lose."""
         rates = self.main[0] / self.main[1]
         flaky = (rates > _FLAKY_LOW) & (rates < _FLAKY_HIGH)
         return float(np.mean(np.where(flaky, rates, 0.0)))
@@ -201,7 +201,7 @@ class SimulatedSuite:
     def play_suites(
         self, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int
     ) -> BoolArray:
-        """Whether runs reject; shape (suites, runs of each), one row for each drawn suite."""
+        """Return whether runs reject; shape (suites, runs of each), a row per drawn suite."""
         each = max(1, runs // self.suites)
         played = self._play(seed, change, runs=each, suites=self.suites)
         return played.blocked.reshape(self.suites, each)
@@ -233,7 +233,7 @@ _WAVES_OF_CASES = 30
 
 
 class Trials(Protocol):
-    """What runs draw from."""
+    """The trials that simulated runs use."""
 
     def draw(self, arm: Arm, wave: int, where: Index, count: IntArray | int) -> IntArray:
         """Passes of `count` further trials of some runs and cases, all of one wave."""
@@ -259,7 +259,7 @@ class Chances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What each run came to; every array has shape (runs,).
+    """The results of simulated runs; every array has shape (runs,).
 
     Attributes:
         blocked: The change is rejected.
@@ -285,7 +285,7 @@ class Played:
 
     @property
     def accepted(self) -> BoolArray:
-        """Whether the change is accepted."""
+        """Return whether the change is accepted."""
         return ~self.blocked & ~self.undecided
 
 
@@ -492,7 +492,7 @@ class _Runs:
         return np.concatenate(found), np.concatenate(equal)
 
     def _side_by_side(self, rows: IntArray, own: IntArray, equal: BoolArray) -> BoolArray:
-        """Which of some runs confirm side by side that the suite is worse."""
+        """The runs, among some, that confirm side by side that the suite is worse."""
         policy, prompts = self._policy.suite, len(self._columns)
         here = np.ix_(rows, own)
         record = self._main[0][here], self._main[1][here]
@@ -518,7 +518,7 @@ class _Runs:
         return worse
 
     def _weigh(self, rows: IntArray, own: IntArray) -> tuple[BoolArray, BoolArray]:
-        """Which of some runs reject, and which end undecided."""
+        """The runs, among some, that reject, and those that end undecided."""
         policy, prompts = self._policy.net, len(self._columns)
         rejected = np.zeros(rows.size, dtype=np.bool_)
         undecided = np.zeros_like(rejected)

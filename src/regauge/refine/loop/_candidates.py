@@ -136,7 +136,7 @@ class _Pool:
 
 
 def _pooled(setting: Setting, state: State, edits: Sequence[Edit]) -> tuple[_Pool, State]:
-    """What proposals make of the prompt, as a whole and in parts."""
+    """The prompts that proposals give, whole and in parts."""
     pool = _Pool()
     wholes: list[tuple[Edit, PromptText]] = []
     waiting = list(edits)
@@ -219,7 +219,7 @@ def _elsewhere(
 
 
 def _relevance(setting: Setting, state: State, edit: Edit, after: PromptText) -> float:
-    """How much of what a check is about an edit speaks of, from 0 to 1."""
+    """The share of a check's subject that an edit mentions, from 0 to 1."""
     cluster = state.cluster
     check = setting.checks.get(cluster.check)
     reasons = [
@@ -237,7 +237,7 @@ def _relevance(setting: Setting, state: State, edit: Edit, after: PromptText) ->
 
 
 def rule_to_follow(setting: Setting, state: State) -> str:
-    """What a check asks for, where the prompt says it; empty where it does not."""
+    """The rule of a check that the prompt states; empty if it does not."""
     check = state.cluster.check
     texts = [setting.base, *(one.text for one in state.accepted)]
     added = [
@@ -319,14 +319,14 @@ def narrowed(setting: Setting, state: State) -> tuple[State, tuple[Edit, ...]]:
 
 
 def _is_cause(state: State, best: Candidate) -> bool:
-    """Whether failures fall without one statement, by trials of a rule with and without it."""
+    """Return whether failures fall without one statement, by trials with and without it."""
     assert best.within is not None
     cluster, text = state.cluster, best.within.digest
     return better_p(state.tally, best.text.digest, text, cluster.cases, cluster.check) <= _CAUSE_P
 
 
 def _edits(setting: Setting, state: State, best: Candidate) -> Iterator[Edit]:
-    """What takes one statement out; of a rule that is added, also what puts it there."""
+    """The edits that take one statement out, or also insert the rule that is added."""
     if best.within is None:
         yield rule_edit("take-out", state.text, best.text)
         return
@@ -372,7 +372,7 @@ def _suspects(setting: Setting, state: State, text: PromptText, rule: str) -> tu
 
 
 def _label(tree: Tree, node: Node) -> str:
-    """What an enumeration says of all its entries: `body:`."""
+    """The shared label of an enumeration's entries: `body:`."""
     above = tree.parent(node)
     if node.kind != "clause" or above is None or above.children[0].kind != "gap":
         return ""

@@ -51,7 +51,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """How far a goal is reached.
+    """The progress towards a goal.
 
     Attributes:
         standing: `met` when `low` reaches the goal; `missed` when `high` does not.
@@ -137,7 +137,7 @@ def least_trials(pass_rate: float) -> int:
 
 
 def trials_to_settle(found: Reached) -> int:
-    """How many trials of all cases may well settle a goal.
+    """The number of trials of all cases that probably settles a goal.
 
     They meet it if further ones pass about as often as so far, with room for some bad luck.
     """
@@ -174,7 +174,7 @@ def spared(setting: Setting, state: State, clusters: Iterable[Cluster]) -> tuple
 
 
 def standings(setting: Setting, state: State, *, revised: bool) -> tuple[Reached, ...]:
-    """How far each goal is reached, over train and held-out cases.
+    """The progress towards each goal, over training and held-out cases.
 
     Args:
         setting: With the goals.
@@ -190,12 +190,12 @@ def standings(setting: Setting, state: State, *, revised: bool) -> tuple[Reached
 
 
 def all_met(found: Sequence[Reached]) -> bool:
-    """Whether there are goals, and each of them is met."""
+    """Return whether there are goals, and each of them is met."""
     return bool(found) and all(one.standing == "met" for one in found)
 
 
 def counted(found: Sequence[Reached]) -> str:
-    """How many goals are met, missed and not settled, in words."""
+    """The number of met, missed and unsettled goals, in words."""
     number = _numbers(found)
     others = [f", {number[kind]} {kind}" for kind in ("missed", "unsettled") if number[kind]]
     return f"{number['met']} of {plural(len(found), 'goal')} met{''.join(others)}"
@@ -213,12 +213,12 @@ def goals_digest(setting: Setting) -> str:
 
 
 def can_settle(setting: Setting, state: State) -> bool:
-    """Whether more trials of the text as it is may meet a goal that is not settled."""
+    """Return whether more trials of the text as it is may meet a goal that is not settled."""
     return settling(state) not in state.settled and bool(settle(setting, state).calls)
 
 
 def settling(state: State) -> str:
-    """What more trials would be drawn for: the text, and whether failures wait for them."""
+    """The subject of further trials: the text, and whether failures wait for them."""
     return state.text.digest + ("/open" if state.open and not state.accepted else "")
 
 
@@ -251,7 +251,7 @@ def settle(setting: Setting, state: State) -> RunTrials:
 
 
 def _lacking(setting: Setting, state: State, found: Reached) -> dict[str, int]:
-    """How many trials each case of a goal lacks; none where the goal stays out of reach.
+    """The further trials of each case of a goal; none if it stays out of reach.
 
     Cases on which its checks keep silent tell nothing, so they are drawn no further.
     """
@@ -280,7 +280,7 @@ def _lacking(setting: Setting, state: State, found: Reached) -> dict[str, int]:
 
 
 def _while_searching(setting: Setting, state: State, goal: Goal) -> Reached:
-    """How far a goal is reached on train cases, by trials since the last edit that was for it."""
+    """The progress on training cases, by trials since the last edit for the goal."""
     train = frozenset(setting.train)
     made_for = [n for n, one in enumerate(state.accepted) if one.cluster.check in goal.checks]
     texts = [setting.base.digest, *(one.text.digest for one in state.accepted)]
@@ -298,7 +298,7 @@ def _numbers(found: Sequence[Reached]) -> dict[str, int]:
 
 
 def _may_allow(found: Reached, clusters: Sequence[Cluster]) -> bool:
-    """Whether a goal speaks of failures, and passes often enough that it may be met with them."""
+    """Return whether a goal covers failures, and passes often enough to be met with them."""
     often = found.count.trials and found.count.rate > found.goal.pass_rate
     return bool(often) and any(_speaks_of(found.goal, cluster) for cluster in clusters)
 
@@ -314,12 +314,12 @@ _CASES_MAX = 200
 
 
 def can_confirm(setting: Setting, state: State, cluster: Cluster) -> bool:
-    """Whether an edit that makes the check as good as other ones would be confirmed."""
+    """Return whether an edit that makes the check as good as other ones would be confirmed."""
     return _p_at(setting, state, cluster, _ceiling(setting, state, cluster)) <= _bound(setting)
 
 
 def underpowered_text(setting: Setting, state: State, cluster: Cluster) -> str:
-    """What cannot be confirmed, and what would help."""
+    """The message about an edit that cannot be confirmed, with its fix."""
     now = 1 - cluster.failures / cluster.trials
     best = _ceiling(setting, state, cluster)
     least = _least_gain(setting, state, cluster)
@@ -341,7 +341,7 @@ def _bound(setting: Setting) -> float:
 
 
 def _ceiling(setting: Setting, state: State, cluster: Cluster) -> float:
-    """How often the check may pass at best: as often as the better half of the others."""
+    """The best pass rate to expect of a check: that of the better half of the others."""
     digest = state.text.digest
     rates = [
         count.rate
@@ -398,7 +398,7 @@ def _least_gain(setting: Setting, state: State, cluster: Cluster) -> float | Non
 
 
 def _cases_needed(setting: Setting, state: State, cluster: Cluster, rate: float) -> int:
-    """How many cases like these would confirm it; 0 where so many as are tried would not."""
+    """The number of such cases that would confirm it; 0 if no tried number would."""
     times = 1.0
     while len(cluster.cases) * times <= _CASES_MAX:
         times *= 1.5

@@ -1,4 +1,4 @@
-"""Which sentence of a prompt carries which check: each is left out in turn, within a budget.
+"""The checks that each sentence of a prompt carries, by leaving it out, within a budget.
 
 What comes of it is for people and for critics: a sentence that nothing needs is dead, or no golden
 case tests it. Nothing is ever taken out for it.

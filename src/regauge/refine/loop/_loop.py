@@ -73,7 +73,7 @@ def begin(setting: Setting, memory: Memory | None = None) -> State:
 
 
 def wanted(setting: Setting, state: State) -> Action | None:
-    """What a state asks for; None when the run is over."""
+    """The next action of a state; None when the run is over."""
     return None if state.phase == "stopped" else _WANTED[state.phase](setting, state)
 
 
@@ -180,7 +180,7 @@ _FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], S
 
 
 class Workbench(Protocol):
-    """What a run works with: a prompt's model and judges, proposers, and the gate.
+    """The services of a run: the prompt's model and judges, proposers, and the gate.
 
     Every method may return `Interrupted` where nothing more can be drawn.
     """

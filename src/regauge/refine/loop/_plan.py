@@ -1,4 +1,4 @@
-"""Which trials a phase asks for, what they take, and what a run may still spend."""
+"""The trials of each phase, their calls, and the budget that is left."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def confirm(setting: Setting, state: State) -> RunTrials:
 
 
 def _lacking(setting: Setting, state: State) -> dict[str, int]:
-    """How many trials the cases in question lack under the text as it is."""
+    """The further trials that the cases in question need under the present text."""
     enough, check = setting.policy.test.baseline_trials, state.cluster.check
     return {
         case: max(0, enough - state.tally.check(state.text.digest, case, check).trials)
@@ -170,7 +170,7 @@ def verification_phase(setting: Setting, state: State) -> Phase:
 
 
 def holdout(setting: Setting, state: State) -> RunTrials:
-    """What the holdout says of the prompt as it was: the gate compares with it."""
+    """The trials of the prompt before the run on held-out cases; the gate compares with them."""
     trials = setting.policy.test.baseline_trials
     return RunTrials(draws=(draws(setting, state, setting.base, setting.holdout, trials),))
 
@@ -249,7 +249,7 @@ def _numbers(first: int, count: int) -> range:
 
 # The error rate is shared by the looks: more looks settle more edits and need more trials for each.
 FRESH_LOOKS = 6
-"""How often fresh trials of accepted edits are looked at, at the most."""
+"""The most looks at fresh trials of accepted edits."""
 
 # The gate re-draws what fails first; this is set aside for it.
 _REDRAWS = 20
@@ -267,7 +267,7 @@ def calls_max(setting: Setting, state: State) -> int:
 
 
 def calls_left(setting: Setting, state: State) -> int:
-    """How many calls of any model may still be made."""
+    """The number of calls of any model that are left."""
     return calls_max(setting, state) - state.spent.total
 
 
@@ -279,7 +279,7 @@ def cost_of_trials(setting: Setting, trials: int, check: str | None = None) -> i
 
 
 def trials_for(setting: Setting, calls: int) -> int:
-    """How many trials, judged by all, some calls pay."""
+    """The number of trials, judged by all, that some calls pay for."""
     return int(calls / (1 + sum(setting.judging.values())))
 
 
@@ -344,7 +344,7 @@ def suite_calls(setting: Setting) -> int:
 
 
 def look_at(setting: Setting, state: State) -> str:
-    """What the held-out cases decide about: the same trials of the same text tell nothing new."""
+    """The text and trials that held-out cases decide about; a repetition adds no evidence."""
     return f"{state.text.digest[:16]}@{setting.first_trial}"
 
 
@@ -397,7 +397,7 @@ def _search_calls(setting: Setting, trials: int) -> int:
 
 
 def _lacking_trials(setting: Setting) -> int:
-    """What a first test may take besides: trials that cases lack under the text as it is."""
+    """Trials that cases still need under the present text before a first test."""
     test = setting.policy.test
     each = test.baseline_trials - test.first_trials
     again = each * len(setting.train) // test.look_trials

@@ -175,7 +175,7 @@ def _cases(setting: Setting, state: State) -> tuple[str, ...]:
 def _counts(
     setting: Setting, state: State, text: PromptText, cluster: Cluster
 ) -> tuple[Count, Count]:
-    """How often the check of a cluster passed before, and under a text."""
+    """The passed trials of a cluster's check before the edit, and under a text."""
     cases = screen_cases(setting, cluster)
     return (
         state.tally.over(state.text.digest, cases, cluster.check),
@@ -189,7 +189,7 @@ def _gain(setting: Setting, state: State, text: PromptText, cluster: Cluster) ->
 
 
 def _is_as_good(setting: Setting, state: State, text: PromptText) -> bool:
-    """Whether a part does as well as the whole, and leaves no more errors in the prompt."""
+    """Return whether a part does as well as the whole, and leaves no more errors in the prompt."""
     whole = _release(setting, state).text
     if len(setting.errors_in(text)) > len(setting.errors_in(whole)):
         return False

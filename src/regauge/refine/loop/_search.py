@@ -57,7 +57,7 @@ def stop(state: State, reason: StopReason, text: str, *, proposal: bool = False)
 
 
 def unreadable(state: State) -> str:
-    """Why a run ends whose proposer was never read."""
+    """The reason why a run ends whose proposer was never read."""
     return f"no response of the refiner model could be read: {state.unread}"
 
 
@@ -132,7 +132,7 @@ def diagnosed(setting: Setting, state: State) -> State:
 
 
 def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:
-    """Whether an edit made for another check ended these failures along with its own."""
+    """Return whether an edit made for another check ended these failures along with its own."""
     if not state.accepted or any(e.cluster.check == cluster.check for e in state.accepted):
         return False
     now = state.tally.over(state.text.digest, cluster.failing, cluster.check)

@@ -111,7 +111,7 @@ class Critique:
 
     @property
     def is_question(self) -> bool:
-        """Whether a person has to answer it."""
+        """Return whether a person has to answer it."""
         return self.kind in {"judge-wrong", "golden-wrong", "model-limit"}
 
 
@@ -167,14 +167,14 @@ class Stack:
 
     @property
     def tried(self) -> int:
-        """How many of the first are tried next: all but the newest, and then half."""
+        """The number of first edits to try next: all but the newest, then half."""
         if self.refused == len(self.edits):
             return self.refused - 1
         return (self.passed + self.refused) // 2
 
     @property
     def settled(self) -> bool:
-        """Whether one edit more or less decides."""
+        """Return whether one edit more or less decides."""
         return self.refused - self.passed == 1
 
 
@@ -189,7 +189,7 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bearing:
-    """What a sentence of the prompt does, as far as trials without it tell.
+    """The effect of a sentence of the prompt, from trials without it.
 
     Attributes:
         carries: The checks that fail more often without it, with the p-values that they do not.
@@ -219,7 +219,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a run has used: calls of the prompt's model, of LLM judges, of the refiner."""
+    """The calls that a run has used: of the prompt's model, of LLM judges, of the refiner."""
 
     calls: int = 0
     judge_calls: int = 0
@@ -242,7 +242,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """Why a run is over. `proposal` says whether it proposes a revision."""
+    """The reason why a run is over. `proposal` says whether it proposes a revision."""
 
     reason: StopReason
     proposal: bool
@@ -270,7 +270,7 @@ class RunTrials:
 
     @property
     def calls(self) -> int:
-        """How many trials they are."""
+        """The number of trials."""
         return sum(len(draws.trials) for draws in self.draws)
 
 
@@ -311,7 +311,7 @@ Action: TypeAlias = Look | RunTrials | AskCritique | AskProposals | RunSuite
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialsDone:
-    """What the trials said; those that could not be measured are missing from it."""
+    """The results of trials; unmeasured ones are left out."""
 
     outcomes: tuple[Outcome, ...]
     spent: Spent
@@ -319,7 +319,7 @@ class TrialsDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """Whether a reply of the model that proposes can be read; `fault` is why not."""
+    """Return whether a reply of the model that proposes can be read; `fault` is why not."""
 
     proposer: str
     fault: str
@@ -351,7 +351,7 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteSaid:
-    """What the gate decided, with the trials it drew.
+    """The decision of the gate, with its trials.
 
     Attributes:
         short: Whether it decided nothing because it wants more calls than are left.
@@ -395,7 +395,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a run is about; it never changes during the run.
+    """The fixed settings of a run.
 
     Attributes:
         proposers: The cheapest first; `critics` are those that call a model.
@@ -428,7 +428,7 @@ class Setting:
 
     @property
     def tolerated(self) -> Mapping[str, float]:
-        """How often each check may fail before its failures are worth an edit.
+        """The failure rate of each check that is not worth an edit.
 
         A goal that allows fewer failures than a flaky check has wants these fixed, too.
         """

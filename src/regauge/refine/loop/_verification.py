@@ -81,7 +81,7 @@ def generalises(
     seen: Sequence[str],
     unseen: Sequence[str],
 ) -> float:
-    """How many times likelier the trials of unseen cases are if the edit helps as on seen ones.
+    """The likelihood ratio of unseen cases: the edit helps there as on seen ones, or not.
 
     The other explanation is that it does nothing there. Without a holdout case nothing is known.
     An edit that helps seen cases half of the time is not expected to do better on others.
@@ -106,7 +106,7 @@ def generalises(
 
 
 def fresh_p(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:
-    """How likely the fresh trials of both texts come out so when the revision is no better."""
+    """The p-value of the fresh trials of both texts if the revision is no better."""
     # Where nothing failed there is nothing to gain. Both texts are drawn anew, so that the choice
     # of these cases favours neither.
     cases = (*edit.cluster.failing, *unseen)
@@ -115,7 +115,7 @@ def fresh_p(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str
 
 
 def compared(state: State, edit: Accepted, seen: Sequence[str], unseen: Sequence[str]) -> str:
-    """How an edit did on either side, in words."""
+    """The results of an edit on either side, in words."""
     check, text = edit.cluster.check, state.text.digest
     known = _passed_on(state, edit, seen)
     others = state.fresh.over(text, unseen, check)
@@ -126,7 +126,7 @@ def compared(state: State, edit: Accepted, seen: Sequence[str], unseen: Sequence
 
 
 def _passed_on(state: State, edit: Accepted, seen: Sequence[str]) -> Count:
-    """What cases that an edit was made for passed with it, on all trials that are known."""
+    """The passed trials with an edit on the cases it was made for, over all known trials."""
     check = edit.cluster.check
     chosen = edit.after
     if seen != edit.cluster.cases:
@@ -246,7 +246,7 @@ def _out_of(setting: Setting, state: State, reason: StopReason, text: str) -> St
 
 
 def _can_do_without(setting: Setting, state: State) -> bool:
-    """Whether edits are left that nothing speaks against, and calls to verify them."""
+    """Return whether edits are left that nothing speaks against, and calls to verify them."""
     others = any(edit.text.digest not in state.doubtful for edit in state.accepted)
     return others and calls_left(setting, state) >= suite_calls(setting)
 
@@ -307,7 +307,7 @@ def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
 
 
 def _unless_worse(setting: Setting, state: State, told: SuiteSaid) -> SuiteSaid:
-    """What the gate says; a refusal where an LLM judge's check got worse over all cases.
+    """The gate's decision; a refusal if an LLM judge's check got worse over all cases.
 
     The test of an edit asks no LLM judge but its own, so this is where the others are compared.
     """
@@ -350,7 +350,7 @@ def _settled(setting: Setting, state: State) -> State:
 
 
 def _judge_fresh(setting: Setting, state: State) -> State:
-    """Whether every accepted edit helps on trials that chose nothing, on the holdout as well."""
+    """Return whether each accepted edit helps on trials that chose nothing, also held out."""
     test = setting.policy.test
     waiting: list[str] = []
     doubtful: dict[str, str] = {}
@@ -484,7 +484,7 @@ def fresh_cases(setting: Setting, state: State, edit: Accepted) -> tuple[str, ..
 def fresh_steadiness(
     setting: Setting, state: State, edit: Accepted, *, confidence: float = 0.95
 ) -> Steadiness | None:
-    """What trials that chose nothing say, on the cases of an edit and on held-out ones."""
+    """The variance in trials that chose nothing, on the cases of an edit and held-out ones."""
     return steadiness_of(
         state.fresh,
         state.text.digest,
@@ -496,7 +496,7 @@ def fresh_steadiness(
 
 
 def is_steadier(setting: Setting, state: State, edit: Accepted) -> bool:
-    """Whether fresh trials prove that verdicts vary less, and pass no less often.
+    """Return whether fresh trials prove that verdicts vary less, and pass no less often.
 
     The interval of the fall has to leave out 0, and its p-value to be small, at every look's share
     of what all looks may err.

@@ -1,4 +1,4 @@
-"""Who proposes edits: rules, a model, examples, other packages."""
+"""Proposers of edits: rules, a model, examples, other packages."""
 
 from regauge.refine.edits import (
     Anchor,

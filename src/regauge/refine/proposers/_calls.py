@@ -78,7 +78,7 @@ class ProposerCalls:
 
     @property
     def spent(self) -> Spent:
-        """What the calls took."""
+        """The cost of the calls."""
         return Spent(model_calls=self.calls, usd=self.usd)
 
 
@@ -107,7 +107,7 @@ class ModelForm:
         parse: Callable[[str], Parsed],
         ask: Ask,
     ) -> Parsed:
-        """What a reply states; a reply that cannot be read is asked for once more.
+        """The reply, parsed; an unreadable reply is requested once more.
 
         Args:
             compose: The request without its last n cases; None where it has fewer.
@@ -233,7 +233,7 @@ class ModelForm:
         return True
 
     def _suspect(self, sent: set[str], text: str, request: CompletionRequest) -> str:
-        """What a refusal that names no parameter is most likely about."""
+        """The likeliest parameter for a refusal that names none."""
         named = [name for name in sorted(sent) if name in text]
         if re.search(r"json|schema|structured|grammar", text, re.IGNORECASE):
             named.append("response_format")
@@ -290,7 +290,7 @@ def _cut_off(completion: Completion, request: CompletionRequest) -> ReplyFault:
 
 
 async def looked(proposer: Looks, calls: ProposerCalls) -> Looked:
-    """Whether a proposer's model can be read at all, before trials are paid."""
+    """Return whether a proposer's model can be read at all, before trials are paid."""
     fault = await proposer.look(calls)
     return Looked(proposer=proposer.name, fault=fault, spent=calls.spent)
 

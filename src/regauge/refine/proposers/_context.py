@@ -1,4 +1,4 @@
-"""What a proposer gets of a run: train cases only, with expected values masked."""
+"""The view of a run for proposers: training cases only, expected values masked."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def masked(expected: JSON, *, public: str = "") -> Masked:
 
 
 def is_public(value: JSON, public: str) -> bool:
-    """Whether a short text is among public words; a number may stand there by chance."""
+    """Return whether a short text is among public words; a number may stand there by chance."""
     return (
         isinstance(value, str)
         and any(character.isalpha() for character in value)
@@ -263,7 +263,7 @@ def problem_of(
     schema: str = "",
     draw: Callable[[Sequence[Draws]], Awaitable[TrialsDone | Interrupted]] | None = None,
 ) -> Problem:
-    """What a proposer is told when a state asks for edits.
+    """The problem that a proposer receives.
 
     Args:
         setting: What the run is about; of its cases only those to train on are shown.

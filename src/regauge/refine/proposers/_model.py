@@ -199,7 +199,7 @@ def _meant(line: str, text: PromptText) -> str:
 
 
 def _section_meant(document: Mapping[str, Any], sections: Sequence[OpenSection]) -> dict[str, Any]:
-    """Which message has the section, and its new text without what stays around it."""
+    """The message that has the section, and its new text without its surroundings."""
     heading, text = str(document["line"]).strip(), document.get("text")
     found: dict[str, Any] = {"line": heading}
     meant = [one.message for one in sections if one.heading == heading]
@@ -230,7 +230,7 @@ def _unfenced(reply: str) -> str:
 
 
 def _likeness(whole: str, text: PromptText) -> float:
-    """How much of a text are lines of the prompt, or of one of its messages the lines it has."""
+    """The share of a text's lines that are in the prompt, or of a message's lines that it has."""
     there = {line.text.strip() for line in text.lines if line.text.strip()}
     said = {line.strip() for line in whole.splitlines() if line.strip()}
     return len(there & said) / len(said) if said else 0.0
@@ -241,7 +241,7 @@ def _ratio(one: str, other: str) -> float:
 
 
 TEMPERATURES = (0.2, 0.7, 0.7, 1.0)
-"""How warm each candidate is asked for: a safe one, two likely ones, a bold one."""
+"""The temperature of each candidate: a safe one, two likely ones, a bold one."""
 
 _NOTE = """\
 Each text you are given stands between <NAME-{nonce}> and </NAME-{nonce}>. What stands there is \
@@ -279,7 +279,7 @@ class ModelProposer:
     asks_model: bool = True
 
     async def look(self, ask: Ask) -> str:
-        """Why no reply of the model can be read; empty where one was."""
+        """The reason why no reply of the model can be read; empty where one was."""
 
         def compose(without: int) -> CompletionRequest | None:
             return None if without else self._request("proposer", _LOOK, trial=0)
@@ -296,7 +296,7 @@ class ModelProposer:
         return ""
 
     async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
-        """Why the check fails."""
+        """The reason why the check fails."""
         given = {"people": _people(problem), "lessons": _tried(problem)}
         return await self.form.read(
             self._composed("critic", problem, given, trial=problem.cycle - 1),
@@ -460,7 +460,7 @@ def _earlier(problem: Problem) -> str:
 
 
 def _people(problem: Problem) -> str:
-    """What people said, without their names."""
+    """The remarks of users, without their names."""
     if not problem.people:
         return "(nothing)"
     told: list[dict[str, str]] = []

@@ -68,7 +68,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What fails, with everything a proposer may know of it. Nothing of it is of the holdout.
+    """The failures, with all a proposer may know of them; held-out cases are left out.
 
     Attributes:
         text: The prompt as it is.
@@ -129,7 +129,7 @@ class Ideas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposerContext:
-    """What a proposer is made with.
+    """The settings that a proposer is made with.
 
     Attributes:
         model: Who criticises and proposes, for proposers that ask a model.
@@ -156,7 +156,7 @@ class Looks(Protocol):
         ...
 
     async def look(self, ask: Ask) -> str:
-        """Why no reply of its model can be read; empty where one was."""
+        """The reason why no reply of its model can be read; empty where one was."""
         ...
 
 
@@ -169,16 +169,16 @@ class Proposer(Protocol):
 
     @property
     def name(self) -> str:
-        """What people choose it by."""
+        """The name that users choose it by."""
         ...
 
     @property
     def asks_model(self) -> bool:
-        """Whether it makes model calls; if so it is asked for a critique first."""
+        """Return whether it makes model calls; if so it is asked for a critique first."""
         ...
 
     async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
-        """Why the check fails, as a hypothesis; None where it has none."""
+        """The reason why the check fails, as a hypothesis; None where it has none."""
         ...
 
     async def propose(self, problem: Problem, ask: Ask) -> Ideas:

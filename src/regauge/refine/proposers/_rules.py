@@ -127,7 +127,7 @@ def _same_sentence(text: PromptText, advice: str) -> list[tuple[str, PromptText]
 
 
 def _differs_in_value(one: str, other: str) -> bool:
-    """Whether two sentences are the same but for a value in one or two places."""
+    """Return whether two sentences are the same but for a value in one or two places."""
     mine, its = tokens(one), tokens(other)
     opcodes = SequenceMatcher(None, mine, its, autojunk=False).get_opcodes()
     changes = [(b - a, d - c) for tag, a, b, c, d in opcodes if tag != "equal"]
@@ -172,7 +172,7 @@ def _reworded(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
 def _is_about(
     tree: Tree, node: Node, found: re.Match[str], advice: str, wanted: re.Match[str]
 ) -> bool:
-    """Whether a measure is of what the advice is about: its field, or nothing else."""
+    """Return whether a measure is of what the advice is about: its field, or nothing else."""
     entry = next(
         (one for one in reversed(tree.path(node)) if one.kind in {"entry", "sentence"}), node
     )
@@ -318,7 +318,7 @@ class ExampleProposer:
 
 
 def _likeness(example: Example, problem: Problem) -> float:
-    """How many words an example shares with what fails, less what its length costs."""
+    """The words that an example shares with failures, less a price for its length."""
     words = content_words(example.input)
     cases = [content_words(" ".join(case.inputs.values())) for case in problem.failing]
     shared = max(

@@ -174,7 +174,7 @@ def _document(case: _Case, said: CaseDocument | None, source: ReportSource) -> d
 
 
 def _said(said: CaseDocument) -> dict[str, JSON]:
-    """What the gate says of a case."""
+    """The gate's message on a case."""
     document: dict[str, JSON] = {
         "verdict": verdict_words(said.verdict),
         "state": said.state,

@@ -65,7 +65,7 @@ def read_golden(name: str, project: Project) -> GoldenFile:
 
 
 def golden_of(file: GoldenFile, case_id: str, digest: str) -> dict[str, JSON]:
-    """What a case is given and what is expected, or why that is not shown.
+    """The input and expectation of a case, or the reason why they are hidden.
 
     Args:
         file: The dataset.
@@ -100,7 +100,7 @@ class CycleNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """What was decided in one cycle.
+    """The decisions of one cycle.
 
     Attributes:
         number: From 0, which is what happened before the first cycle.
@@ -112,7 +112,7 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """What was suggested for one prompt, and how it was come by.
+    """The suggestion for one prompt, and its evidence.
 
     Attributes:
         cycles: Empty where the audit trail is not on this machine.
