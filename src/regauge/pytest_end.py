@@ -242,7 +242,7 @@ class PytestEnd:
         if self.gate is not None and self.gate.cut_off:
             terminal.write_line(
                 "gate: interrupted before it decided; what was answered is kept, and the same"
-                " command goes on from there",
+                " command continues from there",
                 red=True,
             )
         if self._record is None:
@@ -296,7 +296,7 @@ class PytestEnd:
                 terminal.write_line(line)
 
     def _annotations(self, terminal: pytest.TerminalReporter) -> list[str]:
-        """Marks on lines of prompts and cases, for whoever reads the pull request."""
+        """Marks on lines of prompts and cases, for readers of the pull request."""
         root = self.project.root
         reports = [*terminal.stats.get("failed", ()), *terminal.stats.get("unmeasured", ())]
         failures = [

@@ -60,9 +60,9 @@ class GateRequest:
         ref: What to compare with.
         options: What replaces the base's policy.
         more_trials: Further trials of each undecided case, for a comparison that is continued.
-        baseline: Taken in place of the one that is committed.
+        baseline: Taken instead of the one that is committed.
         accept_judge_change: Why judges may change, where no prompt does.
-        narrowed: Whether only some of the evals were asked for, beside what pytest was told.
+        narrowed: Whether only some of the evals were asked for, next to what pytest was told.
         dry_run: Whether to stop before anything is drawn.
         again: The words of the command that decides again.
         say: Shows a line while models answer; None leaves that to pytest's terminal.
@@ -108,7 +108,7 @@ class GatedResult(EvalResult):
     """The candidate's trials of one case, and what the gate says of them.
 
     Attributes:
-        gated: The verdict; it decides in place of the single trials.
+        gated: The verdict; it decides instead of the single trials.
         outcome: `failed` when the case keeps the change from being accepted.
     """
 
@@ -203,7 +203,7 @@ class PytestGate:
 
     Attributes:
         document: What it came to, once it has.
-        cut_off: Whether somebody interrupted it before it decided.
+        cut_off: Whether a user interrupted it before it decided.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ __all__ = [
 
 
 class _Loggers(dict[str, "logging.Logger | logging.PlaceHolder"]):
-    """Loggers by name, of which new ones may come while somebody goes through them."""
+    """Loggers by name, of which new ones may come while a user goes through them."""
 
     def values(self) -> list[logging.Logger | logging.PlaceHolder]:  # type: ignore[override] # a copy
         return list(super().values())
@@ -39,7 +39,7 @@ def loggers_may_appear() -> Generator[None]:
 
     At each phase of an item pytest goes through all loggers there are. A library such as openai
     makes its own when it is imported, which a thread that asks models does meanwhile; a dictionary
-    that grows while somebody goes through it is a RuntimeError.
+    that grows while a user goes through it is a RuntimeError.
     """
     manager = logging.root.manager
     manager.loggerDict = _Loggers(manager.loggerDict)

@@ -468,7 +468,7 @@ def _refuse_targets_alone(selected: Sequence[PlannedCase]) -> None:
 
 
 def _refuse_directories(project: Project) -> None:
-    """Refuse directories that stand in place of files which a run may do without.
+    """Refuse directories that stand instead of files which a run may do without.
 
     Raises:
         FaultyFileError: There are some.

@@ -34,7 +34,7 @@ class Suggesting:
     Args:
         session: Of the run; it is over by the time anything is looked for.
         cycles: Rounds of edit and test for each prompt; None is a small number.
-        again: Makes the suite of an eval once more, for another session.
+        again: Makes the suite of an eval again, for another session.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ def closest(name: str, known: Iterable[str]) -> str:
     """The known name that may have been meant, or the empty text where none is close.
 
     Of all misspellings by one letter it finds nearly all at 0.7, as it does at the 0.6 of
-    `difflib`, where it also offers seven times as many names that nobody meant.
+    `difflib`, where it also offers seven times as many names that no one meant.
 
     >>> closest("Crtical", ["critical", "required"]), closest("urgent", ["critical", "required"])
     ('critical', '')

@@ -159,7 +159,7 @@ def test_a_model_that_drifts_under_a_complete_history_is_told_and_a_new_history_
         (
             0,
             """\
-triage@1.0.0 (local:clerk): complete, held against 5 trials of 5 cases, 5 calls: about 1.6k tokens, $0.0031
+triage@1.0.0 (local:clerk): complete, compared with 5 trials of 5 cases, 5 calls: about 1.6k tokens, $0.0031
 triage: fresh trials passed 5 of 5; 60 of 60 when the baseline was drawn
   main fares as its history says
 """,
@@ -182,7 +182,7 @@ triage: fresh trials passed 5 of 5; 60 of 60 when the baseline was drawn
         (
             1,
             """\
-triage@1.0.0 (local:clerk): complete, held against 10 trials of 5 cases, 5 calls: about 1.6k tokens, $0.0031
+triage@1.0.0 (local:clerk): complete, compared with 10 trials of 5 cases, 5 calls: about 1.6k tokens, $0.0031
 triage: fresh trials passed 9 of 10; 60 of 60 when the baseline was drawn
   disk-003: not contains(never) worse: passed 1 of 7; 12 of 12 when the baseline was drawn
   a new history begins
@@ -204,7 +204,7 @@ triage: 5 cases with 4 trials each from 1 session, not complete yet: 2 more sess
             "|---|---|--:|--:|",
             "| `disk-003` | not contains(never) | 12 of 12 | 1 of 7 |",
             "",
-            "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog which cases may fare worse, with `accepted`. Where the model changed, `regauge gate --model` compares another one.",
+            "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog which cases may pass less often, with `accepted`. Where the model changed, `regauge gate --model` compares another one.",
         ]
     )
     (history,) = baseline(live)["histories"]

@@ -228,7 +228,7 @@ def split_of(case_id: str, *, salt: str = "", holdout: float = 0.3) -> Split:
 
     Args:
         case_id: The id of the case.
-        salt: Any text; another one deals the cases anew.
+        salt: Any text; another one deals the cases again.
         holdout: The share to hold out, from 0 (none) to 1 (all).
 
     Raises:
@@ -378,7 +378,7 @@ class Texts:
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/-]{0,199}")
 _ID_RULE = "a-z, A-Z, 0-9 and _ . + / - only, at most 200"
-# `-k` reads these words as operators, so nobody could select such a case.
+# `-k` reads these words as operators, so no one could select such a case.
 _OPERATORS = frozenset({"and", "or", "not"})
 _TIERS: tuple[str, ...] = get_args(Tier)
 _SPLITS: tuple[str, ...] = get_args(Split)
@@ -500,7 +500,7 @@ def _expected(record: Record, source: Source, texts: Texts) -> JSON:
 def _with_texts(
     where: str, values: Mapping[str, JSON], line: int, source: Source, texts: Texts
 ) -> Mapping[str, JSON]:
-    """The same mapping, with the text of a file in place of each `{"file": ...}` value."""
+    """The same mapping, with the text of a file instead of each `{"file": ...}` value."""
     if not any(isinstance(item, dict) for item in values.values()):
         return values
     found = dict(values)

@@ -64,7 +64,7 @@ class AuditReport:
         trials: How many were compared.
         better: Those whose recorded trial passed and whose fresh one failed.
         worse: The reverse.
-        p_value: How likely so many of the first kind are where nobody selected.
+        p_value: How likely so many of the first kind are where no one selected.
         level: Up to this p-value the recordings count as better than fresh trials.
         result: `agree`; `better` than fresh trials; or `base-worse`, where they are better, but
             the base is below its record today as well, so the provider may have changed.

@@ -103,7 +103,7 @@ def compare(
     Args:
         session: Once it is planned.
         ref: A branch, tag or commit.
-        baseline: Taken in place of the one that is committed, for its prompt.
+        baseline: Taken instead of the one that is committed, for its prompt.
         accept_judge_change: Why judges may change where no prompt does, or the bar may be lowered.
         owed: What the run leaves out without a word of the user.
         narrowed: Whether the user selected some of the evals.

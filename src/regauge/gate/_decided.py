@@ -73,7 +73,7 @@ class Compared:
             say of the first trials, and may cost more than the answer.
         main: What main is asked, so judged as well; None where main has no such case. Its trials
             belong to the candidate's request: those of another version may be older.
-        graded: The checks whose scores are compared, beside whether they pass.
+        graded: The checks whose scores are compared, next to whether they pass.
     """
 
     case: GateCase
@@ -214,7 +214,7 @@ class Decided:
             they show.
         refusals: Why nothing is compared; empty where the change is compared.
         locks: What `prompts.lock` lost against the base version.
-        unmeasured: What the run left out and nobody selected so.
+        unmeasured: What the run left out and no one selected so.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
         moved_bars: Parts of the bar that the change lowers; the base's decided.
         caveats: What else the change edits that an accepted prompt was measured by.

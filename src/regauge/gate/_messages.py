@@ -167,7 +167,7 @@ def _undecided(report: CaseReport, context: MessageContext) -> str:
     if decisive is not None and today.passed < today.trials and 2 * today.passed < today.trials:
         return (
             f"passed {new}, side by side {decisive.paired}; main passes only {today} today"
-            f" ({before} before): the difference cannot be told. {_MORE}"
+            f" ({before} before): the difference may be chance. {_MORE}"
         )
     side = f", {today} today" if today.trials else ""
     return (

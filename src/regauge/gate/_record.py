@@ -106,7 +106,7 @@ def facts_of_trial(
     Args:
         trial: Of either arm.
         checks: The names of the judges that must pass.
-        graded: Those of them whose scores are compared, beside whether they pass.
+        graded: Those of them whose scores are compared, next to whether they pass.
     """
     if trial.error is not None or trial.answer is None:
         return None

@@ -56,7 +56,7 @@ class GateProgress:
     _started: float = field(default=0.0)
 
     def start_wave(self, wanted: int) -> None:
-        """Begin to count anew."""
+        """Begin to count again."""
         self.wave += 1
         self.wanted, self.landed = wanted, 0
         self._started = time.monotonic()

@@ -286,7 +286,7 @@ class Api:
         *,
         again: bool,
     ) -> httpx2.Response:
-        """One response; a connection that broke is tried once more where that does no harm."""
+        """One response; a connection that broke is tried again where that does no harm."""
         import httpx2
 
         from regauge.bounded_http import BodyTooLargeError, send_bounded

@@ -38,7 +38,7 @@ class Mark:
             )
 
     def on(self, body: str) -> str:
-        r"""The text below its mark, in place of one that is there.
+        r"""The text below its mark, instead of one that is there.
 
         >>> Mark(name="gate").on("fine")
         '<!-- regauge gate -->\nfine'

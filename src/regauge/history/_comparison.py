@@ -29,7 +29,7 @@ class CaseSide:
 
     Attributes:
         passed: Trials of it that passed, of `measured` that have an outcome.
-        answer: Of the trial that shows the change: one that passed beside one that failed, or the
+        answer: Of the trial that shows the change: one that passed next to one that failed, or the
             first whose text differs.
         judge: Who failed that trial, empty where none did; `reason` is its word.
     """

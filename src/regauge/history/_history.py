@@ -124,7 +124,7 @@ class SyncReport:
 class History:
     """All runs that are known of a project.
 
-    The project's own file is made from the runs beside it, so it is brought up to date whenever
+    The project's own file is made from the runs next to it, so it is brought up to date whenever
     it is opened. What a team shares is written at the end of a run, and by `sync`.
 
     Args:
@@ -201,7 +201,7 @@ class History:
         return self._opened().add(entry)
 
     def records(self, *, limit: int) -> list[RunRecord | StoreError]:
-        """The newest runs, the newest first; an error in place of one that cannot be read."""
+        """The newest runs, the newest first; an error instead of one that cannot be read."""
         if self.empty:
             return []
         records: list[RunRecord | StoreError] = []

@@ -25,7 +25,7 @@ class TrendPoint:
         rate: The share of the measured cases that passed; None when none was measured.
         interval: Wilson's, at 95 %, of the cases as a sample.
         cost_per_answer_usd: None when the price is unknown or there was no answer.
-        changed: What differs from the point before beside the prompt, so that the rates are not
+        changed: What differs from the point before next to the prompt, so that the rates are not
             of one kind: `cases`, `judges`, `trials`.
     """
 

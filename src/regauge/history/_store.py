@@ -127,7 +127,7 @@ class StorePlace:
         url: Of a server, as libpq reads it; it may hold a password. Empty for a file.
         shown: The place without passwords, for messages.
         file: The database file; None for a server.
-        own: Whether it is the project's own file, which is made from the runs beside it.
+        own: Whether it is the project's own file, which is made from the runs next to it.
     """
 
     url: str

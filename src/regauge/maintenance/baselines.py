@@ -112,7 +112,7 @@ def no_baseline(project: Project, name: str) -> RegaugeError:
 
 
 def is_flaky(case: CaseTrials) -> bool:
-    """Return whether a case surely passes now and fails then."""
+    """Return whether a case certainly passes now and fails then."""
     whole = case.whole
     return flaky_probability(whole.passed, whole.trials) > _FLAKY_FROM
 
@@ -264,7 +264,7 @@ def open_baseline_issue(
     """
     with GitHub.from_environ(os.environ, say=say) as github:
         return github.open_issue(
-            title="Prompts fare worse on the default branch",
+            title="Prompts pass less often on the default branch",
             body=issue_text(done),
             mark=_MARK,
             labels=[_LABEL],
@@ -272,7 +272,7 @@ def open_baseline_issue(
 
 
 def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
-    """As Markdown: each case that fares worse, in counts."""
+    """As Markdown: each case that passes less often, in counts."""
     return "\n".join(_lines(done)) + "\n"
 
 
@@ -292,12 +292,12 @@ def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"**{escape_markdown(named)}**"
         if worse:
             yield ""
-            yield "It fares worse than the version before."
+            yield "It passes less often than the version before."
             yield from _table(worse)
         if selected:
             yield ""
             yield (
-                f"{escape_markdown(audit['message'])}. Somebody may have recorded failing cases"
+                f"{escape_markdown(audit['message'])}. A user may have recorded failing cases"
                 " until they passed, or edited recordings. Record all of them again:"
                 f" `regauge record --all {one['prompt']}`."
             )
@@ -315,7 +315,7 @@ def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield ""
     yield (
         "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog"
-        " which cases may fare worse, with `accepted`. Where the model changed, `regauge gate"
+        " which cases may pass less often, with `accepted`. Where the model changed, `regauge gate"
         " --model` compares another one."
     )
 
@@ -543,7 +543,7 @@ _NAMED_MAX = 5
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class AskedEval:
-    """One eval, what this session draws for its history, and what came of it."""
+    """One eval, what this session draws for its history, and the result of it."""
 
     suite: Suite
     asked: AskedSuite
@@ -576,7 +576,7 @@ class Done:
     Attributes:
         drawn: Trials that were added to the history.
         lacking: What completes the history; empty when it is complete.
-        changes: What surely fares otherwise than with the version before.
+        changes: What certainly fares otherwise than with the version before.
         landed: The trials of the history.
         drift: What fresh trials say of the history that was complete; None where none were made.
         redrawn: Those trials.
@@ -649,7 +649,7 @@ class Done:
             for change in self.changes:
                 yield f"  {change}"
             if not self.changes:
-                yield "  no case surely fares otherwise"
+                yield "  no case certainly fares otherwise"
         if self.anchor is not None:
             yield f"  {self.anchor.line()}"
         if self.written:
@@ -694,7 +694,7 @@ def _drift_lines(prompt: str, drift: Drift) -> Iterator[str]:
     suite = drift.suite
     if suite is not None and drift.suite_worse:
         yield (
-            f"  all cases together fare worse: {plural(suite.fails, 'failure')} in"
+            f"  all cases together pass less often: {plural(suite.fails, 'failure')} in"
             f" {drift.now.trials}, {suite.expected:.1f} expected,"
             f" p = {min([suite.p_value, *suite.scores.values()]):.2g}"
         )
@@ -743,12 +743,12 @@ _AUDITED_NUMBERS = 24
 
 
 class BaselineUpdate:
-    """Runs the command and remembers what came of it.
+    """Runs the command and remembers the result of it.
 
     Args:
         project: Whose baselines.
         policy: How the baseline of so many cases is filled.
-        redraw: How many fresh trials of each case a complete history is held against; 0 is none.
+        redraw: How many fresh trials of each case a complete history is compared with; 0 is none.
         dry_run: Whether only the estimate is made.
         say: Takes each line for people.
         meter: Shows how far the work has come, as long as it is entered.
@@ -844,7 +844,7 @@ class BaselineUpdate:
                 one.anchor.replace_with(again, landed, history, now=self._now)
 
     def _draw_again(self, complete: list[AskedEval], evals: EvalSession) -> None:
-        """Hold complete histories against fresh trials; what they no longer tell begins anew."""
+        """Hold complete histories against fresh trials; what they no longer tell begins again."""
         policy = policy_of(self._project.settings.gate)
         redraws = [
             AskedRedraw(
@@ -962,7 +962,7 @@ class BaselineUpdate:
         return repository.commit("HEAD")
 
     def _due(self, asked: AskedEval) -> bool:
-        """Return whether a history is complete, and to be held against fresh trials."""
+        """Return whether a history is complete, and to be compared with fresh trials."""
         top_up = asked.asked.asked
         return bool(self._redraw and top_up.complete and top_up.history.cases)
 
@@ -1046,7 +1046,7 @@ class BaselineUpdate:
             self._say(f"{label}: complete, {summary(one.asked.history)}")
         else:
             judged = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
-            fresh = "complete, held against " if again else ""
+            fresh = "complete, compared with " if again else ""
             self._say(
                 f"{label}: {fresh}{plural(len(draws), 'trial')} of {plural(cases, 'case')},"
                 f" {plural(bill.calls, 'call')}{judged}: about {quantity(bill.tokens)} tokens,"

@@ -81,7 +81,7 @@ def calibration_of(
 
 
 def write_record(project: Project, judge: ModelJudge, calibration: Calibration) -> str:
-    """Write the record; returns what came of it."""
+    """Write the record; returns the result of it."""
     path = calibration_path(judge.name, project)
     known = _known(judge, project)
     if known is None:
@@ -93,7 +93,7 @@ def write_record(project: Project, judge: ModelJudge, calibration: Calibration) 
 
 
 def _known(judge: ModelJudge, project: Project) -> CalibrationFile | None:
-    """The record there is of a judge; one that cannot be read is made anew."""
+    """The record there is of a judge; one that cannot be read is made again."""
     try:
         file = load_calibrations(calibration_path(judge.name, project))
     except FaultyFileError:

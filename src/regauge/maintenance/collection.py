@@ -64,7 +64,7 @@ def cases_of_prompt(evals: EvalSession, project: Project, name: str) -> list[Pla
     return [*cases, *(PlannedCase(suite, case) for suite in suites for case in suite.dataset)]
 
 
-THE_SAME_COMMAND = "what was answered is kept, the same command goes on from there"
+THE_SAME_COMMAND = "what was answered is kept, the same command continues from there"
 _FRAME = re.compile(r"(\S.*):\d+: in ")
 
 
@@ -96,7 +96,7 @@ def _from_here(path: Path) -> str:
 
 
 class _Driver:
-    """A pytest plugin that hands the planned evals to `act` in place of running them.
+    """A pytest plugin that hands the planned evals to `act` instead of running them.
 
     Attributes:
         silenced: Takes what pytest, its plugins and modules of evals print; only `act` is heard.

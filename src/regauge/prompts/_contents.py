@@ -197,7 +197,7 @@ def _taken_out(tree: Tree, node: Node, text: str, fix: str) -> ContentError:
 
 
 def _listed_twice(tree: Tree) -> Iterator[ContentError]:
-    """A part that stands there once more under the same label, with other numbers."""
+    """A part that stands there again under the same label, with other numbers."""
     text = tree.text
     entries = list(_ENTRY.finditer(text))
     for n, entry in enumerate(entries):

@@ -200,7 +200,7 @@ class _File:
 def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
     """A prompt file's text with other contents of its messages.
 
-    In a literal block only the lines that differ are written anew. A content in any other style is
+    In a literal block only the lines that differ are written again. A content in any other style is
     written as a literal block in its place. The result is read again, and is only returned when
     nothing but the contents differs.
 
@@ -280,7 +280,7 @@ def _splice(file: _File, key: yaml.Node, node: yaml.ScalarNode, old: str, new: s
 
 
 def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str | None:
-    """The body of a literal block with the changed lines written anew; None where that is unsafe.
+    """The body of a literal block with the changed lines written again; None where that is unsafe.
 
     The lines of the block are those of the content, indented; trailing ones may be left out.
     """

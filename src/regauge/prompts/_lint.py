@@ -140,7 +140,7 @@ def _removed(lock: PromptLock, against: str) -> list[Fault]:
     try:
         older = PromptLock.parse(data.decode("utf-8", "replace"), lock.path)
     except LockError:
-        # What was broken before cannot be held against this state.
+        # What was broken before cannot be compared with this state.
         return []
     return lock.check_against(older, against)
 

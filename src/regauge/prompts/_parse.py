@@ -354,7 +354,7 @@ def read_evaluators(reader: Reader, node: yaml.Node) -> tuple[Evaluator, ...]:
         )
         if len(kinds) != 1:
             keys = ", ".join(kinds) or "nothing"
-            message = f"an evaluator says what it is by one key beside `name`, not by {keys}"
+            message = f"an evaluator says what it is by one key next to `name`, not by {keys}"
             reader.fault(item, message, "keep one of `string`, `judge`, `llm` and `uses`")
         elif name is not None:
             body = reader.json(entries[kinds[0]][1], f"evaluator {name!r}")

@@ -58,7 +58,7 @@ class MessageSection:
 def section_below(content: str, heading: str) -> MessageSection:
     r"""The section of a message that a line begins.
 
-    Below a Markdown heading it goes on to the next heading that is not deeper, below a line that
+    Below a Markdown heading it continues to the next heading that is not deeper, below a line that
     ends with a colon to the next blank line, and between two tags to the closing one.
 
     >>> section_below("# Labels\n\n- now\n- later\n\n# Form\nJSON.", "# Labels")

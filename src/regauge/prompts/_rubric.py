@@ -219,7 +219,7 @@ def _choices(reader: Reader, node: yaml.Node, inner: Entries) -> dict[str, float
     for name, (key, _) in labels.items():
         twin = folded.setdefault(name.strip().casefold(), name)
         if twin != name or not name.strip():
-            reader.fault(key, f"choices: {name!r} cannot be told from {twin!r} in a reply")
+            reader.fault(key, f"choices: {name!r} cannot be distinguished from {twin!r} in a reply")
     return {name: _share(reader, labels, name, 0.0) for name in labels}
 
 

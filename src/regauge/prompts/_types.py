@@ -336,7 +336,7 @@ class ChangelogEntry:
 
     Attributes:
         date: As the file writes it, such as `2025-06-30`; empty where it says nothing.
-        accepted: Golden cases that may fare worse from this version on, because it is wanted.
+        accepted: Golden cases that may pass less often from this version on, because it is wanted.
         removed: Golden cases that were taken away.
     """
 

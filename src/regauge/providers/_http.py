@@ -97,7 +97,7 @@ class HttpApi:
         self._endpoint = endpoint
         self._where = str(endpoint)
         self._translation = cast("_Translation", import_module(f"regauge.providers.{wire.module}"))
-        # Whole: the SDK would parse and join it anew for every request.
+        # Whole: the SDK would parse and join it again for every request.
         self._url = f"{endpoint.url}/{wire.path}"
         self._limit_keys = wire.limit_keys
         if endpoint.url == OPENAI_URL:
@@ -234,7 +234,7 @@ class HttpApi:
         assert sdk is not None
         self.sent += 1
         try:
-            # The SDK's timeout starts anew with every chunk; a server that drips never meets it.
+            # The SDK's timeout starts again with every chunk; a server that drips never meets it.
             async with asyncio.timeout(timeout_s):
                 # Raw: building the SDK's models costs more time than all of our own code.
                 response: httpx2.Response = await sdk.client.post(

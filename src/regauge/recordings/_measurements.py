@@ -201,5 +201,5 @@ def _read(path: Path) -> dict[str, MeasurementLine]:
 
 
 def _broken(path: Path, number: int, message: str) -> Fault:
-    fix = "delete the line; it is worked out anew from the recorded calls: regauge record"
+    fix = "delete the line; it is worked out again from the recorded calls: regauge record"
     return Fault(path=path, line=number, message=message, fix=fix)

@@ -223,7 +223,7 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
             database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError:
             # In a directory that cannot be written there is no place for the shared index of the
-            # write-ahead log; nobody else can write there either, so the file stands still.
+            # write-ahead log; no one else can write there either, so the file stands still.
             database.close()
             continue
         return database

@@ -33,7 +33,7 @@ class Check:
 
     Attributes:
         advice: The instruction that a prompt should hold for this check, as its author or its
-            kind of rule would say it; empty where nobody can say.
+            kind of rule would say it; empty where no one can say.
     """
 
     name: str

@@ -45,7 +45,7 @@ _CHANCES: dict[Finding, int] = {"undecided": 2, "screened-out": 2, "confirmed": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One edit and what became of it.
+    """One edit and the result of it.
 
     Attributes:
         before: The shape of the text it was applied to.
@@ -207,7 +207,7 @@ def named(edit: Edit) -> dict[str, float | int | str]:
 def fates_of(
     decisions: Iterable[Mapping[str, Any]], accepted: Iterable[Edit], *, proposes: bool
 ) -> list[dict[str, JSON]]:
-    """Every edit that a run's decisions are about, with what became of it in the end."""
+    """Every edit that a run's decisions are about, with the result of it in the end."""
     held = {named(edit)["edit"] for edit in accepted}
     found: dict[str, dict[str, JSON]] = {}
     for decision in decisions:

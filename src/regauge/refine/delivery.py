@@ -137,7 +137,7 @@ def roll_back(run: Run, path: Path) -> list[Path]:
     """Put back what a run replaced; a released version that was committed is not taken back."""
     applied = run.directory / "applied.sha256"
     if not applied.is_file():
-        raise UsageError(f"run {run.id} was not applied, so there is nothing to take back")
+        raise UsageError(f"run {run.id} was not applied, so there is nothing to roll back")
     now = path.read_bytes()
     if _sha(now) != applied.read_text().strip():
         raise UsageError(

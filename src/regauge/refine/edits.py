@@ -299,7 +299,7 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
 
     Raises:
         EditError: An anchor is missing or stands more than once, two operations change the same
-            line, or a section is replaced beside them.
+            line, or a section is replaced next to them.
     """
     if any(isinstance(op, ReplaceSection) for op in ops):
         return _with_section(text, ops)

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from regauge.refine.edits import Edit
 
 _WORD_RUN: Final = re.compile(r"[\w'-]+")
-# So many words that mean something, in one order, are nobody else's.
+# So many words that mean something, in one order, are no one else's.
 _TELLING: Final = 3
 
 
 class Copies:
-    """Knows runs of words that people said and nobody else does."""
+    """Knows runs of words that people said and no one else does."""
 
     def __init__(self, said: Sequence[str], public: Iterable[str], phrase: int) -> None:
         self._phrase = phrase
@@ -259,7 +259,7 @@ class Guard:
         added = [said for said in _instructions(after) if said in new]
         for one in added:
             rivals = staying
-            if self._was_released(one):  # it stood beside others that a release had
+            if self._was_released(one):  # it stood next to others that a release had
                 rivals = [other for other in staying if not self._was_released(other)]
             clash = next((other for other in rivals if _contradicts(one, other)), None)
             if clash is not None:

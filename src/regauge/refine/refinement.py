@@ -295,7 +295,7 @@ class Refinement:
         return self._drive(state, trail, listen)
 
     def verify(self, run: Run) -> int:
-        """Decide everything in a trail once more, from what was observed; nobody is asked."""
+        """Decide everything in a trail again, from what was observed; no one is asked."""
         events = read_whole(run)
         state = self._retold(run, events)
         if run.revision.is_file():
@@ -310,7 +310,7 @@ class Refinement:
         return sum(len(event.body.get("decisions", ())) for event in events[1:])
 
     def _retold(self, run: Run, events: Sequence[Event]) -> State:
-        """The state a trail leads to, with every decision made once more."""
+        """The state a trail leads to, with every decision made again."""
         began = events[0].body
         self.memory = Memory(tuple(Tried.from_json(entry) for entry in began["memory"]))
         looked = frozenset(map(str, began.get("holdout_looks", ())))
@@ -339,7 +339,7 @@ class Refinement:
         return retell(self.setting, begin(self.setting, self.memory), events, run.trail)
 
     def finish(self, run: Run, state: State, *, date: str) -> dict[str, JSON]:
-        """Write down what came of a run: result, rationale, and the file it proposes."""
+        """Write down the result of a run: result, rationale, and the file it proposes."""
         replayed = int(run.facts().get("replayed", 0)) + self.replayed
         run.note(replayed=replayed)
         subject, setting, stop = self.subject, self.setting, state.stop

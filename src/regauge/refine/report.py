@@ -149,7 +149,7 @@ _SHOWN = 12
 
 
 def headline(result: Mapping[str, Any]) -> str:
-    """The one sentence that says what came of it."""
+    """The one sentence that says the result of it."""
     name, stop = result["prompt"], result["stop"]
     if stop["reason"] == "unreadable":
         return f"{name}: nothing could be proposed ({stop['text']})"

@@ -46,7 +46,7 @@ def result_of(
 ) -> dict[str, JSON]:
     """The document of a run that has stopped."""
     stop = state.stop
-    assert stop is not None, "a run that goes on has no result"
+    assert stop is not None, "a run that continues has no result"
     began: Mapping[str, Any] = events[0].body
     decisions = [
         cast("dict[str, Any]", decision)

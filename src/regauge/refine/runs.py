@@ -140,7 +140,7 @@ def begin_run(project: Project, prompt: str, facts: Mapping[str, JSON]) -> Run:
 def list_refinements(project: Project) -> list[Run]:
     """All runs, the newest first."""
     found = [path.parent for path in _home(project).glob("*/run.json")]
-    # Runs of one second are told apart by when they last wrote.
+    # Runs of one second are distinguished by when they last wrote.
     found.sort(key=lambda path: (path.name[:15], (path / "run.json").stat().st_mtime_ns))
     return [Run(path) for path in reversed(found)]
 

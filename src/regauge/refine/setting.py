@@ -271,7 +271,7 @@ def check_calls(setting: Setting, prompt: str) -> None:
 
 
 def check_more(setting: Setting, state: State, told: MoreCalls, *, run: str, prompt: str) -> State:
-    """Where a run goes on with more calls."""
+    """Where a run continues with more calls."""
     if state.stop is not None and state.stop.reason != "calls":
         raise UsageError(
             f"run {run} is over ({state.stop.reason}), and not for want of calls\n"
@@ -289,7 +289,7 @@ def check_more(setting: Setting, state: State, told: MoreCalls, *, run: str, pro
 
 
 def check_key(settings: Settings, model: ModelId, environ: Mapping[str, str]) -> None:
-    """Look for the key of the model that proposes; nobody is asked."""
+    """Look for the key of the model that proposes; no one is asked."""
     from regauge.providers._endpoint import Endpoint
 
     declared = endpoint_of(settings, model.provider)

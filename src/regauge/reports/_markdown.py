@@ -123,7 +123,7 @@ def _escaped(match: re.Match[str]) -> str:
     return f"&#{ord(text)};"
 
 
-# A comment has room for a few of them; each takes up to a dozen lines of prose beside its diff.
+# A comment has room for a few of them; each takes up to a dozen lines of prose next to its diff.
 _SHOWN_MAX = 3
 _LINES_MAX = 80
 _CHARS_MAX = 6000
@@ -162,7 +162,7 @@ def taking_lines(suggestion: Suggestion) -> list[str]:
     here = inline_code(f"regauge refine apply {suggestion.run}")
     anew = inline_code(f"regauge refine {suggestion.prompt} --proposers=rules --apply")
     return [
-        f"Take it: {here} where it was found; anywhere else {anew}, which looks for it anew.",
+        f"Take it: {here} where it was found; anywhere else {anew}, which looks for it again.",
         f"See why: {inline_code(f'regauge refine show {suggestion.run}')}",
     ]
 

@@ -51,7 +51,7 @@ def list_runs(project: Project) -> list[Path]:
         return []
     return sorted(
         (path for path in runs.iterdir() if (path / "run.json").is_file()),
-        # Runs of one second are told apart by when they ended.
+        # Runs of one second are distinguished by when they ended.
         key=lambda path: (path.name[:_SECOND], (path / "run.json").stat().st_mtime_ns),
         reverse=True,
     )

@@ -274,7 +274,7 @@ class Suggestion(_Document):
     Attributes:
         run: The refinement run; empty where there was none.
         stop: Why it ended.
-        headline: What came of it, in one sentence.
+        headline: The result of it, in one sentence.
         diff: Of the prompt's file; empty where nothing is proposed.
         evidence: A line per edit and one for the suite: how often trials failed before and after.
         markdown: The whole rationale.

@@ -61,7 +61,7 @@ class LabelCounts:
 
         labels = sorted({expected for expected, _ in self.counts})
         total = self.counts.total()
-        if not self.usable or not 2 <= len(labels) <= _LABELS_MAX:  # noqa: PLR2004 - two are told apart
+        if not self.usable or not 2 <= len(labels) <= _LABELS_MAX:  # noqa: PLR2004 - two are distinguished
             return []
         if total < _EACH_MIN * len(labels):
             return []

@@ -684,7 +684,7 @@ def decide_again(
         rows: Its trials.
         policy: What to hold the change to now.
         loosened: Options that are looser than the policy of the run.
-        baseline: Main's histories, in place of those the run knew.
+        baseline: Main's histories, instead of those the run knew.
         again: The command that decides so again.
 
     Raises:
@@ -813,7 +813,7 @@ def _cases(
 def _with_baseline(
     cases: Sequence[GateCase], document: DecisionDocument, baseline: Baseline, known: Rows
 ) -> list[GateCase]:
-    """The cases of the baseline's prompt with its histories in place of their own."""
+    """The cases of the baseline's prompt with its histories instead of their own."""
     stored: dict[str, StoredHistory] = {}
     for prompt in document.prompts:
         own = [case for case in cases if case.prompt == prompt.prompt]

@@ -366,7 +366,7 @@ class Answers:
             self._local(question.trial).drop(self._key_of(question))
 
     def end_session(self, session: int) -> None:
-        """Say that a session is complete: the next run of the same plan draws anew."""
+        """Say that a session is complete: the next run of the same plan draws again."""
         self._local().finish(session)
 
     def finish(self, *, complete: bool, publish: bool = True) -> Published:
@@ -477,7 +477,7 @@ class Embeddings:
     Args:
         project: Whose recordings and providers.
         mode: `none` only reads; `missing` asks for and keeps what is not recorded; `all` asks
-            anew, for every text once.
+            again, for every text once.
         environ: Where keys are.
 
     Attributes:

@@ -109,7 +109,7 @@ class Budget:
                 f" is reached: ${committed:.4f} spent or under way, and the next call is expected"
                 f" to cost ${expected_usd:.4f}\n"
                 "  what has been answered is kept: the same command with a larger --budget-usd"
-                " goes on where this one stopped"
+                " continues where this one stopped"
             )
         self._check_counts(tokens)
         charge = Charge(expected_usd, tokens)
@@ -143,7 +143,7 @@ class Budget:
                 raise BudgetError(
                     f"the budget of {limit} {noun} is reached: one more call makes it {after}\n"
                     f"  what has been answered is kept: the same command with a larger"
-                    f" --budget-{noun} goes on where this one stopped",
+                    f" --budget-{noun} continues where this one stopped",
                     limit=noun,
                 )
 
@@ -320,7 +320,7 @@ class Drawing:
     def _landed(self, key: RecordingKey, task: asyncio.Task[SourcedCompletion]) -> None:
         del self._under_way[key]
         if not task.cancelled():
-            task.exception()  # all who waited have it; maybe nobody does any more
+            task.exception()  # all who waited have it; maybe no one does any more
 
     async def _ask(self, question: Question) -> SourcedCompletion:
         if self._store_error is not None:

@@ -212,7 +212,7 @@ class ExpectedUsage:
         estimated: int,
         usage: Usage,
     ) -> None:
-        if usage.output_tokens or usage.input_tokens:  # else nobody counted them
+        if usage.output_tokens or usage.input_tokens:  # else no one counted them
             known.setdefault(asker, _FirstCalls()).add(*call, estimated, usage)
 
 

@@ -26,7 +26,7 @@ _LANDED_MAX: Final = 4
 class AheadWindow:
     """The present limit of trials that run or wait for a judge.
 
-    A draw that waits for a library to load asks nobody meanwhile, and makes room for another.
+    A draw that waits for a library to load asks no one meanwhile, and makes room for another.
 
     Args:
         width: How many, where none is held up; asked again each time.

@@ -32,7 +32,7 @@ class RunOptions:
         models: Each `provider:model` to run every case with, instead of the prompts' own; empty
             runs the prompts' own.
         judge_model: `provider:model` of judges that name none; None is what the settings say.
-        rejudge: Whether what judges measured is worked out anew from their recorded calls.
+        rejudge: Whether what judges measured is worked out again from their recorded calls.
         budget_usd: What the run may spend, in US dollars.
         budget_tokens: Tokens it may use, in and out, of prompts and judges.
         budget_calls: Calls it may make, of prompts and judges.

@@ -28,11 +28,11 @@ class EvalSpec:
 
     Attributes:
         prompt: The prompt's name: the file `prompts/<prompt>.prompt.yml`.
-        judges: What judges every completion, beside the checks of each case.
+        judges: What judges every completion, next to the checks of each case.
         dataset: The golden dataset's name; None is the prompt's own name.
         trials: Draws per case; None is the run's default.
         pass_rate: The share of a case's trials that must pass, above 0 and up to 1.
-        model: `provider:model` to ask in place of the prompt's; an option of the run overrides it.
+        model: `provider:model` to ask instead of the prompt's; an option of the run overrides it.
         version: A released version of the prompt to evaluate; None is the working file.
         target: What is tested instead of a prompt: its name in the settings, or `module:function`.
     """

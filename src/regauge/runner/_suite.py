@@ -89,7 +89,7 @@ class Suite:
 
     @property
     def judged_by_own_rules(self) -> bool:
-        """Return whether nobody judges but rules of regauge: pure, quick and silent."""
+        """Return whether no one judges but rules of regauge: pure, quick and silent."""
         return all(isinstance(judge, Rule) and judge.own for judge in self.judges)
 
     def standing(self, judge: Judge) -> Standing:

@@ -60,7 +60,7 @@ class Trials:
         measurements: What judges measured before.
         misses: Where judgements are noted that would need a model where none may be asked.
         progress: Counts what is asked.
-        rejudge: Whether what judges measured is worked out anew from their calls.
+        rejudge: Whether what judges measured is worked out again from their calls.
         offline: Whether functions of users are kept off the network while they judge.
         drawing: Asks models; None where none may be asked.
         window: How far they are asked ahead; None where they are not.

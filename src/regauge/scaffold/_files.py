@@ -64,7 +64,7 @@ class Planned:
 
 
 def refuse_blocked(root: Path, path: str) -> None:
-    """Refuse a file that nobody can write, since a file lies where its directory is to be.
+    """Refuse a file that no one can write, since a file lies where its directory is to be.
 
     Raises:
         UsageError: So it is.

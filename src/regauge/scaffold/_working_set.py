@@ -113,7 +113,7 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror or error}\n"
-            "  fix: give write permission, then run the command again: it goes on from there"
+            "  fix: give write permission, then run the command again: it continues from there"
         ) from error
 
 

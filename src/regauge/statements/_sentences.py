@@ -80,7 +80,7 @@ def _goes_on(text: str, at: int, end: int) -> bool:
 def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
     """Line breaks at which a sentence ends without a mark: the line was not broken to fit.
 
-    A paragraph was broken to fit where one of its lines goes on in lower case, or its script has
+    A paragraph was broken to fit where one of its lines continues in lower case, or its script has
     no case.
     """
     lines = text[start:end].split("\n")

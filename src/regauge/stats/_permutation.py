@@ -453,7 +453,7 @@ def audit_p_value(
 ) -> float:
     """The exact one-sided p-value that recorded trials pass more often than fresh ones.
 
-    A recorded trial and a fresh one of the same request are exchangeable if nobody selected.
+    A recorded trial and a fresh one of the same request are exchangeable if no one selected.
     Among the pairs that differ, each is then as likely to have passed first as second; repeating
     passes and failures in different shares shifts the odds by their ratio.
 

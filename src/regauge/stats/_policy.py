@@ -36,7 +36,7 @@ def auto_baseline_trials(cases: int) -> int:
 class CasePolicy:
     """When one case counts as broken.
 
-    The first round makes suspects; each step draws more of them. Evidence is held against the
+    The first round makes suspects; each step draws more of them. Evidence is compared with the
     record of main, and what that names has to be confirmed by trials of both arms side by side.
 
     Attributes:
@@ -58,7 +58,7 @@ class CasePolicy:
         keep_on: From this e-value side by side on, the late steps are worth their calls.
         passes_ahead: So are they where main passes so many trials more than the candidate.
         untold: Where main follows the candidate's record and passes so many trials more at the cap,
-            a candidate that passed none cannot be told from it: the case is undecided.
+            a candidate that passed none cannot be distinguished from it: the case is undecided.
         control_min: Fresh trials of main without which a case is neither named nor drifted.
     """
 

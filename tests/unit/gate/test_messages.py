@@ -125,7 +125,7 @@ def decided(verdict: str, new: Count, before: Count, today: Count, **more: Any) 
             decided("undecided", count(0, 40), count(12, 12), count(8, 39)),
             (
                 "passed 0 of 40, side by side 0 of 39; main passes only 8 of 39 today (12 of 12"
-                " before): the difference cannot be told. Add trials (--more-trials 8), or mark the case"
+                " before): the difference may be chance. Add trials (--more-trials 8), or mark the case"
                 " critical."
             ),
         ),

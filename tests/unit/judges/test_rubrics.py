@@ -323,7 +323,7 @@ async def test_parameters_that_make_no_sense_are_refused(parameters, why: str):
         ("{kind: graded, pass_at: 3}", "pass_at is a score from 0 to 1, not 3"),
         ("{kind: choice}", "a rubric of kind choice has no `choices`"),
         ("{kind: choice, choices: {yes: 1}}", "nothing to choose between"),
-        ("{kind: choice, choices: {Good: 1, good: 0}}", "cannot be told from 'Good'"),
+        ("{kind: choice, choices: {Good: 1, good: 0}}", "cannot be distinguished from 'Good'"),
         ("{kind: choice, choices: {good: 2, bad: 0}}", "good is a score from 0 to 1"),
         ("{kind: binary, scale: {max: 5}}", "'scale' belongs to the kind graded, not binary"),
         ("{kind: pair}", r"no message uses \{\{first\}\}"),

@@ -124,7 +124,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         ),
         (
             f"evaluators: [{{name: a, string: {{}}, llm: {{}}}}]\n{MESSAGES}",
-            "one key beside `name`",
+            "one key next to `name`",
         ),
         (f"version: [1]\n{MESSAGES}", ":1: version must be a text, not a list"),
         (f"version: new\n{MESSAGES}", "write three numbers, such as 1.0.0"),

@@ -90,7 +90,7 @@ def test_a_suggestion_is_folded_with_evidence_cost_and_the_way_to_take_it():
 - json: run again with both: failed 12 of 20 trials before, 0 of 20 after
 - every check, all cases: failed 12 of 60 trials before, 0 of 60 after; the gate: accept
 - Cost: 120 calls of the simulated model, free.
-- Take it: `regauge refine apply 20260131-100000-aaaa` where it was found; anywhere else `regauge refine alert --proposers=rules --apply`, which looks for it anew.
+- Take it: `regauge refine apply 20260131-100000-aaaa` where it was found; anywhere else `regauge refine alert --proposers=rules --apply`, which looks for it again.
 - See why: `regauge refine show 20260131-100000-aaaa`
 
 ```diff

@@ -1,4 +1,4 @@
-"""A suite beside its base version: what a change touched, and what speaks against comparing it.
+"""A suite next to its base version: what a change touched, and what speaks against comparing it.
 
 `_base.py` brings it together, with the baselines of main and the state of every case. What is read
 from git is in `_commit.py`. `_bar.py` finds what a change lowers of its own bar, and `_edited.py`

@@ -120,14 +120,14 @@ def compare_with_base(
 ) -> Base:
     """Work out what of a suite changed since its base version, and what is known of main.
 
-    A file of main that cannot be read keeps nobody from mending it: it is left out with a note.
+    A file of main that cannot be read keeps no one from mending it: it is left out with a note.
 
     Args:
         suite: As it is now.
         at: From `find_base`.
         across_models: Whether two models are compared on purpose (`--model`).
         main_model: Who answers for main; by default whom the base version names.
-        baseline: Taken in place of the one that is committed.
+        baseline: Taken instead of the one that is committed.
 
     Raises:
         UsageError: None of the suite's judges decides.

@@ -46,7 +46,7 @@ class Acknowledged:
     """The entries of a changelog that its base version did not have.
 
     Attributes:
-        accepted: Why a case may fare worse, by its id.
+        accepted: Why a case may pass less often, by its id.
         removed: Why a case is gone, by its id.
         broke_before: In how many of the last versions of the base version's changelog a case was
             accepted as broken, by its id.
@@ -333,11 +333,11 @@ def notes_of(
     differences: tuple[KeyDifference, ...],
     edited: Sequence[str],
 ) -> list[str]:
-    """Sentences for whoever reads the comparison of one suite.
+    """Sentences for readers of the comparison of one suite.
 
     Args:
         prompt: The base version; None where the prompt is new.
-        drawn_beside: Whether main is drawn beside the change, for no baseline says how it fares.
+        drawn_beside: Whether main is drawn next to the change, for no baseline says how it fares.
         differences: In what the nearest history of the baseline differs from what is wanted.
         edited: Cases of the base with other inputs or expectations now.
     """

@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellChange:
-    """One check of one case that surely fares otherwise than it did.
+    """One check of one case that certainly fares otherwise than it did.
 
     Attributes:
         e_value: The evidence.
@@ -66,13 +66,13 @@ def changes_between(
     alpha: float = 0.05,
     accepted: Collection[str] = (),
 ) -> tuple[CellChange, ...]:
-    """The cells that fare worse or better, by the gate's own test of one case.
+    """The cells that pass less often or better, by the gate's own test of one case.
 
     It finds what the one or few trials of a gate cannot: a case that now fails every other time.
 
     Args:
         alpha: The false discovery rate, over all cells, for each direction.
-        accepted: Cases that may fare worse because it is wanted.
+        accepted: Cases that may pass less often because it is wanted.
     """
     cells = [
         (case_id, check, case.checks[check], now.cases[case_id].checks[check])

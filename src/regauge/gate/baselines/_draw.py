@@ -109,7 +109,7 @@ def _why(trial: Trial) -> str:
         case MissingRecordingError():
             return "no answer is kept, and no model may be asked (--record=none)"
         case BudgetError():
-            return "the budget was reached; the same command goes on from here"
+            return "the budget was reached; the same command continues from here"
         case None:
             return "no verdict"
         case error:
@@ -156,7 +156,7 @@ def redraw_trials(
     session: EvalSession,
     waiting: Callable[[Progress], None],
 ) -> list[LandedSuite]:
-    """Have fresh trials made until each asked history is held against enough of them.
+    """Have fresh trials made until each asked history is compared with enough of them.
 
     They have the numbers of a gate's trials of main: none of them was drawn for a history.
 
@@ -229,12 +229,12 @@ class Drift:
     """The comparison of fresh trials of the base with its history.
 
     Attributes:
-        changes: The cells that surely fare otherwise than their history.
+        changes: The cells that certainly fare otherwise than their history.
         before: All trials of the history, together.
         now: The first fresh trials of every case, together.
         suite: How likely so many failures are if nothing changed; None where there is nothing to
             hold them against.
-        served: Who answers now, where nobody of them ever answered before; empty else.
+        served: Who answers now, where no one of them ever answered before; empty else.
     """
 
     changes: tuple[CellChange, ...]
@@ -245,12 +245,12 @@ class Drift:
 
     @property
     def worse(self) -> bool:
-        """Return whether main surely fares worse than its history, by a case or by all together."""
+        """Return whether the base passes less often than its history, by a case or all together."""
         return self.suite_worse or any(change.direction == "worse" for change in self.changes)
 
     @property
     def suite_worse(self) -> bool:
-        """Return whether all cases together, or their scores, surely fare worse."""
+        """Return whether all cases together, or their scores, certainly pass less often."""
         if self.suite is None:
             return False
         by_scores = any(p <= self.suite.bound for p in self.suite.scores.values())

@@ -136,7 +136,7 @@ def top_up(
     if first + max(wanted.values(), default=0) > CONTROL_FIRST:
         raise UsageError(
             f"the trial numbers {HISTORY_FIRST} to {CONTROL_FIRST - 1} of dataset"
-            f" {key.dataset!r} are used up\n  fix: delete the baseline file and start anew"
+            f" {key.dataset!r} are used up\n  fix: delete the baseline file and start again"
         )
     return TopUp(
         history=history,

@@ -203,7 +203,7 @@ class CellTest:
         moved: BoolArray,
         untold: BoolArray,
     ) -> IntArray:
-        """The end of each cell once the regular steps are used up; OPEN where it goes on."""
+        """The end of each cell once the regular steps are used up; OPEN where it continues."""
         policy = self._policy
         worth = asked & ((today >= log(policy.keep_on)) | (ahead >= policy.passes_ahead))
         open_end = likely | untold

@@ -376,7 +376,7 @@ def _of_suite(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
             lower = min(last.p_values, key=last.p_values.__getitem__)
             yield _whole(suite, "scores" if lower else "suite", "reject", lower)
         case "undecided":
-            # Recordings that ask for pairs show a loss; without the pairs nobody knows whose it is.
+            # Recordings that ask for pairs show a loss; without the pairs no one knows whose it is.
             left = policy.provisional and not _asks_for_pairs(suite)
             yield _whole(suite, "not-recorded", "accept" if left else "undecided")
         case "unmeasured":

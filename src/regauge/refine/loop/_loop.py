@@ -5,7 +5,7 @@
     no cluster is left -> (unsteady -> propose) -> simplify -> holdout -> suite -> fresh
     fresh -> (settle) -> stopped; no goal asks for more -> (settle) -> stopped
 
-What a state asks for is a function of the state alone, so a run that was cut off goes on from its
+What a state asks for is a function of the state alone, so a run that was cut off continues from its
 last state and asks for the same again. `drive` performs what a state asks for.
 """
 
@@ -100,7 +100,7 @@ def advance(setting: Setting, state: State, observation: Observation) -> State:
 
 
 def _given(setting: Setting, state: State, told: MoreCalls) -> State:
-    """Where a run goes on that stopped for want of calls, or was cut off."""
+    """Where a run continues that stopped for want of calls, or was cut off."""
     if state.stop is not None and (state.stop.reason != "calls" or state.left is None):
         raise IllegalTransitionError("a run that is over can do nothing with more calls")
     state = state.note("more-calls", f"{told.calls} more calls", numbers={"calls": told.calls})

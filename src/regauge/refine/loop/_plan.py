@@ -162,7 +162,7 @@ def without(setting: Setting, state: State) -> tuple[int, PromptText] | None:
 
 
 def verification_phase(setting: Setting, state: State) -> Phase:
-    """Where the verification of accepted edits begins, or goes on."""
+    """Where the verification of accepted edits begins, or continues."""
     if without(setting, state) is not None:
         return "simplify"
     known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)

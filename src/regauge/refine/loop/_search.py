@@ -147,7 +147,7 @@ def _enter_release(setting: Setting, state: State) -> State | None:
     if "rules" not in setting.proposers or state.text.digest in state.restored_from:
         return None
     if any(one.edit.strategy != "restore" for one in state.accepted):
-        return None  # it would take back what was accepted since
+        return None  # it would roll back what was accepted since
     # Of a release that a person rejected, parts may do; the guard names what is rejected.
     passed = {"accepted", "rejected-by-person"}
     done = {one.after for one in state.memory.tried if one.finding not in passed}

@@ -194,7 +194,7 @@ class Bearing:
     Attributes:
         carries: The checks that fail more often without it, with the p-values that they do not.
         may_carry: Those of which the trials do not settle it.
-        hinders: The checks that pass more often without it, likewise.
+        hinders: The checks that pass more often without it, too.
     """
 
     text: str

@@ -107,7 +107,7 @@ def generalises(
 
 def fresh_p(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:
     """The p-value of the fresh trials of both texts if the revision is no better."""
-    # Where nothing failed there is nothing to gain. Both texts are drawn anew, so that the choice
+    # Where nothing failed there is nothing to gain. Both texts are drawn again, so that the choice
     # of these cases favours neither.
     cases = (*edit.cluster.failing, *unseen)
     base = setting.base.digest
@@ -417,7 +417,7 @@ def _roll_back(
 ) -> State:
     """Take edits back, the newest one unless it is said which; go on with what is left.
 
-    What is left is verified anew, after other edits were sought where that can still be paid.
+    What is left is verified again, after other edits were sought where that can still be paid.
     """
     texts = texts or (state.accepted[-1].text.digest,)
     open_before, text = state.open, setting.base

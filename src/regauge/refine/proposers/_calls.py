@@ -107,7 +107,7 @@ class ModelForm:
         parse: Callable[[str], Parsed],
         ask: Ask,
     ) -> Parsed:
-        """The reply, parsed; an unreadable reply is requested once more.
+        """The reply, parsed; an unreadable reply is requested again.
 
         Args:
             compose: The request without its last n cases; None where it has fewer.

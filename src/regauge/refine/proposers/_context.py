@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from regauge.refine.proposers._protocol import Example
 
-_KEPT_CHARS = 1  # of a single character nobody learns an answer
+_KEPT_CHARS = 1  # of a single character no one learns an answer
 _STRETCH_WORDS = 5
 _LABEL_WORDS = 4
 _WORD = re.compile(r"\w[\w'/:.-]*\w|\w")

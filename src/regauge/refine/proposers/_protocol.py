@@ -77,7 +77,7 @@ class Problem:
         passing: Some that pass it, those most like the failing ones.
         confusions: In failing trials, how often which value was expected and which came, by field:
             allowed values only, which the prompt or its schema lists.
-        lessons: What was tried for it, and what became of that.
+        lessons: What was tried for it, and the result of that.
         released: Texts of earlier versions, the newest first.
         examples: The pool that examples may be taken from.
         candidates: How many edits are wanted.

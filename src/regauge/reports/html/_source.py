@@ -316,7 +316,7 @@ class ReportSource:
 
     Attributes:
         rows: The trials of the run, in the shape of `TrialRow`.
-        against: The run whose answers stand beside those of this one; None where it has a base
+        against: The run whose answers stand next to those of this one; None where it has a base
             of its own, or none was named.
         against_rows: Its trials.
         golden: By dataset, the golden cases as they are now.
@@ -345,7 +345,7 @@ def load_source(
     Args:
         run: The directory of the run.
         project: Whose golden cases are shown.
-        against: The directory of a run to show beside it.
+        against: The directory of a run to show next to it.
         measured: How a prompt was measured in other runs, the oldest first; without it the page
             knows of this run alone.
 
