@@ -3,8 +3,8 @@
 A rule is a pure function of one output: `_rule.py` is the value, `_rule_factory.py` the decorator,
 and `rules` holds those that come with regauge, one module for each subject. The `__all__` of such a
 module names its rules; everything else finds them there. Judges that call a model are in `model`
-and `deepeval`, on the contract of `_asking.py`; `calibration` compares them with human labels,
-which decides whether they block. `_advice.py` turns a rule into an instruction for a prompt.
+and `_deepeval`, on the contract of `_asking.py`; `calibration` compares them with human labels,
+which decides whether they block. `_registry.py` finds judges by name.
 
 >>> from regauge.judges import max_words
 >>> max_words(40, field="reason").name
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.judges.deepeval import deepeval as deepeval  # its package has the same name
 from regauge.on_demand import names_of
 
 if TYPE_CHECKING:
@@ -74,6 +73,12 @@ if TYPE_CHECKING:
     from regauge.judges._case_checks import (
         judge_of_checks as judge_of_checks,
     )
+    from regauge.judges._deepeval import (
+        deepeval as deepeval,
+    )
+    from regauge.judges._deepeval._judge import (
+        DeepevalJudge as DeepevalJudge,
+    )
     from regauge.judges._evaluators import (
         cases_from_test_data as cases_from_test_data,
     )
@@ -98,23 +103,23 @@ if TYPE_CHECKING:
     from regauge.judges._function import (
         as_judge as as_judge,
     )
-    from regauge.judges._reference import (
+    from regauge.judges._registry import (
         JudgeDescription as JudgeDescription,
-    )
-    from regauge.judges._reference import (
-        describe as describe,
-    )
-    from regauge.judges._reference import (
-        reference_page as reference_page,
     )
     from regauge.judges._registry import (
         changed_rule as changed_rule,
+    )
+    from regauge.judges._registry import (
+        describe as describe,
     )
     from regauge.judges._registry import (
         judge_from_spec as judge_from_spec,
     )
     from regauge.judges._registry import (
         judge_kinds as judge_kinds,
+    )
+    from regauge.judges._registry import (
+        reference_page as reference_page,
     )
     from regauge.judges._rule import (
         Check as Check,
@@ -167,16 +172,13 @@ if TYPE_CHECKING:
     from regauge.judges._types import (
         passed as passed,
     )
-    from regauge.judges.deepeval import (
-        DeepevalJudge as DeepevalJudge,
-    )
     from regauge.judges.model._ask import (
         shipped_rubric as shipped_rubric,
     )
     from regauge.judges.model._claims import (
         verified_claims as verified_claims,
     )
-    from regauge.judges.model._pairwise import (
+    from regauge.judges.model._panel import (
         pairwise as pairwise,
     )
     from regauge.judges.model._panel import (
@@ -190,12 +192,10 @@ if TYPE_CHECKING:
     from regauge.judges.rules._documents import *
     from regauge.judges.rules._infrastructure import *
     from regauge.judges.rules._json import *
-    from regauge.judges.rules._markdown import *
     from regauge.judges.rules._run import *
     from regauge.judges.rules._safety import *
     from regauge.judges.rules._similarity import *
     from regauge.judges.rules._text import *
-    from regauge.judges.rules._turns import *
     from regauge.judges.rules._values import *
 else:
     __getattr__ = names_of(
@@ -211,17 +211,18 @@ else:
             "_evaluators": "cases_from_test_data judges_from_evaluators",
             "_external": "command_judge http_judge",
             "_function": "AsyncFunctionJudge Judged JudgeFunction as_judge",
-            "_reference": "JudgeDescription describe reference_page",
-            "_registry": "changed_rule judge_from_spec judge_kinds",
+            "_deepeval": "deepeval",
+            "_deepeval._judge": "DeepevalJudge",
+            "_registry": (
+                "JudgeDescription changed_rule describe judge_from_spec judge_kinds reference_page"
+            ),
             "_rule": "Check Rule on_answer on_text",
             "_rule_factory": "RuleFactory rule",
             "_semantic": "Embedder EmbeddingModel SemanticJudge means_like",
             "_types": "Judge Outcome Verdict abstained failed graded passed",
-            "deepeval": "DeepevalJudge deepeval",
             "model._claims": "verified_claims",
             "model._ask": "shipped_rubric",
-            "model._pairwise": "pairwise",
-            "model._panel": "panel",
+            "model._panel": "pairwise panel",
             "model._rubric": "rubric",
         },
         whole=[
@@ -230,10 +231,8 @@ else:
             "rules._json",
             "rules._values",
             "rules._run",
-            "rules._turns",
             "rules._safety",
             "rules._combine",
-            "rules._markdown",
             "rules._similarity",
             "rules._documents",
             "rules._infrastructure",

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._evidence import listed, quote
-from regauge.judges._types import Verdict, failed
+from regauge.judges._types import Verdict, failed, listed, quote
 from regauge.strict_json import no_constant, unique
 
 if TYPE_CHECKING:

@@ -25,10 +25,9 @@ from regauge.judges._asking import (
     outside_run,
     standing_of,
 )
-from regauge.judges._evidence import number
 from regauge.judges._registry import judge_from_spec, rule_versions
 from regauge.judges._rule import Rule
-from regauge.judges._types import abstained, failed, passed
+from regauge.judges._types import abstained, failed, number, passed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

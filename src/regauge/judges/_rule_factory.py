@@ -18,9 +18,9 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.extras import require
 from regauge.judges._answer import READING, Answer, Expected, Missing, normalise_value
-from regauge.judges._evidence import quote
 from regauge.judges._function import as_rule
 from regauge.judges._rule import AdviceTemplate, Rule, first_sentence
+from regauge.judges._types import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

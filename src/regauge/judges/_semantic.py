@@ -9,8 +9,7 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
 from regauge.judges._asking import Declared
-from regauge.judges._evidence import shown
-from regauge.judges._types import Verdict, failed
+from regauge.judges._types import Verdict, failed, shown
 from regauge.judges.rules._similarity import (
     Distance,
     chrf,

@@ -9,16 +9,17 @@ import re
 from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
-from regauge.judges._evidence import around, quote
 from regauge.judges._rule import on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, failed, passed
-from regauge.judges._words import capital_words, sentences_in
+from regauge.judges._types import Verdict, around, failed, passed, quote
+from regauge.judges._words import next_word, opens_sentence, period_ends
 from regauge.judges.rules._counts import Count, bounds, count_rule, counted, filled_parts, splitter
 from regauge.judges.rules._text import language_chances
 from regauge.wording import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from regauge.judges._rule import Check
 
 __all__ = [
@@ -414,3 +415,80 @@ def numbered_part_count(
         exactly=exactly,
         field=field,
     )
+
+
+# A mark that may end a sentence, before white space or before a closing mark.
+_END = re.compile("[.?!](?=[)\";}\\]*:@'({\\[!?\u201d]|\\s+\\S)")
+_LAST_WORD = re.compile(r"[^\s()\[\]{}\";:*@!?]+\Z")
+_CLOSERS = re.compile("[\"')\\]}\u201d]+(?=\\s|\\Z)")
+
+
+def sentences_in(text: str) -> list[str]:
+    """The sentences of a text.
+
+    A sentence ends at `?` or `!`, and at a period that does not belong to an abbreviation, an
+    initial, a number or an ellipsis which the sentence goes on after. Line ends end none.
+
+    >>> sentences_in('Dr. No came at 5 p.m. today. "Why?" he asked.')
+    ['Dr. No came at 5 p.m. today.', '"Why?"', 'he asked.']
+    """
+    return [part for part in _sentences(text) if part]
+
+
+def _ends(text: str, at: int) -> bool:
+    following = next_word(text, at + 1)
+    if text[at - 1 : at] == ".":
+        return opens_sentence(following) is True
+    before = _LAST_WORD.search(text, max(0, at - 60), at)
+    return period_ends(before[0] if before else "", following)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for mark in _END.finditer(text):
+        at = mark.start()
+        if text[at] == "." and not _ends(text, at):
+            continue
+        if text[at + 1 : at + 2] in {"!", "?"}:
+            continue
+        closers = _CLOSERS.match(text, at + 1)
+        end = closers.end() if closers else at + 1
+        yield text[start:end].strip()
+        start = end
+    yield text[start:].strip()
+
+
+_APART = re.compile(r"\.{2,}|--|[;\u2012-\u2015@#$%&?!*()\[\]{}<>\"`«»“”„\u2018\u2019]|[:,](?!\d)")
+_CLITIC = re.compile(
+    r"(?i)\b(CAN)(NOT)\b|\b(GIM|LEM)(ME)\b|\b(GON|WAN)(NA)\b|\b(GOT)(TA)\b|\b(D)('YE)\b"
+    r"|(?<=[^' ])('(?:S|M|D|LL|RE|VE))(?=\s|$)|(?<=\S)(N'T)(?=\s|$)"
+)
+
+
+def tokens(text: str, *, marks: bool = True) -> list[str]:
+    """The words and marks of a text, each on its own; without `marks`, the words.
+
+    Punctuation and brackets stand apart from words, hyphens and slashes do not. A period stands
+    apart at the end of the text only, so that `3.50` and `e.g.` stay whole. `don't` is `do`,
+    `n't`; `it's` is `it`, `'s`.
+
+    >>> tokens("It's $3.50 (net), isn't it?")
+    ['It', "'s", '$', '3.50', '(', 'net', ')', ',', 'is', "n't", 'it', '?']
+    """
+    spaced = _APART.sub(r" \g<0> " if marks else " ", text.rstrip())
+    if spaced.endswith(".") and not spaced.endswith(".."):
+        spaced = spaced[:-1] + " ."
+    spaced = _CLITIC.sub(lambda found: " " + " ".join(filter(None, found.groups())) + " ", spaced)
+    return spaced.split()
+
+
+def capital_words(text: str) -> list[str]:
+    """The words whose letters are all capitals, `I` among them.
+
+    Punctuation and brackets stand apart from words, hyphens and slashes do not; `DON'T` is two
+    words, `DO` and `N'T`.
+
+    >>> capital_words("I SAID: read the API-DOCS (v2), NOW!")
+    ['I', 'SAID', 'API-DOCS', 'NOW']
+    """
+    return [word for word in tokens(text, marks=False) if word.isupper()]

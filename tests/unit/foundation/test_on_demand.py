@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 PACKAGES = ["regauge.history", "regauge.judges", "regauge.prompts", "regauge.reports"]
 _LOADED = """\
 import sys
-from regauge.judges import max_words
-print(*[name for name in sys.modules if name.startswith("regauge.judges.")])
+{code}
+print(*[name for name in sys.modules if name.startswith("regauge.")])
 """
 
 
@@ -36,19 +36,21 @@ def test_a_name_that_a_package_does_not_have_is_an_error_as_ever(name: str):
     assert not hasattr(package, "__wrapped__")
 
 
-def test_a_judge_does_not_load_the_others(tmp_path: Path):
+def modules_loaded_by(code: str, at: Path) -> set[str]:
+    """The modules of regauge that a statement loads."""
     done = subprocess.run(
-        [sys.executable, "-c", _LOADED], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    loaded = done.stdout.split()
+        [sys.executable, "-c", _LOADED.format(code=code)],
+        cwd=at, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stdout.split())
+
+
+def test_a_judge_does_not_load_the_others(tmp_path: Path):
+    loaded = modules_loaded_by("from regauge.judges import max_words", tmp_path)
     assert "regauge.judges.rules._counts" in loaded
     assert not {name for name in loaded if ".model." in name or name.endswith("._infrastructure")}
 
 
-def test_deepeval_is_the_judge_and_not_the_package_of_the_same_name():
-    """Whoever imports the package first, as its own modules do, must not put it in the way."""
-    from regauge.judges.deepeval import _judge
-    from regauge.judges import deepeval  # isort: skip
-
-    assert deepeval("Faithfulness").name == "Faithfulness"
-    assert _judge.DeepevalJudge is importlib.import_module("regauge.judges").DeepevalJudge
+def test_importing_the_judges_loads_none_of_them(tmp_path: Path):
+    loaded = modules_loaded_by("import regauge.judges", tmp_path)
+    assert loaded == {"regauge.judges", "regauge.on_demand"}

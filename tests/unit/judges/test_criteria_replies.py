@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.judges.model._prose import ReplyFault
+from regauge.judges.model._reply import ReplyFault
 from regauge.judges.model._rubric import read_several, several_format
 from regauge.prompts import RubricSpec
 from tests.unit.judges.asked import completion

@@ -11,10 +11,10 @@ import pytest
 
 from regauge.errors import JudgeError
 from regauge.judges import deepeval
-from regauge.judges.deepeval import _guard
+from regauge.judges._deepeval import _installed
 from tests.unit.judges.deepeval_replies import Calls, bound, case, completion, judge, prompt_of
 
-_guard.load()
+_installed.load()
 
 from deepeval.metrics import AnswerRelevancyMetric, BaseMetric, FaithfulnessMetric, GEval  # noqa: E402 - quiet by now
 from deepeval.models import DeepEvalBaseLLM  # noqa: E402

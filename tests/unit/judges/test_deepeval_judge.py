@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from regauge.errors import BudgetError, JudgeError, UsageError
 from regauge.judges import Measurement, MemoisedJudge, UnboundJudge, deepeval
+from regauge.judges._deepeval import _installed
 from regauge.providers import TokenLogprob
 from tests.unit.judges.deepeval_replies import (
     Calls,
@@ -68,9 +69,7 @@ def test_the_score_is_held_to_a_threshold_of_ours():
 
 
 def test_one_metric_judges_many_answers_at_once_and_mixes_none_up():
-    from regauge.judges.deepeval import _guard
-
-    _guard.load()
+    _installed.load()
     from deepeval.metrics import FaithfulnessMetric
 
     answers = ["<good>", "<bad>", "<good> <bad>", "<bad> <good>"] * 10
@@ -87,9 +86,7 @@ def test_one_metric_judges_many_answers_at_once_and_mixes_none_up():
 
 
 def test_a_metric_object_is_copied_and_keeps_nothing():
-    from regauge.judges.deepeval import _guard
-
-    _guard.load()
+    _installed.load()
     from deepeval.metrics import FaithfulnessMetric
     from deepeval.models import DeepEvalBaseLLM
 
@@ -285,9 +282,7 @@ def test_a_metric_that_cannot_judge_is_refused_where_it_is_declared(metric):
 
 
 def test_classes_and_objects_that_cannot_judge_are_refused_too():
-    from regauge.judges.deepeval import _guard
-
-    _guard.load()
+    _installed.load()
     from deepeval.metrics import ImageCoherenceMetric
 
     with pytest.raises(UsageError, match="judges images"):

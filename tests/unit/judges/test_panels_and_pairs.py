@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from regauge.judges.model._pairwise import PairJudge
-    from regauge.judges.model._panel import PanelJudge
+    from regauge.judges.model._panel import PairJudge, PanelJudge
     from regauge.providers import CompletionRequest
 
 pytestmark = pytest.mark.asyncio

@@ -38,7 +38,7 @@ from regauge.judges import (
     no_secrets,
     not_,
 )
-from regauge.judges.deepeval._identity import UNSUPPORTED, metric_name
+from regauge.judges._deepeval._installed import UNSUPPORTED, metric_name
 from regauge.prompts import load_prompt, parse_prompt
 from tests.unit.judges.samples import CASE, completion
 

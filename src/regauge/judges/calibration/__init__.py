@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from regauge.judges.calibration._agreement import (
+    ComparingJudge,
     Judged,
     Judgement,
     agreement_of,
-    disagrees,
-)
-from regauge.judges.calibration._judging import (
-    ComparingJudge,
     cases_of_labels,
+    disagrees,
     judge_labels,
 )
 from regauge.judges.calibration._labels import (

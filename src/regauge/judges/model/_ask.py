@@ -15,7 +15,7 @@ from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError, UsageError
 from regauge.judges._answer import parse_path
 from regauge.judges._asking import outside_run
-from regauge.judges.model._prose import ReplyFault
+from regauge.judges.model._reply import ReplyFault
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:

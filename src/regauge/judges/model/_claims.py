@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._answer import Answer, Expected
 from regauge.judges._asking import Declared
-from regauge.judges._evidence import quote
-from regauge.judges._types import Verdict, abstained
+from regauge.judges._types import Verdict, abstained, quote
 from regauge.judges.model._ask import OneModelJudge, ask, check_parameters, model_of, together
 from regauge.judges.model._delimited import (
     PROTOCOL,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from regauge.digests import digest_of
 from regauge.errors import JudgeError
 from regauge.judges._answer import Answer, Expected, parse_path
-from regauge.judges._evidence import number
-from regauge.judges._types import Verdict
+from regauge.judges._types import Verdict, number
 from regauge.providers import CompletionRequest, shown_messages, shown_output
 
 if TYPE_CHECKING:

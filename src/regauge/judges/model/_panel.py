@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from regauge.errors import UsageError
+from regauge.judges._answer import Answer, Expected
 from regauge.judges._asking import Declared, ModelJudge, UnboundJudge, criterion_of, usual_calls
 from regauge.judges._types import Verdict, abstained
-from regauge.judges.model._ask import RunOnlyJudge, check_at_least, check_reducer, count, together
+from regauge.judges.model._ask import (
+    OneModelJudge,
+    RunOnlyJudge,
+    another_kind,
+    ask,
+    check_at_least,
+    check_parameters,
+    check_reducer,
+    count,
+    load_rubric,
+    model_of,
+    together,
+)
+from regauge.judges.model._delimited import (
+    PROTOCOL,
+    judged_text,
+    question,
+    reply_form,
+    text_of_value,
+    texts_for,
+)
+from regauge.judges.model._reply import read_completion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +41,20 @@ if TYPE_CHECKING:
     from regauge.judges._asking import JudgeCalls, JudgeContext
     from regauge.judges._types import Outcome
     from regauge.judges.model._ask import Reducer
+    from regauge.judges.model._reply import Reply
+    from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import Completion
 
-__all__ = ["PanelJudge", "UnboundPanel", "panel"]
+__all__ = [
+    "Comparison",
+    "PairJudge",
+    "PanelJudge",
+    "UnboundPair",
+    "UnboundPanel",
+    "Winner",
+    "pairwise",
+    "panel",
+]
 
 _MEMBERS_MIN = 2
 
@@ -187,4 +220,235 @@ class PanelJudge(RunOnlyJudge):
                 "agreement": max(passing, len(heard) - passing) / len(heard),
                 "members": rows,
             },
+        )
+
+
+Winner = Literal["a", "b", "tie"]
+
+_SHOWN: Final[dict[str, Winner]] = {"first": "a", "second": "b", "tie": "tie"}
+_EXCHANGED: Final[dict[str, Winner]] = {"first": "b", "second": "a", "tie": "tie"}
+_SCORES: Final[dict[Winner, float]] = {"a": 1.0, "b": 0.0, "tie": 0.5}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What came of comparing two answers in both orders.
+
+    Attributes:
+        winners: Who won with `a` shown first, and with `b` shown first.
+        reasonings: Why, in the model's words, in the same order.
+    """
+
+    winners: tuple[Winner, Winner]
+    reasonings: tuple[str, str]
+
+    @property
+    def flips(self) -> bool:
+        """Whether the order decided, and not the answers."""
+        return self.winners[0] != self.winners[1]
+
+    @property
+    def winner(self) -> Winner | None:
+        """Who is better; None where that depends on the order. A tie is one that was stated."""
+        return None if self.flips else self.winners[0]
+
+    @property
+    def reason(self) -> str:
+        """Why, on one line."""
+        if self.flips:
+            one, other = self.winners
+            return f"the order decides: {one} wins when a is shown first, {other} when b is"
+        return " ".join(self.reasonings[0].split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnboundPair(Declared):
+    """A comparison as an eval declares it.
+
+    Attributes:
+        rubric: A rubric of kind `pair`.
+        against: What the answer is compared with.
+        at_least: The score that passes: 1 for a win, 0.5 for a tie; None for what the file says.
+        criterion: What it is about.
+    """
+
+    rubric: str
+    against: Expected | None
+    at_least: float | None
+    model: str | None
+    field: str
+    version: str | None
+    criterion: Criterion = "relevance"
+
+    def bind(self, context: JudgeContext) -> PairJudge:
+        """The judge, with its rubric read.
+
+        Raises:
+            UsageError: Nothing says which model judges.
+            PromptError: The rubric cannot be loaded, or is of another kind.
+        """
+        prompt, spec = load_rubric(self.rubric, context, version=self.version, judge=self.name)
+        if spec.kind != "pair":
+            raise another_kind(
+                prompt,
+                f"pairwise needs a rubric of the kind pair, and this one is {spec.kind}",
+                fix=f'judge by it with rubric("{prompt.name}")',
+            )
+        return PairJudge(
+            name=self.name,
+            criterion=self.criterion,
+            prompt=prompt,
+            spec=spec,
+            asked=model_of(self.model, prompt, context, judge=self.name),
+            against=self.against,
+            at_least=spec.pass_at if self.at_least is None else self.at_least,
+            field=self.field,
+        )
+
+
+def pairwise(
+    rubric: str,
+    *,
+    against: Expected | None = None,
+    at_least: float | None = None,
+    model: str | None = None,
+    field: str = "",
+    version: str | None = None,
+) -> UnboundPair:
+    """Compare the output with another one in both orders; it must be at least as good.
+
+    If the winner changes with the order, the judge abstains.
+
+    Args:
+        rubric: A rubric of kind `pair`.
+        against: The other output; by default `expected.reference`, or `expected` if a text.
+        at_least: 1 requires a win, 0.5 accepts a stated tie; by default the rubric's `pass_at`.
+        model: The judge model, as `provider:model`; by default the project's.
+        field: Judge this part of a JSON output.
+        version: An older version of the rubric.
+
+    Raises:
+        UsageError: A parameter makes no sense.
+
+    >>> from regauge.judges import expected, pairwise
+    >>> pairwise("better-summary", against=expected("summary")).name
+    'better-summary'
+    """
+    declared = f"pairwise({rubric!r})"
+    check_parameters(rubric, at_least=at_least, field=field, model=model, declared=declared)
+    return UnboundPair(
+        rubric=rubric,
+        against=against,
+        at_least=at_least,
+        model=model,
+        field=field,
+        version=version,
+        name=rubric.rpartition("/")[2],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairJudge(OneModelJudge):
+    """A comparison that is ready to judge.
+
+    Attributes:
+        prompt: The rubric's file.
+        spec: Whether ties may be stated.
+        against: What the answer is compared with; None for the case's reference.
+    """
+
+    prompt: Prompt
+    spec: RubricSpec
+    against: Expected | None
+
+    def _made_of(self) -> dict[str, JSON]:
+        return {
+            "kind": "pairwise",
+            "version": 1,
+            "protocol": PROTOCOL,
+            "prompt": self.prompt.digest,
+            "model": str(self.asked),
+            "against": str(self.against) if self.against else None,
+            "field": self.field,
+            "at_least": self.at_least,
+        }
+
+    async def judge_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Verdict:
+        """Compare the answer with the other one.
+
+        Raises:
+            JudgeError: A reply cannot be read, or the case has no answer to compare with.
+            UnmeasuredError: The model could not be asked.
+        """
+        text = judged_text(completion, case, self.field)
+        if isinstance(text, Verdict):
+            return text
+        usual = Expected("" if isinstance(case.expected, str) else "reference")
+        other = Answer(None, case=case).resolve(self.against or usual, judge=self.name)
+        return self._verdict(await self.compare(text, text_of_value(other), case, calls))
+
+    async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> Comparison:
+        """Compare two answers to one case, in both orders.
+
+        Raises:
+            JudgeError: A reply cannot be read, or the case lacks what the rubric needs.
+            UnmeasuredError: The model could not be asked.
+        """
+        if a.strip() == b.strip():
+            why = "both answers are the same text"
+            return Comparison(winners=("tie", "tie"), reasonings=(why, why))
+        shown, exchanged = await together(
+            (self._better(a, b, case, calls), self._better(b, a, case, calls))
+        )
+        return Comparison(
+            winners=(_SHOWN[str(shown.value)], _EXCHANGED[str(exchanged.value)]),
+            reasonings=(shown.reasoning, exchanged.reasoning),
+        )
+
+    async def _better(self, first: str, second: str, case: GoldenCase, calls: JudgeCalls) -> Reply:
+        given = {"first": first, "second": second}
+        texts = texts_for(self.prompt, case, given, judge=self.name)
+        request = question(
+            self.prompt, texts, model=self.asked, trial=calls.trial, reply=reply_form(self.spec)
+        )
+        return await ask(
+            request,
+            lambda completion: read_completion(completion, self.spec, judged=texts.values()),
+            calls=calls,
+            judge=self.name,
+        )
+
+    def _verdict(self, found: Comparison) -> Verdict:
+        """The verdict on the answer, which is `a`."""
+        orders: list[JSON] = [
+            {"shown_first": shown, "winner": winner, "reasoning": reasoning}
+            for shown, winner, reasoning in zip(
+                ("a", "b"), found.winners, found.reasonings, strict=True
+            )
+        ]
+        facts: dict[str, JSON] = {
+            "rubric": str(self.prompt.id),
+            "winner": found.winner,
+            "flip": found.flips,
+            "orders": orders,
+        }
+        if found.winner is None:
+            return Verdict(
+                outcome="abstain",
+                score=0.0,
+                reason=found.reason,
+                details={"code": "order_flip", **facts},
+            )
+        score = _SCORES[found.winner]
+        passes = score >= self.at_least
+        said = {"a": "the answer is better", "b": "the other answer is better", "tie": "a tie"}
+        return Verdict(
+            outcome="pass" if passes else "fail",
+            score=score,
+            reason=f"{said[found.winner]}, in both orders: {found.reason}",
+            expected=self.at_least,
+            actual=score,
+            details={"code": "ok" if passes else "not_better", **facts},
         )

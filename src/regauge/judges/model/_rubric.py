@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._asking import Declared
-from regauge.judges._evidence import number, quote
-from regauge.judges._types import Verdict
+from regauge.judges._types import Verdict, number, quote
 from regauge.judges.model._ask import (
     OneModelJudge,
     another_kind,
@@ -31,8 +30,16 @@ from regauge.judges.model._delimited import (
     texts_for,
     texts_of,
 )
-from regauge.judges.model._prose import ReplyFault, share_of, value_of
-from regauge.judges.model._reply import Reply, json_object, read_completion, score_of, text_of
+from regauge.judges.model._reply import (
+    Reply,
+    ReplyFault,
+    json_object,
+    read_completion,
+    score_of,
+    share_of,
+    text_of,
+    value_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

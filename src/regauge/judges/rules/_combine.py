@@ -1,26 +1,47 @@
-"""Rules made of rules."""
+"""Judges made of judges: combinations of rules, and one or every turn of a conversation."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, cast, overload
 
+from regauge.digests import digest_of
 from regauge.errors import UsageError
-from regauge.judges._evidence import number
+from regauge.judges._answer import Answer
+from regauge.judges._asking import (
+    Declared,
+    ModelJudge,
+    UnboundJudge,
+    calibrated_judges,
+    criterion_of,
+    outside_run,
+    usual_calls,
+)
 from regauge.judges._function import as_rule
 from regauge.judges._rule import Check, Rule, negated
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import NO_ANSWER, Verdict, abstained, failed, graded, passed
+from regauge.judges._types import NO_ANSWER, Verdict, abstained, failed, graded, number, passed
+from regauge.judges.rules._run import completion_of
+from regauge.providers import Conversation
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.judges._answer import Answer
+    from regauge.criteria import Criterion
+    from regauge.datasets import GoldenCase
+    from regauge.judges._asking import JudgeCalls, JudgeContext
+    from regauge.judges._function import JudgeFunction
+    from regauge.providers import Completion
 
 __all__ = [
     "all_of",
     "any_of",
     "at_least",
+    "each_turn",
+    "in_turn",
     "not_",
     "weighted",
 ]
@@ -190,3 +211,260 @@ def weighted(weights: Mapping[Rule, float], *, at_least: float = 0.5) -> Check:
         )
 
     return check
+
+
+def case_of_turn(case: GoldenCase, turn: int, completion: Completion) -> GoldenCase:
+    """A case as judges of one turn see it: its input, and what is expected of it.
+
+    Args:
+        case: The case.
+        turn: Counted from 1.
+        completion: Of the turn.
+    """
+    turns = case.script.turns if case.script is not None else ()
+    said = [message.get("content") for message in completion.messages[:1]]
+    inputs = {"input": said[0], **case.inputs} if said else case.inputs
+    expected = turns[turn - 1].expected if turn <= len(turns) else None
+    return replace(case, inputs=inputs, expected=expected)
+
+
+def _no_turn(turn: int, count: int) -> Verdict:
+    reason = f"no turn {turn}: the conversation has {plural(count, 'turn')}"
+    return failed(reason, code="no_turn", expected=turn, actual=count)
+
+
+def _over_turns(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict on all turns: every one of them must pass; abstentions do not count."""
+    opinions = [
+        (turn, verdict)
+        for turn, verdict in enumerate(verdicts, start=1)
+        if verdict.outcome != "abstain"
+    ]
+    if not opinions:
+        return abstained("the judge abstains in every turn", code="all_abstain")
+    score = min(verdict.score for _, verdict in opinions)
+    bad = [(turn, verdict) for turn, verdict in opinions if verdict.outcome == "fail"]
+    if not bad:
+        return passed(f"passes in {plural(len(opinions), 'turn')}", score=score)
+    first = bad[0][1]
+    return failed(
+        "; ".join(f"turn {turn}: {verdict.reason}" for turn, verdict in bad[:4]),
+        code=first.code or "turn_failed",
+        score=score,
+        expected=first.expected,
+        actual=first.actual,
+        details={"turns": [turn for turn, _ in bad]},
+    )
+
+
+def _turns(answer: Answer, kind: str) -> list[Answer]:
+    """The answer of each turn."""
+    completion = completion_of(answer, kind)
+    case = answer.case
+    return [
+        Answer(each.text, completion=each)
+        if case is None
+        else Answer.of(each, case_of_turn(case, turn, each))
+        for turn, each in enumerate(Conversation(completion).turns, start=1)
+    ]
+
+
+def _check_turn(turn: int) -> None:
+    if isinstance(cast("object", turn), bool) or not isinstance(cast("object", turn), int):
+        raise UsageError(f"in_turn: a turn is a number from 1, not {turn!r}")
+    if turn < 1:
+        raise UsageError(f"in_turn: turns count from 1, not {turn}")
+
+
+@rule(codes=("no_turn",))
+def in_turn_(turn: int, judge: Rule) -> Check:
+    """Apply any rule to one turn of a conversation."""
+    _check_turn(turn)
+    examine = judge.examine
+
+    def check(answer: Answer) -> Verdict:
+        turns = _turns(answer, "in_turn")
+        if len(turns) < turn:
+            return _no_turn(turn, len(turns))
+        verdict = examine(turns[turn - 1])
+        return replace(verdict, reason=f"turn {turn}: {verdict.reason}")
+
+    return check
+
+
+@rule(codes=("turn_failed",))
+def each_turn_(judge: Rule) -> Check:
+    """Apply any rule to every turn of a conversation."""
+    examine = judge.examine
+    return lambda answer: _over_turns([examine(turn) for turn in _turns(answer, "each_turn")])
+
+
+@overload
+def in_turn(turn: int, judge: Rule | JudgeFunction) -> Rule: ...
+@overload
+def in_turn(turn: int, judge: UnboundJudge | ModelJudge) -> UnboundTurns: ...
+def in_turn(
+    turn: int, judge: Rule | JudgeFunction | UnboundJudge | ModelJudge
+) -> Rule | UnboundTurns:
+    """Judge one turn of a conversation: its last text, and its tool calls.
+
+    The judge compares with the `expected` of the turn. A conversation without that turn fails.
+
+    Args:
+        turn: Counted from 1. A turn begins with a message of the user.
+        judge: A rule, a function or an LLM judge.
+
+    Raises:
+        UsageError: It is no such judge, or no such turn.
+
+    >>> from regauge.judges import contains
+    >>> in_turn(2, contains("refund")).name
+    'in_turn(2, contains(refund))'
+    """
+    _check_turn(turn)
+    made = _rule_or_judge("in_turn", judge)
+    if isinstance(made, Rule):
+        return in_turn_(turn, made)
+    return UnboundTurns(
+        name=f"in_turn({turn}, {_name(made)})", criterion=None, inner=made, turn=turn
+    )
+
+
+@overload
+def each_turn(judge: Rule | JudgeFunction) -> Rule: ...
+@overload
+def each_turn(judge: UnboundJudge | ModelJudge) -> UnboundTurns: ...
+def each_turn(judge: Rule | JudgeFunction | UnboundJudge | ModelJudge) -> Rule | UnboundTurns:
+    """Judge every turn of a conversation; all of them must pass.
+
+    The judge compares with the `expected` of each turn. Turns in which it abstains do not count.
+
+    Args:
+        judge: A rule, a function or an LLM judge.
+
+    Raises:
+        UsageError: It is no such judge.
+
+    >>> from regauge.judges import max_words
+    >>> each_turn(max_words(60)).name
+    'each_turn(max_words(60))'
+    """
+    made = _rule_or_judge("each_turn", judge)
+    if isinstance(made, Rule):
+        return each_turn_(made)
+    return UnboundTurns(name=f"each_turn({_name(made)})", criterion=None, inner=made, turn=None)
+
+
+def _rule_or_judge(kind: str, judge: object) -> Rule | UnboundJudge | ModelJudge:
+    made = as_rule(judge)
+    if isinstance(made, Rule | UnboundJudge | ModelJudge):
+        return made
+    raise UsageError(f"{kind}: {judge!r} is no judge\n  fix: give a rule, a function or a rubric")
+
+
+def _name(judge: UnboundJudge | ModelJudge) -> str:
+    return str(getattr(judge, "name", "?"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnboundTurns(Declared):
+    """An LLM judge of turns as an eval declares it.
+
+    Attributes:
+        inner: What judges a turn.
+        turn: The one that is judged; None for all.
+    """
+
+    inner: UnboundJudge | ModelJudge
+    turn: int | None
+
+    def bind(self, context: JudgeContext) -> TurnsJudge:
+        """The judge, with the inner one bound.
+
+        Raises:
+            UsageError: The inner one calls no model.
+            PromptError: A rubric cannot be loaded.
+        """
+        inner = self.inner.bind(context) if isinstance(self.inner, UnboundJudge) else self.inner
+        if not isinstance(inner, ModelJudge):
+            raise UsageError(
+                f"{self.name}: {inner.name!r} cannot judge single turns\n"
+                "  fix: give a rule, a function or a rubric"
+            )
+        return TurnsJudge(
+            name=self.name,
+            criterion=self.criterion or criterion_of(inner),
+            inner=inner,
+            turn=self.turn,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnsJudge:
+    """An LLM judge of turns that is ready to judge.
+
+    Attributes:
+        name: What reports call it.
+        criterion: The kind of quality it is about.
+        inner: What judges a turn.
+        turn: The one that is judged; None for all.
+    """
+
+    name: str
+    criterion: Criterion
+    inner: ModelJudge
+    turn: int | None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models of the inner judge."""
+        return self.inner.models
+
+    @property
+    def calibrated(self) -> tuple[ModelJudge, ...]:
+        """The judges whose calibration it rests on: that of the inner one."""
+        return calibrated_judges(self.inner)
+
+    @property
+    def usual_calls(self) -> int:
+        """Those of the inner judge; of two turns where it judges all."""
+        return usual_calls(self.inner) * (1 if self.turn else 2)
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest_of(
+            {"kind": "turns", "version": 1, "judge": self.inner.digest, "turn": self.turn}
+        )
+
+    @property
+    def digest(self) -> str:
+        """Over the inner judge and the turn."""
+        return self._digest
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Raise: only a run can call models."""
+        del completion
+        raise outside_run(self.name, case)
+
+    async def judge_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Verdict:
+        """Judge the turn, or all turns at the same time.
+
+        Raises:
+            JudgeError: A turn has no verdict.
+            UnmeasuredError: A model could not be called.
+        """
+        from regauge.judges.model._ask import together
+
+        turns = Conversation(completion).turns
+        if self.turn is not None and len(turns) < self.turn:
+            return _no_turn(self.turn, len(turns))
+        verdicts = await together(
+            self.inner.judge_with(each, case_of_turn(case, number, each), calls)
+            for number, each in enumerate(turns, start=1)
+            if self.turn in {None, number}
+        )
+        if self.turn is None:
+            return _over_turns(verdicts)
+        return replace(verdicts[0], reason=f"turn {self.turn}: {verdicts[0].reason}")

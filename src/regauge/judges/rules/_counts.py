@@ -7,12 +7,10 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._evidence import quote
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._sentences import count_sentences
-from regauge.judges._types import Verdict, abstained, failed, passed
-from regauge.judges._words import count_words
+from regauge.judges._types import Verdict, abstained, failed, passed, quote
+from regauge.judges._words import count_sentences, count_words
 from regauge.judges.rules._text import compiled_pattern, occurrences
 from regauge.wording import plural
 

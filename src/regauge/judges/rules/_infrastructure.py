@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
-from regauge.judges._evidence import listed
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, failed, passed
+from regauge.judges._types import Verdict, failed, listed, passed
 from regauge.judges.rules._documents import yaml_documents
 from regauge.wording import plural
 

@@ -28,10 +28,18 @@ from regauge.judges._answer import (
     same,
     value_at,
 )
-from regauge.judges._evidence import listed, number, shown, value_text
 from regauge.judges._rule import Check, Rule, on_answer, on_text
 from regauge.judges._rule_factory import resolve_in, rule
-from regauge.judges._types import Verdict, abstained, failed, passed
+from regauge.judges._types import (
+    Verdict,
+    abstained,
+    failed,
+    listed,
+    number,
+    passed,
+    shown,
+    value_text,
+)
 from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.judges.rules._similarity import share
 from regauge.judges.rules._text import normaliser, verdict_on_parts

@@ -1,4 +1,4 @@
-"""What a completion took, how it ended, and which tools it called."""
+"""The cost, steps, end and tool calls of a completion or a conversation."""
 
 from __future__ import annotations
 
@@ -11,13 +11,23 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import JsonFault, parse_json
-from regauge.judges._evidence import listed, number, quote, shown
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, abstained, failed, graded, passed
+from regauge.judges._types import (
+    Verdict,
+    abstained,
+    failed,
+    graded,
+    listed,
+    number,
+    passed,
+    quote,
+    shown,
+)
 from regauge.judges.rules._counts import bounds
 from regauge.judges.rules._json import Comparison, match_pairs
 from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.judges.rules._similarity import share
+from regauge.providers import Conversation
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -32,6 +42,7 @@ __all__ = [
     "finish_reason_is",
     "max_cost_usd",
     "max_latency_s",
+    "max_steps",
     "max_tokens",
     "never_calls",
     "perplexity",
@@ -584,5 +595,33 @@ def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = 
             expected=[str(call) for call in wanted],
             actual=_evidence(made),
         )
+
+    return check
+
+
+@rule(
+    codes=("too_many",),
+    about="format",
+    wanted="Finish within {n} steps.",
+    denied="Take more than {n} steps.",
+)
+def max_steps(n: int) -> Check:
+    """The conversation took at most so many steps: messages of the model, with or without calls.
+
+    Args:
+        n: The largest number that passes.
+
+    >>> max_steps(6).name
+    'max_steps(6)'
+    """
+    if isinstance(cast("object", n), bool) or not isinstance(cast("object", n), int) or n < 1:
+        raise UsageError(f"max_steps: a number from 1, not {n!r}")
+
+    def check(answer: Answer) -> Verdict:
+        steps = Conversation(completion_of(answer, "max_steps")).steps
+        reason = f"{plural(steps, 'step')}, at most {n} wanted"
+        if steps <= n:
+            return passed(reason, actual=steps)
+        return failed(reason, code="too_many", score=n / steps, expected=n, actual=steps)
 
     return check

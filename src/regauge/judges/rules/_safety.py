@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 from urllib.parse import unquote, urlsplit
 
 from regauge.errors import UsageError
-from regauge.judges._evidence import around, listed, quote
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, failed, passed
+from regauge.judges._types import Verdict, around, failed, listed, passed, quote
 from regauge.judges._words import UNSPACED
 from regauge.wording import plural
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._evidence import quote, shown
-from regauge.judges._types import Verdict, failed, passed
+from regauge.judges._types import Verdict, failed, passed, quote, shown
 from regauge.judges.rules._text import compiled_pattern
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
-from regauge.judges._evidence import number, quote, shown
 from regauge.judges._rule import Check, on_answer
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, abstained, failed, graded, passed
+from regauge.judges._types import Verdict, abstained, failed, graded, number, passed, quote, shown
 from regauge.judges.rules._text import normaliser
 from regauge.wording import plural
 

@@ -14,10 +14,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, JsonFault, expected, same
-from regauge.judges._evidence import around, listed, number, quote, shown
 from regauge.judges._rule import Check, on_answer, on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, abstained, failed, passed
+from regauge.judges._types import (
+    Verdict,
+    abstained,
+    around,
+    failed,
+    listed,
+    number,
+    passed,
+    quote,
+    shown,
+)
 from regauge.judges._words import UNSPACED
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
-from regauge.judges._evidence import listed, quote, shown
 from regauge.judges._rule import Check, on_answer
 from regauge.judges._rule_factory import resolve_in, rule
-from regauge.judges._types import Verdict, failed, passed
+from regauge.judges._types import Verdict, failed, listed, passed, quote, shown
 from regauge.judges.rules._json import check_tolerance, is_close
 from regauge.judges.rules._text import normaliser
 from regauge.wording import plural

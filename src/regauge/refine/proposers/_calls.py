@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from regauge.errors import ProviderError
-from regauge.judges._evidence import quote
+from regauge.judges._types import quote
 from regauge.judges.model._delimited import with_note
 from regauge.judges.model._reply import ReplyFault
 from regauge.prompts import Message

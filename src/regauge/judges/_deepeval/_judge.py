@@ -12,18 +12,19 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
 from regauge.judges._answer import Answer
 from regauge.judges._asking import Measurement, outside_run
-from regauge.judges._evidence import number, shown
-from regauge.judges._types import Verdict, abstained, failed, passed
-from regauge.judges.deepeval import _guard
-from regauge.judges.deepeval._ask import Asking
-from regauge.judges.deepeval._fence import texts_in
-from regauge.judges.deepeval._fields import FIELDS
-from regauge.judges.deepeval._identity import (
+from regauge.judges._deepeval._ask import Asking, texts_in
+from regauge.judges._deepeval._fields import FIELDS
+from regauge.judges._deepeval._installed import (
     fingerprint,
+    import_requests,
     installed_version,
     kind_of,
+    load,
+    loaded,
+    moved,
     templates_digest,
 )
+from regauge.judges._types import Verdict, abstained, failed, number, passed, shown
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeCalls
-    from regauge.judges.deepeval._fields import Fields
+    from regauge.judges._deepeval._fields import Fields
     from regauge.providers import Completion, ModelId
 
 __all__ = ["DeepevalJudge"]
@@ -136,7 +137,7 @@ class DeepevalJudge:
 
     def prepare(self) -> None:
         """Import deepeval, which takes a second or two."""
-        _guard.load()
+        load()
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
         """Raise: outside a run there is nobody to ask.
@@ -172,10 +173,10 @@ class DeepevalJudge:
             code = said.code if completion.text is None else "no_text"
             return Measurement(score=None, reason=said.reason, details={"code": code})
         fields = self.fields.values(completion, case)
-        if not _guard.loaded():
-            _guard.import_requests()
+        if not loaded():
+            import_requests()
             await _in_own_thread(self.prepare)
-        from regauge.judges.deepeval import live
+        from regauge.judges._deepeval import live
 
         asking = Asking(calls, model=self._asked(), parameters=self.parameters, judge=self.name)
         seed = digest_of({"judge": self.measurement_digest, "fields": fields})
@@ -186,7 +187,7 @@ class DeepevalJudge:
                 asking.judge_fields(_shown_fields(fields, test_case))
                 metric = await live.run(metric, test_case, lambda: self._made(live))
                 if kind_of(metric) and asking.bypassed:
-                    raise _guard.moved(live.TEMPLATES, live.FENCES)  # noqa: TRY301 - as any other failure
+                    raise moved(live.TEMPLATES, live.FENCES)  # noqa: TRY301 - as any other failure
                 better = live.higher_is_better(metric)
                 winner = getattr(metric, "winner", None) if live.is_arena(metric) else None
         except asyncio.CancelledError:
@@ -368,7 +369,7 @@ def _judged(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judge
     counted = _ITEMS.get(kind)
     verdicts = _verdicts(metric)
     if counted and (verdicts is None or _list(getattr(metric, counted, None)) is None):
-        raise _guard.moved(f"{kind}.{counted}", "a measurement without items is no evidence")
+        raise moved(f"{kind}.{counted}", "a measurement without items is no evidence")
     if verdicts is None:
         return _Judged()
     asked, answered = (

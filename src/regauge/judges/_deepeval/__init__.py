@@ -1,6 +1,6 @@
-"""`deepeval(...)`: a metric of deepeval, as an eval declares it.
+"""deepeval's metrics as judges; `deepeval(...)` is how an eval declares one.
 
-`import regauge.judges` loads this module, so it loads others when they are needed.
+deepeval itself is imported only when a metric has to be measured.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeContext
-    from regauge.judges.deepeval._fields import Fields
-    from regauge.judges.deepeval._judge import DeepevalJudge
+    from regauge.judges._deepeval._fields import Fields
+    from regauge.judges._deepeval._judge import DeepevalJudge
 
 __all__ = ["DeepevalDeclaration", "deepeval"]
 
@@ -76,8 +76,8 @@ class DeepevalDeclaration(Declared):
         Raises:
             UsageError: deepeval is not installed, has no such metric, or no model is named.
         """
-        from regauge.judges.deepeval._identity import asks_model, kind_of, metric_name
-        from regauge.judges.deepeval._judge import DeepevalJudge
+        from regauge.judges._deepeval._installed import asks_model, kind_of, metric_name
+        from regauge.judges._deepeval._judge import DeepevalJudge
         from regauge.model_id import parse_model_id
 
         metric = metric_name(self.metric) if isinstance(self.metric, str) else self.metric
@@ -134,8 +134,8 @@ def deepeval(
     >>> deepeval("Faithfulness", fields={"retrieval_context": "inputs.report"}).name
     'Faithfulness'
     """
-    from regauge.judges.deepeval._fields import Fields
-    from regauge.judges.deepeval._identity import UNSUPPORTED, kind_of
+    from regauge.judges._deepeval._fields import Fields
+    from regauge.judges._deepeval._installed import UNSUPPORTED, kind_of
 
     for option in _OURS:
         if option in options:

@@ -36,8 +36,8 @@ from deepeval.test_case import (
 )
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges.deepeval._ask import Asking, SyncInLoopError
-from regauge.judges.deepeval._guard import moved, part
+from regauge.judges._deepeval._ask import Asking, SyncInLoopError
+from regauge.judges._deepeval._installed import moved, part
 from regauge.judges.rules._text import compiled_pattern
 
 if TYPE_CHECKING:
