@@ -658,3 +658,117 @@ def test_lint_names_missing_files_and_targets_without_an_identity(app: EvalProje
     assert "tool.regauge.targets.app.files: there is no gone.py" in linted.stdout
     assert "app/__init__.py, app/words.py, which `files` leaves out" in linted.stdout
     assert "tool.regauge.targets.cli: it has neither `files` nor `version`" in linted.stdout
+
+
+PROMPTED = """\
+from regauge import load_prompt
+
+
+def answer(text):
+    words = load_prompt("triage").messages[0].content.split()
+    return {"severity": "critical" if text.split()[0] in words else "info"}
+"""
+PROMPTED_PROGRAM = """\
+import json
+import sys
+
+from app.pipeline import answer
+
+print(json.dumps(answer(json.load(sys.stdin)["text"])))
+"""
+SYSTEM = """\
+name: Triage
+version: 1.0.0
+model: sim:clerk-1
+messages:
+  - role: system
+    content: |
+      Classify the alert.
+      - critical: fire or smoke
+      - info: anything else
+  - role: user
+    content: "{{text}}"
+"""
+
+
+@pytest.fixture
+def prompted(repository: EvalProject) -> EvalProject:
+    """A branch whose target loads a prompt that lost a line."""
+    repository.write("app/pipeline.py", PROMPTED)
+    repository.write("program.py", PROMPTED_PROGRAM)
+    repository.write("prompts/triage.prompt.yml", SYSTEM)
+    repository.settings(provider=f'{TABLE}prompts = ["triage"]\n')
+    repository.golden(
+        {
+            "id": f"c{n}",
+            "inputs": {"text": f"{'fire' if n % 2 else 'rain'} in hall {n}"},
+            "expected": {"severity": "critical" if n % 2 else "info"},
+            "split": "holdout" if n % 3 == 0 else "train",
+        }
+        for n in range(18)
+    )
+    commit(repository, branch="change")
+    without = SYSTEM.replace("      - critical: fire or smoke\n", "")
+    repository.write("prompts/triage.prompt.yml", without)
+    return repository
+
+
+@pytest.mark.parametrize("kind", ["python", "command"])
+def test_a_prompt_is_refined_through_the_target_that_loads_it(
+    prompted: EvalProject, kind: str
+) -> None:
+    if kind == "command":
+        argv = json.dumps([sys.executable, "program.py"])
+        table = f'[tool.regauge.targets.app]\nkind = "command"\nargv = {argv}\nfiles = ["app"]\n'
+        prompted.settings(provider=f'{table}prompts = ["triage"]\n')
+    estimate = prompted.command("refine", "app", "--dry-run", "--proposers=rules")
+    assert "triage: 12 training cases, 6 held out" in estimate.stdout, estimate.stderr
+    done = prompted.command("refine", "triage", "--proposers=rules", "--apply")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the gate accepts all 18 cases; held-out failures 9 of 18 -> 0 of 12" in done.stderr
+    written = (prompted.root / "prompts/triage.prompt.yml").read_text()
+    assert "- critical: fire or smoke" in written
+    assert prompted.command("refine", "verify").returncode == 0
+    prompted.run("--record=missing").assert_outcomes(passed=18)
+
+
+def test_a_prompt_that_a_target_does_not_load_is_not_refined(prompted: EvalProject) -> None:
+    own = 'pathlib.Path("prompts/triage.prompt.yml").read_text().split()'
+    prompted.write(
+        "app/pipeline.py",
+        PROMPTED.replace('load_prompt("triage").messages[0].content.split()', own).replace(
+            "from regauge import load_prompt", "import pathlib"
+        ),
+    )
+    ran = prompted.command("refine", "triage", "--proposers=rules")
+    assert ran.returncode == 2, ran.stdout + ran.stderr
+    assert "so an edited text does not reach it" in " ".join(ran.stderr.split()), ran.stderr
+    assert "fix: load the prompt with regauge.load_prompt('triage')" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ('kind = "http"\nurl = "http://127.0.0.1:9/"\nversion = "1"\n', "is an HTTP endpoint"),
+        ('kind = "recorded"\npath = "outputs/logs.jsonl"\n', "is a file of recorded outputs"),
+        ('kind = "python"\ncallable = "app.pipeline:answer"\n', "declares no prompts"),
+        (
+            'kind = "python"\ncallable = "app.pipeline:answer"\nprompts = ["a", "b"]\n',
+            "loads 2 prompts: a, b",
+        ),
+    ],
+)
+def test_a_target_that_cannot_load_an_edited_prompt_is_not_refined(
+    prompted: EvalProject, table: str, said: str
+) -> None:
+    prompted.write("fixtures/outputs/logs.jsonl", "")
+    prompted.settings(provider=f"[tool.regauge.targets.app]\n{table}")
+    refused = prompted.command("refine", "app", "--proposers=rules")
+    assert refused.returncode == 2
+    assert f"the target 'app' {said}" in refused.stderr
+    assert "fix: " in refused.stderr
+    if "a, b" not in said and "no prompts" not in said:
+        prompted.settings(provider=f'[tool.regauge.targets.app]\n{table}prompts = ["triage"]\n')
+        refused = prompted.command("refine", "triage", "--proposers=rules")
+        assert refused.returncode == 2
+        assert f"the target 'app' {said}" in refused.stderr

@@ -7,6 +7,7 @@ import click
 from regauge.cli._refine.run import EPILOG, resume_command, run_command
 from regauge.cli._refine.runs import RUN_COMMANDS, stats_command
 from regauge.errors import PromptError, UsageError
+from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.wording import did_you_mean
 
@@ -26,10 +27,10 @@ class _RefineGroup(click.Group):
         """See that a name is no misspelt command.
 
         Raises:
-            UsageError: It is close to one, and no prompt is named so.
+            UsageError: It is close to one, and no prompt or target has this name.
         """
         near = did_you_mean(name, self.commands.keys() - {"run"})
-        if name.startswith("-") or not near:
+        if name.startswith("-") or not near or name in Project.find().settings.targets:
             return
         try:
             find_prompt(name)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.datasets import GoldenCase
-    from regauge.project import Project
+    from regauge.project import Project, TargetSettings
     from regauge.runner import EvalSession
 
 __all__ = [
@@ -99,13 +99,20 @@ class _Driver:
     """A pytest plugin that hands the planned evals to `act` instead of running them.
 
     Attributes:
+        targets: Those whose evals belong to the prompts that they load, too.
         silenced: Takes what pytest, its plugins and modules of evals print; only `act` is heard.
     """
 
     def __init__(
-        self, act: Callable[[EvalSession], None], prompts: Sequence[str], *, draw: bool
+        self,
+        act: Callable[[EvalSession], None],
+        prompts: Sequence[str],
+        *,
+        draw: bool,
+        targets: Mapping[str, TargetSettings],
     ) -> None:
         self._act = act
+        self._targets = targets
         self._draw = draw
         self._prompts = frozenset(prompts)
         self._evals: EvalSession | None = None
@@ -143,8 +150,10 @@ class _Driver:
             spec = spec_of(getattr(item, "function", None))
             if spec is None:
                 continue
-            self.met.add(spec.prompt)
-            if not self._prompts or spec.prompt in self._prompts:
+            target = self._targets.get(spec.target or "")
+            names = {spec.prompt, *(target.prompts if target is not None else ())}
+            self.met |= names
+            if not self._prompts or names & self._prompts:
                 kept.append(item)
         items[:] = kept
 
@@ -182,6 +191,7 @@ def with_evals(
     options: Sequence[str] = (),
     draw: bool = True,
     plugins: Sequence[object] = (),
+    loading: bool = False,
     interrupted: Callable[[], str] = lambda: THE_SAME_COMMAND,
 ) -> None:
     """Collect the evals of a project and do something with their plan.
@@ -193,6 +203,7 @@ def with_evals(
         prompts: Only evals of these prompts; all when empty.
         options: Options of the plugin, as for pytest.
         plugins: Plugins of pytest for this run.
+        loading: Whether evals of targets that load one of these prompts count, too.
         draw: Whether answers that the plan lacks are drawn while `act` runs, ahead of it.
         interrupted: What is said after Ctrl-C: what is kept, and how to go on.
 
@@ -206,7 +217,8 @@ def with_evals(
             "  fix: regauge init writes a first eval; --evals says where others are"
         )
     _ = project.settings  # an error in them is reported before plugins read the same file
-    driver = _Driver(act, prompts, draw=draw)
+    targets = project.settings.targets if loading else {}
+    driver = _Driver(act, prompts, draw=draw, targets=targets)
     arguments = [
         _from_here(path),
         f"--rootdir={_from_here(project.root)}",

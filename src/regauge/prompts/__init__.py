@@ -15,7 +15,13 @@ from regauge.prompts._yaml import read_text as read_prompt_text
 if TYPE_CHECKING:
     from regauge.prompts._contents import content_errors, without_errors
     from regauge.prompts._edit import Bump, bump, set_contents, set_model
-    from regauge.prompts._files import find_prompt, load_prompt, prompt_files
+    from regauge.prompts._files import (
+        CANDIDATES_ENV,
+        LOADED_SUFFIX,
+        find_prompt,
+        load_prompt,
+        prompt_files,
+    )
     from regauge.prompts._history import (
         Repository,
         VersionRecord,
@@ -59,7 +65,7 @@ else:
         {
             "_contents": "content_errors without_errors",
             "_edit": "Bump bump set_contents set_model",
-            "_files": "find_prompt load_prompt prompt_files",
+            "_files": "CANDIDATES_ENV LOADED_SUFFIX find_prompt load_prompt prompt_files",
             "_history": ("Repository VersionRecord load_version prompt_at text_at version_records"),
             "_lint": "lint_prompts lint_warnings",
             "_lock": "LOCK_NAME LockEntry PromptLock lock_of",
@@ -80,6 +86,8 @@ else:
 
 __all__ = [
     "ATTACHED",
+    "CANDIDATES_ENV",
+    "LOADED_SUFFIX",
     "LOCK_NAME",
     "Attachment",
     "Bump",

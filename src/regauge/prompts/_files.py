@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
@@ -17,7 +17,20 @@ if TYPE_CHECKING:
 
     from regauge.prompts._prompt import Prompt
 
-__all__ = ["find_prompt", "load_prompt", "parse_version", "prompt_files"]
+__all__ = [
+    "CANDIDATES_ENV",
+    "LOADED_SUFFIX",
+    "find_prompt",
+    "load_prompt",
+    "parse_version",
+    "prompt_files",
+]
+
+CANDIDATES_ENV: Final = "REGAUGE_CANDIDATES"
+"""Names the directory with the candidate texts of prompts, in the process of a target."""
+
+LOADED_SUFFIX: Final = ".loaded"
+"""The end of the file that marks a candidate text as loaded."""
 
 
 def prompt_files(prompts_dir: Path) -> list[Path]:
@@ -92,10 +105,22 @@ def load_prompt(
     """
     path = find_prompt(name_or_path, root=root)
     if version is None:
-        return parse_prompt(read_text(path), path=path)
+        return parse_prompt(_candidate(path) or read_text(path), path=path)
     from regauge.prompts._history import load_version
 
     return load_version(path, parse_version(version))
+
+
+def _candidate(path: Path) -> str:
+    """The text that `regauge refine` tests instead of a prompt file; empty without one."""
+    directory = os.environ.get(CANDIDATES_ENV)
+    if not directory:
+        return ""
+    candidate = Path(directory, f"{prompt_name(path)}{SUFFIXES[0]}")
+    if not candidate.is_file():
+        return ""
+    candidate.with_suffix(LOADED_SUFFIX).touch()
+    return read_text(candidate)
 
 
 def parse_version(text: str) -> Semver:

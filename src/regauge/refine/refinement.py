@@ -113,7 +113,7 @@ def about(
     suites = {id(member.suite): member.suite for member in subject.members.values()}
     cases: list[JSON] = [[name, m.case.digest] for name, m in subject.members.items()]
     judges: dict[str, JSON] = {name: judge.digest for name, judge in subject.judges().items()}
-    refiner = options.model or str(next(iter(suites.values())).model)
+    refiner = options.model or subject.model
     return {
         "prompt": subject.prompt.name,
         "version": str(subject.prompt.version or ""),
@@ -191,13 +191,16 @@ class Refinement:
         options: RunOptions,
         memory: Callable[[str], Memory] | Memory | None = None,
         *,
+        name: str | None = None,
         earlier: Run | None = None,
         cut_off: Run | None = None,
         heard: Heard | None = None,
     ) -> None:
         self._evals = evals
         self.options = options
-        self.subject: Subject = subject_of(evals.project, planned, tracked=options.tracked)
+        self.subject: Subject = subject_of(
+            evals.project, planned, name=name, tracked=options.tracked
+        )
         began = earlier or cut_off
         known = heard or Heard()
         if began is not None:
@@ -207,7 +210,12 @@ class Refinement:
                 self.subject = replace(
                     self.subject, prompt=as_it_was, source=source, releases=releases
                 )
-        model = options.model or str(next(iter(self.subject.members.values())).suite.model)
+        model = options.model or self.subject.model
+        if not model:
+            raise UsageError(
+                f"nothing says which model proposes edits of {self.subject.prompt.name}\n"
+                "  fix: --refiner-model provider:model, or set `model` in [tool.regauge.refine]"
+            )
         self.refiner = parse_model_id(model)
         self._proposers = load_proposers(
             options.proposers,
@@ -408,6 +416,7 @@ class Refinement:
                 return await drive(self.setting, state, bench, trail)
             finally:
                 self.replayed += bench.replayed
+                bench.close()
 
 
 class _Listening:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regauge.errors import ConfigError, Fault, GitError, PromptError, RegaugeError, UsageError
 from regauge.gate.baselines import accepted_since
 from regauge.judges import criterion_of
+from regauge.project import HttpTarget, RecordedTarget
 from regauge.prompts import (
     Repository,
     find_prompt,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.judges import Judge
-    from regauge.project import GoalSettings, Project
+    from regauge.project import GoalSettings, Project, TargetSettings
     from regauge.prompts import Message, Prompt
     from regauge.refine.proposers._protocol import Example
     from regauge.runner import PlannedCase, Suite
@@ -52,12 +53,15 @@ class Subject:
 
     Attributes:
         members: Its cases, by the names that the run gives them.
+        model: The model that answers it; empty where a target does, and neither the prompt nor the
+            project names one.
         examples: The pool that a prompt's examples may be taken from; never golden cases.
         heard: What people said of its answers; of labels only those of train cases.
     """
 
     prompt: Prompt
     source: str
+    model: str
     members: Mapping[str, Member]
     releases: tuple[Release, ...]
     examples: tuple[Example, ...] = ()
@@ -94,37 +98,44 @@ class Subject:
 
 
 def subject_of(
-    project: Project, planned: Sequence[PlannedCase], *, tracked: bool = False
+    project: Project,
+    planned: Sequence[PlannedCase],
+    *,
+    name: str | None = None,
+    tracked: bool = False,
 ) -> Subject:
     """The prompt that planned evals are about, with their cases.
 
     Args:
         project: Where it is.
-        planned: All of one prompt.
+        planned: All of one prompt, those of targets that load it among them.
+        name: The prompt's name; by default what the evals name.
         tracked: Whether tracked cases count, and those that the changelog accepts as broken: what
             a release accepted on purpose is not repaired away.
     """
     members: dict[str, Member] = {}
-    accepted = accepted_since(planned[0].suite.prompt, "")
+    prompt, *_ = [_refined_prompt(one.suite, name) for one in planned]
+    accepted = accepted_since(prompt, "")
     for one in planned:
         if one.error is not None:
             raise one.error
         watched = one.case.tier == "tracked" or one.case.id in accepted
         if watched and not tracked:
             continue
-        name = one.case.id
-        if name in members and members[name].suite is not one.suite:
-            name = f"{one.suite.dataset.name}/{name}#{len(members)}"
-        members[name] = Member(one.suite, one.case)
+        case = one.case.id
+        if case in members and members[case].suite is not one.suite:
+            case = f"{one.suite.dataset.name}/{case}#{len(members)}"
+        members[case] = Member(one.suite, one.case)
     if not members:
         raise UsageError(
             "no case of the prompt has to pass: all are tracked or accepted in the changelog\n"
             "  fix: --tracked"
         )
-    prompt = planned[0].suite.prompt
+    asked = (str(one.suite.model) for one in planned if one.suite.target is None)
     return Subject(
         prompt=prompt,
         source=prompt.source,
+        model=next(asked, prompt.model or project.settings.model or ""),
         members=members,
         releases=_releases(project, prompt),
         examples=load_examples(
@@ -132,6 +143,48 @@ def subject_of(
             golden=[one.case.id for one in planned],
         ),
     )
+
+
+def check_editable(name: str, settings: TargetSettings) -> None:
+    """See that a target can load an edited text.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if isinstance(settings, HttpTarget):
+        why = "is an HTTP endpoint, and an edited text does not reach the process behind it"
+    elif isinstance(settings, RecordedTarget):
+        why = "is a file of recorded outputs, which stay the same whatever a prompt says"
+    else:
+        return
+    raise UsageError(
+        f"the target {name!r} {why}\n"
+        '  fix: test the code with a target of kind "python" or "command" that declares the prompt,'
+        "\n       and name the file of its eval: --evals evals/test_NAME.py"
+    )
+
+
+def _refined_prompt(suite: Suite, name: str | None) -> Prompt:
+    """The prompt of an eval: its own, or one that its target loads.
+
+    Raises:
+        UsageError: Its target loads no such prompt, or an edited text cannot reach it.
+    """
+    target = suite.target
+    if target is None:
+        return suite.prompt
+    check_editable(target.name, target.settings)
+    name = name or suite.prompt.name
+    prompt = next((prompt for prompt in target.prompts if prompt.name == name), None)
+    if prompt is None:
+        loaded = ", ".join(prompt.name for prompt in target.prompts) or "none"
+        raise UsageError(
+            f"the eval {suite.prompt.name} tests the target {target.name!r}, which declares no"
+            f" prompt {name!r}; it declares: {loaded}\n"
+            f"  fix: name one of its prompts, or declare `prompts` in"
+            f" [tool.regauge.targets.{target.name}]"
+        )
+    return prompt
 
 
 def cases_of(members: Mapping[str, Member], split: str) -> dict[str, GoldenCase]:

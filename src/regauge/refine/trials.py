@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
     from regauge.gate import Arm, CaseTier, GateOutcome
+    from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import Evidence
@@ -65,7 +69,8 @@ if TYPE_CHECKING:
     from regauge.refine.setting import RunOptions
     from regauge.refine.subject import Subject
     from regauge.refine.tally import Tally
-    from regauge.runner import EvalSession, Trial, Trials
+    from regauge.runner import EvalSession, Suite, Trial, Trials
+    from regauge.targets import Target
 
 
 async def outcomes_of(
@@ -283,6 +288,8 @@ class SuiteBench:
         self._trials = trials
         self._policy = policy
         self._planned: dict[tuple[str, str, str | None], PlannedCase] = {}
+        self._targets: dict[tuple[str, int], Target] = {}
+        self._directories = ExitStack()
         self.replayed = 0
 
     async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
@@ -306,6 +313,7 @@ class SuiteBench:
             for (text, case, number, _), trial in zip(wanted, made, strict=True)
             if trial.error is None
         ]
+        await self._check_targets(wanted, made)
         self.replayed += sum(map(replayed_calls, made))
         spent = Spent(
             calls=len(made),
@@ -313,6 +321,30 @@ class SuiteBench:
             usd=sum(map(usd_of, made)),
         )
         return TrialsDone(outcomes=tuple(outcomes), spent=spent)
+
+    def close(self) -> None:
+        """Remove the texts that were written for targets."""
+        self._directories.close()
+
+    async def _check_targets(
+        self, wanted: Sequence[tuple[PromptText, str, int, str | None]], made: Sequence[Trial]
+    ) -> None:
+        """See that targets loaded the texts, and end their processes: each text has its own.
+
+        Raises:
+            UsageError: A target did not load a text.
+        """
+        called = {
+            target
+            for (text, case, _, check), trial in zip(wanted, made, strict=True)
+            if trial.answer is not None
+            and trial.answer.source == "live"
+            and (target := self._planned[text.digest, case, check].suite.target) is not None
+        }
+        for target in called:
+            await self._trials.end_target(target)
+        for target in called:
+            target.check_candidate_loaded()
 
     async def look(self, action: Look) -> Looked | Interrupted:
         """See whether the model that proposes can be read."""
@@ -384,7 +416,8 @@ class SuiteBench:
             prompt = self._subject.prompt_with(text)
         suites = {
             id(member.suite): replace(
-                member.suite, prompt=prompt, judges=deciding_judges(member.suite, check)
+                self._suite(member.suite, prompt, text),
+                judges=deciding_judges(member.suite, check),
             )
             for member in self._subject.members.values()
         }
@@ -392,6 +425,19 @@ class SuiteBench:
             planned = PlannedCase(suites[id(member.suite)], member.case)
             self._planned[text.digest, name, check] = planned
         return self._planned[text.digest, wanted, check]
+
+    def _suite(self, suite: Suite, prompt: Prompt, text: PromptText) -> Suite:
+        """A suite under a text: its prompt has it, or its target loads it."""
+        if suite.target is None:
+            return replace(suite, prompt=prompt)
+        key = (text.digest, id(suite))
+        target = self._targets.get(key)
+        if target is None:
+            made = TemporaryDirectory(prefix="regauge-candidate-")
+            directory = Path(self._directories.enter_context(made))
+            target = self._targets[key] = suite.target.with_candidate(prompt, directory)
+        subject = target.subject(suite.prompt.name, path=suite.prompt.path)
+        return replace(suite, prompt=subject, target=target)
 
     def _problem(self, state: State, action: AskCritique | AskProposals) -> Problem:
         return problem_of(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from regauge.runner._answers import Answers
     from regauge.runner._options import RunOptions
     from regauge.runner._plan import Question
+    from regauge.targets import Target
 
 __all__ = ["Budget", "Charge", "Drawing", "Progress", "Writes"]
 
@@ -308,6 +309,10 @@ class Drawing:
             if self._store_error is not None and task.cancelled():
                 raise RecordingError(self._store_error.faults) from None
             raise
+
+    async def end_target(self, target: Target) -> None:
+        """End the process of a target."""
+        await self._providers.end_target(target)
 
     async def aclose(self) -> None:
         """End what is under way, and give back connections."""

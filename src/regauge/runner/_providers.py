@@ -110,6 +110,12 @@ class Providers:
             )
         return provider
 
+    async def end_target(self, target: Target) -> None:
+        """End the process of a target; the next call starts another one."""
+        provider = self._targets.pop(target, None)
+        if provider is not None:
+            await provider.aclose()
+
     async def aclose(self) -> None:
         """Close the connections and end the processes of all of them."""
         for provider in (*self._open.values(), *self._targets.values()):

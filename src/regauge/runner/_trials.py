@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from regauge.runner._missing import Misses
     from regauge.runner._model_judging import Measurements, Used
     from regauge.runner._result import JudgedVerdict, SourcedCompletion
+    from regauge.targets import Target
 
 __all__ = ["AskedTrial", "Trials"]
 
@@ -126,6 +127,11 @@ class Trials:
             return {}
         said = await asyncio.gather(*[self._said(judge, draw, answer) for judge in judges])
         return {judge.name: one for judge, one in zip(judges, said, strict=True)}
+
+    async def end_target(self, target: Target) -> None:
+        """End the process of a target."""
+        if self._drawing is not None:
+            await self._drawing.end_target(target)
 
     async def copy(self, draws: Mapping[Draw, int]) -> None:
         """Keep judged draws under other numbers as well; those that are recorded stay.

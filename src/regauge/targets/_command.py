@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from regauge.errors import ProviderError
 from regauge.judges._external_calls import run_program, values_of
+from regauge.prompts import CANDIDATES_ENV
 from regauge.strict_json import read_json
 from regauge.targets._output import OUTPUT_MAX
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CommandCaller"]
 
 _GUARD: Final = Path(__file__).with_name("_guard.py")
-_ALWAYS: Final = ("PATH", "HOME", "LANG")
+_ALWAYS: Final = ("PATH", "HOME", "LANG", CANDIDATES_ENV)
 
 
 class CommandCaller:

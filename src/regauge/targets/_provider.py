@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from regauge.errors import ProviderError
 from regauge.project import CommandTarget, HttpTarget, PythonTarget, RecordedTarget
+from regauge.prompts import CANDIDATES_ENV
 from regauge.providers import AdaptiveLimit, window_for
 from regauge.providers._failure import AttemptError
 from regauge.providers._retry import Ledger, retried
@@ -86,6 +87,8 @@ class TargetProvider:
         self._timeout_s = self._settings.timeout_s or timeout_s
         self._home = home
         self._environ = environ
+        if target.candidates is not None:
+            self._environ = {**environ, CANDIDATES_ENV: str(target.candidates)}
         self._opened: Caller | None = None
 
     async def complete(self, request: CompletionRequest) -> Completion:

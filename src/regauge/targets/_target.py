@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.project import PythonTarget, RecordedTarget
-from regauge.prompts import Prompt, parse_prompt
+from regauge.prompts import LOADED_SUFFIX, Prompt, parse_prompt, prompt_name
 from regauge.providers import CompletionRequest, ModelId
 from regauge.targets._files import digests_of, loaded_modules
 from regauge.targets._recorded import RecordedOutputs, read_outputs
@@ -57,6 +57,7 @@ class Target:
         called: The settings that it is called with instead, as those of the base's deployment.
         checkout: Makes the directory that it runs in, where that is not `root`.
         is_tool: Whether it answers a tool call of a model, with any JSON value.
+        candidates: The directory with the candidate texts that `load_prompt` reads in its process.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Target:
     called: TargetSettings | None = None
     checkout: Callable[[], Path] | None = None
     is_tool: bool = False
+    candidates: Path | None = None
 
     @property
     def model(self) -> ModelId:
@@ -93,6 +95,37 @@ class Target:
             trial=trial,
             origin=origin,
             case=case,
+        )
+
+    def with_candidate(self, prompt: Prompt, directory: Path) -> Target:
+        """The same target while it loads another text of one of its prompts.
+
+        Args:
+            prompt: The prompt with that text.
+            directory: Where the text is written; an empty directory of this target alone.
+        """
+        file = directory / f"{prompt.name}.prompt.yml"
+        file.write_bytes(prompt.source.encode())
+        prompts = tuple(prompt if each.name == prompt.name else each for each in self.prompts)
+        digests: dict[str, JSON] = {each.name: each.digest for each in prompts}
+        identity = {**self.identity, "prompts": digests}
+        return replace(self, identity=identity, prompts=prompts, candidates=directory)
+
+    def check_candidate_loaded(self) -> None:
+        """See that its process loaded the candidate text.
+
+        Raises:
+            UsageError: It did not, so its outputs say nothing about the text.
+        """
+        if self.candidates is None or any(self.candidates.glob(f"*{LOADED_SUFFIX}")):
+            return
+        [file] = self.candidates.iterdir()
+        name = prompt_name(file)
+        raise UsageError(
+            f"the target {self.name} ran without load_prompt({name!r}), so an edited text does not"
+            " reach it\n"
+            f"  fix: load the prompt with regauge.load_prompt({name!r}) in the code of the target,"
+            " without a version"
         )
 
     def subject(self, name: str, *, path: Path) -> Prompt:

@@ -19,11 +19,11 @@ from regauge.cli._options import FiniteRange, evals_option
 from regauge.cli._refine.deliver import Taking, check_terminal, reviewed
 from regauge.cli._refine.runs import NamedRun
 from regauge.cli._terminal import Meter, echo
-from regauge.errors import GitHubError, ProviderError, UsageError
+from regauge.errors import GitHubError, PromptError, ProviderError, UsageError
 from regauge.git import remote_address
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.project import Project
-from regauge.prompts import find_prompt
+from regauge.prompts import find_prompt, prompt_name
 from regauge.refine.feedback import Heard, heard_in_words, heard_on_pull, noted_in
 from regauge.refine.refinement import BY_SIGNAL, Refinement
 from regauge.refine.report import headline
@@ -36,7 +36,7 @@ from regauge.refine.runs import (
     remember_status,
 )
 from regauge.refine.setting import RunOptions
-from regauge.refine.subject import declared_goals
+from regauge.refine.subject import check_editable, declared_goals
 from regauge.reports import money
 
 if TYPE_CHECKING:
@@ -337,8 +337,9 @@ def run_command(
     feedback_pr: int | None,
     **options: Any,
 ) -> None:
-    """Refine the prompt NAME."""
+    """Refine the prompt NAME, on its evals and on those of targets that load it."""
     project = Project.find()
+    prompt = _prompt_of_target(project, prompt)
     asked = _options(project, prompt, options)
     begin = partial(_begun, project, prompt, path, options, as_json=as_json)
     if interactive:
@@ -378,6 +379,34 @@ def run_command(
     ended(project, result, taking, shown=interactive, as_json=as_json)
 
 
+def _prompt_of_target(project: Project, name: str) -> str:
+    """The one prompt that a target of this name loads; any other name stays as it is.
+
+    Raises:
+        UsageError: The target loads no prompt, or several.
+    """
+    target = project.settings.targets.get(name)
+    if target is None:
+        return name
+    with suppress(PromptError):
+        return prompt_name(find_prompt(name, root=project.root))
+    check_editable(name, target)
+    match target.prompts:
+        case [prompt]:
+            return prompt
+        case []:
+            raise UsageError(
+                f"the target {name!r} declares no prompts\n"
+                f"  fix: load a prompt with regauge.load_prompt, and name it in `prompts` of"
+                f" [tool.regauge.targets.{name}]"
+            )
+        case prompts:
+            raise UsageError(
+                f"the target {name!r} loads {len(prompts)} prompts: {', '.join(prompts)}\n"
+                f"  fix: refine one of them, such as regauge refine {prompts[0]}"
+            )
+
+
 def refine_for_model(
     project: Project, prompt: str, path: Path | None, *, model: str, words: Sequence[str]
 ) -> Mapping[str, Any]:
@@ -412,7 +441,7 @@ def _begun(
 
     def act(evals: EvalSession) -> None:
         memory = None if forget else partial(recall, project, prompt)
-        refinement = Refinement(evals, evals.plan.cases, asked, memory, heard=heard)
+        refinement = Refinement(evals, evals.plan.cases, asked, memory, name=prompt, heard=heard)
         with suppress(ProviderError) if dry_run else nullcontext():
             refinement.check_key(os.environ)  # an estimate needs no key, yet a provider
         _say_estimate(refinement, as_json=as_json, alone=dry_run)
@@ -439,6 +468,7 @@ def _begun(
             prompts=[prompt],
             options=words,
             draw=False,
+            loading=True,
             interrupted=lambda: left_at(begun[0] if begun else None),
         )
     return finished[0] if finished else {}
@@ -536,7 +566,7 @@ def resume_command(
         options = RunOptions.from_json(facts["options"])
         if budget_usd is not None:
             options = replace(options, usd=None)  # what this sitting may cost is kept elsewhere
-        refinement = Refinement(evals, evals.plan.cases, options, cut_off=run)
+        refinement = Refinement(evals, evals.plan.cases, options, name=prompt, cut_off=run)
         refinement.check_key(os.environ)
         go_on = partial(refinement.resume, more_calls=budget_calls)
         finished.append(conducted(evals, refinement, run, go_on, as_json=as_json))
@@ -549,6 +579,7 @@ def resume_command(
             prompts=[prompt],
             options=words,
             draw=False,
+            loading=True,
             interrupted=lambda: left_at(run),
         )
     taking = Taking(

@@ -214,7 +214,7 @@ def _recomputed(project: Project, run: Run) -> int:
 
     def act(evals: EvalSession) -> None:
         options = RunOptions.from_json(facts["options"])
-        refinement = Refinement(evals, evals.plan.cases, options, earlier=run)
+        refinement = Refinement(evals, evals.plan.cases, options, name=_prompt(run), earlier=run)
         counted.append(refinement.verify(run))
         evals.close()
 
@@ -226,6 +226,7 @@ def _recomputed(project: Project, run: Run) -> int:
         options=[word for word in map(str, facts["words"]) if not word.startswith("--record=")]
         + ["--record=none"],
         draw=False,
+        loading=True,
     )
     return counted[0]
 
