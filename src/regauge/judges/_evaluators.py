@@ -315,7 +315,16 @@ def _templated(name: str, wishes: list[tuple[str, str]]) -> Rule:
 
     params: dict[str, JSON] = dict(wishes)
     digest = digest_of({"kind": "string", "version": 1, "params": params})
-    return Rule(kind="string", params=params, name=name, digest=digest, examine=examine)
+    return Rule(
+        kind="string", params=params, name=name, digest=digest, examine=examine, compose=_advise
+    )
+
+
+def _advise(judge: Rule, *, field: str | None, negated: bool) -> str:
+    """The advice of a `string` evaluator; empty for a template of the case's values."""
+    del field
+    rules = (_STRING_RULES[key](str(text)) for key, text in judge.params.items())
+    return " ".join(filter(None, (rule.advice(negated=negated) for rule in rules)))
 
 
 def _rule(wishes: list[tuple[str, str]], texts: tuple[str, ...], name: str) -> Rule:

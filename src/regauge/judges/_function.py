@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, overload
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Missing
-from regauge.judges._rule import Rule, first_sentence
+from regauge.judges._rule import Rule, advice_of_docstring, first_sentence
 from regauge.judges._types import Verdict, failed, passed
 from regauge.wording import did_you_mean
 
@@ -321,6 +321,7 @@ def as_judge(
         digest=digest,
         examine=examine,
         description=first_sentence(function.__doc__),
+        compose=advice_of_docstring,
     )
 
 

@@ -1,10 +1,12 @@
-"""`Rule`: a judge that is a pure function of the answer, its negation, and checks of a part."""
+"""`Rule`: a judge that is a pure function of the answer; its negation and its advice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from regauge.digests import digest_of
 from regauge.errors import UsageError
@@ -13,7 +15,7 @@ from regauge.judges._asking import criterion_named
 from regauge.judges._types import NO_ANSWER, Verdict, failed, passed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
@@ -23,8 +25,12 @@ if TYPE_CHECKING:
 __all__ = [
     "AdviceTemplate",
     "Check",
+    "Compose",
     "Rule",
+    "advice_of_docstring",
+    "fill_template",
     "first_sentence",
+    "listing",
     "negated",
     "negated_digest",
     "on_answer",
@@ -52,6 +58,12 @@ class AdviceTemplate(NamedTuple):
     denied: str = ""
 
 
+class Compose(Protocol):
+    """Makes the advice of a rule that is no template of its parameters, as one made of rules."""
+
+    def __call__(self, judge: Rule, *, field: str | None, negated: bool) -> str: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rule:
     """A deterministic judge that costs nothing.
@@ -71,6 +83,7 @@ class Rule:
         about: The criterion its author counts it under; None for that of its kind. No part of the
             digest.
         template: Criterion and instructions of its kind; no part of the digest.
+        compose: Makes the advice where a template cannot; no part of the digest.
     """
 
     kind: str
@@ -85,6 +98,7 @@ class Rule:
     opposite: str = ""
     about: Criterion | None = None
     template: AdviceTemplate | None = None
+    compose: Compose | None = None
 
     def check(self, completion: Completion, case: GoldenCase) -> Verdict:
         """Judge one completion of one case, at once.
@@ -131,10 +145,15 @@ class Rule:
         """
         return replace(self, about=criterion_named(criterion, judge=self.name))
 
-    def advice(self) -> str:
-        """The instruction a prompt should hold for this rule; empty where nobody can say.
+    def advice(self, *, field: str | None = None, negated: bool = False) -> str:
+        """The instruction a prompt should hold for this rule; empty where there is none to give.
 
-        It comes from the rule's parameters alone, so it gives no expected value away.
+        It comes from the rule's parameters alone, never from a case, so it gives no expected value
+        away.
+
+        Args:
+            field: The field that another rule applies this one to.
+            negated: Return the instruction for the rule to fail.
 
         >>> from regauge.judges import field_equals, max_words
         >>> max_words(40, field="reason").advice()
@@ -144,9 +163,14 @@ class Rule:
         >>> field_equals("severity").advice()
         ''
         """
-        from regauge.judges._advice import advice_of
-
-        return advice_of(self)
+        if self.instruction:
+            return "" if negated else self.instruction
+        if self.compose is not None:
+            return self.compose(self, field=field, negated=negated)
+        if self.template is None:
+            return ""
+        params = dict(self.params) if field is None else {**self.params, "field": field}
+        return fill_template(self.template, params, negated=negated)
 
     @property
     def reference(self) -> JSON:
@@ -155,10 +179,13 @@ class Rule:
 
     @property
     def criterion(self) -> Criterion:
-        """What kind of quality it is about: as its author says, else by its kind."""
-        from regauge.judges._advice import criterion_of
-
-        return criterion_of(self)
+        """The kind of quality it is about: its author's, else that of its kind or of its parts."""
+        if self.about is not None:
+            return self.about
+        if self.template is not None:
+            return self.template.criterion
+        kinds: set[Criterion] = {part.criterion for part in self.parts}
+        return kinds.pop() if len(kinds) == 1 else "correctness"
 
     def __invert__(self) -> Rule:
         """`~rule` is its negation."""
@@ -261,9 +288,192 @@ def negated(judge: Rule) -> Rule:
         description=described,
         parts=(judge,),
         own=judge.own,
+        compose=_advice_of_negation,
     )
+
+
+def _advice_of_negation(judge: Rule, *, field: str | None, negated: bool) -> str:
+    return judge.parts[0].advice(field=field, negated=not negated)
 
 
 def first_sentence(doc: str | None) -> str:
     """The first line of a docstring."""
     return (doc or "").strip().partition("\n")[0].strip()
+
+
+_SLOT = re.compile(r"\{(\w+)(?::(\w+))?\}")
+_MARKED = re.compile(r"\{\{\s*[\w.-]+\s*\}\}")
+_ONE = re.compile(r"(?<= )(1 (?:tool )?[a-z]+)s\b")
+_WHETHER = re.compile(r"(?:whether|if)\s+", re.IGNORECASE)
+
+
+class _CaseOnlyError(Exception):
+    """What is wanted is in the golden cases, so a prompt cannot say it."""
+
+
+class _EmptyError(Exception):
+    """A parameter that was left out, with the sentence about it."""
+
+
+def advice_of_docstring(judge: Rule, *, field: str | None, negated: bool) -> str:
+    """The advice of a function: its docstring without "Whether" or "If"."""
+    del field
+    text = _WHETHER.sub("", judge.description, count=1)
+    if not text or negated:
+        return ""
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")
+
+
+def fill_template(template: AdviceTemplate, params: Mapping[str, JSON], *, negated: bool) -> str:
+    """The instruction of a rule with these parameters; empty where there is none to give."""
+    text = template.denied if negated else template.wanted
+    sentences: list[str] = []
+    for place, sentence in enumerate(text.split(" | ")):
+        try:
+            sentences.append(_filled(sentence, params))
+        except _CaseOnlyError:
+            return ""
+        except _EmptyError:
+            if place == 0:
+                return ""
+    return " ".join(filter(None, sentences))
+
+
+def _filled(sentence: str, params: Mapping[str, JSON]) -> str:
+    filled = _SLOT.sub(lambda slot: _fill_slot(slot[1], slot[2] or "", params), sentence)
+    filled = _ONE.sub(r"\1", filled)
+    return filled[:1].upper() + filled[1:]
+
+
+def _fill_slot(name: str, form: str, params: Mapping[str, JSON]) -> str:
+    field = params.get("field")
+    match name:
+        case "it":
+            return f"`{field}`" if field else "the answer"
+        case "inside":
+            return f" in `{field}`" if field else ""
+        case "fill":
+            return f"fill `{field}` with" if field else "answer with"
+        case "bounds" | "unbounded":
+            return _bounds(params, outside=name == "unbounded")
+        case _:
+            value = params.get(name)
+    if isinstance(value, Mapping) and (set(value) & {"expected", "default"}):
+        raise _CaseOnlyError
+    if form in _EVEN_EMPTY:
+        return _EVEN_EMPTY[form](value)
+    if value is None or value in ("", []):
+        raise _EmptyError
+    return _FORMS[form](value)
+
+
+def _bounds(params: Mapping[str, JSON], *, outside: bool) -> str:
+    least, most = params.get("at_least"), params.get("at_most")
+    exactly = params.get("exactly")
+    if exactly is not None:
+        return f"more or fewer than {exactly}" if outside else f"exactly {exactly}"
+    words = ("fewer than", "more than") if outside else ("at least", "at most")
+    said = [f"{word} {n}" for word, n in zip(words, (least, most), strict=True) if n is not None]
+    if not said:
+        raise _EmptyError
+    return (" or " if outside else " and ").join(said)
+
+
+def listing(last: str, mark: str) -> Callable[[JSON], str]:
+    """A list in words, each part between marks."""
+
+    def written(value: JSON) -> str:
+        many = isinstance(value, Sequence) and not isinstance(value, str)
+        parts = [
+            _shown_part(part, mark) for part in (cast("Sequence[JSON]", value) if many else [value])
+        ]
+        return f" {last} ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+    return written
+
+
+def _shown_part(value: JSON, mark: str) -> str:
+    if isinstance(value, Mapping) and set(value) & {"expected", "default"}:
+        raise _CaseOnlyError
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if _MARKED.search(value):  # it would be an input of the prompt
+        raise _CaseOnlyError
+    return f"{mark}{' '.join(value.split())}{mark}"
+
+
+def _keys_of(value: JSON) -> str:
+    """The keys of a JSON Schema, those that are required first."""
+    if not isinstance(value, Mapping):
+        raise _EmptyError
+    required, known = value.get("required"), value.get("properties")
+    names = [str(name) for name in required] if isinstance(required, list) else []
+    if isinstance(known, Mapping):
+        names += [name for name in known if name not in names]
+    if not names:
+        raise _EmptyError
+    return listing("and", "`")([*names])
+
+
+def _choice(value: JSON) -> str:
+    """One text, or one of several."""
+    several = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 1
+    return ("one of " if several else "") + listing("or", '"')(value)
+
+
+def _plural(value: JSON) -> str:
+    """The ending of the noun before a list."""
+    return "s" if isinstance(value, Sequence) and len(value) > 1 else ""
+
+
+def _argument_list(value: JSON) -> str:
+    """Arguments of a call, as `name is value`."""
+    if not isinstance(value, Mapping):
+        raise _EmptyError
+    return listing("and", "")(
+        [f"{key} is {_shown_part(part, chr(34))}" for key, part in value.items()]
+    )
+
+
+def _calls(value: JSON) -> str:
+    """Calls of tools with their arguments."""
+    described: list[JSON] = []
+    for part in cast("Sequence[JSON]", value):
+        name, args = (part["name"], part.get("args")) if isinstance(part, Mapping) else (part, None)
+        described.append(f"`{name}`" + (f" ({_argument_list(args)})" if args else ""))
+    return listing("and", "")(described)
+
+
+_FORMS: Mapping[str, Callable[[JSON], str]] = {
+    "": str,
+    "bare": listing("and", ""),
+    "choice": listing("or", ""),
+    "code": listing("and", "`"),
+    "and": listing("and", '"'),
+    "or": listing("or", '"'),
+    "one": _choice,
+    "s": _plural,
+    "keys": _keys_of,
+    "args": _argument_list,
+    "calls": _calls,
+}
+
+
+def _flag(value: JSON) -> str:
+    """Nothing to be said, but only where it is so."""
+    if value is not True:
+        raise _EmptyError
+    return ""
+
+
+def _hosts(before: str) -> Callable[[JSON], str]:
+    return lambda hosts: f"{before}{listing('or', '')(hosts)}" if hosts else ""
+
+
+_EVEN_EMPTY: Mapping[str, Callable[[JSON], str]] = {
+    "flag": _flag,
+    "json": lambda kind: str(kind or "value"),
+    "level": lambda level: f" of level {level}" if level else "",
+    "except": _hosts(" except of "),
+    "besides": _hosts(" of another host than "),
+}

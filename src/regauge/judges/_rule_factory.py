@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from regauge.criteria import Criterion
     from regauge.digests import JSON
-    from regauge.judges._rule import Check
+    from regauge.judges._rule import Check, Compose
     from regauge.judges._types import Verdict
 
 __all__ = [
@@ -156,6 +156,7 @@ class RuleFactory(Generic[P]):
         build: The function that takes the parameters and returns the check.
         version: Raised whenever the rule may judge an answer differently than before.
         template: The criterion and the instructions for a prompt; None where the author gave none.
+        compose: Makes the advice of a rule that is made of rules.
         needs: The module of an extra that the rule needs; empty for none.
     """
 
@@ -168,6 +169,7 @@ class RuleFactory(Generic[P]):
         group: str,
         opposite: str,
         template: AdviceTemplate | None,
+        compose: Compose | None = None,
         needs: str = "",
     ) -> None:
         self.kind = build.__name__.rstrip("_")
@@ -177,6 +179,7 @@ class RuleFactory(Generic[P]):
         self.version = version
         self.opposite = opposite
         self.template = template
+        self.compose = compose
         self.needs = needs
         functools.update_wrapper(self, build)
 
@@ -227,6 +230,7 @@ class RuleFactory(Generic[P]):
             parts=parts,
             opposite=self.opposite,
             template=self.template,
+            compose=self.compose,
             own=self.build.__module__.startswith("regauge.") and all(part.own for part in parts),
         )
 
@@ -364,6 +368,7 @@ def rule(
     about: Criterion | None = None,
     wanted: str = "",
     denied: str = "",
+    compose: Compose | None = None,
     needs: str = "",
 ) -> Callable[[Callable[P, Check]], RuleFactory[P]]:
     """Turn a function from parameters to a check into a kind of rule.
@@ -376,6 +381,7 @@ def rule(
         wanted: The instruction for a prompt so that the rule passes, in the form of
             `AdviceTemplate`.
         denied: The instruction so that its negation passes.
+        compose: Makes the advice of a rule that is made of rules.
         needs: The module of an extra that the rule needs.
     """
     template = None if about is None else AdviceTemplate(about, wanted, denied)
@@ -389,6 +395,7 @@ def rule(
             group=group,
             opposite=opposite,
             template=template,
+            compose=compose,
             needs=needs,
         )
 

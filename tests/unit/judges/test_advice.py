@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from regauge import judges
-from regauge.judges._advice import fill_template
 from regauge.judges._registry import judge_kinds
-from regauge.judges._rule import Rule
+from regauge.judges._rule import Rule, fill_template
 from regauge.judges._rule_factory import RuleFactory, rule
 from regauge.judges._types import Verdict, passed
 from tests.unit.judges.samples import RULES

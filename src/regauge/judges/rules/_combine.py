@@ -84,7 +84,34 @@ def _code(verdicts: Sequence[tuple[Rule, Verdict]], otherwise: str) -> str:
     return codes.pop() if len(codes) == 1 and codes <= NO_ANSWER else otherwise
 
 
-@rule(codes=("not_all",))
+def _advise_all(judge: Rule, *, field: str | None, negated: bool) -> str:
+    """All parts at once; to deny it, one of them is to be denied."""
+    said = [part.advice(field=field, negated=negated) for part in judge.parts]
+    return _either(said) if negated else " ".join(filter(None, said))
+
+
+def _advise_any(judge: Rule, *, field: str | None, negated: bool) -> str:
+    said = [part.advice(field=field, negated=negated) for part in judge.parts]
+    return " ".join(filter(None, said)) if negated else _either(said)
+
+
+def _advise_some(judge: Rule, *, field: str | None, negated: bool) -> str:
+    said = [part.advice(field=field) for part in judge.parts]
+    if not all(said):
+        return ""
+    least = (
+        f"fewer than {judge.params.get('k')}" if negated else f"at least {judge.params.get('k')}"
+    )
+    return f"Do {least} of the following. {' '.join(said)}"
+
+
+def _either(said: Sequence[str]) -> str:
+    if not all(said):
+        return ""
+    return said[0] if len(said) == 1 else f"Do one of the following. {' Or: '.join(said)}"
+
+
+@rule(codes=("not_all",), compose=_advise_all)
 def all_of(*judges: Rule) -> Check:
     """All of these rules pass; the score is the lowest of theirs.
 
@@ -112,7 +139,7 @@ def all_of(*judges: Rule) -> Check:
     return check
 
 
-@rule(codes=("none_of",))
+@rule(codes=("none_of",), compose=_advise_any)
 def any_of(*judges: Rule) -> Check:
     """At least one of these rules passes; the score is the highest of theirs.
 
@@ -140,7 +167,7 @@ def any_of(*judges: Rule) -> Check:
     return check
 
 
-@rule(codes=("too_few",))
+@rule(codes=("too_few",), compose=_advise_some)
 def at_least(k: int, *judges: Rule) -> Check:
     """At least `k` of these rules pass; the score is the share that passes.
 
@@ -173,7 +200,7 @@ def at_least(k: int, *judges: Rule) -> Check:
     return check
 
 
-@rule(codes=("too_low",))
+@rule(codes=("too_low",), compose=_advise_all)
 def weighted(weights: Mapping[Rule, float], *, at_least: float = 0.5) -> Check:
     """The weighted mean of the scores of several rules reaches a threshold.
 

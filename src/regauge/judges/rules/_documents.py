@@ -16,7 +16,7 @@ from xml.parsers import expat
 
 from regauge.errors import UsageError
 from regauge.judges._answer import Missing, parse_integer, parse_path, value_at
-from regauge.judges._rule import Check, Rule, on_answer, on_text
+from regauge.judges._rule import Check, Rule, listing, on_answer, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, abstained, around, failed, listed, passed, quote
 from regauge.judges.rules._counts import Count, count_rule
@@ -193,7 +193,15 @@ def highlight_count(text: str) -> Count:
     return _count_start(_count_highlights, text)
 
 
-@rule(codes=("no_fence",), version=2)
+def _advise_fence(judge: Rule, *, field: str | None, negated: bool) -> str:
+    inner = judge.parts[0].advice(field=field, negated=negated)
+    languages = judge.params.get("languages")
+    named = f" marked {listing('or', '`')(languages)}" if languages else ""
+    inner = inner.replace(", no Markdown", "").replace(", no code fence", "")
+    return f"Put it into a code fence{named}. {inner}".rstrip()
+
+
+@rule(codes=("no_fence",), version=2, compose=_advise_fence)
 def in_fence(
     judge: Rule,
     *,

@@ -459,7 +459,13 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
     return check
 
 
-@rule()
+def _advise_field(judge: Rule, *, field: str | None, negated: bool) -> str:
+    path = judge.params.get("path")
+    inner = str(path) if path else field
+    return judge.parts[0].advice(field=inner, negated=negated)
+
+
+@rule(compose=_advise_field)
 def field(path: str, judge: Rule) -> Check:
     """Apply any rule to one field of the JSON output.
 
