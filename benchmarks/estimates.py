@@ -235,7 +235,7 @@ def scenarios(project: Project, meter: Meter, prompt: str) -> Iterator[tuple[str
     yield record("record, without recordings")
     _forget(project, prompt, 0.5)
     yield record("record, half recorded")
-    baseline = ("baseline", "update", prompt, "--force-session")
+    baseline = ("baseline", "update", prompt, "--new-session")
     planned = project.document(*baseline, "--dry-run")["planned"]
     meter.taken()
     project.document(*baseline)

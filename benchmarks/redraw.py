@@ -1,4 +1,4 @@
-"""How often `baseline update --redraw` says that main fares worse, simulated night by night.
+"""How often `baseline update --recheck` says that main fares worse, simulated night by night.
 
     python benchmarks/redraw.py [--mix typical] [--n 100] [--trials 2] [--runs 2000]
                                 [--scenario unchanged broken:1 ...]
@@ -86,7 +86,7 @@ def main() -> int:
             worse, trials = worse + told, trials + asked
         sure = clopper_pearson(worse, asked_for.runs)
         print(
-            f"{asked_for.mix} n={asked_for.n} --redraw {asked_for.trials} {scenario:8}"
+            f"{asked_for.mix} n={asked_for.n} --recheck {asked_for.trials} {scenario:8}"
             f" worse {worse / asked_for.runs:7.2%} ({sure.low:.2%} to {sure.high:.2%}),"
             f" trials per case {trials / asked_for.runs / asked_for.n:.2f}",
             flush=True,

@@ -124,7 +124,7 @@ def tried(name: str, *, known: bool) -> dict[str, Any]:
             _git(project, "add", "-A")
             _git(project, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "Begin")
         warned = _run(project, "lint").stdout.count(f"{prompt}.prompt.yml:")
-        done = _run(project, "refine", prompt, "--apply", "--forget", "--json")
+        done = _run(project, "refine", prompt, "--apply", "--ignore-attempts", "--json")
         result = json.loads(done.stdout)
         after = messages(path.read_text())
         return {

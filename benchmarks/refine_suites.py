@@ -83,7 +83,7 @@ def spoilt(text: str, line: str, kind: str, rng: random.Random) -> str:
 
 def rate(project: Path, prompt: str) -> float:
     """How often checks pass, over all cases of a prompt as it stands in a copy of the project."""
-    told = _run(project, "variance", prompt, "--trials", "3", "--json")
+    told = _run(project, "baseline", "flaky", prompt, "--trials", "3", "--json")
     if told["variance"] is None:
         return 0.0  # no trial could be measured
     checks = told["variance"]["checks"].values()
@@ -101,7 +101,7 @@ def tried(project: Path, prompt: str, line: str, kind: str, healthy: float) -> F
     began = time.perf_counter()
     try:
         faulty = rate(project, prompt)
-        said = _run(project, "refine", prompt, "--apply", "--forget", "--json")
+        said = _run(project, "refine", prompt, "--apply", "--ignore-attempts", "--json")
         seconds = time.perf_counter() - began
         written = path.read_text()
         changed = [

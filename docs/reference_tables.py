@@ -16,7 +16,7 @@ import yaml
 from regauge import hookspecs, judges, pytest_plugin
 from regauge.cli import COMMANDS, group
 from regauge.errors import RegaugeError
-from regauge.judges import judge_kinds
+from regauge.judges import describe, judge_kinds, reference_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,10 +54,13 @@ def judge_names() -> str:
 
 # Options that many commands have, with one text for all of them.
 _SHARED = {
-    "--json": "Print one JSON document.",
-    "--evals PATH": "Directory or file of evals; by default `evals` of the project.",
+    "--json": "Print JSON.",
+    "-n, --dry-run": "Print planned calls, cost or files, then exit.",
+    "--evals PATH": "Directory or file of evals; by default `evals`.",
     "--concurrency N|auto": "Requests in flight at once.",
-    "--budget-usd FLOAT RANGE": "Limit of the cost in US dollars.",
+    "--budget-usd X": "Limit of the cost in US dollars.",
+    "--budget-calls N": "Limit of calls.",
+    "--budget-tokens N": "Limit of tokens.",
     "-h, --help": "Print the help of a command.",
 }
 
@@ -65,16 +68,14 @@ _SHARED = {
 def commands() -> str:
     """Every command with its options; what several share is stated once."""
     parts = ["\n".join(f"- `{name}`: {text}" for name, text in _SHARED.items()), ""]
-    for name in sorted(COMMANDS):
+    for name in COMMANDS:
         command = group.get_command(click.Context(group), name)
         assert command is not None
         parts += _command("##", name, command)
         parts += _epilog(command)
         if isinstance(command, click.Group):
-            for part in sorted(command.commands):
-                # `regauge refine run NAME` is what `regauge refine NAME` means.
-                if (name, part) != ("refine", "run"):
-                    parts += _command("###", f"{name} {part}", command.commands[part])
+            for part in command.list_commands(click.Context(command)):
+                parts += _command("###", f"{name} {part}", command.commands[part])
     return "\n".join(parts)
 
 
@@ -84,10 +85,10 @@ def _command(heading: str, words: str, command: click.Command) -> list[str]:
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
     text = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.cleandoc(command.help or ""))
     lines = [f"{heading} regauge {words}\n", f"`{usage}`\n", f"{text}\n"]
-    shared = {name.split()[0] for name in _SHARED if name != "-h, --help"}
+    shared = {word for name in _SHARED for word in name.split() if word.startswith("--")}
     options: list[str] = []
-    # `regauge refine NAME` takes the options of its command `run`.
-    hidden = command.commands.get("run") if isinstance(command, click.Group) else None
+    # `regauge refine NAME` takes the options of its unnamed command.
+    hidden = command.commands.get("") if isinstance(command, click.Group) else None
     for parameter in (hidden or command).get_params(context):
         record = parameter.get_help_record(context)
         if record and parameter.opts[-1] not in shared and parameter.name != "help":
@@ -105,6 +106,13 @@ def _epilog(command: click.Command) -> list[str]:
         elif block:
             parts.append(f"{' '.join(block.split())}\n")
     return parts
+
+
+def judge_page() -> str:
+    """The page of regauge's own judges, without its title."""
+    kinds = judge_kinds(installed=False)
+    page = reference_page([describe(name, kinds[name]) for name in sorted(kinds)])
+    return page.partition("\n")[2]
 
 
 def options() -> str:

@@ -38,10 +38,10 @@ COMMANDS: dict[tuple[str, ...], int] = {
     ("pytest", *_EVALS, "--record=none"): 1,
     ("pytest", *_EVALS, "--gate=main"): 1,
     ("lint",): 0,
-    ("lint", "--against", "main"): 0,
+    ("lint", "--base", "main"): 0,
     ("doctor", "--offline"): 0,
-    ("judges",): 0,
-    ("judge", "max_words", "--param", "n=5", "--output", "output.txt"): 0,
+    ("judges", "list"): 0,
+    ("judges", "try", "max_words", "--param", "n=5", "output.txt"): 0,
     ("show", "ticket-kind"): 0,
     ("show", "ticket-kind@1.0.0"): 0,
     ("diff", "ticket-kind"): 0,
@@ -50,14 +50,14 @@ COMMANDS: dict[tuple[str, ...], int] = {
     ("record",): 0,
     ("record", "--prune"): 0,
     ("record", "--dry-run"): 0,
-    ("calibrate", "tone"): 1,
-    ("calibrate",): 0,
+    ("judges", "calibrate", "tone"): 1,
+    ("judges", "calibrate"): 0,
     ("baseline", "show"): 0,
-    ("baseline", "update", "--trials", "3", "--force-session"): 0,
+    ("baseline", "update", "--trials", "3", "--new-session"): 0,
     ("gate", "main"): 1,
     ("gate", "--from", "latest"): 1,
-    ("variance", "ticket-kind", "--trials", "3"): 0,
-    ("power",): 0,
+    ("baseline", "flaky", "ticket-kind", "--trials", "3"): 0,
+    ("baseline", "simulate"): 0,
     ("refine", "ticket-kind", "--dry-run"): 0,
     ("refine", "ticket-kind", "--max-cycles", "1"): 0,
     ("refine", "resume", "latest"): 0,
@@ -73,11 +73,17 @@ COMMANDS: dict[tuple[str, ...], int] = {
     ("report", "latest", "--format", "html", "-o", "out.html"): 0,
     ("report", "latest", "--format", "csv"): 0,
     ("report", "latest", "--format", "json"): 0,
-    ("compare",): 0,
-    ("trend", "ticket-kind"): 0,
-    ("runs",): 0,
-    ("comment", "latest", "--dry-run", "--pr", "1", "--repo", "a/b"): 0,
-    ("case", "add", "ticket-kind", "paid-twice", "--from-run", "latest", "--id", "x"): 2,
+    (
+        "runs",
+        "compare",
+    ): 0,
+    ("log", "ticket-kind", "--runs"): 0,
+    (
+        "runs",
+        "list",
+    ): 0,
+    ("report", "latest", "--comment", "--dry-run", "--pr", "1", "--repo", "a/b"): 0,
+    ("new", "case", "ticket-kind", "x", "--from-run", "latest", "--case", "paid-twice"): 2,
     ("new", "case", "ticket-kind", "y", "-i", "ticket=An error", "--expected", "bug"): 0,
     ("new", "eval", "ticket-kind"): 2,
     ("new", "workflow", "evals"): 2,
@@ -270,7 +276,7 @@ _READABLE = frozenset(
 
 
 # What a command writes at its end, it writes again, whatever is there.
-_WRITTEN_AGAIN = {"refine": ".regauge/refine/*/[!t]*", "calibrate": "*.calibration.json"}
+_WRITTEN_AGAIN = {"refine": ".regauge/refine/*/[!t]*", "judges": "*.calibration.json"}
 _CONTENT_MAX = 1024 * 1024
 
 

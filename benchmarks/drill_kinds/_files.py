@@ -133,7 +133,7 @@ def _project(shared: Path) -> Project:
     project.git("init", "-q", "-b", "main")
     names = ("tone", *(f"{kind}-kind" for kind in ("ticket", "yaml", "csv", "parquet")))
     _done(project, *(["bump", name] for name in names), ["record"])
-    _done(project, ["calibrate", "tone"], codes=(0, 1))
+    _done(project, ["judges", "calibrate", "tone"], codes=(0, 1))
     _done(project, ["baseline", "update", "--trials", "3"])
     commit_all(project)
     project.git("checkout", "-q", "-b", "change")
@@ -146,7 +146,9 @@ def _project(shared: Path) -> Project:
     _done(project, ["refine", "ticket-kind"], codes=(0, 1))
     for _ in range(2):
         assert project.pytest("evals", "-q").code == 1
-    _done(project, ["gate", "main"], ["record"], ["record", "--prune"], ["runs"], codes=(0, 1))
+    _done(
+        project, ["gate", "main"], ["record"], ["record", "--prune"], ["runs", "list"], codes=(0, 1)
+    )
     return project
 
 

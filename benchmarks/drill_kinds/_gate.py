@@ -292,7 +292,7 @@ _WAYS: dict[str, _Way] = {
 def _tries(shared: Path) -> Iterator[Try]:
     base = recorded_tickets(shared)
     for _ in range(3):
-        ended = base.regauge("baseline", "update", "--force-session")
+        ended = base.regauge("baseline", "update", "--new-session")
         assert ended.code == 0, ended.text
     commit_all(base, "baseline")
     for name, way in _WAYS.items():
@@ -346,7 +346,7 @@ def _brought_along(root: Path) -> str:
             root, server.base_url, inputs=["right"] * 8, judges='equals("right")'
         )
         project.git("init", "-q", "-b", "main")
-        for step in (["bump", "notes"], ["record"], ["baseline", "update", "--force-session"]):
+        for step in (["bump", "notes"], ["record"], ["baseline", "update", "--new-session"]):
             ended = project.regauge(*step)
             assert ended.code == 0, ended.text
         commit_all(project)

@@ -18,7 +18,7 @@ __all__ = ["GIT"]
 _PROMPT = "prompts/ticket-kind.prompt.yml"
 _CALLS: tuple[tuple[str, ...], ...] = (
     ("lint",),
-    ("lint", "--against", "main"),
+    ("lint", "--base", "main"),
     ("log", "ticket-kind"),
     ("diff", "ticket-kind"),
     ("diff", "ticket-kind", "1.0.0"),
@@ -32,11 +32,14 @@ _CALLS: tuple[tuple[str, ...], ...] = (
     ("gate", "main"),
     ("record", "--dry-run"),
     ("baseline", "update", "--dry-run"),
-    ("refine", "ticket-kind", "--estimate"),
+    ("refine", "ticket-kind", "--dry-run"),
     ("refine", "ticket-kind", "--branch", "repaired"),
-    ("comment", "--dry-run"),
-    ("runs",),
-    ("trend", "ticket-kind"),
+    ("report", "--comment", "--dry-run"),
+    (
+        "runs",
+        "list",
+    ),
+    ("log", "ticket-kind", "--runs"),
     ("pytest", "evals", "--record=none"),
     ("pytest", "evals", "--gate", "main"),
 )

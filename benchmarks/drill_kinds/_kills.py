@@ -79,7 +79,7 @@ _VICTIMS = {
     ),
     "record": _Victim(command=_regauge("record", *_AT_ONCE)),
     "baseline update": _Victim(
-        command=_regauge("baseline", "update", "--trials", "3", "--force-session", *_AT_ONCE)
+        command=_regauge("baseline", "update", "--trials", "3", "--new-session", *_AT_ONCE)
     ),
     "gate": _Victim(command=_regauge("gate", "main", *_AT_ONCE), gate=True),
 }

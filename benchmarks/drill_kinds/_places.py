@@ -45,7 +45,7 @@ _COMMANDS = {
     "lint": [sys.executable, "-m", "regauge", "lint"],
     "record": [sys.executable, "-m", "regauge", "record"],
     "gate": [sys.executable, "-m", "regauge", "gate", "main", "--record=none"],
-    "runs": [sys.executable, "-m", "regauge", "runs", "--json"],
+    "runs": [sys.executable, "-m", "regauge", "runs", "list", "--json"],
 }
 
 

@@ -196,7 +196,7 @@ def _record(task: str, root: Path, rows: list[dict[str, Any]]) -> None:
 
 def _update_baselines(root: Path) -> None:
     """Have the five runs judged, then leave only the first in the recordings."""
-    _regauge(root, "baseline", "update", "--record=none", "--trials=5", "--force-session")
+    _regauge(root, "baseline", "update", "--record=none", "--trials=5", "--new-session")
     for path in sorted((root / "fixtures/recordings").glob("*.jsonl")):
         file = RecordingsFile.load(path)
         file.prune({key for key in file.keys() if key.trial < BASELINE_FIRST})  # noqa: SIM118

@@ -59,7 +59,7 @@ class AnchoredProject:
 
     def update(self, *arguments: str, code: int = 0) -> dict[str, Any]:
         """Three sessions of `regauge baseline update`; what the last one found."""
-        command = ("baseline", "update", "--force-session", "--json", *arguments)
+        command = ("baseline", "update", "--new-session", "--json", *arguments)
         sessions = [self.live.command(*command) for _ in range(3)]
         said = [one.stdout + one.stderr for one in sessions]
         assert [one.returncode for one in sessions] == [0, 0, code], said
@@ -199,7 +199,7 @@ def test_a_renamed_prompt_and_dataset_keep_their_baseline(project: AnchoredProje
     assert bumped.returncode == 0, bumped.stderr
     project.commit()
     calls = project.endpoint.total
-    kept = live.command("baseline", "update", "--force-session")
+    kept = live.command("baseline", "update", "--new-session")
     assert "severity@1.0.0 (local:clerk): complete" in kept.stdout
     assert project.endpoint.total == calls
     files = sorted(path.name for path in (live.root / "fixtures/baselines").iterdir())

@@ -59,11 +59,11 @@ triage: 4 cases with 4 trials each from 1 session, not complete yet: 2 more sess
 
     soon = live.command("baseline", "update", "triage")
     assert re.sub(r"in \d\.\d h", "in N h", soon.stdout) == snapshot(
-        "triage@1.0.0 (local:clerk): no trial is drawn, sessions are an hour apart; the next may begin in N h, or now with --force-session\n"
+        "triage@1.0.0 (local:clerk): no trial is drawn, sessions are an hour apart; the next may begin in N h, or now with --new-session\n"
     )
     assert endpoint.total == 16
 
-    forced = live.command("baseline", "update", "--force-session", "--trials", "8", "--json")
+    forced = live.command("baseline", "update", "--new-session", "--trials", "8", "--json")
     assert endpoint.total == 48
     (done,) = json.loads(forced.stdout)["done"]
     assert (done["drawn"], done["sessions"], done["complete"]) == (32, 2, False)
@@ -104,7 +104,7 @@ def test_what_could_not_be_measured_is_named_and_does_not_count(
     asked = endpoint.total
     assert 0 < asked < 20
 
-    none = live.command("baseline", "update", "--record=none", "--force-session")
+    none = live.command("baseline", "update", "--record=none", "--new-session")
     assert none.returncode == 3
     assert "no answer is kept, and no model may be asked" in none.stderr
 
@@ -128,7 +128,7 @@ def test_a_version_that_broke_a_case_is_reported_after_the_merge(
     live.prompt(system="Say it otherwise.", version="1.1.0")
     answer = endpoint.answer
     endpoint.answer = lambda text: "never" if "disk 3" in text else answer(text)
-    broken = live.command("baseline", "update", "--trials", "8", "--force-session")
+    broken = live.command("baseline", "update", "--trials", "8", "--new-session")
     assert broken.returncode == 1
     assert broken.stdout == snapshot("""\
 triage@1.1.0 (local:clerk): 40 trials of 5 cases, 40 calls: about 12.4k tokens, $0.0244
@@ -154,7 +154,7 @@ def test_a_model_that_drifts_under_a_complete_history_is_told_and_a_new_history_
     three = [one[0].replace("100-111", trials) for trials in ("100-103", "104-107", "108-111")]
     path.write_text(path.read_text().replace(one[0], ",\n        ".join(three)))
 
-    fine = live.command("baseline", "update", "--redraw", "1")
+    fine = live.command("baseline", "update", "--recheck", "1")
     assert (fine.returncode, fine.stdout) == snapshot(
         (
             0,
@@ -176,7 +176,7 @@ triage: fresh trials passed 5 of 5; 60 of 60 when the baseline was drawn
             "GITHUB_API_URL": server.api_url,
         }.items():
             monkeypatch.setenv(name, value)
-        drifted = live.command("baseline", "update", "--redraw", "2", "--issue")
+        drifted = live.command("baseline", "update", "--recheck", "2", "--issue")
         (issue,) = server.issues
     assert (drifted.returncode, drifted.stdout) == snapshot(
         (

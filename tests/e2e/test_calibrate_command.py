@@ -1,4 +1,4 @@
-"""`regauge calibrate`: a judge that asks a model, compared with labels of people."""
+"""`regauge judges calibrate`: a judge that asks a model, compared with labels of people."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def record_of(project: EvalProject, name: str = "tone") -> dict[str, Any]:
 
 def test_a_judge_is_compared_with_people_and_replays(judged: EvalProject, endpoint: Endpoint):
     write_labels(judged, [*labels(right=16, wrong=0), label(40, "pass", "fail")])
-    done = judged.command("calibrate", "tone")
+    done = judged.command("judges", "calibrate", "tone")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == snapshot("""\
 tone: local:clerk and fixtures/labels/tone.jsonl
@@ -46,45 +46,48 @@ judge and people disagree on 1 of 33:
 
 99 calls, 99 of them made now; 10.9k tokens, $0.0119
 written: fixtures/labels/tone.calibration.json
-gates
+blocking
 """)
     assert endpoint.total == 99
     before = record_of(judged)
     assert before["calibrations"][0]["agreement"]["confusion"]["counts"] == [[16, 1], [0, 16]]
     assert before["calibrations"][0]["models"] == ["local:clerk"]
 
-    again = judged.command("calibrate", "tone", "--record=none")
+    again = judged.command("judges", "calibrate", "tone", "--record=none")
     expected = done.stdout.replace("99 of them", "0 of them").replace("written:", "unchanged:")
     assert again.stdout == expected
     assert endpoint.total == 99
     assert record_of(judged) == before
 
-    judged.command("calibrate", "tone", "--record=all")
+    judged.command("judges", "calibrate", "tone", "--record=all")
     assert endpoint.total == 198
 
 
 def test_a_judge_that_agrees_too_little_fails(judged: EvalProject):
-    done = judged.command("calibrate", "tone", "--repeats=1")
+    done = judged.command("judges", "calibrate", "tone", "--repeats=1")
     assert done.returncode == 1
     assert "kappa     0.60  [" in done.stdout
-    assert "informs only: kappa may be as low as 0.3" in done.stdout
-    listed = judged.command("calibrate")
-    assert "informs  tone (local:clerk) on triage: kappa may be as low as 0.3" in listed.stdout
-    advice = "fix: label more answers or improve the judge, then regauge calibrate tone"
+    assert "advisory: kappa may be as low as 0.3" in done.stdout
+    listed = judged.command("judges", "calibrate")
+    assert "advisory  tone (local:clerk) on triage: kappa may be as low as 0.3" in listed.stdout
+    advice = "fix: label more answers or improve the judge, then regauge judges calibrate tone"
     assert advice in judged.command("doctor").stdout
     judged.settings(
         'judge_model = "local:clerk"\n[tool.regauge.calibration]\nfloor = 0.2\nmin_labels = 10'
     )
-    assert judged.command("calibrate", "tone", "--record=none", "--repeats=1").returncode == 0
-    listed = judged.command("calibrate")
-    assert "gates    tone (local:clerk) on triage: calibrated on 20" in listed.stdout
+    assert (
+        judged.command("judges", "calibrate", "tone", "--record=none", "--repeats=1").returncode
+        == 0
+    )
+    listed = judged.command("judges", "calibrate")
+    assert "blocking  tone (local:clerk) on triage: calibrated on 20" in listed.stdout
 
 
 def test_too_few_labels_gate_nothing(judged: EvalProject):
     write_labels(judged, labels(right=10, wrong=0))
-    done = judged.command("calibrate", "tone")
+    done = judged.command("judges", "calibrate", "tone")
     assert done.returncode == 1
-    assert "informs only: 20 labelled answers were judged, 30 are needed" in done.stdout
+    assert "advisory: 20 labelled answers were judged, 30 are needed" in done.stdout
 
 
 @pytest.mark.parametrize(("right", "wrong", "kappa"), [(10, 10, 0.0), (0, 20, -1.0)])
@@ -92,7 +95,7 @@ def test_judges_at_chance_and_inverted_ones_inform(
     judged: EvalProject, right: int, wrong: int, kappa: float
 ):
     write_labels(judged, labels(right=right, wrong=wrong))
-    done = judged.command("calibrate", "tone", "--repeats=1", "--json")
+    done = judged.command("judges", "calibrate", "tone", "--repeats=1", "--json")
     document = json.loads(done.stdout)
     assert document["agreement"]["kappa"]["value"] == kappa
     assert document["agreement"]["accuracy"]["value"] == right / 20
@@ -102,43 +105,45 @@ def test_judges_at_chance_and_inverted_ones_inform(
 
 def test_another_rubric_voids_the_record_and_lint_says_so(judged: EvalProject):
     write_labels(judged, labels(right=16, wrong=0))
-    assert judged.command("calibrate", "tone").returncode == 0
+    assert judged.command("judges", "calibrate", "tone").returncode == 0
     judged.write("prompts/judges/tone.prompt.yml", RUBRIC.replace("polite", "very polite"))
-    listed = judged.command("calibrate").stdout
+    listed = judged.command("judges", "calibrate").stdout
     assert listed == snapshot(
-        "informs  tone (local:clerk) on triage: its rubric or parameters changed since it was calibrated\n"
+        "advisory  tone (local:clerk) on triage: its rubric or parameters changed since it was calibrated\n"
     )
-    assert "judge 'tone' informs only: its rubric or parameters changed" in (
+    assert "judge 'tone' is advisory: its rubric or parameters changed" in (
         judged.command("lint").stdout
     )
-    missing = judged.command("calibrate", "tone", "--record=none")
+    missing = judged.command("judges", "calibrate", "tone", "--record=none")
     assert (missing.returncode, missing.stderr) == snapshot(
         (
             3,
             """\
 error: 96 judgements missing: no recorded reply of local:clerk for judge 'tone'
-  record it: regauge calibrate tone --record=missing
+  record it: regauge judges calibrate tone --record=missing
 """,
         )
     )
     conflict = judged.write("fixtures/labels/tone.calibration.json", "<<<<<<< HEAD\n")
     assert "tone.calibration.json: no calibration record" in judged.command("lint").stdout
-    assert judged.command("calibrate", "tone", "--prune").returncode == 0
+    assert judged.command("judges", "calibrate", "tone", "--prune").returncode == 0
     assert "HEAD" not in conflict.read_text(encoding="utf-8")
-    assert "gates    tone" in judged.command("calibrate").stdout
+    assert "blocking  tone" in judged.command("judges", "calibrate").stdout
     assert len(judged.recordings("judges/calibration/tone")) == 96
 
 
 def test_another_model_needs_a_calibration_of_its_own(judged: EvalProject, endpoint: Endpoint):
     write_labels(judged, labels(right=16, wrong=0))
-    assert judged.command("calibrate", "tone").returncode == 0
+    assert judged.command("judges", "calibrate", "tone").returncode == 0
     assert "it was calibrated with local:clerk, not with local:other" in (
-        judged.command("calibrate", "--model=local:other").stdout
+        judged.command("judges", "calibrate", "--judge-model=local:other").stdout
     )
-    assert judged.command("calibrate", "tone", "--model=local:other").returncode == 0
+    assert (
+        judged.command("judges", "calibrate", "tone", "--judge-model=local:other").returncode == 0
+    )
     assert endpoint.models["other"] == 96
-    assert "gates    tone (local:other)" in (
-        judged.command("calibrate", "--model=local:other").stdout
+    assert "blocking  tone (local:other)" in (
+        judged.command("judges", "calibrate", "--judge-model=local:other").stdout
     )
     models = [one["models"] for one in record_of(judged)["calibrations"]]
     assert models == [["local:clerk"], ["local:other"]]
@@ -146,19 +151,21 @@ def test_another_model_needs_a_calibration_of_its_own(judged: EvalProject, endpo
 
 def test_other_labels_void_the_record(judged: EvalProject):
     write_labels(judged, labels(right=16, wrong=0))
-    judged.command("calibrate", "tone")
+    judged.command("judges", "calibrate", "tone")
     write_labels(judged, labels(right=17, wrong=0))
-    assert "its labels changed since it was calibrated" in judged.command("calibrate").stdout
+    assert (
+        "its labels changed since it was calibrated" in judged.command("judges", "calibrate").stdout
+    )
 
 
 def test_judges_may_share_labels(judged: EvalProject):
     judged.eval(EVAL.replace('rubric("tone")', 'rubric("tone").named("manners")'))
     write_labels(judged, labels(right=16, wrong=0))
-    assert "no labels of judge 'manners'" in judged.command("calibrate", "manners").stderr
-    done = judged.command("calibrate", "manners", "--labels=tone", "--repeats=1")
+    assert "no labels of judge 'manners'" in judged.command("judges", "calibrate", "manners").stderr
+    done = judged.command("judges", "calibrate", "manners", "--labels=tone", "--repeats=1")
     assert done.returncode == 0
     assert record_of(judged, "manners")["calibrations"][0]["labels"]["of"] == "tone"
-    again = judged.command("calibrate", "manners", "--repeats=1", "--record=none")
+    again = judged.command("judges", "calibrate", "manners", "--repeats=1", "--record=none")
     assert again.returncode == 0
     assert "fixtures/labels/tone.jsonl" in again.stdout
 
@@ -174,7 +181,7 @@ def test_a_judge_that_differs_from_itself_is_found_out(judged: EvalProject, endp
         return json.dumps(reply | {"verdict": word.get(reply["verdict"], reply["verdict"])})
 
     endpoint.answer = moody
-    document = json.loads(judged.command("calibrate", "tone", "--json").stdout)
+    document = json.loads(judged.command("judges", "calibrate", "tone", "--json").stdout)
     assert document["agreement"]["self_consistency"] == pytest.approx(1 / 3, abs=1e-4)
 
 
@@ -183,12 +190,12 @@ def test_replies_without_a_verdict_are_counted_and_shown(judged: EvalProject, en
         judged,
         [*labels(right=16, wrong=0), label(40, "pass", "pass", answer="silent pass")],
     )
-    done = judged.command("calibrate", "tone", "--repeats=1")
+    done = judged.command("judges", "calibrate", "tone", "--repeats=1")
     assert done.returncode == 0
     assert "33 answers: 32 judged, 1 without a readable verdict" in done.stdout
     assert "no verdict on 1 of 33:\n  l40: " in done.stdout
     endpoint.answer = lambda _: "I would rather not say."
-    none = judged.command("calibrate", "tone", "--repeats=1", "--record=all")
+    none = judged.command("judges", "calibrate", "tone", "--repeats=1", "--record=all")
     assert none.returncode == 3
     assert "came to no verdict on any of 33 labels" in none.stderr
 
@@ -197,13 +204,13 @@ def test_what_cannot_be_asked_is_unmeasured_and_leaves_the_record(
     judged: EvalProject, endpoint: Endpoint
 ):
     write_labels(judged, labels(right=16, wrong=0))
-    done = judged.command("calibrate", "tone", "--budget-usd=0.002")
+    done = judged.command("judges", "calibrate", "tone", "--budget-usd=0.002")
     assert done.returncode == 3
     assert done.stderr.count("judgements missing: the budget of $0.00 is reached") == 1
     asked = endpoint.total
     assert 0 < asked < 96
     assert not (judged.root / "fixtures" / "labels" / "tone.calibration.json").exists()
-    assert judged.command("calibrate", "tone").returncode == 0
+    assert judged.command("judges", "calibrate", "tone").returncode == 0
     assert endpoint.total == 96
 
 
@@ -224,13 +231,13 @@ def test_a_judge_that_breaks_or_hides_what_failed_is_no_unreadable_reply(judged:
     )
     rows = [*labels(right=1, wrong=0), label(9, "pass", "pass", answer="silent")]
     write_labels(judged, rows, "odd")
-    done = judged.command("calibrate", "odd", "--repeats=1", "--record=none")
+    done = judged.command("judges", "calibrate", "odd", "--repeats=1", "--record=none")
     assert (done.returncode, judged.plain(done.stderr)) == snapshot(
         (
             3,
             """\
 error: 2 judgements missing: no recorded reply of local:clerk for judge 'odd'
-  record it: regauge calibrate odd --record=missing
+  record it: regauge judges calibrate odd --record=missing
 1 judgement missing: judge odd broke: ZeroDivisionError: division by zero
   at evals/test_triage.py:9
 """,
@@ -264,7 +271,7 @@ def test_pairs_are_judged_in_both_orders(judged: EvalProject):
         {"id": "p3", "a": "same", "b": "size", "label": "b", **pair},
     ]
     write_labels(judged, rows, "longer")
-    done = judged.command("calibrate", "longer", "--repeats=1")
+    done = judged.command("judges", "calibrate", "longer", "--repeats=1")
     assert done.returncode == 1
     assert done.stdout == snapshot("""\
 longer: sim:none (simulated) and fixtures/labels/longer.jsonl
@@ -288,13 +295,13 @@ judge and people disagree on 2 of 3:
 
 0 calls, 0 of them made now; 0 tokens, $0
 written: fixtures/labels/longer.calibration.json
-informs only: 3 labelled answers were judged, 30 are needed
+advisory: 3 labelled answers were judged, 30 are needed
 """)
 
 
 def test_mistakes_are_said_with_what_to_do(judged: EvalProject):
     def fails(*arguments: str) -> str:
-        done = judged.command("calibrate", *arguments)
+        done = judged.command("judges", "calibrate", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         return judged.plain(done.stderr)
 
@@ -316,9 +323,9 @@ error: fixtures/golden: no dataset is called 'nothing'
         "error: no label is of split 'train'; there are: holdout\n"
     )
     judged.eval(EVAL.replace('rubric("tone")', 'rubric("tone", model="local:fixed")'))
-    assert fails("tone", "--model=local:other") == snapshot("""\
+    assert fails("tone", "--judge-model=local:other") == snapshot("""\
 error: judge 'tone' names its model itself: local:fixed
-  fix: change it where the judge is declared, or leave --model out
+  fix: change it where the judge is declared, or leave --judge-model out
 """)
     (judged.root / "fixtures" / "labels" / "tone.jsonl").unlink()
     assert fails("tone") == snapshot("""\
@@ -330,17 +337,19 @@ error: fixtures/labels/tone.jsonl: no labels of judge 'tone'
 def test_a_rubric_that_no_eval_uses_can_be_calibrated(judged: EvalProject):
     judged.eval(EVAL.replace(', rubric("tone")', ""))
     write_labels(judged, labels(right=16, wrong=0))
-    assert "there is no golden case 'disk-000'" in judged.command("calibrate", "tone").stderr
-    assert judged.command("calibrate", "tone", "--dataset=triage").returncode == 0
-    assert judged.command("calibrate").stdout == snapshot(
-        "informs  tone: no eval has a judge of this name\n"
+    assert (
+        "there is no golden case 'disk-000'" in judged.command("judges", "calibrate", "tone").stderr
+    )
+    assert judged.command("judges", "calibrate", "tone", "--dataset=triage").returncode == 0
+    assert judged.command("judges", "calibrate").stdout == snapshot(
+        "advisory  tone: no eval has a judge of this name\n"
     )
 
 
 def test_only_labels_of_a_split_write_no_record(judged: EvalProject):
     rows = [{**row, "split": "train"} for row in labels(right=2, wrong=0)]
     write_labels(judged, rows)
-    done = judged.command("calibrate", "tone", "--split=train", "--repeats=1")
+    done = judged.command("judges", "calibrate", "tone", "--split=train", "--repeats=1")
     assert done.returncode == 1
     assert "written" not in done.stdout
     assert not (judged.root / "fixtures" / "labels" / "tone.calibration.json").exists()
@@ -349,9 +358,9 @@ def test_only_labels_of_a_split_write_no_record(judged: EvalProject):
 def test_two_judges_of_one_name_are_not_confused(judged: EvalProject):
     other = EVAL.replace('rubric("tone")', 'rubric("tone", votes=3)')
     judged.eval(other.replace("test_triage", "test_again"), name="test_again")
-    listed = json.loads(judged.command("calibrate", "--json").stdout)
+    listed = json.loads(judged.command("judges", "calibrate", "--json").stdout)
     assert [(row["judge"], row["gates"]) for row in listed] == [("tone", False)] * 2
-    refused = judged.command("calibrate", "tone")
+    refused = judged.command("judges", "calibrate", "tone")
     assert (refused.returncode, refused.stderr) == snapshot(
         (
             2,

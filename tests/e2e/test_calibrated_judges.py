@@ -41,7 +41,7 @@ def test_a_judge_informs_until_it_is_calibrated_and_then_decides(answered: EvalP
     assert informing(uncalibrated) == ("triage: tone (no calibration record), passed 4, failed 1")
     assert answered.command("report", "--format=md").stdout.count("no calibration record") == 1
 
-    assert answered.command("calibrate", "tone").returncode == 0
+    assert answered.command("judges", "calibrate", "tone").returncode == 0
     calibrated = answered.run("--record=none")
     calibrated.assert_outcomes(passed=4, failed=1)
     calibrated.stdout.fnmatch_lines(["*disk-003*"])
@@ -58,7 +58,7 @@ def test_a_judge_informs_until_it_is_calibrated_and_then_decides(answered: EvalP
     ],
 )
 def test_what_a_record_does_not_speak_for_informs(answered: EvalProject, change: str, said: str):
-    assert answered.command("calibrate", "tone", "--repeats=1").returncode == 0
+    assert answered.command("judges", "calibrate", "tone", "--repeats=1").returncode == 0
     arguments: list[str] = []
     match change:
         case "rubric":
@@ -81,7 +81,7 @@ def test_a_case_whose_only_judge_informs_is_unmeasured(answered: EvalProject):
     result = answered.run()
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*5 unmeasured*"])
-    assert answered.command("calibrate", "tone", "--repeats=1").returncode == 0
+    assert answered.command("judges", "calibrate", "tone", "--repeats=1").returncode == 0
     answered.run("--record=none").assert_outcomes(passed=4, failed=1)
 
 
@@ -95,6 +95,6 @@ def test_every_verdict_says_whether_it_gates(answered: EvalProject):
 
     answered.run()
     assert standings() == {("min_chars(1)", True), ("tone", False)}
-    answered.command("calibrate", "tone", "--repeats=1")
+    answered.command("judges", "calibrate", "tone", "--repeats=1")
     answered.run("--record=none")
     assert standings() == {("min_chars(1)", True), ("tone", True)}

@@ -1,4 +1,4 @@
-"""`regauge comment`: one comment on a pull request, whoever made the run that it shows."""
+"""`regauge report --comment`: one comment on a pull request, whoever made the run that it shows."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Workflow:
         return name
 
     def comment(self, *arguments: str) -> Result:
-        return CliRunner().invoke(group, ["comment", *arguments])
+        return CliRunner().invoke(group, ["report", "--comment", *arguments])
 
 
 @pytest.fixture
@@ -257,7 +257,11 @@ def test_a_dry_run_asks_nobody_and_needs_no_token(workflow: Workflow):
     ("change", "arguments", "words"),
     [
         ("token", (), "there is no token for GitHub\n  fix: set GITHUB_TOKEN"),
-        ("repo", (), "GITHUB_REPOSITORY\n  to read the comment here: regauge comment --dry-run"),
+        (
+            "repo",
+            (),
+            "GITHUB_REPOSITORY\n  to read the comment here: regauge report --comment --dry-run",
+        ),
         (
             "",
             ("--pr", "9"),
@@ -462,7 +466,9 @@ def digits(text: str) -> Callable[[Path], object]:
         (replace("run.json", lambda path: path.symlink_to("nowhere")), "run.json: a link"),
     ],
 )
-@pytest.mark.parametrize("command", [("comment",), ("report",), ("report", "--format", "html")])
+@pytest.mark.parametrize(
+    "command", [("report", "--comment"), ("report",), ("report", "--format", "html")]
+)
 def test_a_hostile_run_record_is_refused_in_one_sentence(
     workflow: Workflow,
     command: tuple[str, ...],

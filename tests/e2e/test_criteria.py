@@ -74,7 +74,7 @@ def project(live: EvalProject, endpoint: Endpoint) -> EvalProject:
 def calibrated(project: EvalProject, endpoint: Endpoint) -> EvalProject:
     """The rubric `criterion` is calibrated for `local:judge`."""
     write_labels(project, labels(), "criterion")
-    done = project.command("calibrate", "criterion", "--repeats=1")
+    done = project.command("judges", "calibrate", "criterion", "--repeats=1")
     assert (done.returncode, done.stderr) == (0, "")
     endpoint.forget()
     return project
@@ -99,8 +99,8 @@ def test_one_calibration_serves_every_stated_criterion(calibrated: EvalProject, 
     result.stdout.fnmatch_lines(["*rubric(is brief, score 2)*score 2: as asked*"])
     assert "inform" not in result.stdout.str()
     assert endpoint.models["judge"] == 2
-    listed = calibrated.command("calibrate").stdout
-    assert "gates    criterion (local:judge) on triage: calibrated on 20" in listed
+    listed = calibrated.command("judges", "calibrate").stdout
+    assert "blocking  criterion (local:judge) on triage: calibrated on 20" in listed
     endpoint.forget()
     calibrated.run("--record=none").assert_outcomes(failed=1)
     assert endpoint.total == 0
@@ -154,7 +154,7 @@ def test_several_criteria_have_a_calibration_of_their_own(
         for row in labels()
     ]
     write_labels(calibrated, rows, "criteria")
-    done = calibrated.command("calibrate", "criteria", "--repeats=1")
+    done = calibrated.command("judges", "calibrate", "criteria", "--repeats=1")
     assert (done.returncode, done.stderr) == (0, "")
     result = calibrated.run()
     result.assert_outcomes(failed=1)
@@ -230,7 +230,7 @@ def test_an_uncalibrated_check_decides_nothing(project: EvalProject):
         [
             "*every judge abstained: checks",
             "*checks: every check is advisory: rubric(is polite, score 1) (no calibration record)",
-            "*fix: regauge calibrate criterion",
+            "*fix: regauge judges calibrate criterion",
         ]
     )
 
@@ -267,7 +267,7 @@ def test_criteria_that_are_calibrated_one_by_one_stay_blocking(
         for row in labels()
     ]
     write_labels(calibrated, rows, "criteria")
-    done = calibrated.command("calibrate", "criteria", "--repeats=1")
+    done = calibrated.command("judges", "calibrate", "criteria", "--repeats=1")
     assert (done.returncode, done.stderr) == (0, "")
     endpoint.forget()
     result = calibrated.run()

@@ -208,7 +208,7 @@ def test_recordings_take_what_the_dry_run_says(priced: EvalProject, metered: Met
     recorded_as_estimated(priced, metered)  # nothing is recorded
     drop(priced, 6)
     recorded_as_estimated(priced, metered)  # half of it is
-    recorded_as_estimated(priced, metered, "--all")
+    recorded_as_estimated(priced, metered, "--refresh")
     recorded_as_estimated(priced, metered, "--trials=3")
 
 
@@ -246,7 +246,7 @@ def test_a_baseline_takes_what_its_dry_run_says_and_no_completion_twice(
     priced: EvalProject, metered: Metered, judges: str
 ):
     priced.judged_by(judges)
-    update = ("baseline", "update", "--force-session", "--trials=2")
+    update = ("baseline", "update", "--new-session", "--trials=2")
     estimate = of_bills(document(priced, *update, "--dry-run")["planned"])
     assert metered.total == 0
     document(priced, *update)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from regauge.cli import COMMANDS, group
+from regauge.cli import COMMANDS, GROUPS, HIDDEN, group
 from regauge.schemas import SCHEMAS
 from tests import processes
 
@@ -26,7 +27,11 @@ def _leaves() -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for name in sorted(COMMANDS):
         command = group.get_command(click.Context(group), name)
-        parts = sorted(command.commands) if isinstance(command, click.Group) else []
+        parts = (
+            command.list_commands(click.Context(command))
+            if isinstance(command, click.Group)
+            else []
+        )
         found += [(name, part) for part in parts] or [(name,)]
     return found
 
@@ -45,9 +50,41 @@ def test_the_help_of_a_command_has_examples_and_exit_codes(name: str):
     assert "Exit codes: 0 " in text
 
 
+def test_the_help_lists_commands_by_task():
+    text = _help()
+    sections = dict(re.findall(r"(?m)^(\w+):\n((?:  \S.*\n)+)", text))
+    listed = {name: [line.split()[0] for line in sections[name].splitlines()] for name in GROUPS}
+    assert listed == {name: [*commands] for name, commands in GROUPS.items()}
+    assert [*GROUPS] == ["Write", "Check", "Run", "Compare", "Fix"]
+    for commands in GROUPS.values():
+        for name, line in commands.items():
+            assert re.search(rf"(?m)^  {name} +{re.escape(line)}$", text)
+    assert f"More commands: {', '.join(HIDDEN)}." in text
+
+
+# Options that mean something else in each command that has them.
+_OF_ONE_COMMAND = {"--case", "--edit", "--pr", "--split"}
+
+
+def test_an_option_has_one_help_text_in_all_commands():
+    texts: dict[str, dict[str, list[str]]] = {}
+    for words in [*_leaves(), ("refine", "")]:
+        command: Any = group
+        for word in words:
+            command = command.get_command(click.Context(command), word)
+        for option in command.params:
+            if isinstance(option, click.Option) and option.help and not option.hidden:
+                of_option = texts.setdefault(max(option.opts, key=len), {})
+                of_option.setdefault(option.help, []).append(" ".join(words))
+    assert len(texts) > 60
+    several = {name: by for name, by in texts.items() if len(by) > 1}
+    assert {name: by for name, by in several.items() if name not in _OF_ONE_COMMAND} == {}
+
+
 @pytest.mark.parametrize("words", _leaves(), ids=" ".join)
 def test_every_command_can_speak_json(words: tuple[str, ...]):
-    assert "--json" in _help(*words)
+    """A schema is JSON, and a completion script is for a shell."""
+    assert ("--json" in _help(*words)) == (words[0] not in {"schema", "completion"})
 
 
 @pytest.mark.parametrize("words", _leaves(), ids=" ".join)
@@ -58,12 +95,12 @@ def test_an_option_that_nobody_knows_is_wrong_use(words: tuple[str, ...]):
 
 
 @pytest.mark.parametrize(
-    "words", [("gaet",), ("baseline", "shwo"), ("case", "ad"), ("new", "evals")]
+    "words", [("gaet",), ("baseline", "shwo"), ("judges", "calibrat"), ("new", "evals")]
 )
 def test_a_command_that_nobody_knows_brings_the_nearest_one_to_mind(words: tuple[str, ...]):
     said = CliRunner().invoke(group, [*words])
     assert said.exit_code == 2
-    meant = {"gaet": "gate", "shwo": "show", "ad": "add", "evals": "eval"}[words[-1]]
+    meant = {"gaet": "gate", "shwo": "show", "calibrat": "calibrate", "evals": "eval"}[words[-1]]
     assert f"No such command {words[-1]!r}. Did you mean {meant!r}?" in said.output
 
 
@@ -71,10 +108,6 @@ def test_a_command_that_nobody_knows_brings_the_nearest_one_to_mind(words: tuple
 def test_completion_scripts_ask_regauge(shell: str):
     script = CliRunner().invoke(group, ["completion", shell]).output
     assert "_REGAUGE_COMPLETE" in script
-    assert json.loads(CliRunner().invoke(group, ["completion", shell, "--json"]).output) == {
-        "shell": shell,
-        "script": script,
-    }
 
 
 def test_bash_completes_a_command_by_the_script(tmp_path: Path):
@@ -101,7 +134,9 @@ def test_a_schema_is_printed_as_it_is_shipped(name: str):
     assert json.loads(CliRunner().invoke(group, ["schema", name]).output)["$schema"]
 
 
-@pytest.mark.parametrize("words", [("judges",), ("doctor", "--offline"), ("lint",), ("--help",)])
+@pytest.mark.parametrize(
+    "words", [("judges", "list"), ("doctor", "--offline"), ("lint",), ("--help",)]
+)
 def test_a_pipe_gets_no_colours(words: tuple[str, ...], tmp_path: Path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts/bad.prompt.yml").write_text("messages: []\n")
@@ -177,7 +212,7 @@ def test_what_changes_a_project_says_in_json_what_it_did(tmp_path: Path):
 
 
 _PRINTS = {
-    "judges": ("judges",),
+    "judges": ("judges", "list"),
     "lint": ("lint",),
     "no such command": ("nope",),
 }
@@ -228,7 +263,7 @@ def test_a_stream_that_is_gone_ends_in_no_traceback(started: Path, name: str, re
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
 def test_any_encoding_of_a_terminal_will_do(started: Path, encoding: str):
-    done = _run_in_bash(started, ("judges",), "", PYTHONIOENCODING=encoding)
+    done = _run_in_bash(started, ("judges", "list"), "", PYTHONIOENCODING=encoding)
     assert done.returncode == 0, done.stderr
     assert " judges" in done.stdout.decode(encoding)
 
@@ -237,7 +272,7 @@ def test_any_encoding_of_a_terminal_will_do(started: Path, encoding: str):
     "words",
     [
         "gate main --accept-judge-change",
-        "runs --number",
+        "runs list --limit",
         "show",
         "new prompt",
         "report --format json -o",
@@ -250,7 +285,9 @@ def test_an_argument_that_is_not_utf8_is_wrong_use(started: Path, words: str):
 
 
 def test_a_count_that_no_store_can_hold_shows_all_there_is(started: Path):
-    done = processes.run("regauge", "runs", "--number", "9" * 20, cwd=started, env={**os.environ})
+    done = processes.run(
+        "regauge", "runs", "list", "--limit", "9" * 20, cwd=started, env={**os.environ}
+    )
     assert "Traceback" not in done.stderr
     assert done.returncode in {0, 2}
 
@@ -258,8 +295,8 @@ def test_a_count_that_no_store_can_hold_shows_all_there_is(started: Path):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("baseline update --sessions-apart=nan", "is not a finite number"),
-        ("baseline update --sessions-apart=1e300", "--sessions-apart"),
+        ("baseline update --session-gap=nan", "is not a finite number"),
+        ("baseline update --session-gap=1e300", "--session-gap"),
         ("record --budget-usd=nan", "is not a finite number"),
         ("gate main --budget-usd=inf", "is not a finite number"),
         ("record --trials=99999999999999999999", "--trials"),

@@ -110,7 +110,7 @@ def test_a_program_is_advisory_until_it_is_calibrated(project: EvalProject):
         for number in range(40)
     ]
     write_labels(project, rows, "strict")
-    done = project.command("calibrate", "strict", "--repeats=1")
+    done = project.command("judges", "calibrate", "strict", "--repeats=1")
     assert (done.returncode, done.stderr) == (0, "")
     project.run().assert_outcomes(failed=3)
 

@@ -253,7 +253,11 @@ def test_one_clear_error(
 
 @pytest.mark.parametrize(
     ("command", "option"),
-    [(["record"], "--judge-model"), (["calibrate"], "--model"), (["calibrate", "tone"], "--model")],
+    [
+        (["record"], "--judge-model"),
+        (["calibrate"], "--model"),
+        (["judges", "calibrate", "tone"], "--model"),
+    ],
     ids=" ".join,
 )
 def test_a_judge_model_without_a_provider_is_refused(

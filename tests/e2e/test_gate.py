@@ -58,7 +58,7 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     repo: GateRepo,
 ):
     repo.release("minor", (label_definitions(repo.read(PROMPT)), BARE_LABELS))
-    said = repo.gate("--markdown", "comment.md", "--annotations", code=1)
+    said = repo.gate("--output", "comment.md", "--annotations", code=1)
     verdicts = repo.verdicts()
     broken = [case for case, verdict in verdicts.items() if verdict == "broken"]
     assert len(broken) >= 3
@@ -119,7 +119,7 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
 def test_the_markdown_of_a_decision_is_alone_on_standard_output(repo: GateRepo):
     repo.release("minor", (label_definitions(repo.read(PROMPT)), BARE_LABELS))
     repo.gate(code=1)
-    words = [sys.executable, "-m", "regauge", "gate", "--from", "latest", "--markdown", "-"]
+    words = [sys.executable, "-m", "regauge", "gate", "--from", "latest", "--output", "-"]
     piped = subprocess.run(words, cwd=repo.root, capture_output=True, text=True, check=False)
     assert piped.stdout.startswith("<!-- regauge gate -->\n### ❌ regauge gate: rejected")
     assert "gate: rejected against main" in piped.stderr
@@ -215,7 +215,7 @@ def test_a_change_that_is_judged_otherwise_is_not_compared(repo: GateRepo):
     assert repo.decision()["judge_change_accepted"] == why
     repo.pytest("--gate", "main", "--accept-judge-change", why, code=0)
     assert repo.decision()["judge_change_accepted"] == why
-    assert "says nothing" in repo.gate("--accept-judge-change", " ", code=2)
+    assert "has no reason" in repo.gate("--accept-judge-change", " ", code=2)
 
     repo.settings(None, '[tool.regauge.gate]\non_judge_change = "note"\n')
     assert 'on_judge_change in [tool.regauge.gate]: "refuse" -> "note"' in repo.gate(code=2)

@@ -559,7 +559,7 @@ def test_a_refused_change_leaves_a_decision_that_the_comment_shows(repo: GateRep
     repo.edit(EVAL, "field_equals, ", "")
     repo.release("minor", REWORDED)
     if command == "gate":
-        output = repo.gate("--markdown", "decision.md", code=2)
+        output = repo.gate("--output", "decision.md", code=2)
     else:
         output = repo.pytest("--gate=main", code=2)
     assert "gate: refused: not compared with main" in output
@@ -571,7 +571,7 @@ def test_a_refused_change_leaves_a_decision_that_the_comment_shows(repo: GateRep
     assert refusal["details"] == ["judge 'field_equals(severity)' is gone"]
     assert decision["next"] == {"text": refusal["fix"], "command": ""}
     assert "on_judge_change" not in refusal["fix"]
-    comment = repo.regauge("comment", "--dry-run")
+    comment = repo.regauge("report", "--comment", "--dry-run")
     assert "### ⛔ regauge gate: refused: not compared with `main`" in comment
     assert "- judge 'field" in comment
     assert "**Next:** merge the change of the judges on its own" in comment
@@ -582,11 +582,11 @@ def test_the_fix_of_a_refused_change_names_the_label(repo: GateRepo):
     repo.edit(EVAL, ', field_equals("severity")', "")
     repo.edit(EVAL, "field_equals, ", "")
     repo.commit("Remove a judge")
-    assert "or the label `judge-change-accepted` on GitHub" in repo.pytest("--gate=main", code=2)
+    assert "or the label `accept-judge-change` on GitHub" in repo.pytest("--gate=main", code=2)
     assert "is gone" in repo.gate("--dry-run", code=2)
 
 
-@pytest.mark.parametrize("option", ["--markdown=decision.md", "--annotations"])
+@pytest.mark.parametrize("option", ["--output=decision.md", "--annotations"])
 def test_an_estimate_has_no_decision_to_write(repo: GateRepo, option: str):
     repo.release("minor", REWORDED)
     assert "--dry-run makes no decision, so " in repo.gate("--dry-run", option, code=2)

@@ -290,7 +290,7 @@ def test_a_rejected_version_stays_rejected_and_is_counted(
     assert "1 version of this branch was rejected before" in second["printed"]
     assert (
         "1 version of this branch was rejected before"
-        in live.command("comment", "--dry-run").stdout
+        in live.command("report", "--comment", "--dry-run").stdout
     )
 
 
@@ -404,7 +404,7 @@ def test_selected_recordings_of_an_equal_prompt_are_found_and_honest_ones_are_no
     found = repo.gate(code=1)
     assert found["audit"]["result"] == "better"
     assert "recordings of triage are better than fresh trials" in found["printed"]
-    assert "next: `regauge record --all triage`, then commit" in found["printed"]
+    assert "next: `regauge record --refresh triage`, then commit" in found["printed"]
     again = live.command("gate", "--from", "latest", "--json")
     assert again.returncode == 1
     assert json.loads(again.stdout)["audit"] == found["audit"]
@@ -429,7 +429,7 @@ def test_selected_recordings_on_main_are_found_by_the_next_baseline_update(
     assert "are better than fresh trials" in issue_text([one])
     repo.commit("baseline")
     # Every state of the recordings is audited once.
-    again = live.command("baseline", "update", "--force-session", "--json")
+    again = live.command("baseline", "update", "--new-session", "--json")
     assert json.loads(again.stdout)["done"][0]["audit"] is None
 
 
@@ -451,7 +451,7 @@ def test_complete_baselines_repeat_few_of_the_recorded_trials(
 ):
     repo = Repository(live, endpoint, model)
     repo.git("checkout", "-q", "main")
-    words = ["baseline", "update", "--trials", "12", "--force-session", "--json"]
+    words = ["baseline", "update", "--trials", "12", "--new-session", "--json"]
     while not json.loads(live.command(*words).stdout)["done"][0]["complete"]:
         pass
     live.run("--record=missing")

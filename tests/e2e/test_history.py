@@ -52,8 +52,8 @@ def _commit(project: EvalProject) -> None:
         subprocess.run(["git", *words], cwd=project.root, check=True, timeout=30)
 
 
-def test_log_and_trend_show_how_each_version_fared(project: EvalProject, regauge: Regauge):
-    nothing = regauge(project, "trend", "triage")
+def test_log_shows_the_pass_rate_of_each_version_and_run(project: EvalProject, regauge: Regauge):
+    nothing = regauge(project, "log", "triage", "--runs")
     assert nothing.output == snapshot(
         "no run of triage in .regauge/history.sqlite3 yet: pytest evals -k triage\n"
     )
@@ -68,17 +68,17 @@ def test_log_and_trend_show_how_each_version_fared(project: EvalProject, regauge
     project.golden([*(project.case(n) for n in range(4)), project.case(4, ok=False)])
     project.run("--record=none")
     project.run()
-    trend = regauge(project, "trend", "triage")
+    trend = regauge(project, "log", "triage", "--runs")
     assert _shown(project, trend.output) == snapshot("""\
-triage · sim:clerk-1 (simulated) · 3 runs (1 more measured nothing)  ▂▇
-version  content       day         pass rate     0 to 100 %, 95 % interval             answer  runs
-1.0.0    DIGEST------  DAY-------  20.0 % (1/5)  │ ────●─────────         │  4 to 62   $0      2
-1.1.0    DIGEST------  DAY-------  80.0 % (4/5)  │         ─────────●──── │  38 to 96  $0      1     other cases
+triage · sim:clerk-1 (simulated) · 3 runs (1 more measured nothing)  ▂█·▇
+version  content       day         pass rate      0 to 100 %, 95 % interval              answer  runs
+1.0.0    DIGEST------  DAY-------  20.0 % (1/5)   │ ────●─────────         │  4 to 62    $0      1
+1.0.0    DIGEST------  DAY-------  100.0 % (1/1)  │     ──────────────────●│  21 to 100  $0      1     other cases
+1.1.0    DIGEST------  DAY-------  unmeasured     │                        │  -          ?       0     other cases and judges
+1.1.0    DIGEST------  DAY-------  80.0 % (4/5)   │         ─────────●──── │  38 to 96   $0      1     other judges
 """)
-    every = regauge(project, "trend", "triage", "--runs", "-n3").output.splitlines()
-    assert [line.split()[3:6] for line in every[2:]] == snapshot(
-        [["100.0", "%", "(1/1)"], ["unmeasured", "│", "│"], ["80.0", "%", "(4/5)"]]
-    )
+    newest = regauge(project, "log", "triage", "--runs", "--limit=1").output.splitlines()
+    assert newest[2:] == trend.output.splitlines()[-1:]
     logged = regauge(project, "log", "triage")
     assert _shown(project, logged.stdout) == snapshot("""\
 1.1.0     DAY-------  DIGEST------  COMMIT---  80.0 % (4/5)        $0          (not released)
@@ -91,10 +91,10 @@ prompts/triage.prompt.yml: never released
         (row["version"], row["measured"]["passed"], row["measured"]["measured"])
         for row in document["versions"]
     ] == [("1.1.0", 4, 5), ("1.0.0", 1, 5)]
-    (line,) = json.loads(regauge(project, "trend", "triage", "--json").stdout)["lines"]
+    (line,) = json.loads(regauge(project, "log", "triage", "--runs", "--json").stdout)["lines"]
     assert (line["model"], line["simulated"], line["runs"]) == ("sim:clerk-1", True, 3)
-    assert [point["pass_rate"] for point in line["points"]] == [0.2, 0.8]
-    other = regauge(project, "trend", "triage", "--model", "openai:gpt-5-mini")
+    assert [point["pass_rate"] for point in line["points"]] == [0.2, 1.0, None, 0.8]
+    other = regauge(project, "log", "triage", "--runs", "--model", "openai:gpt-5-mini")
     assert "no run of triage with openai:gpt-5-mini" in other.output
 
 
@@ -113,7 +113,7 @@ def test_answers_and_outcomes_of_two_runs_are_compared(
     )
     live.prompt(version="1.1.0", system="Say how severe the alert is, as JSON.")
     live.run()
-    compared = regauge(live, "compare", first, "latest", "--answers")
+    compared = regauge(live, "runs", "compare", first, "latest", "--outputs")
     assert compared.exit_code == 0
     output = re.sub(r" +\d+ ms", "  LATENCY", compared.output)
     output = re.sub(r"(?<=cost)    p50 +p95", "  p50  p95", re.sub("p50 +p95", "p50  p95", output))
@@ -155,17 +155,17 @@ with another answer 1/1 -> 1/1    disk-003
     record = json.loads((runs / first / "run.json").read_text())
     empty = record | {"id": "29991231-235959-0000", "suites": []}
     (runs / "29991231-235959-0000/run.json").write_text(json.dumps(empty))
-    assert regauge(live, "compare", "--answers").output == compared.output
-    assert regauge(live, "compare", first, "--answers").output == compared.output
-    assert regauge(live, "compare", "latest", "--answers").output == compared.output
-    named = regauge(live, "compare", "29991231-235959-0000", "latest")
+    assert regauge(live, "runs", "compare", "--outputs").output == compared.output
+    assert regauge(live, "runs", "compare", first, "--outputs").output == compared.output
+    assert regauge(live, "runs", "compare", "latest", "--outputs").output == compared.output
+    named = regauge(live, "runs", "compare", "29991231-235959-0000", "latest")
     assert "note: run A has no cases\n" in named.stderr
     shutil.rmtree(runs / "29991231-235959-0000")
-    short = regauge(live, "compare", first, "--no-diff").output
+    short = regauge(live, "runs", "compare", first, "--no-diff").output
     assert short.splitlines()[-1] == (
-        "other answers with the same outcome: 1 (--answers shows them)"
+        "other outputs with the same outcome: 1 (--outputs shows them)"
     )
-    document = json.loads(regauge(live, "compare", first, "latest", "--json").stdout)
+    document = json.loads(regauge(live, "runs", "compare", first, "latest", "--json").stdout)
     assert [change["change"] for change in document["suites"][0]["changes"]] == [
         "worse",
         "better",
@@ -173,10 +173,10 @@ with another answer 1/1 -> 1/1    disk-003
         "added",
         "answer",
     ]
-    itself = regauge(live, "compare", "latest", "latest")
+    itself = regauge(live, "runs", "compare", "latest", "latest")
     assert itself.stdout.splitlines()[-1].endswith("local:clerk: 5 the same")
     assert itself.stderr == "note: A and B are the same run\n"
-    unknown = regauge(live, "compare", "latest", "latest", "--prompt", "triange")
+    unknown = regauge(live, "runs", "compare", "latest", "latest", "--prompt", "triange")
     assert isinstance(unknown.exception, UsageError)
     assert "no run has the prompt 'triange'" in str(unknown.exception)
 
@@ -187,19 +187,19 @@ def test_runs_stay_in_the_history_when_their_directories_are_gone(
     project.run()
     (record,) = project.records()
     assert not (project.root / ".regauge" / "history.sqlite3").exists()
-    assert regauge(project, "runs").output.startswith(record["id"])
+    assert regauge(project, "runs", "list").output.startswith(record["id"])
     shutil.rmtree(project.root / ".regauge" / "runs")
-    listed = regauge(project, "runs", "--json")
+    listed = regauge(project, "runs", "list", "--json")
     assert json.loads(listed.stdout) == record
-    compared = regauge(project, "compare", record["id"], record["id"][:-1])
+    compared = regauge(project, "runs", "compare", record["id"], record["id"][:-1])
     assert compared.output.endswith("sim:clerk-1 (simulated): 5 the same\n")
-    alone = regauge(project, "compare")
+    alone = regauge(project, "runs", "compare")
     assert "there are no two runs with cases on this machine" in str(alone.exception)
-    missing = regauge(project, "compare", "1999", "latest")
+    missing = regauge(project, "runs", "compare", "1999", "latest")
     assert isinstance(missing.exception, UsageError)
     assert str(missing.exception) == snapshot("""\
 there is no run '1999', neither in .regauge/runs nor in .regauge/history.sqlite3
-  fix: `regauge runs` lists them\
+  fix: `regauge runs list` lists them\
 """)
 
 
@@ -210,11 +210,11 @@ def test_of_a_gate_its_own_cases_count_once_and_those_of_main_do_not(tmp_path: P
     repo.release("minor", (label_definitions(repo.read(PROMPT)), "      - critical\n"))
     repo.gate(code=1)
     cases = len(repo.read(GOLDEN).splitlines())
-    (row,) = repo.regauge("runs").splitlines()
+    (row,) = repo.regauge("runs", "list").splitlines()
     assert f"  {cases} cases, " in row
     assert ", gate: reject, " in row
     assert row.count(NAME) == 1
-    (line,) = json.loads(repo.regauge("trend", NAME, "--json"))["lines"]
+    (line,) = json.loads(repo.regauge("log", NAME, "--runs", "--json"))["lines"]
     (point,) = line["points"]
     assert (point["version"], point["cases"], point["trials"]) == ("1.1.0", cases, 1)
     rows = [json.loads(row) for row in repo.read(_rows_of_only_run(repo)).splitlines()]
@@ -239,11 +239,11 @@ def test_a_run_that_cannot_be_read_is_named_and_hides_no_other(
     shutil.copytree(run, broken)
     (broken / "trials.jsonl").write_text(f"{line}\n", encoding="utf-8")
     for _ in range(2):
-        listed = regauge(project, "runs")
+        listed = regauge(project, "runs", "list")
         assert listed.exit_code == 0
         assert [row.split()[0] for row in listed.stdout.splitlines()] == [run.name]
         assert listed.stderr.startswith("20260131-100000-aaaa  unreadable: ")
-    trend = regauge(project, "trend", "triage")
+    trend = regauge(project, "log", "triage", "--runs")
     assert "100.0 % (1/1)" in trend.stdout
     assert "20260131-100000-aaaa  unreadable: " in trend.stderr
 
@@ -258,7 +258,7 @@ def test_a_history_that_cannot_be_used_is_named_with_what_to_do(
         path.write_bytes(b"not a database at all" * 100)
         problem = "file is not a database"
     else:
-        regauge(project, "runs")
+        regauge(project, "runs", "list")
         with sqlite3.connect(path) as database:
             if how == "newer":
                 database.execute("INSERT INTO regauge_schema VALUES (99, '9.0')")
@@ -267,7 +267,7 @@ def test_a_history_that_cannot_be_used_is_named_with_what_to_do(
                 database.execute("DROP TABLE regauge_suites")
                 problem = "no such table: regauge_suites"
         database.close()
-    refused = regauge(project, "trend", "triage")
+    refused = regauge(project, "log", "triage", "--runs")
     assert isinstance(refused.exception, StoreError)
     message = str(refused.exception)
     assert f"history in .regauge/history.sqlite3: {problem}" in message
@@ -280,7 +280,7 @@ def test_a_history_that_cannot_be_used_is_named_with_what_to_do(
     # What the message says to do.
     (command,) = re.findall(r"mv .*", message)
     subprocess.run(command.split(), cwd=project.root, check=True, timeout=30)
-    assert "100.0 % (5/5)" in regauge(project, "trend", "triage").output
+    assert "100.0 % (5/5)" in regauge(project, "log", "triage", "--runs").output
 
 
 def test_a_run_loads_no_database(project: EvalProject, modules_loaded_by):

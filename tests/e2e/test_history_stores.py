@@ -162,11 +162,11 @@ def test_a_step_that_fails_leaves_the_schema_as_it_was(place: StorePlace):
 
 
 def _sync_at_once(roots: list[Path], url: str) -> list[str]:
-    """`regauge runs --sync` in several projects at the same time; what each said."""
+    """`regauge runs list --sync` in several projects at the same time; what each said."""
     environ = os.environ | {"REGAUGE_STORE": url}
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "regauge", "runs", "--sync"],
+            [sys.executable, "-m", "regauge", "runs", "list", "--sync"],
             cwd=root,
             env=environ,
             stdout=subprocess.PIPE,
@@ -209,20 +209,20 @@ def test_a_run_reaches_the_team_at_its_end(
     project: EvalProject, regauge, url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("REGAUGE_STORE", url)
-    done = project.run(*(["-n2"] if url.startswith("postgresql") else []))
+    done = project.run(*(["--limit=2"] if url.startswith("postgresql") else []))
     done.assert_outcomes(passed=5)
     assert not (project.root / ".regauge" / "history.sqlite3").exists()
     (record,) = project.records()
     # Somebody else, who never ran anything.
     shutil.move(project.root / ".regauge", tmp_path / "elsewhere")
-    listed = regauge("runs", "--json")
+    listed = regauge("runs", "list", "--json")
     assert (json.loads(listed.stdout), listed.stderr) == (record, "")
-    trend = json.loads(regauge("trend", "triage", "--json").stdout)
+    trend = json.loads(regauge("log", "triage", "--runs", "--json").stdout)
     assert [point["pass_rate"] for line in trend["lines"] for point in line["points"]] == [1.0]
     # Their own run fares otherwise.
     project.golden([project.case(0, ok=False), *map(project.case, range(1, 5))])
     project.run("-k", "disk-000 or disk-001")
-    compared = regauge("compare", record["id"], "latest", "--no-diff")
+    compared = regauge("runs", "compare", record["id"], "latest", "--no-diff")
     rows = [line.split() for line in compared.stdout.splitlines()]
     assert rows[-4:] == [
         ["worse", "1/1", "->", "0/1", "disk-000"],
@@ -243,20 +243,22 @@ def test_a_server_that_is_down_costs_a_warning_and_nothing_else(
         text = done.stdout.str()
         assert "this run is NOT in the shared history, only in .regauge/runs/" in text
         assert f"history in {shown}: " in text
-        assert "check that the server runs and can be reached, then: regauge runs --sync" in text
-        listed = regauge("runs")
+        assert (
+            "check that the server runs and can be reached, then: regauge runs list --sync" in text
+        )
+        listed = regauge("runs", "list")
         assert listed.exit_code == 0
         assert "5 cases, 0 failed" in listed.stdout
         assert "what follows are the runs of this machine" in listed.stderr
-        failed = project.command("runs", "--sync")
+        failed = project.command("runs", "list", "--sync")
         assert (failed.returncode, failed.stdout) == (2, "")
         logged = regauge("log", "triage")
         assert logged.exit_code == 0
         assert "so there are no pass rates here" in logged.stderr
         assert "p4ss" not in text + listed.stderr + failed.stderr + logged.stderr
         server.start()
-        assert regauge("runs", "--sync").stderr == f"took 1 run into {shown}\n"
-        again = regauge("runs", "--sync").stderr
+        assert regauge("runs", "list", "--sync").stderr == f"took 1 run into {shown}\n"
+        again = regauge("runs", "list", "--sync").stderr
         assert again == f"every run of this machine is in {shown} already\n"
 
 

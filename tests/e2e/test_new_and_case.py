@@ -1,4 +1,4 @@
-"""`regauge new` and `regauge case add`, as processes."""
+"""`regauge new`, as processes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_new_prompt_its_case_and_its_eval_run(place: Place):
 
 
 def test_a_new_judge_is_a_rubric_that_loads(place: Place):
-    place.regauge("new", "judge", "tone")
+    place.regauge("new", "rubric", "tone")
     shown = json.loads(place.regauge("show", "tone", "--json"))
     assert shown["rubric"]["kind"] == "binary"
     assert shown["warnings"] == []
@@ -118,7 +118,7 @@ def test_a_failed_case_joins_another_prompts_dataset_with_its_answer(place: Plac
     other = (place.root / PROMPT).read_text()
     place.write("prompts/whisper.prompt.yml", other)
     out = place.regauge(
-        "case", "add", "whisper", "--from-run", "latest", "one", "--expected-from-answer"
+        "new", "case", "whisper", "one", "--from-run", "latest", "--expected-from-output"
     )
     assert "added one to fixtures/golden/whisper.jsonl:1" in out
     [case] = cases(place, "fixtures/golden/whisper.jsonl")
@@ -133,7 +133,7 @@ def test_a_case_that_was_since_removed_comes_back_from_git(place: Place):
     git(place, "commit", "-q", "-m", "one")
     place.evals("-p", "no:cacheprovider", code=1)
     place.write(GOLDEN, '{"id": "two", "inputs": {"text": "info: nothing"}}\n')
-    place.regauge("case", "add", "shout", "--from-run", "latest", "one", "--tier", "critical")
+    place.regauge("new", "case", "shout", "one", "--from-run", "latest", "--tier", "critical")
     assert [case["id"] for case in cases(place)] == ["two", "one"]
     assert cases(place)[1]["tier"] == "critical"
 
@@ -141,7 +141,7 @@ def test_a_case_that_was_since_removed_comes_back_from_git(place: Place):
 def test_a_case_that_changed_without_a_commit_is_not_guessed_at(place: Place):
     place.evals("-p", "no:cacheprovider", code=1)
     place.write(GOLDEN, '{"id": "one", "inputs": {"text": "info: nothing"}}\n')
-    out = place.regauge("case", "add", "shout", "--from-run", "latest", "one", code=2)
+    out = place.regauge("new", "case", "shout", "one", "--from-run", "latest", code=2)
     assert "is not what it was in run" in out
     assert "there is a case" not in out
 
@@ -156,7 +156,7 @@ def test_an_editor_has_the_last_word(place: Place):
         "json.dump(case, open(sys.argv[1], 'w'))\n",
     )
     done = place.process(
-        *("regauge", "case", "add", "shout", "--from-run", "latest", "one", "--edit"),
+        *("regauge", "new", "case", "shout", "one", "--from-run", "latest", "--edit"),
         EDITOR=f"{sys.executable} {editor}",
         VISUAL=f"{sys.executable} {editor}",
     )

@@ -26,7 +26,7 @@ def test_a_broken_recording_is_told_by_every_way_to_record(project: EvalProject)
     lines = recordings(project)
     broken = "\n".join([lines[0][:-10], *lines[1:]]) + "\n"
     project.write("fixtures/recordings/triage.jsonl", broken)
-    for arguments in (["--dry-run"], [], ["--all"]):
+    for arguments in (["--dry-run"], [], ["--refresh"]):
         done = project.command("record", *arguments)
         assert done.returncode == 3, done
         assert "triage.jsonl:1: not a recording" in done.stderr
@@ -158,7 +158,10 @@ LONG = "a" * 5000
 
 @pytest.mark.parametrize(
     "command",
-    ["show", "log", "bump", "refine", "trend", "calibrate", "power", "new eval", "baseline show"],
+    [
+        *("show", "log", "log --runs", "bump", "refine", "judges calibrate", "new eval"),
+        *("baseline show", "baseline simulate", "baseline flaky"),
+    ],
 )
 def test_a_name_that_is_too_long_is_refused_in_few_words(project: EvalProject, command: str):
     done = project.command(*command.split(), LONG)

@@ -1,4 +1,4 @@
-"""`regauge power` as a process, on baselines written beforehand."""
+"""`regauge baseline simulate` as a process, on baselines written beforehand."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def suite(project):
 
 
 def test_it_says_what_the_gate_can_find_and_what_it_costs(suite):
-    done = suite.command("power", "--drop", "0.05")
+    done = suite.command("baseline", "simulate", "--drop", "0.05")
     assert (done.returncode, done.stderr) == (0, "")
     # The rates are those of a simulation; how they come out in digits is another test's matter.
     assert re.sub(r"\b[\d.]+ (%|calls|cases like)( \([\d-]+\))?", r"N \1", done.stdout) == snapshot("""\
@@ -67,7 +67,9 @@ triage: 40 cases with at least 12 trials of main each
 
 
 def test_programs_get_rates_with_their_intervals(suite):
-    done = suite.command("power", "triage", "--drop", "0.05", "--power", "0.9", "--json")
+    done = suite.command(
+        "baseline", "simulate", "triage", "--drop", "0.05", "--power", "0.9", "--json"
+    )
     (found,) = json.loads(done.stdout)
     assert (found["prompt"], found["cases"], found["trials_of_main"]) == ("triage", 40, 12)
     assert found["false_alarm"]["low"] <= found["false_alarm"]["rate"] <= 0.02
@@ -80,7 +82,7 @@ def test_programs_get_rates_with_their_intervals(suite):
 def test_a_short_history_is_named_and_other_sizes_can_be_tried(suite):
     file = suite.root / "elsewhere.json"
     save_baseline(file, baseline([(3, 3)] * 20))
-    done = suite.command("power", "--baseline", str(file), "--cases", "60")
+    done = suite.command("baseline", "simulate", "--baseline", str(file), "--cases", "60")
     assert "sees: 1 broken case" in done.stdout
     assert "The baseline is not complete: 3 of 12 trials; regauge baseline update" in done.stdout
 
@@ -88,12 +90,14 @@ def test_a_short_history_is_named_and_other_sizes_can_be_tried(suite):
 def test_without_trials_or_baseline_it_says_how_to_get_them(suite, project):
     save_baseline(project.root / "fixtures/baselines/empty.json", baseline([], prompt="empty"))
     assert "empty: no trial of main is known yet\n  regauge baseline update empty\n" in (
-        suite.command("power", "empty").stdout
+        suite.command("baseline", "simulate", "empty").stdout
     )
-    missing = suite.command("power", "nobody")
+    missing = suite.command("baseline", "simulate", "nobody")
     assert missing.returncode == 2
     assert "there is no prompt 'nobody'" in missing.stderr
     assert "baseline update" not in missing.stderr
-    two = suite.command("power", "triage", "empty", "--baseline", "fixtures/baselines/empty.json")
+    two = suite.command(
+        "baseline", "simulate", "triage", "empty", "--baseline", "fixtures/baselines/empty.json"
+    )
     assert two.returncode == 2
     assert "--baseline is the file of one prompt, not of 2" in two.stderr

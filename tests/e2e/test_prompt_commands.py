@@ -294,7 +294,7 @@ def test_lint_holds_the_lock_against_a_branch(released):
     released.git("checkout", "--quiet", "-b", "topic")
     released.commit("drop a release")
     assert released.run("lint") == "1 prompt: 0 errors, 0 warnings\n"
-    assert "main has it" in released.run("lint", "--against", "main", code=1)
+    assert "main has it" in released.run("lint", "--base", "main", code=1)
 
 
 def test_lint_fails_for_warnings_only_when_asked(released):

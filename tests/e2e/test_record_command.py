@@ -44,7 +44,7 @@ needs recording: triage, 5 cases
 
     path = live.root / "fixtures" / "recordings" / "triage.jsonl"
     before = path.read_bytes()
-    assert live.command("record", "--all").returncode == 0
+    assert live.command("record", "--refresh").returncode == 0
     assert endpoint.total == 10
     assert path.read_bytes() == before
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_recorded_is_said_once_with_its_count(project: EvalProjec
     assert "input 'text' is missing" in result.stderr
     assert len(project.recordings()) == 2
 
-    down = project.command("record", "--all", "--model=local:clerk")
+    down = project.command("record", "--refresh", "--model=local:clerk")
     assert down.returncode == 3
     assert "Traceback" not in down.stderr
     assert down.stderr.count("cannot be reached") == 1

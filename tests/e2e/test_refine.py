@@ -149,7 +149,7 @@ def test_the_healthy_prompt_is_left_alone(repo: GateRepo):
     last = "        - the error budget burns for 2 or 15 minutes\n"
     repo.write(PROMPT, healthy.replace(last, CERTIFICATE_LINE + last))
     before = repo.git("diff")
-    said = repo.regauge("refine", NAME, "--apply", "--localise", "160", "--variance")
+    said = repo.regauge("refine", NAME, "--apply", "--ablation-calls", "160", "--fix-flaky")
     assert f"{NAME}: no change proposed" in said
     assert "nothing-to-refine" in said
     assert result(repo)["spent"]["model_calls"] == 0
@@ -180,21 +180,21 @@ def test_ctrl_c_after_the_last_decision_says_where_it_is(repo: GateRepo):
 
 def test_a_case_that_the_changelog_accepts_is_left_alone(repo: GateRepo):
     """Unless tracked cases count, too."""
-    before = json.loads(repo.regauge("refine", NAME, "--estimate", "--json"))
+    before = json.loads(repo.regauge("refine", NAME, "--dry-run", "--json"))
     cases = [json.loads(line) for line in repo.read(f"fixtures/golden/{NAME}.jsonl").splitlines()]
     accepted = next(case["id"] for case in cases if case.get("split") != "holdout")
     note = "First release, with three severities"
     repo.edit(PROMPT, f"    text: {note}", f"    accepted:\n      - case: {accepted}\n"
               f"        reason: too noisy to page anybody\n    text: {note}")  # fmt: skip
-    after = json.loads(repo.regauge("refine", NAME, "--estimate", "--json"))
+    after = json.loads(repo.regauge("refine", NAME, "--dry-run", "--json"))
     assert after["train"] + after["holdout"] == before["train"] + before["holdout"] - 1
-    both = json.loads(repo.regauge("refine", NAME, "--estimate", "--json", "--tracked"))
+    both = json.loads(repo.regauge("refine", NAME, "--dry-run", "--json", "--include-tracked"))
     assert both["train"] + both["holdout"] >= before["train"] + before["holdout"]
 
 
 def test_an_estimate_asks_nobody_and_a_budget_below_it_is_refused(repo: GateRepo):
     before = {path.name for path in (repo.root / ".regauge/refine").glob("*")}
-    said = repo.regauge("refine", NAME, "--estimate", "--json")
+    said = repo.regauge("refine", NAME, "--dry-run", "--json")
     estimate = json.loads(said)
     assert 0 < estimate["first_look_calls"] < estimate["one_repair_calls"] < estimate["calls_max"]
     assert {path.name for path in (repo.root / ".regauge/refine").glob("*")} == before
@@ -213,8 +213,8 @@ def test_an_estimate_asks_nobody_and_a_budget_below_it_is_refused(repo: GateRepo
         (["--branch=broken"], "there is a branch 'broken' already\n  fix: --branch ANOTHER-NAME"),
         (["--branch=broken/mine"], "there is a branch 'broken' already"),
         (["--branch=a/b..c"], "git allows no branch of the name 'a/b..c'"),
-        (["--feedback=none.txt", "--estimate"], "none.txt cannot be read: no such file"),
-        (["--refiner-model=foo:bar", "--estimate"], "foo"),
+        (["--feedback=none.txt", "--dry-run"], "none.txt cannot be read: no such file"),
+        (["--refiner-model=foo:bar", "--dry-run"], "foo"),
     ],
 )
 def test_what_can_never_come_to_anything_is_refused_before_anybody_is_asked(
@@ -226,17 +226,17 @@ def test_what_can_never_come_to_anything_is_refused_before_anybody_is_asked(
 
 
 def test_held_out_cases_that_decided_too_often_decide_no_more(repo: GateRepo):
-    repo.regauge("refine", NAME, "--forget")
+    repo.regauge("refine", NAME, "--ignore-attempts")
     looks = result(repo)["holdout_looks"]
     assert looks["after"] <= looks["before"] + 1
     # The same trials of the same revision are no further look.
-    repo.regauge("refine", NAME, "--forget")
+    repo.regauge("refine", NAME, "--ignore-attempts")
     assert result(repo)["holdout_looks"] == {**looks, "before": looks["after"]}
     ledger = repo.root / f".regauge/refine/{NAME}.looks.json"
     known = ledger.read_text()
     worn = {key: [f"text-{n}" for n in range(10)] for key in json.loads(known)}
     ledger.write_text(json.dumps(worn))
-    said = repo.regauge("refine", NAME, "--forget", code=2)
+    said = repo.regauge("refine", NAME, "--ignore-attempts", code=2)
     assert "a new `split_salt`" in said
     assert result(repo)["stop"]["reason"] == "holdout-looks"
     assert result(repo)["spent"]["tested"] == 0
@@ -245,7 +245,7 @@ def test_held_out_cases_that_decided_too_often_decide_no_more(repo: GateRepo):
     assert "[tool.regauge]\n" in settings
     salted = settings.replace("[tool.regauge]\n", '[tool.regauge]\nsplit_salt = "spring"\n')
     repo.write("pyproject.toml", salted)
-    repo.regauge("refine", NAME, "--forget")
+    repo.regauge("refine", NAME, "--ignore-attempts")
     assert result(repo)["holdout_looks"]["before"] == 0
     ledger.write_text(known)
 
@@ -283,7 +283,7 @@ def test_what_a_person_refuses_is_not_proposed_again(repo: GateRepo):
     repo.regauge("refine", NAME, "--proposers=rules")
     assert (result(repo)["revision"] or {}).get("diff") != refused
     assert "rejected-by-person" in (latest(repo) / "trail.jsonl").read_text()
-    repo.regauge("refine", NAME, "--proposers=rules", "--forget")
+    repo.regauge("refine", NAME, "--proposers=rules", "--ignore-attempts")
     assert result(repo)["revision"]["diff"] == refused
 
 
@@ -292,7 +292,7 @@ def test_of_two_edits_a_person_takes_one_which_is_verified_without_the_other(rep
     repo.write(EVAL, judged.replace("json_parses\n", "json_parses, max_words\n"))
     short = "one sentence of at most 30 words that names the evidence"
     repo.edit(PROMPT, short, "a long text that names all of the evidence")
-    asked = [NAME, "--interactive", "--proposers=rules", "--forget"]
+    asked = [NAME, "--interactive", "--proposers=rules", "--ignore-attempts"]
     said = answered(repo, asked, "n\ny\ny\n")
     assert "edit 1 of 2: " in said
     assert "for max_words(30, field=reason)" in said
@@ -424,7 +424,7 @@ def by_refiner(repo: GateRepo, refiner: Endpoint, reply: str, kind: str = "missi
         repo.read("pyproject.toml").split("[tool.regauge.providers")[0]
         + f'[tool.regauge.providers.local]\nbase_url = "{refiner.base_url}"\nmax_attempts = 1\ndeadline_s = 1\n',
     )
-    return [NAME, "--proposers", "model", "--refiner-model", f"local:{model}", "--forget"]
+    return [NAME, "--proposers", "model", "--refiner-model", f"local:{model}", "--ignore-attempts"]
 
 
 def edit(op: str, line: str, text: str) -> str:
@@ -510,7 +510,7 @@ def test_an_endless_wish_to_rewrite_everything_ends_with_the_prompt_as_it_was(
 
 
 def test_a_repaired_check_is_not_listed_as_still_failing(repo: GateRepo):
-    said = repo.regauge("refine", NAME, "--max-cycles", "1", "--forget")
+    said = repo.regauge("refine", NAME, "--max-cycles", "1", "--ignore-attempts")
     assert "a revision is proposed" in said
     assert result(repo)["stop"]["text"].endswith("the limit of cycles is reached")
     assert result(repo)["open"] == []
@@ -638,27 +638,29 @@ def test_a_failed_run_suggests_a_revision_with_evidence_and_cost(repo: GateRepo)
 
 def test_a_gate_that_rejects_suggests_a_revision_where_its_decision_is_read(repo: GateRepo):
     repo.regauge("bump", NAME, "minor", "-m", "Lose the definitions")
-    said = repo.gate("--suggest", "--markdown", "decision.md", code=1)
+    said = repo.gate("--suggest", "--output", "decision.md", code=1)
     assert f"suggestion: {NAME}: a revision is proposed" in said
     folded = f"<details><summary>Suggested revision: {NAME}: a revision is proposed"
     assert folded in repo.read("decision.md")
     assert f"regauge refine apply {latest(repo).name}" in repo.read("decision.md")
-    assert folded in repo.regauge("comment", "--dry-run")
+    assert folded in repo.regauge("report", "--comment", "--dry-run")
     # Decided again, it still stands; with nobody to ask there is nothing to look for.
-    repo.gate("--from", "latest", "--markdown", "again.md", code=2)
-    repo.regauge("gate", "--from", "latest", "--markdown", "again.md", code=1)
+    repo.gate("--from", "latest", "--output", "again.md", code=2)
+    repo.regauge("gate", "--from", "latest", "--output", "again.md", code=1)
     assert folded in repo.read("again.md")
     said = repo.regauge("gate", "--from", "latest", "--suggest", code=2)
     assert "it takes no suggest" in said
 
 
 def test_variance_is_said_of_answers_verdicts_and_each_check(repo: GateRepo):
-    said = json.loads(repo.regauge("variance", NAME, "--trials", "3", "--json"))["variance"]
+    said = json.loads(repo.regauge("baseline", "flaky", NAME, "--trials", "3", "--json"))[
+        "variance"
+    ]
     assert said["trials"] == 3 * said["cases"]
     assert 0 < said["answers"] <= said["verdicts"] <= 1
     check = said["checks"]["field_equals(severity)"]
     assert check["passed"] < check["trials"]
-    assert "give the same answer" in repo.regauge("variance", NAME, "--trials", "3")
+    assert "give the same answer" in repo.regauge("baseline", "flaky", NAME, "--trials", "3")
 
 
 @pytest.fixture
@@ -710,7 +712,7 @@ def test_killed_anywhere_a_run_goes_on_pays_nothing_twice_and_comes_to_the_same(
     asked = server.counters.requests
     # As if nobody had looked at the holdout before.
     (repo.root / f".regauge/refine/{NAME}.looks.json").unlink()
-    repo.regauge("refine", NAME, "--proposers=rules", "--forget")
+    repo.regauge("refine", NAME, "--proposers=rules", "--ignore-attempts")
     assert server.counters.requests == asked
     other = latest(repo)
     assert other != run

@@ -107,7 +107,7 @@ def test_judgements_are_in_the_estimate_the_count_and_the_report(
     project: tuple[Path, SimServer],
 ) -> None:
     root, server = project
-    estimate = json.loads(refine(root, "--estimate", "--json"))
+    estimate = json.loads(refine(root, "--dry-run", "--json"))
     assert estimate["judged"]
     said = refine(root)
     found = spent(root)
@@ -117,14 +117,14 @@ def test_judgements_are_in_the_estimate_the_count_and_the_report(
     assert estimate["one_repair_calls"] / 1.5 < found["calls"] < 1.5 * estimate["one_repair_calls"]
     assert f"{found['judge_calls']} of LLM judges" in said
     # A run that finds everything in the local store says that it made no call.
-    refine(root, "--forget")
+    refine(root, "--ignore-attempts")
     again = spent(root)
     assert again["replayed"] == again["calls"]
 
 
 def test_no_call_of_any_model_passes_the_budget(project: tuple[Path, SimServer]) -> None:
     root, server = project
-    least = json.loads(refine(root, "--estimate", "--json"))["least_calls"]
+    least = json.loads(refine(root, "--dry-run", "--json"))["least_calls"]
     refine(root, f"--budget-calls={least}", code=None)
     assert 0 < server.counters.requests <= least
     assert spent(root)["calls"] <= least
@@ -132,7 +132,7 @@ def test_no_call_of_any_model_passes_the_budget(project: tuple[Path, SimServer])
 
 def test_no_run_costs_more_than_its_dollars(project: tuple[Path, SimServer]) -> None:
     root, _ = project
-    estimate = json.loads(refine(root, "--estimate", "--json"))
+    estimate = json.loads(refine(root, "--dry-run", "--json"))
     cap = round(estimate["call_usd"] * estimate["first_look_calls"] * 0.6, 4)
     said = refine(root, f"--budget-usd={cap}", code=3)
     assert "usd" in said

@@ -129,6 +129,6 @@ def test_a_goal_on_what_only_an_uncalibrated_judge_says_names_that_judge(repo: G
     judged = repo.read(EVAL).replace(")]", '), rubric("whole").judging("completeness")]')
     repo.write(EVAL, judged.replace("json_parses\n", "json_parses, rubric\n"))
     setting(repo, GOALS.replace('"format"', '"completeness"'))
-    said = repo.regauge("refine", NAME, "--estimate", code=2)
+    said = repo.regauge("refine", NAME, "--dry-run", code=2)
     assert "goals.1.criterion: the judge 'whole', which counts under completeness, informs" in said
-    assert "fix: label answers or improve the judge, then: regauge calibrate whole" in said
+    assert "fix: label answers or improve the judge, then: regauge judges calibrate whole" in said

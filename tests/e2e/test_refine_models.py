@@ -380,12 +380,12 @@ def test_a_difficult_model_repairs_and_its_replies_are_replayed(
     refine(project)
     assert f"+      {ADDED}" in result(project)["revision"]["diff"]
     answered = sum(everything_at_once(body)[0] == 200 for body in model.bodies)
-    refine(project, "--forget")
+    refine(project, "--ignore-attempts")
     again = sum(everything_at_once(body)[0] == 200 for body in model.bodies)
     assert again <= answered + 1  # what is cut off is kept for no other run
     # Another seed changes the diagnosis, too.
     model.bodies.clear()
-    refine(project, "--forget", "--seed", "7")
+    refine(project, "--ignore-attempts", "--seed", "7")
     assert any("Why it fails" not in asked(body) for body in model.bodies)
 
 

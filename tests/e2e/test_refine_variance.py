@@ -1,4 +1,4 @@
-"""`regauge refine --variance`: a check that is only flaky is made steady, against an endpoint."""
+"""`regauge refine --fix-flaky`: a check that is only flaky is made steady, against an endpoint."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_what_makes_a_flaky_check_steady_is_proposed_with_sigma_before_and_after
     assert "no change proposed (nothing-to-refine" in alone.stdout
     assert "## Flaky, and left alone" in alone.stdout
 
-    said = flaky.command("refine", "triage", "--proposers=rules", "--variance")
+    said = flaky.command("refine", "triage", "--proposers=rules", "--fix-flaky")
 
     assert said.returncode == 0, said.stderr
     assert "triage: a revision is proposed" in said.stdout

@@ -1,4 +1,4 @@
-"""`regauge runs` and `regauge report`: what was run, in the form another reader wants."""
+"""`regauge runs list` and `regauge report`: what was run, in the form another reader wants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def regauge(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_runs_are_listed_and_written_in_every_form(project: EvalProject, regauge):
-    empty = regauge(project, "runs")
+    empty = regauge(project, "runs", "list")
     assert empty.exit_code == 0
     assert empty.output == "no runs in .regauge/runs yet: pytest evals\n"
     project.golden([project.case(0, tags=["a", "b"]), project.case(1, ok=False), project.case(2)])
@@ -36,12 +36,12 @@ def test_runs_are_listed_and_written_in_every_form(project: EvalProject, regauge
     project.run("--record=none")
     first, second = project.records()
 
-    listed = regauge(project, "runs").output.splitlines()
+    listed = regauge(project, "runs", "list").output.splitlines()
     assert [line.split()[0] for line in listed] == [second["id"], first["id"]]
     assert "3 cases, 1 failed, 1 unmeasured, $0  triage@1.0.0" in listed[0]
     assert "2 cases, 1 failed, 0 unmeasured, $0  triage@1.0.0" in listed[1]
-    assert len(regauge(project, "runs", "-n1").output.splitlines()) == 1
-    (as_json,) = regauge(project, "runs", "-n1", "--json").output.splitlines()
+    assert len(regauge(project, "runs", "list", "--limit=1").output.splitlines()) == 1
+    (as_json,) = regauge(project, "runs", "list", "--limit=1", "--json").output.splitlines()
     assert json.loads(as_json) == second
 
     shown = regauge(project, "report", first["id"])
@@ -70,7 +70,10 @@ def test_runs_are_listed_and_written_in_every_form(project: EvalProject, regauge
     assert on_screen == (project.root / "trials.csv").read_text(encoding="utf-8")
 
     project.run("--record=none", "-k", "disk-002")
-    assert "1 case, unmeasured, $0  triage@1.0.0" in regauge(project, "runs", "-n1").output
+    assert (
+        "1 case, unmeasured, $0  triage@1.0.0"
+        in regauge(project, "runs", "list", "--limit=1").output
+    )
 
 
 def test_commands_that_make_no_sense_exit_with_2(project: EvalProject):
@@ -81,7 +84,7 @@ def test_commands_that_make_no_sense_exit_with_2(project: EvalProject):
     missing = project.command("report", "1999")
     assert (missing.returncode, missing.stderr) == (
         2,
-        "error: there is no run '1999'\n  fix: `regauge runs` lists them\n",
+        "error: there is no run '1999'\n  fix: `regauge runs list` lists them\n",
     )
     binary = project.command("report", "--format=parquet")
     assert binary.returncode == 2
@@ -165,7 +168,10 @@ def test_a_run_whose_files_are_too_large_is_refused_before_they_are_read(
     (record,) = project.records()
     path = project.root / ".regauge" / "runs" / record["id"] / name
     os.truncate(path, (mib + 1) * 1024 * 1024)
-    for words in (["report", "--format=csv"], ["comment", "latest", "--dry-run", "--pr=1"]):
+    for words in (
+        ["report", "--format=csv"],
+        ["report", "latest", "--comment", "--dry-run", "--pr=1"],
+    ):
         done = project.command(*words)
         assert done.returncode == 2
         assert f"{name}: cannot be read: it has {mib + 1} MiB, and {mib} MiB is the limit" in (
@@ -197,7 +203,7 @@ def test_a_run_of_another_schema_is_refused(project: EvalProject, regauge):
     refused = project.command("report")
     assert refused.returncode == 2
     assert "schema version 99; this regauge reads 1" in refused.stderr
-    listed = regauge(project, "runs")
+    listed = regauge(project, "runs", "list")
     assert listed.exit_code == 0
     assert "unreadable" in listed.output + (listed.stderr or "")
 

@@ -115,13 +115,13 @@ def test_a_key_that_the_provider_repeats_is_in_no_output(
             *([workers] if workers != "-n0" else []),
         )
         said: Any = [
-            keyed.command("record", "--all"),
+            keyed.command("record", "--refresh"),
             keyed.command("doctor"),
             keyed.command("report", "--format", "html", "--output", "page.html"),
             keyed.command("report", "--format", "markdown"),
             keyed.command("report", "--format", "json"),
-            keyed.command("variance", "triage"),
-            keyed.command("trend", "triage"),
+            keyed.command("baseline", "flaky", "triage"),
+            keyed.command("log", "triage", "--runs"),
         ]
     assert done.ret == 1
     assert REDACTED in done.stdout.str()
@@ -147,7 +147,7 @@ def test_the_gate_repeats_no_key(keyed: EvalProject):
         ):
             subprocess.run(["git", *words], cwd=keyed.root, check=True, capture_output=True)
         keyed.prompt(model="local:clerk", system="Say what it is, as JSON.")
-        for words in (("gate", "main"), ("gate", "main", "--json", "--markdown", "gate.md")):
+        for words in (("gate", "main"), ("gate", "main", "--json", "--output", "gate.md")):
             done = keyed.command(*words, "--record", "missing")
             assert done.returncode in {1, 3}, done.stderr
             assert leaked(done.stdout, done.stderr) == []

@@ -164,7 +164,7 @@ def test_finished_runs_are_compared_with_the_first(compared: EvalProject):
     compared.run("--model=local:apprentice")
     compared.run("--model=local:clerk", "--trials=2")
     runs = [record["id"] for record in compared.records()]
-    said = compared.command("compare", *runs).stdout
+    said = compared.command("runs", "compare", *runs).stdout
     assert [line.split("  ")[0] for line in said.splitlines()[:3]] == ["A", "B", "C"]
     assert table(said) == snapshot(
         [
@@ -176,7 +176,7 @@ def test_finished_runs_are_compared_with_the_first(compared: EvalProject):
     )
     assert said.count("1/1     0/1     2/2     disk-0") == 15
     assert said.endswith("\n5 cases with the same pass rate in all runs\n")
-    document = json.loads(compared.command("compare", *runs, "--json").stdout)
+    document = json.loads(compared.command("runs", "compare", *runs, "--json").stdout)
     assert document["runs"] == runs
     assert [one["model"] for one in document["models"]] == [
         "local:clerk A",
@@ -184,12 +184,12 @@ def test_finished_runs_are_compared_with_the_first(compared: EvalProject):
         "local:clerk C",
     ]
     assert document["cases"][0]["counts"] == {"A": [1, 1], "B": [0, 1], "C": [2, 2]}
-    compared.command("compare", *runs, "-o", "runs.md")
+    compared.command("runs", "compare", *runs, "-o", "runs.md")
     assert "| triage | 1.0.0 | local:apprentice B | 20 | 5 | 15 |" in (
         compared.root / "runs.md"
     ).read_text(encoding="utf-8")
-    compared.command("compare", *runs, "-o", "runs.html")
+    compared.command("runs", "compare", *runs, "-o", "runs.html")
     page = (compared.root / "runs.html").read_text(encoding="utf-8")
     assert '"models":[["candidate","local:clerk A"],["model-1","local:apprentice B"]' in page
-    wrong = compared.command("compare", *runs, "-o", "runs.pdf")
+    wrong = compared.command("runs", "compare", *runs, "-o", "runs.pdf")
     assert (wrong.returncode, "end the name with .md or .html" in wrong.stderr) == (2, True)

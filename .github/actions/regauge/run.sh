@@ -23,12 +23,12 @@ base="$(word INPUT_BASE)"
 budget="$(word INPUT_BUDGET)"
 model="$(word INPUT_MODEL)"
 named="$(word INPUT_PROMPT)"
-redraw="$(word INPUT_REDRAW)"
+recheck="$(word INPUT_RECHECK)"
 feedback_pr="$(word INPUT_FEEDBACK_PR)"
 more_trials="$(word INPUT_MORE_TRIALS)"
 [[ "$more_trials" =~ ^[0-9]*$ ]] || refuse "the input MORE_TRIALS is a number"
 # What people wrote, on one line; it follows a `=`, so it may begin as it likes.
-reason="${INPUT_JUDGE_CHANGE_ACCEPTED:-}"
+reason="${INPUT_ACCEPT_JUDGE_CHANGE:-}"
 reason="${reason//[$'\n\r\t']/ }"
 prompts=()
 for prompt in $named; do
@@ -67,7 +67,7 @@ print(decision.get("decision", ""))' "$report/run.json")" || decision=""
     ;;
 baseline)
     words=("-m" regauge baseline update)
-    [[ -z "$redraw" ]] || words+=("--redraw=$redraw")
+    [[ -z "$recheck" ]] || words+=("--recheck=$recheck")
     [[ "${INPUT_ISSUE:-}" != true ]] || words+=(--issue)
     "$python" "${words[@]}" "${common[@]}" -- "${prompts[@]}" || code=$?
     ;;

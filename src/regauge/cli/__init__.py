@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from regauge.recordings import Redactor
 
-__all__ = ["COMMANDS", "INTERRUPTED", "Group", "group", "main"]
+__all__ = ["COMMANDS", "GROUPS", "HIDDEN", "INTERRUPTED", "Group", "group", "main"]
 
 
 class Group(click.Group):
@@ -45,52 +45,49 @@ class Group(click.Group):
             raise
 
 
-COMMANDS: dict[str, str] = {
-    "baseline": "Measure and show how often main passes each golden case.",
-    "bump": "Give a prompt its next version, with a line in its changelog.",
-    "calibrate": "Compare an LLM judge with human labels.",
-    "comment": "Write the results of a run as a comment on its pull request.",
-    "case": "Add a case of a run to the golden cases.",
-    "compare": "Compare runs: pass rates, and the cases that differ.",
-    "completion": "Print what a shell needs to complete commands.",
-    "diff": "Show what changed between two versions of a prompt.",
-    "doctor": "Check a project for missing or faulty parts.",
-    "gate": "Compare changed prompts with the base branch; accept or reject.",
-    "init": "Write a first prompt, cases, eval, workflow and settings.",
-    "judge": "Run one judge on an output in a file.",
-    "judges": "List the judges with their parameters.",
-    "lint": "Check prompt files, the lock, recordings and calibrations.",
-    "log": "List the versions of a prompt.",
-    "migrate": "Gate every prompt on another model: safe, broke or undecided.",
-    "new": "Write a prompt, case, eval, judge or workflow from a template.",
-    "power": "Estimate which changes the gate can find with the present cases.",
-    "record": "Record missing completions; prune those that are not used.",
-    "refine": "Propose the smallest revision of a prompt that repairs failures.",
-    "report": "Write a run as JSON, CSV, parquet or Markdown.",
-    "runs": "List the runs of evals.",
-    "schema": "Print the JSON Schema of a kind of file.",
-    "show": "Show a prompt, also as of an earlier version.",
-    "sim": "Serve the simulated model as an OpenAI-compatible endpoint.",
-    "variance": "Measure how much a prompt's outputs and verdicts vary.",
-    "trend": "Show the pass rate of a prompt over time.",
+GROUPS: dict[str, dict[str, str]] = {
+    "Write": {
+        "init": "Set up regauge in this project",
+        "new": "Create a file from a template",
+        "bump": "Release a new version of a prompt",
+    },
+    "Check": {
+        "lint": "Check prompts, datasets, recordings and baselines",
+        "doctor": "Check the project's set-up",
+        "judges": "List, try out or calibrate judges",
+    },
+    "Run": {
+        "record": "Record missing completions; remove stale ones",
+        "baseline": "Show or update baselines, find flaky cases, simulate the gate",
+        "gate": "Compare prompts with the base; accept or reject",
+    },
+    "Compare": {
+        "show": "Show a prompt at any version",
+        "diff": "Diff two versions of a prompt",
+        "log": "List versions with pass rates",
+        "runs": "List or compare runs",
+        "report": "Write a run as HTML, Markdown, JSON, CSV or PR comment",
+        "migrate": "Gate prompts on another model",
+    },
+    "Fix": {
+        "refine": "Propose a small revision that fixes failing cases",
+    },
 }
+"""The commands by group, in the order of `regauge --help`, with their one-line help."""
+HIDDEN = {
+    "sim": "Serve the simulated model",
+    "schema": "Print JSON Schemas",
+    "completion": "Print the shell completion script",
+}
+COMMANDS = {name: text for group in (*GROUPS.values(), HIDDEN) for name, text in group.items()}
 
-# The module of a command that shares one; any other has a module of its own name.
-_HOMES = {
-    name: home
-    for home, names in {
-        "init": "init new",
-        "judge": "judge judges",
-        "prompts": "bump diff log show",
-        "runs": "compare report runs trend",
-    }.items()
-    for name in names.split()
-}
+# Modules of several commands; any other command has a module of its own name.
+_HOMES: dict[str, str] = dict.fromkeys(("bump", "diff", "log", "show"), "prompts")
 
 _EPILOG = """\
 Evals run under pytest: `pytest evals`.
 
-Exit codes: 0 done, 1 something was found, 2 wrong use or a faulty file, 3 unmeasured,
+Exit codes: 0 done, 1 errors or a rejection, 2 wrong use or a faulty file, 3 unmeasured,
 4 undecided, 130 Ctrl-C.
 """
 _STDOUT_CLOSED = "standard output is closed\n  fix: leave it open, or redirect it to /dev/null"
@@ -107,17 +104,15 @@ class _LazyGroup(Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return sorted(COMMANDS)
+        return [*COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        if home := _HOMES.get(cmd_name):
-            module = importlib.import_module(f"regauge.cli.{home}")
-            return cast("click.Command", getattr(module, f"{cmd_name}_command"))
-        module = importlib.import_module(f"regauge.cli.{cmd_name}")
-        return cast("click.Command", module.command)
+        home = _HOMES.get(cmd_name)
+        module = importlib.import_module(f"regauge.cli.{home or cmd_name}")
+        return cast("click.Command", getattr(module, f"{cmd_name}_command" if home else "command"))
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -132,8 +127,12 @@ class _LazyGroup(Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for name, commands in GROUPS.items():
+            with formatter.section(name):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
+        formatter.write_paragraph()
+        formatter.write_text(f"More commands: {', '.join(HIDDEN)}.")
 
 
 @click.group(

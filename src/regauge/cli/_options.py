@@ -1,4 +1,4 @@
-"""Options and arguments that commands share: numbers, inputs, prompts, files to write."""
+"""Options that commands share, each with one name and one help text, and their values."""
 
 from __future__ import annotations
 
@@ -17,17 +17,41 @@ from regauge.prompts import find_prompt
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable
+
+    from click.decorators import FC
 
     from regauge.digests import JSON
+    from regauge.project import RecordMode
 
 __all__ = [
     "STDOUT",
     "FiniteRange",
     "OutputFile",
+    "baseline_option",
+    "branch_option",
+    "budget_options",
+    "budget_usd_option",
+    "concurrency_option",
+    "dry_run_option",
     "evals_option",
+    "input_option",
     "input_values",
+    "install_option",
+    "json_option",
+    "judge_model_option",
+    "limit_option",
+    "model_option",
     "named_prompt",
+    "output_option",
+    "pr_option",
+    "prompt_option",
+    "record_option",
+    "run_options",
+    "seed_option",
+    "strict_option",
+    "tier_option",
+    "trials_option",
     "write_output",
     "writing",
 ]
@@ -45,13 +69,6 @@ class FiniteRange(click.FloatRange):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
 
-
-evals_option = click.option(
-    "--evals",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Directory or file of evals; by default `evals`.",
-)
 
 STDOUT = "-"
 
@@ -71,6 +88,142 @@ class OutputFile(click.Path):
                 "  fix: name a file in an existing directory"
             )
         return path
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+dry_run_option = click.option(
+    "-n", "--dry-run", is_flag=True, help="Print planned calls, cost or files, then exit."
+)
+evals_option = click.option(
+    "--evals",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Directory or file of evals; by default `evals`.",
+)
+concurrency_option = click.option(
+    "--concurrency", metavar="N|auto", help="Requests in flight at once."
+)
+judge_model_option = click.option(
+    "--judge-model", metavar="ID", help="Model of judges that name none, as provider:model."
+)
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed."
+)
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Most lines to print.",
+)
+baseline_option = click.option(
+    "--baseline",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A baseline to use instead of the committed one.",
+)
+strict_option = click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
+tier_option = click.option(
+    "--tier", type=click.Choice(["critical", "required", "tracked"]), help="The case's tier."
+)
+input_option = click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="INPUT=VALUE",
+    help="An input: NAME=TEXT, NAME=@FILE or NAME:=JSON; repeatable.",
+)
+
+
+install_option = click.option(
+    "--install", metavar="COMMAND", help="Command that installs regauge in workflows."
+)
+
+
+branch_option = click.option(
+    "--branch", is_flag=False, flag_value="", help="Commit the proposal on a branch."
+)
+pr_option = click.option(
+    "--pr", is_flag=True, help="Push the branch; open or update its pull request."
+)
+
+
+def model_option(*, multiple: bool = False) -> Callable[[FC], FC]:
+    """`--model ID`."""
+    return click.option(
+        "--model",
+        "models" if multiple else "model",
+        multiple=multiple,
+        metavar="ID",
+        help="Model, as provider:model.",
+    )
+
+
+def prompt_option(*, multiple: bool = False) -> Callable[[FC], FC]:
+    """`--prompt NAME`."""
+    return click.option(
+        "--prompt",
+        "prompts" if multiple else "prompt",
+        multiple=multiple,
+        metavar="NAME",
+        help="Only this prompt.",
+    )
+
+
+def record_option(*modes: RecordMode, default: RecordMode | None = None) -> Callable[[FC], FC]:
+    """`--record MODE`, with the modes that a command has."""
+    return click.option(
+        "--record",
+        type=click.Choice(modes or ("none", "missing", "all")),
+        default=default,
+        help="Record mode, as for `pytest evals`.",
+    )
+
+
+def trials_option(low: int, high: int, *, default: int | None = None) -> Callable[[FC], FC]:
+    """`--trials N`."""
+    return click.option(
+        "--trials",
+        type=click.IntRange(low, high),
+        default=default,
+        show_default=default is not None,
+        help="Trials per case.",
+    )
+
+
+def output_option(*, default: str | None = None) -> Callable[[FC], FC]:
+    """`-o, --output FILE`."""
+    return click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=OutputFile(),
+        default=default,
+        help="File to write, with its format as suffix; `-` is standard output.",
+    )
+
+
+budget_usd_option = click.option(
+    "--budget-usd", type=FiniteRange(min=0), metavar="X", help="Limit of the cost in US dollars."
+)
+
+
+def budget_options(command: FC) -> FC:
+    """Add `--budget-usd`, `--budget-calls` and `--budget-tokens`."""
+    count = click.IntRange(min=0)
+    for option in (
+        click.option("--budget-tokens", type=count, metavar="N", help="Limit of tokens."),
+        click.option("--budget-calls", type=count, metavar="N", help="Limit of calls."),
+        budget_usd_option,
+    ):
+        command = option(command)
+    return command
+
+
+def run_options(command: FC) -> FC:
+    """Add the options of all commands that run evals: concurrency, budgets, evals."""
+    return concurrency_option(budget_options(evals_option(command)))
 
 
 def write_output(text: str, output: str) -> None:

@@ -1,38 +1,60 @@
-"""`regauge baseline`: fill and show what main is known for."""
+"""`regauge baseline`: show or update baselines, find flaky cases, simulate the gate."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from regauge.cli import Group
-from regauge.cli._options import FiniteRange, evals_option
+from regauge.cli._options import (
+    FiniteRange,
+    baseline_option,
+    dry_run_option,
+    json_option,
+    model_option,
+    record_option,
+    run_options,
+    seed_option,
+    trials_option,
+)
 from regauge.cli._terminal import Meter, echo
-from regauge.errors import UnmeasuredError
-from regauge.gate import policy_of
+from regauge.errors import UnmeasuredError, UsageError
+from regauge.gate import Target, cases_needed, first_draws_needed, operating_line, policy_of
 from regauge.gate.baselines import SESSIONS, TopUpPolicy, baseline_path, load_baseline
 from regauge.maintenance.baselines import BaselineUpdate, history_json, history_lines, no_baseline
-from regauge.maintenance.collection import with_evals
-from regauge.project import Project
+from regauge.maintenance.collection import option_words, with_evals
+from regauge.project import TRIALS_MAX, Project
+from regauge.refine.tally import shown, variance_of
+from regauge.refine.trials import outcomes_of
+from regauge.reports import progress_line
+from regauge.runner import Draw
+from regauge.stop_signals import run_stoppable
+from regauge.wording import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from regauge.gate import Count, GatePolicy, OperatingLine, Rate
     from regauge.gate.baselines import Baseline
+    from regauge.refine.tally import Variance
     from regauge.runner import EvalSession
 
 __all__ = ["command"]
 
-_APART_MAX_H = 24 * 366
+_GAP_MAX_H = 24 * 366
 _EPILOG = """\
 \b
 Examples:
   regauge baseline update                  top up the baselines of all prompts
   regauge baseline update alert-severity --dry-run
-  regauge baseline update --redraw 1       and re-check complete ones
+  regauge baseline update --recheck 1      and re-check complete ones
   regauge baseline show alert-severity
+  regauge baseline flaky alert-severity --trials 10
+  regauge baseline simulate alert-severity --cases 200
 
 Exit codes: 0 done, 1 the base passes less often than before, 2 wrong use or a faulty file,
 3 unmeasured.
@@ -41,77 +63,65 @@ Exit codes: 0 done, 1 the base passes less often than before, 2 wrong use or a f
 
 @click.group(name="baseline", cls=Group, epilog=_EPILOG)
 def command() -> None:
-    """Update or show baselines: how often the base passes each golden case.
+    """Show or update baselines, find flaky cases, simulate the gate.
 
-    They are committed as fixtures/baselines/NAME.json, for the gate.
+    A baseline states how often the base passes each golden case. The gate reads it from
+    fixtures/baselines/NAME.json: commit it.
     """
 
 
 @command.command(name="update", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
+@trials_option(1, 100)
 @click.option(
-    "--trials",
-    type=click.IntRange(1, 100),
-    help="Trials of each case in this session; a third of a complete baseline by default.",
-)
-@click.option(
-    "--redraw",
+    "--recheck",
     type=click.IntRange(0, 10),
     default=0,
     show_default=True,
     metavar="N",
     help="Re-check complete baselines with N new trials per case.",
 )
-@click.option("--dry-run", is_flag=True, help="Print planned calls and cost, then exit.")
-@click.option("--model", metavar="ID", help="Run provider:model instead of the prompts' models.")
 @click.option(
-    "--record",
-    type=click.Choice(["none", "missing"]),
-    default="missing",
-    show_default=True,
-    help="none: use only the local store.",
-)
-@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
-@click.option(
-    "--sessions-apart",
-    type=FiniteRange(min=0, max=_APART_MAX_H),
+    "--session-gap",
+    type=FiniteRange(min=0, max=_GAP_MAX_H),
     default=1.0,
     show_default=True,
     metavar="HOURS",
     help="Hours between sessions.",
 )
 @click.option(
-    "--force-session",
+    "--new-session",
     is_flag=True,
-    help="Start a new session now, ignoring --sessions-apart.",
+    help="Start a new session now, ignoring --session-gap.",
 )
 @click.option("--issue", is_flag=True, help="Open an issue on GitHub if a case passes less often.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@evals_option
+@model_option()
+@record_option("none", "missing", default="missing")
+@dry_run_option
+@run_options
+@json_option
 def update(
     prompts: tuple[str, ...],
     *,
     trials: int | None,
-    redraw: int,
-    dry_run: bool,
-    model: str | None,
-    record: str,
-    concurrency: str | None,
-    budget_usd: float | None,
-    sessions_apart: float,
-    force_session: bool,
+    recheck: int,
+    session_gap: float,
+    new_session: bool,
     issue: bool,
-    as_json: bool,
+    record: str,
+    dry_run: bool,
     path: Path | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Run new trials of the base for the baselines of PROMPTs, or of all prompts.
 
     Run it on the default branch, after merges and nightly. A baseline is complete with 12 trials
-    per case from 3 sessions, or more for fewer than 17 cases. Each version is compared with the
-    version before and with the anchor.
+    per case from 3 sessions, or more for fewer than 17 cases; by default a session has a third of
+    them. Each version is compared with the version before and with the anchor.
 
-    Exits with 1 if the base is worse, and with 3 if trials could not be measured.
+    `--record none` uses only the local store. Exits with 1 if the base is worse, and with 3 if
+    trials could not be measured.
     """
     project = Project.find()
     gate = policy_of(project.settings.gate)
@@ -121,21 +131,15 @@ def update(
         return TopUpPolicy(
             wanted=wanted,
             per_session=trials or -(-wanted // SESSIONS),
-            apart_h=sessions_apart,
-            any_time=force_session,
+            apart_h=session_gap,
+            any_time=new_session,
         )
 
-    given = {
-        "--record": "none" if dry_run else record,
-        "--model": model,
-        "--concurrency": concurrency,
-        "--budget-usd": budget_usd,
-    }
-    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    options["record"] = "none" if dry_run else record
     done = BaselineUpdate(
         project,
         policy,
-        redraw=redraw,
+        redraw=recheck,
         dry_run=dry_run,
         say=(lambda _: None) if as_json else echo,
         meter=Meter,
@@ -145,7 +149,12 @@ def update(
         done.run(evals)
 
     with_evals(
-        project, path or project.root / "evals", act, prompts=prompts, options=options, draw=False
+        project,
+        path or project.root / "evals",
+        act,
+        prompts=prompts,
+        options=option_words(options),
+        draw=False,
     )
     if as_json:
         click.echo(json.dumps(done.to_json(), ensure_ascii=False, indent=2))
@@ -163,11 +172,11 @@ def update(
 @command.command(name="show", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @click.option("--all", "every", is_flag=True, help="Also show cases that always pass.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def show(prompts: tuple[str, ...], *, every: bool, as_json: bool) -> None:
     """Show the baselines of PROMPTs, or of all prompts, with flaky cases."""
     project = Project.find()
-    found = _baselines(project, prompts)
+    found = [*_baselines(project, prompts)]
     if as_json:
         documents = [
             history_json(project, baseline, history)
@@ -184,18 +193,338 @@ def show(prompts: tuple[str, ...], *, every: bool, as_json: bool) -> None:
                 echo(line.text, bold=line.bold)
 
 
+_FLAKY_EPILOG = """\
+\b
+Exit codes: 0 done, 2 wrong use or a faulty file, 3 unmeasured.
+
+\b
+Examples:
+  regauge baseline flaky alert-severity
+  regauge baseline flaky alert-severity --trials 10 --json
+"""
+_CASES_SHOWN = 8
+
+
+@command.command(name="flaky", epilog=_FLAKY_EPILOG)
+@click.argument("prompt", metavar="NAME")
+@trials_option(2, TRIALS_MAX, default=5)
+@model_option()
+@record_option("none", "missing", default="missing")
+@dry_run_option
+@run_options
+@json_option
+def flaky(
+    prompt: str,
+    *,
+    trials: int,
+    record: str,
+    dry_run: bool,
+    path: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run each case of prompt NAME several times, and report how often results repeat.
+
+    Stored trials are used first.
+    """
+    project = Project.find()
+    options["record"] = "none" if dry_run else record
+    found: list[Variance | None] = []
+    missing: list[UnmeasuredError] = []
+
+    def act(evals: EvalSession) -> None:
+        if dry_run:
+            _print_plan(evals, trials, as_json=as_json)
+            return
+        try:
+            evals.progress.start(_missing_trials(evals, trials))
+            with Meter(lambda: progress_line(evals.progress, evals.budget)):
+                outcomes, errors = run_stoppable(outcomes_of(evals, evals.plan.cases, trials))
+        finally:
+            evals.close()
+        missing.extend(errors)
+        found.append(variance_of(outcomes))
+
+    with_evals(
+        project,
+        path or project.root / "evals",
+        act,
+        prompts=[prompt],
+        options=option_words(options),
+        draw=False,
+    )
+    if dry_run:
+        return
+    variance = found[0]
+    if as_json:
+        said = variance.to_json() if variance is not None else None
+        click.echo(json.dumps({"prompt": prompt, "unmeasured": len(missing), "variance": said}))
+    elif variance is not None:
+        _print_variance(prompt, variance)
+    if missing:
+        raise UnmeasuredError(
+            f"{plural(len(missing), 'trial')} could not be measured: {missing[0]}"
+        )
+
+
+def _missing_trials(evals: EvalSession, trials: int) -> int:
+    """How many of the trials are neither recorded nor in the local store."""
+    return sum(
+        not evals.answers.has(planned, Draw(planned, number).key)
+        for planned in evals.plan.cases
+        if planned.error is None
+        for number in range(trials)
+    )
+
+
+def _print_plan(evals: EvalSession, trials: int, *, as_json: bool) -> None:
+    cases = len(evals.plan.cases)
+    calls = _missing_trials(evals, trials)
+    if as_json:
+        click.echo(json.dumps({"cases": cases, "trials": trials, "calls": calls}))
+    else:
+        echo(f"{plural(cases, 'case')}, {trials} trials each: {plural(calls, 'call')} to make")
+
+
+def _print_variance(prompt: str, variance: Variance) -> None:
+    echo(f"{prompt}: {plural(variance.cases, 'case')}, {variance.trials} trials", bold=True)
+    echo("of two trials of one case")
+    echo(f"  {shown(variance.answers):>4} give the same answer")
+    echo(f"  {shown(variance.verdicts):>4} get the same verdicts")
+    for name, check in variance.checks.items():
+        line = f"  {shown(check.agreement):>4} {name}: passed {check.passed} of {check.trials}"
+        cases = ", ".join(check.unsteady[:_CASES_SHOWN])
+        more = len(check.unsteady) - _CASES_SHOWN
+        unsteady = f"; unsteady: {cases}{f' and {more} more' if more > 0 else ''}"
+        echo(line + (unsteady if cases else ""))
+
+
 def _say(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _baselines(project: Project, prompts: tuple[str, ...]) -> list[Baseline]:
+_SIMULATE_EPILOG = """\
+\b
+Examples:
+  regauge baseline simulate                            every prompt that has a baseline
+  regauge baseline simulate alert-severity --drop 0.02 --power 0.8
+  regauge baseline simulate alert-severity --cases 200
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
+"""
+_MOST_CASES = 3_000
+
+
+@command.command(name="simulate", epilog=_SIMULATE_EPILOG)
+@click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
+@baseline_option
+@click.option(
+    "--cases",
+    type=click.IntRange(1, _MOST_CASES),
+    metavar="N",
+    help="Simulate N cases like those of the baseline.",
+)
+@click.option(
+    "--drop",
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
+    metavar="RATE",
+    help="Print what detecting this loss in every case takes, such as 0.02.",
+)
+@click.option(
+    "--power",
+    "wanted",
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
+    default=0.8,
+    show_default=True,
+    metavar="RATE",
+    help="Wanted sensitivity for --drop.",
+)
+@seed_option
+@json_option
+def simulate(
+    prompts: tuple[str, ...],
+    *,
+    baseline: Path | None,
+    cases: int | None,
+    drop: float | None,
+    wanted: float,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Simulate what the gate detects with the cases of PROMPTs, or of all prompts.
+
+    From the baselines: false alarms, sensitivity to a broken case and to losses, and cost. It makes
+    no calls.
+    """
+    project = Project.find()
+    policy = policy_of(project.settings.gate)
+    target = None if drop is None else Target(drop=drop, power=wanted, seed=seed)
+    asked = _SimulationConfig(policy=policy, cases=cases, target=target, seed=seed)
+    found = [_Power.of(stored, asked) for stored in _baselines(project, prompts, baseline)]
+    if as_json:
+        click.echo(json.dumps([one.to_json() for one in found], ensure_ascii=False, indent=2))
+        return
+    if not found:
+        echo("there are no baselines yet: regauge baseline update")
+    for one in found:
+        for number, line in enumerate(one.lines()):
+            echo(line, bold=not number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SimulationConfig:
+    """What is to be simulated."""
+
+    policy: GatePolicy
+    cases: int | None
+    target: Target | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Power:
+    """What was found for one prompt.
+
+    Attributes:
+        known: How many cases have trials of main.
+        trials: Trials of main of the case that has fewest.
+        needed_cases: How many cases like these find the drop so often; None if not asked, or if
+            no number looked at is enough.
+        needed_draws: How many first trials of these cases do.
+    """
+
+    prompt: str
+    asked: _SimulationConfig
+    known: int
+    trials: int
+    line: OperatingLine | None
+    needed_cases: int | None = None
+    needed_draws: int | None = None
+
+    @classmethod
+    def of(cls, baseline: Baseline, asked: _SimulationConfig) -> _Power:
+        """Simulate the gate on one prompt's history."""
+        kept = [case for history in baseline.histories for case in history.cases.values()]
+        counts: list[Count] = [case.whole for case in kept if case.drawn]
+        needed_cases = needed_draws = None
+        if asked.target is not None:
+            needed = cases_needed(counts, asked.policy, asked.target, at_most=_MOST_CASES)
+            needed_cases = None if needed is None else needed.cases
+            needed_draws = first_draws_needed(counts, asked.policy, asked.target)
+        return cls(
+            prompt=baseline.prompt,
+            asked=asked,
+            known=len(counts),
+            trials=min((count.trials for count in counts), default=0),
+            line=operating_line(
+                counts,
+                asked.policy,
+                seed=asked.seed,
+                cells=sum(len(case.checks) for case in kept if case.drawn),
+                cases=asked.cases,
+            ),
+            needed_cases=needed_cases,
+            needed_draws=needed_draws,
+        )
+
+    def lines(self) -> Iterator[str]:
+        """What people read; the first line names the prompt."""
+        if self.line is None:
+            yield f"{self.prompt}: no trial of main is known yet"
+            yield f"  regauge baseline update {self.prompt}"
+            return
+        cases = "1 case" if self.known == 1 else f"{self.known} cases"
+        trials = "1 trial" if self.trials == 1 else f"{self.trials} trials"
+        yield f"{self.prompt}: {cases} with at least {trials} of main each"
+        yield from (f"  {line}" for line in str(self.line).splitlines())
+        yield f"  An unchanged prompt costs {self.line.calls_per_case:.2f} calls per case."
+        full = self.asked.policy.baseline_trials_of(self.known)
+        if self.trials < full:
+            yield (
+                f"  The baseline is not complete: {self.trials} of {full} trials; "
+                f"regauge baseline update {self.prompt}"
+            )
+        if self.asked.target is not None:
+            yield f"  {self._needs(self.asked.target)}"
+
+    def to_json(self) -> dict[str, object]:
+        """The same for programs; rates between 0 and 1."""
+        line = self.line
+        document: dict[str, object] = {
+            "prompt": self.prompt,
+            "cases_known": self.known,
+            "trials_of_main": self.trials,
+        }
+        if line is not None:
+            document |= {
+                "cases": line.cases,
+                "false_alarm": _rate_json(line.false_alarm),
+                "one_broken": None if line.one_broken is None else _rate_json(line.one_broken),
+                "drops": [{"drop": drop, **_rate_json(rate)} for drop, rate in line.drops],
+                "flaky_drop": None if line.flaky_drop is None else _rate_json(line.flaky_drop),
+                "calls_per_case": round(line.calls_per_case, 4),
+                "first_draws": self.asked.policy.first_draws_of(line.cases),
+                "next_step": None
+                if line.step is None
+                else {
+                    "first_draws": line.step.first_draws,
+                    "drops": [{"drop": drop, **_rate_json(rate)} for drop, rate in line.step.drops],
+                    "calls_per_case": round(line.step.calls_per_case, 4),
+                },
+            }
+        target = self.asked.target
+        if target is not None:
+            document["needed"] = {
+                "drop": target.drop,
+                "power": target.power,
+                "cases": self.needed_cases,
+                "first_draws": self.needed_draws,
+            }
+        return document
+
+    def _needs(self, target: Target) -> str:
+        drop, power = f"{100 * target.drop:g}-point drop", f"{100 * target.power:g}"
+        cases = (
+            f"more than {_MOST_CASES:,} cases"
+            if self.needed_cases is None
+            else f"about {self.needed_cases} cases"
+        )
+        said = f"To find a {drop} in {power} of 100 runs takes {cases} like these"
+        if self.needed_draws is None:
+            return f"{said}."
+        if self.needed_draws == self.asked.policy.first_draws_of(self.known):
+            return (
+                f"The {self.known} cases there are find a {drop} in at least {power} of 100 runs."
+            )
+        return f"{said}, or first_draws = {self.needed_draws} with the {self.known} there are."
+
+
+def _rate_json(rate: Rate) -> dict[str, object]:
+    interval = rate.interval
+    return {
+        "rate": round(rate.value, 4),
+        "low": round(interval.low, 4),
+        "high": round(interval.high, 4),
+        "runs": rate.runs,
+        "range": None
+        if rate.range is None
+        else {"low": round(rate.range.low, 4), "high": round(rate.range.high, 4)},
+    }
+
+
+def _baselines(
+    project: Project, prompts: tuple[str, ...], file: Path | None = None
+) -> Iterator[Baseline]:
+    if file is not None and len(prompts) > 1:
+        raise UsageError(
+            f"--baseline is the file of one prompt, not of {len(prompts)}\n"
+            f"  fix: regauge baseline simulate {prompts[0]} --baseline {file}"
+        )
     directory = project.fixtures_dir / "baselines"
     names = prompts or tuple(sorted(path.stem for path in directory.glob("[!.]*.json")))
-    found: list[Baseline] = []
-    for name in names:
-        path = baseline_path(project, name)
+    paths = [file] if file is not None else [baseline_path(project, name) for name in names]
+    for path in paths:
         baseline = load_baseline(path, shown=project.relative(path))
         if baseline is None:
-            raise no_baseline(project, name)
-        found.append(baseline)
-    return found
+            raise no_baseline(project, path.stem)
+        yield baseline

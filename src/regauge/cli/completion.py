@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -30,17 +29,8 @@ _VARIABLE = "_REGAUGE_COMPLETE"
 
 @click.command(name="completion", epilog=_EPILOG)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.option("--json", "as_json", is_flag=True, help="One JSON document with the script in it.")
-def command(shell: str, *, as_json: bool) -> None:
+def command(shell: str) -> None:
     """Print the shell completion script."""
-    script = _script(shell)
-    if as_json:
-        click.echo(json.dumps({"shell": shell, "script": script}))
-    else:
-        sys.stdout.write(script)
-
-
-def _script(shell: str) -> str:
     known = get_completion_class(shell)
     if known is None:
         raise UsageError(f"click has no completion for {shell!r}")
@@ -48,4 +38,4 @@ def _script(shell: str) -> str:
     arguments: Mapping[str, object] = {}
     completion = known(root, {**arguments}, "regauge", _VARIABLE)
     # Its `source` runs bash to learn its version; an old one completes too, in its own order.
-    return completion.source_template % completion.source_vars()
+    sys.stdout.write(completion.source_template % completion.source_vars())

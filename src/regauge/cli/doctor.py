@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._options import evals_option
+from regauge.cli._options import evals_option, json_option, strict_option
 from regauge.cli._terminal import echo
 from regauge.errors import ConfigError, GitError
 from regauge.extras import EXTRAS, find_missing
@@ -45,8 +45,8 @@ _MARKS = {"ok": "ok", "warning": "warn", "error": "ERROR"}
 @click.command(name="doctor", epilog=_EPILOG)
 @evals_option
 @click.option("--offline", is_flag=True, help="Make no requests.")
-@click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@strict_option
+@json_option
 def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) -> None:
     """Check the project's set-up: files, git, prompts, evals, judges, keys and endpoints.
 

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Literal
 import click
 import pytest
 
-from regauge.cli._options import STDOUT, FiniteRange, OutputFile, evals_option, write_output
+from regauge.cli._options import (
+    STDOUT,
+    baseline_option,
+    dry_run_option,
+    json_option,
+    model_option,
+    output_option,
+    prompt_option,
+    record_option,
+    run_options,
+    write_output,
+)
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import RegaugeError, UnmeasuredError, UsageError
 from regauge.gate import Bill, Comparison, GatePolicy, PolicyOptions, base_branch, estimate
@@ -55,7 +66,7 @@ Exit codes: 0 accept, 1 reject, 2 refused or wrong use, 3 unmeasured, 4 undecide
 Examples:
   regauge gate                              against origin/main, or what the project says
   regauge gate main --prompt alert-severity
-  regauge gate --dry-run                    what it would ask for, and what that costs
+  regauge gate --dry-run                    planned calls and cost
   regauge gate --model openai:gpt-5.4-mini    the same prompts on another model
   regauge gate --suggest                    and propose a fix of what broke
   regauge gate --from latest --on-broken block    decide again, with other settings, for free
@@ -69,7 +80,7 @@ class _Output:
     """Where the decision goes."""
 
     as_json: bool
-    markdown: str | None
+    file: str | None
     annotations: bool
     project: Project
 
@@ -91,22 +102,28 @@ class _Output:
                 *recorded_lines(self.project, written),
                 *_suggested(record),
             ]:
-                echo(line.text, style=_STYLES[line.tone], err=self.markdown == STDOUT)
+                echo(line.text, style=_STYLES[line.tone], err=self.file == STDOUT)
         if self.annotations or in_github_actions(os.environ):
             for command_ in gate_annotations(document, self.project.root, os.environ):
                 # A workflow reads both; a document is alone on standard output.
-                alone = self.as_json or self.markdown == STDOUT
+                alone = self.as_json or self.file == STDOUT
                 print_command(command_, sys.stderr if alone else sys.stdout)
-        if self.markdown is not None:
-            text = decision_markdown(document, suites=record.suites, suggestions=record.suggestions)
-            write_output(text, self.markdown)
+        if self.file is not None:
+            if Path(self.file).suffix.lower() == ".json":
+                text = document.model_dump_json(indent=1) + "\n"
+            else:
+                text = decision_markdown(
+                    document, suites=record.suites, suggestions=record.suggestions
+                )
+            write_output(text, self.file)
+            if self.file != STDOUT:
+                click.echo(f"wrote {self.file}", err=True)
 
 
 @click.command(name="gate", epilog=_EPILOG)
 @click.argument("ref", required=False)
-@click.option("--prompt", "prompts", multiple=True, metavar="NAME", help="Only evals of it.")
-@click.option("--model", metavar="ID", help="Compare the base's model with provider:model.")
-@click.option("--dry-run", is_flag=True, help="Print planned calls and cost, then exit.")
+@prompt_option(multiple=True)
+@model_option()
 @click.option(
     "--more-trials",
     type=click.IntRange(min=0),
@@ -114,11 +131,6 @@ class _Output:
     metavar="N",
     help="Continue an undecided comparison: up to N more trials of each undecided case.",
 )
-@click.option("--record", type=click.Choice(["none", "missing", "all"]), help="As for pytest.")
-@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
-@click.option("--budget-tokens", type=click.IntRange(min=0), help="Tokens it may use.")
-@click.option("--budget-calls", type=click.IntRange(min=0), help="Calls it may make.")
 @click.option("--on-broken", type=click.Choice(["net", "block", "warn"]), help="Broken cases.")
 @click.option("--on-undecided", type=click.Choice(["block", "warn"]), help="Undecided cases.")
 @click.option("--on-drifted", type=click.Choice(["block", "warn"]), help="Drifted cases.")
@@ -128,21 +140,14 @@ class _Output:
     help="Accept changed judges or a lowered bar; the report shows REASON.",
 )
 @click.option("--from", "run", metavar="RUN", help="Decide again from a run, without calls.")
-@click.option(
-    "--baseline",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A baseline to use instead of the committed one.",
-)
+@baseline_option
 @click.option("--suggest", is_flag=True, help="Propose a fix of what broke.")
-@click.option("--json", "as_json", is_flag=True, help="The whole decision as JSON.")
-@click.option(
-    "--markdown",
-    metavar="FILE",
-    type=OutputFile(),
-    help="Write the decision as Markdown; `-` is standard output.",
-)
 @click.option("--annotations", is_flag=True, help="Mark lines of prompt files on GitHub.")
-@evals_option
+@record_option()
+@dry_run_option
+@run_options
+@output_option()
+@json_option
 def command(
     ref: str | None,
     *,
@@ -157,7 +162,7 @@ def command(
     accept_judge_change: str | None,
     suggest: bool,
     as_json: bool,
-    markdown: str | None,
+    output: str | None,
     annotations: bool,
     path: Path | None,
     **options: object,
@@ -165,12 +170,13 @@ def command(
     """Compare prompts with the base at REF, case by case; accept or reject.
 
     Only changed cases run. Suspicious ones run again, next to the base, until the evidence decides.
+    With --model, the candidate runs on that model and the base on its own.
     Assertions in evals run only with `pytest evals --gate REF`.
     """
     project = Project.find()
-    _check_outputs(markdown, annotations=annotations, dry_run=dry_run, as_json=as_json)
+    _check_outputs(output, annotations=annotations, dry_run=dry_run, as_json=as_json)
     policy = PolicyOptions(on_broken=on_broken, on_undecided=on_undecided, on_drifted=on_drifted)
-    output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, project=project)
+    outputs = _Output(as_json=as_json, file=output, annotations=annotations, project=project)
     stored = _baseline(project, baseline)
     if run is not None:
         options.update(accept_judge_change=accept_judge_change, suggest=suggest or None)
@@ -202,7 +208,7 @@ def command(
         if found is None:
             return
         decided = found
-    output.write(*decided)
+    outputs.write(*decided)
     document = decided[0]
     click.get_current_context().exit(document.exit_code)
 
@@ -228,7 +234,7 @@ def _again(
     if record.decision is None:
         raise UsageError(
             f"run {record.id} did not gate, so there is nothing to decide again\n"
-            "  fix: name a run of `regauge gate` or `pytest evals --gate`; `regauge runs` lists all"
+            "  fix: name a run of `regauge gate` or `pytest evals --gate`; regauge runs list"
         )
     before = policy_of_decision(record.decision)
     document = decide_again(
@@ -250,20 +256,25 @@ def _baseline(project: Project, path: Path | None) -> Baseline | None:
     return load_baseline(path, shown=project.relative(path)) if path is not None else None
 
 
-def _check_outputs(
-    markdown: str | None, *, annotations: bool, dry_run: bool, as_json: bool
-) -> None:
+def _check_outputs(output: str | None, *, annotations: bool, dry_run: bool, as_json: bool) -> None:
     """Refuse, before any call, outputs that would hold nothing, or two documents."""
-    if dry_run and (markdown is not None or annotations):
-        option = "--annotations" if markdown is None else f"--markdown {markdown}"
+    if dry_run and (output is not None or annotations):
+        option = "--annotations" if output is None else f"--output {output}"
         raise UsageError(
             f"--dry-run makes no decision, so {option} has nothing to show\n"
             "  fix: leave one of them out; --dry-run --json prints the estimate"
         )
-    if as_json and markdown == STDOUT:
+    if as_json and output == STDOUT:
         raise UsageError(
-            "--json and --markdown - both write to standard output\n"
-            "  fix: name a file for --markdown, or leave out --json"
+            "--json and --output - both write to standard output\n"
+            "  fix: name a file for --output, or leave out --json"
+        )
+    suffix = "" if output in {None, STDOUT} else Path(str(output)).suffix.lower()
+    if suffix not in {"", ".md", ".markdown", ".json"}:
+        raise UsageError(
+            f"{output}: a decision has no format with the suffix {suffix}\n"
+            "  fix: end the name with .md or .json; for a page of the run: regauge report -o"
+            " report.html"
         )
 
 
@@ -271,7 +282,9 @@ def _reason(given: str | None) -> str:
     """What an author says, on one line."""
     said = " ".join((given or "").split())
     if given is not None and not said:
-        raise UsageError("--accept-judge-change says nothing\n  fix: say why the judges may change")
+        raise UsageError(
+            "--accept-judge-change has no reason\n  fix: state why the judges may change"
+        )
     return said
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import click
 
+from regauge.cli._options import json_option, strict_option
 from regauge.cli._terminal import echo
 from regauge.errors import Fault, RecordingError, UsageError
 from regauge.gate.baselines import baseline_faults
@@ -26,7 +27,7 @@ _EPILOG = """\
 \b
 Examples:
   regauge lint
-  regauge lint --against origin/main     in a pull request
+  regauge lint --base origin/main     in a pull request
   regauge lint --json --strict
 
 Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
@@ -35,15 +36,15 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
 
 @click.command(name="lint", epilog=_EPILOG)
 @click.option(
-    "--against",
+    "--base",
     default="HEAD",
     show_default=True,
     metavar="REF",
     help="Commit, branch or tag whose prompts.lock must be kept.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(against: str, *, strict: bool, as_json: bool) -> None:
+@strict_option
+@json_option
+def command(base: str, *, strict: bool, as_json: bool) -> None:
     """Check prompts, versions, datasets, recordings, labels, baselines and goals.
 
     Errors: files that do not load, missing, unreleased or changed versions, a changed contract
@@ -54,7 +55,7 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
     """
     project = Project.find()
     _ = project.settings  # what pyproject.toml says must be readable, too
-    faults = lint_prompts(project, against=against)
+    faults = lint_prompts(project, against=base)
     faults += lint_labels(project)
     faults += baseline_faults(project)
     target_faults, target_warnings = lint_targets(project, os.environ)

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from regauge.atomic import write_whole
-from regauge.cli._options import FiniteRange, evals_option
+from regauge.cli._options import (
+    budget_usd_option,
+    concurrency_option,
+    dry_run_option,
+    evals_option,
+    json_option,
+    record_option,
+)
 from regauge.cli._refine.deliver import (
     access_to_github,
     branch_for_proposals,
@@ -122,15 +129,15 @@ class _Migrated:
 @click.command(name="migrate", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[NAME]...")
 @click.option("--to", "to", required=True, metavar="MODEL", help="The new model, provider:model.")
-@click.option("--dry-run", is_flag=True, help="Print prompts and prices of both models, then exit.")
 @click.option("--refine", is_flag=True, help="Refine what broke on the new model, and gate again.")
-@click.option("--apply", "apply_it", is_flag=True, help="Write the model into safe prompt files.")
+@click.option("--apply", "apply_it", is_flag=True, help="Write the prompt files.")
 @click.option("--pr", is_flag=True, help="Open a pull request with the safe prompt files.")
-@click.option("--record", type=click.Choice(["none", "missing", "all"]), help="As for pytest.")
-@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=FiniteRange(min=0), help="What all prompts together may cost.")
+@record_option()
+@dry_run_option
+@concurrency_option
+@budget_usd_option
 @evals_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def command(
     prompts: tuple[str, ...],
     *,

@@ -11,8 +11,26 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.atomic import write_whole
-from regauge.cli._options import input_values, named_prompt
-from regauge.cli._terminal import cost_text, echo, point_document, rate_text, short, simulated
+from regauge.cli._options import (
+    dry_run_option,
+    input_option,
+    input_values,
+    json_option,
+    limit_option,
+    model_option,
+    named_prompt,
+)
+from regauge.cli._terminal import (
+    cost_text,
+    echo,
+    interval_bar,
+    line_document,
+    point_document,
+    rate_text,
+    short,
+    simulated,
+    sparkline,
+)
 from regauge.errors import Fault, PromptError, RegaugeError, UsageError
 from regauge.history import History, lines_of
 from regauge.printable import printable
@@ -31,12 +49,14 @@ from regauge.prompts import (
     text_at,
     version_records,
 )
+from regauge.wording import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.history import TrendPoint
+    from regauge.history import TrendLine, TrendPoint
     from regauge.prompts import Part, Prompt, VersionRecord
 
 __all__ = ["bump_command", "diff_command", "log_command", "show_command"]
@@ -47,7 +67,7 @@ Examples:
   regauge show alert-severity
   regauge show alert-severity@1.1.0
   regauge show alert-severity@origin/main --json
-  regauge show alert-severity -r name=DiskFull -r description=@alert.txt
+  regauge show alert-severity -i name=DiskFull -i description=@alert.txt
 
 Exit codes: 0 done, 2 wrong use or a faulty file.
 """
@@ -55,23 +75,16 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 
 @click.command(name="show", epilog=_SHOW_EPILOG)
 @click.argument("prompt", metavar="NAME[@VERSION]")
-@click.option(
-    "-r",
-    "--render",
-    "inputs",
-    multiple=True,
-    metavar="INPUT=VALUE",
-    help="Fill an input: NAME=TEXT, NAME=@FILE or NAME:=JSON; repeatable.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@input_option
+@json_option
 def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None:
-    """Show a prompt at any version, with digests and messages.
+    """Show a prompt at any version, with digests and messages; --input fills the templates.
 
     NAME is a prompt or its file. VERSION is a release such as 1.1.0, a commit, branch or tag; by
     default the file.
     """
     shown = _load(prompt)
-    messages = shown.render(input_values(inputs, option="--render")) if inputs else shown.messages
+    messages = shown.render(input_values(inputs, option="--input")) if inputs else shown.messages
     if as_json:
         document = _document(shown)
         if inputs:
@@ -183,7 +196,8 @@ _LOG_EPILOG = """\
 \b
 Examples:
   regauge log alert-severity
-  regauge log alert-severity --json
+  regauge log alert-severity --runs         a line per run, with 95 % intervals
+  regauge log alert-severity --runs --model openai:gpt-5.4-mini --limit 5
 
 Exit codes: 0 done, 2 wrong use or a faulty file.
 """
@@ -191,20 +205,30 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 
 @click.command(name="log", epilog=_LOG_EPILOG)
 @click.argument("prompt", metavar="NAME")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def log_command(prompt: str, *, as_json: bool) -> None:
-    """List the versions of a prompt with pass rates, newest first."""
+@click.option("--runs", is_flag=True, help="A line per run, with 95 % intervals.")
+@model_option()
+@limit_option
+@json_option
+def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_json: bool) -> None:
+    """List the versions of a prompt with pass rates, newest first.
+
+    With --runs, list its runs by model, oldest first: a line states when cases, judges or trials
+    differ from the line before. With --model, only pass rates with that model count.
+    """
+    if runs:
+        _print_runs(prompt, model, limit, as_json=as_json)
+        return
     path = named_prompt(prompt, instead="regauge log {name}, which lists all versions")
     repository = Repository.find(path.parent)
     records = version_records(path, repository)
     state = _state_of_file(path)
-    points = _points(prompt_name(path))
+    points = _points(prompt_name(path), model)
     if as_json:
         document = {
             "name": prompt_name(path),
             "path": str(short(path)),
             "file": state,
-            "versions": [_version_row(record, points) for record in records],
+            "versions": [_version_row(record, points) for record in records[:limit]],
         }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
@@ -213,7 +237,7 @@ def log_command(prompt: str, *, as_json: bool) -> None:
     if not records:
         echo(f"{prompt_name(path)} has no versions yet: regauge bump {prompt_name(path)} major")
     shown = [points[record.digest] for record in records if record.digest in points]
-    for record in records:
+    for record in records[:limit]:
         released = "" if record.released else "  (not released)"
         digest = (record.digest or "")[:12]
         commit = record.commit[:9] or "-"
@@ -228,7 +252,80 @@ def log_command(prompt: str, *, as_json: bool) -> None:
         echo(f"{short(path)}: {state}", style="yellow")
 
 
-def _points(name: str) -> dict[str, TrendPoint]:
+def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) -> None:
+    """A prompt's pass rates run by run, with 95 % intervals."""
+    name = prompt_name(find_prompt(prompt))
+    history = History.open(Project.find(), os.environ)
+    for run, problem in history.caught_up.unreadable:
+        click.echo(f"{run}  unreadable: {problem}", err=True)
+    lines = [
+        line
+        for line in lines_of(history.suites(name), every_run=True)
+        if model in {None, line.model}
+    ]
+    if as_json:
+        document = {"name": name, "lines": [line_document(line) for line in lines]}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    if not lines:
+        with_model = f" with {model}" if model else ""
+        click.echo(
+            f"no run of {name}{with_model} in {history.place.shown} yet: pytest evals -k {name}"
+        )
+    for number, line in enumerate(lines):
+        if number:
+            click.echo()
+        for text in _table(name, line, limit):
+            echo(text)
+
+
+def _table(name: str, line: TrendLine, number: int) -> Iterator[str]:
+    points = line.points[-number:]
+    on = "" if line.dataset == name else f" on {line.dataset}"
+    runs = plural(line.runs, "run")
+    if line.unmeasured:
+        runs += f" ({line.unmeasured} more measured nothing)"
+    yield f"{name}{on} · {simulated(line.model)} · {runs}  {sparkline([p.rate for p in points])}"
+    rows = [
+        (
+            "version",
+            "content",
+            "day",
+            "pass rate",
+            "0 to 100 %, 95 % interval",
+            "",
+            "answer",
+            "runs",
+        ),
+        *(_row(point) for point in points),
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    changes = ["", *(_note(point) for point in points)]
+    for row, note in zip(rows, changes, strict=True):
+        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield f"{cells}  {note}".rstrip()
+
+
+def _row(point: TrendPoint) -> tuple[str, ...]:
+    suite = point.suite
+    low, high = 100 * point.interval.low, 100 * point.interval.high
+    return (
+        suite.version or "-",
+        suite.prompt_digest[:12],
+        suite.started_at[:10],
+        rate_text(point),
+        interval_bar(point),
+        f"{low:.0f} to {high:.0f}" if suite.measured else "-",
+        cost_text(point),
+        str(point.runs),
+    )
+
+
+def _note(point: TrendPoint) -> str:
+    return f"other {' and '.join(point.changed)}" if point.changed else ""
+
+
+def _points(name: str, model: str | None) -> dict[str, TrendPoint]:
     """What is known of each version by its digest; of the line with most runs where it has it."""
     try:
         history = History.open(Project.find(), os.environ)
@@ -239,6 +336,7 @@ def _points(name: str) -> dict[str, TrendPoint]:
     return {
         point.suite.prompt_digest: point
         for line in reversed(lines)
+        if model in {None, line.model}
         for point in line.points
         if point.rate is not None
     }
@@ -299,7 +397,7 @@ _STYLES = {"+++": "", "---": "", "@@ ": "cyan", "+": "green", "-": "red"}
 @click.argument("prompt", metavar="NAME")
 @click.argument("a", required=False)
 @click.argument("b", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def diff_command(prompt: str, a: str | None, b: str | None, *, as_json: bool) -> None:
     """Show the changes of a prompt file between A and B, as a unified diff.
 
@@ -361,9 +459,16 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 @click.argument("part", required=False, type=click.Choice(["major", "minor", "patch"]))
 @click.option("-m", "--message", default="", metavar="TEXT", help="Changelog entry.")
 @click.option("--allow-unchanged", is_flag=True, help="Release even if nothing changed.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@dry_run_option
+@json_option
 def bump_command(
-    prompt: str, part: Part | None, message: str, *, allow_unchanged: bool, as_json: bool
+    prompt: str,
+    part: Part | None,
+    message: str,
+    *,
+    allow_unchanged: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Release a new version of a prompt: update its file and prompts.lock.
 
@@ -382,8 +487,9 @@ def bump_command(
         allow_unchanged=allow_unchanged,
     )
     try:
-        write_whole(path, result.prompt.source.encode())
-        result.lock.save()
+        if not dry_run:
+            write_whole(path, result.prompt.source.encode())
+            result.lock.save()
     except OSError as error:
         fix = "make the directory writable, then run the command again"
         fault = Fault(path=path, line=None, message=f"cannot be written: {error}", fix=fix)
@@ -401,4 +507,4 @@ def bump_command(
         return
     before = f"{result.before} -> " if result.before not in {None, after.version} else ""
     echo(f"{after.name} {before}{after.version}  {after.digest[:12]}", bold=True)
-    echo(f"  commit {short(path)} and {short(result.lock.path)}")
+    echo(f"  {'would write' if dry_run else 'commit'} {short(path)} and {short(result.lock.path)}")

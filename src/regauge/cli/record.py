@@ -7,14 +7,21 @@ import shlex
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._options import FiniteRange, evals_option
+from regauge.cli._options import (
+    dry_run_option,
+    json_option,
+    judge_model_option,
+    model_option,
+    run_options,
+    trials_option,
+)
 from regauge.cli._terminal import Meter
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
-from regauge.maintenance.collection import with_evals
+from regauge.maintenance.collection import option_words, with_evals
 from regauge.maintenance.stale import PrunedFile, prune_judgements, stale_files
 from regauge.project import TRIALS_MAX, Project
 from regauge.recordings import warn_of_sizes
@@ -63,53 +70,33 @@ class _Said:
 
 @click.command(name="record", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
-@click.option("--all", "anew", is_flag=True, help="Record every case again.")
-@click.option("--dry-run", is_flag=True, help="Print planned calls and cost, then exit.")
+@click.option("--refresh", is_flag=True, help="Record every case again.")
 @click.option("--prune", is_flag=True, help="Remove stale recordings.")
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    metavar="ID",
-    help="Record provider:model instead of every prompt's own; several times for several models."
-    " Default: `models` of the settings.",
-)
-@click.option(
-    "--judge-model", metavar="ID", help="Model of judges that name none, as provider:model."
-)
-@click.option("--trials", type=click.IntRange(1, TRIALS_MAX), help="Trials per case.")
-@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
-@evals_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@model_option(multiple=True)
+@judge_model_option
+@trials_option(1, TRIALS_MAX)
+@dry_run_option
+@run_options
+@json_option
 def command(
     prompts: tuple[str, ...],
     *,
-    anew: bool,
-    dry_run: bool,
+    refresh: bool,
     prune: bool,
     models: tuple[str, ...],
-    judge_model: str | None,
-    trials: int | None,
-    concurrency: str | None,
-    budget_usd: float | None,
+    dry_run: bool,
     path: Path | None,
     as_json: bool,
+    **given: Any,
 ) -> None:
-    """Record missing completions, judge calls and vectors of PROMPTs, or of all prompts.
+    """Record missing completions, judge calls and embeddings of PROMPTs, or of all prompts.
 
+    --model is repeatable; by default prompts run on `models` of the settings, or else on their own.
     Completions are stored at once; after an interruption, the same command continues.
     """
     project = Project.find()
-    mode = "none" if dry_run or prune else "all" if anew else "missing"
-    given = {
-        "--record": mode,
-        "--judge-model": judge_model,
-        "--trials": trials,
-        "--concurrency": concurrency,
-        "--budget-usd": budget_usd,
-    }
-    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    mode = "none" if dry_run or prune else "all" if refresh else "missing"
+    options = option_words({"record": mode, **given})
     options += [f"--model={model}" for model in models or project.settings.models]
     failures: list[str] = []
     said = _Said(as_json=as_json)
@@ -121,7 +108,7 @@ def command(
         if prune:
             _prune(evals, project, prompts, said, dry_run=dry_run)
         elif dry_run:
-            failures.extend(_estimate(evals, said, anew=anew))
+            failures.extend(_estimate(evals, said, refresh=refresh))
         else:
             failures.extend(_draw(evals, project, said))
 
@@ -151,10 +138,10 @@ def _unaskable(evals: EvalSession) -> Counter[str]:
     return Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
 
 
-def _estimate(evals: EvalSession, said: _Said, *, anew: bool) -> list[str]:
+def _estimate(evals: EvalSession, said: _Said, *, refresh: bool) -> list[str]:
     """Say what is missing; returns what keeps cases from being asked."""
     cases = [case for case in evals.plan.cases if case.error is None]
-    draws = Plan(cases=cases).draws() if anew else evals.plan.missing
+    draws = Plan(cases=cases).draws() if refresh else evals.plan.missing
     missing = evals.missing_answers(draws := [*draws])
     judgements = _judgements(evals, draws)
     for line in (*missing_lines(missing), *missing_judgement_lines(judgements)):

@@ -1,10 +1,10 @@
-"""`regauge refine`: propose the smallest revision that repairs what fails."""
+"""`regauge refine`: propose a small revision that fixes failing cases."""
 
 from __future__ import annotations
 
 import click
 
-from regauge.cli._refine.run import EPILOG, resume_command, run_command
+from regauge.cli._refine.run import EPILOG, RUN, resume_command, run_command
 from regauge.cli._refine.runs import RUN_COMMANDS, stats_command
 from regauge.errors import PromptError, UsageError
 from regauge.project import Project
@@ -18,10 +18,17 @@ class _RefineGroup(click.Group):
     """Takes a prompt's name where no subcommand is named: that runs the loop."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in {"-h", "--help"}:
+        if args and args[0] not in {*self._named(), "-h", "--help"}:
             self._check_meant(args[0])
-            args = ["run", *args]
+            args = [RUN, *args]
         return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(self._named())
+
+    def _named(self) -> set[str]:
+        return self.commands.keys() - {RUN}
 
     def _check_meant(self, name: str) -> None:
         """See that a name is no misspelt command.
@@ -29,7 +36,7 @@ class _RefineGroup(click.Group):
         Raises:
             UsageError: It is close to one, and no prompt or target has this name.
         """
-        near = did_you_mean(name, self.commands.keys() - {"run"})
+        near = did_you_mean(name, self._named())
         if name.startswith("-") or not near or name in Project.find().settings.targets:
             return
         try:
@@ -43,7 +50,7 @@ class _RefineGroup(click.Group):
         formatter.write_usage(ctx.command_path, "NAME [OPTIONS] | COMMAND RUN")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        self.commands["run"].format_options(ctx, formatter)
+        self.commands[RUN].format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
 

@@ -1,40 +1,39 @@
-"""Runs of evals: `regauge runs`, `report`, `compare` and `trend`."""
+"""`regauge runs`: list or compare runs of evals."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
-import tempfile
 from dataclasses import asdict
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._options import STDOUT, OutputFile, write_output, writing
+from regauge.cli import Group
+from regauge.cli._options import (
+    STDOUT,
+    json_option,
+    limit_option,
+    output_option,
+    prompt_option,
+    write_output,
+)
 from regauge.cli._terminal import (
-    cost_text,
     echo,
-    interval_bar,
-    line_document,
-    rate_text,
     said_of_sync,
     simulated,
-    sparkline,
 )
 from regauge.errors import FaultyFileError, RegaugeError, StoreError, UsageError
-from regauge.history import History, compare_rows, lines_of
+from regauge.history import History, compare_rows
 from regauge.printable import printable
 from regauge.project import Project
-from regauge.prompts import find_prompt, prompt_name
 from regauge.reports import (
     RunTally,
     answer_lines,
-    decision_markdown,
     find_run,
     list_runs,
     money,
@@ -42,47 +41,59 @@ from regauge.reports import (
     read_rows,
     run_markdown,
     suite_lines,
-    write_csv,
-    write_parquet,
 )
-from regauge.reports.html import html_report, load_source
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from regauge.history import CaseChange, CaseSide, Change, SuiteComparison, TrendLine, TrendPoint
+    from regauge.history import CaseChange, CaseSide, Change, SuiteComparison
     from regauge.reports import RunRecord
 
-__all__ = ["compare_command", "report_command", "runs_command", "trend_command"]
+__all__ = ["command"]
 
-_RUNS_EPILOG = """\
+_LIST_EPILOG = """\
 \b
 Examples:
-  regauge runs -n 5
-  regauge runs --sync        take the runs of this machine into the shared history
+  regauge runs list --limit 5
+  regauge runs list --sync       take the runs of this machine into the shared history
 
 Exit codes: 0 done, 2 wrong use or a faulty file.
 """
 
 
-@click.command(name="runs", epilog=_RUNS_EPILOG)
-@click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True)
+_EPILOG = """\
+\b
+Examples:
+  regauge runs list --limit 5
+  regauge runs compare 20261120-1015 latest
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
+"""
+
+
+@click.group(name="runs", cls=Group, epilog=_EPILOG)
+def command() -> None:
+    """List or compare runs."""
+
+
+@command.command(name="list", epilog=_LIST_EPILOG)
+@limit_option
 @click.option("--sync", is_flag=True, help="Add missing runs of this machine.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document per run.")
-def runs_command(number: int, *, sync: bool, as_json: bool) -> None:
-    """List runs, newest first, with counts, cost and commit.
+@json_option
+def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
+    """List runs, newest first, with counts, cost and commit; --json prints a line per run.
 
     The history is .regauge/history.sqlite3, or the store of [tool.regauge] or REGAUGE_STORE.
     """
     project = Project.find()
     try:
-        runs, place = _of_history(project, number=number, sync=sync)
+        runs, place = _of_history(project, limit=limit, sync=sync)
     except StoreError as error:
         if sync:
             raise
         click.echo(printable(f"{error}\nwhat follows are the runs of this machine"), err=True)
-        runs, place = list(_of_machine(project, number=number)), ".regauge/runs"
+        runs, place = list(_of_machine(project, limit=limit)), ".regauge/runs"
     if not runs and not as_json:
         click.echo(f"no runs in {place} yet: pytest evals")
     for record in runs:
@@ -92,7 +103,7 @@ def runs_command(number: int, *, sync: bool, as_json: bool) -> None:
             echo(_run_line(record))
 
 
-def _of_history(project: Project, *, number: int, sync: bool) -> tuple[list[RunRecord], str]:
+def _of_history(project: Project, *, limit: int, sync: bool) -> tuple[list[RunRecord], str]:
     """The newest runs of the history, and where it is."""
     history = History.open(project, os.environ)
     report = history.caught_up
@@ -103,7 +114,7 @@ def _of_history(project: Project, *, number: int, sync: bool) -> tuple[list[RunR
     for run, problem in report.unreadable:
         click.echo(printable(f"{run}  unreadable: {problem}"), err=True)
     records: list[RunRecord] = []
-    for record in history.records(limit=number):
+    for record in history.records(limit=limit):
         if isinstance(record, StoreError):
             click.echo(printable(str(record)), err=True)
         else:
@@ -111,8 +122,8 @@ def _of_history(project: Project, *, number: int, sync: bool) -> tuple[list[RunR
     return records, ".regauge/runs" if history.place.own else history.place.shown
 
 
-def _of_machine(project: Project, *, number: int) -> Iterator[RunRecord]:
-    for run in list_runs(project)[:number]:
+def _of_machine(project: Project, *, limit: int) -> Iterator[RunRecord]:
+    for run in list_runs(project)[:limit]:
         try:
             yield read_record(run)
         except RegaugeError as error:
@@ -140,147 +151,15 @@ def _run_line(record: RunRecord) -> str:
     return f"{record.id}  {commit:11}  {counts}, {money(cost)}  {prompts}"
 
 
-_REPORT_EPILOG = """\
-\b
-Examples:
-  regauge report latest
-  regauge report 20260131 -o trials.csv
-  regauge report -o report.html
-  regauge report --format csv | less
-
-Exit codes: 0 done, 2 wrong use or a faulty file.
-"""
-Format = Literal["md", "html", "json", "csv", "parquet"]
-_SUFFIXES: dict[str, Format] = {
-    **{f".{name}": name for name in get_args(Format)},
-    ".markdown": "md",
-    ".htm": "html",
-    "": "md",
-}
-
-
-@click.command(
-    name="report",
-    epilog=_REPORT_EPILOG,
-)
-@click.argument("run", default="latest")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(get_args(Format)),
-    help=(
-        "Output format; csv and parquet have a line per trial. Default: the suffix of "
-        "--output, or md."
-    ),
-)
-@click.option("--json", "form", flag_value="json", help="The same as --format json.")
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=OutputFile(),
-    default=STDOUT,
-    help="File to write; default `-`, standard output (not for parquet).",
-)
-@click.option(
-    "--against",
-    metavar="RUN",
-    help="Another run to show side by side, for html.",
-)
-def report_command(
-    run: str,
-    form: Format | None,
-    output: str,
-    against: str | None,
-) -> None:
-    """Write a run as HTML, Markdown, JSON, CSV or parquet.
-
-    RUN is a run's id, a unique beginning of one, `latest`, or a directory that --report made.
-    """
-    form = form or _format_of(output)
-    _refuse_misfits(form, output, against)
-    project = Project.find()
-    directory = find_run(project, run)
-    if form == "html":
-        other = find_run(project, against) if against else None
-        write_output(_page(project, directory, other), output)
-        _wrote(output)
-        return
-    record = read_record(directory)
-    rows = list(read_rows(directory))
-    match form:
-        case "md":
-            if record.decision is not None:
-                text = decision_markdown(
-                    record.decision, suites=record.suites, suggestions=record.suggestions
-                )
-                write_output(text, output)
-            else:
-                write_output(run_markdown(record, rows), output)
-        case "json":
-            document = {**record.model_dump(mode="json"), "rows": rows}
-            write_output(json.dumps(document, ensure_ascii=False, indent=1) + "\n", output)
-        case "csv":
-            if output != STDOUT:
-                with writing(output) as path:
-                    write_csv(rows, path)
-            else:
-                with tempfile.TemporaryDirectory() as scratch:
-                    path = Path(scratch) / "trials.csv"
-                    write_csv(rows, path)
-                    write_output(path.read_text(encoding="utf-8"), output)
-        case "parquet":
-            with writing(output) as path:
-                write_parquet(rows, path)
-    _wrote(output)
-
-
-def _format_of(output: str) -> Format:
-    suffix = "" if output == STDOUT else Path(output).suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise UsageError(
-            f"{output}: no format has the suffix {suffix}\n"
-            f"  fix: add --format, or end the name with {', '.join(list(_SUFFIXES)[:5])}"
-        )
-    return _SUFFIXES[suffix]
-
-
-def _refuse_misfits(form: Format, output: str, against: str | None) -> None:
-    if form == "html" and output == STDOUT and sys.stdout.isatty():
-        raise UsageError(
-            "a page is for a browser, not for a terminal\n  fix: regauge report -o report.html"
-        )
-    if form == "parquet" and output == STDOUT:
-        raise UsageError("parquet is binary\n  fix: name a file with -o FILE")
-    if against is not None and form != "html":
-        raise UsageError("--against is for pages\n  fix: add --format html, or leave it out")
-
-
-def _page(project: Project, run: Path, against: Path | None) -> str:
-    """The page of a run, with the past of its prompts where the history can be read."""
-    try:
-        history = History.open(project, os.environ)
-        source = load_source(run, project=project, against=against, measured=history.suites)
-    except StoreError as error:
-        click.echo(f"the page shows no earlier runs: {error}", err=True)
-        source = load_source(run, project=project, against=against)
-    return html_report(source)
-
-
-def _wrote(output: str) -> None:
-    if output != STDOUT:
-        click.echo(f"wrote {output}", err=True)
-
-
 _COMPARE_EPILOG = """\
 \b
 Examples:
-  regauge compare                                the two newest runs
-  regauge compare 20261120-1015                  a run with the newest
-  regauge compare 20261120-1015 latest --prompt alert-severity --answers
-  regauge compare main-run/ pr-run/ --json       two directories that --report made
-  regauge compare RUN_A RUN_B RUN_C              several runs with the first
-  regauge compare RUN_A RUN_B RUN_C -o runs.html
+  regauge runs compare                           the two newest runs
+  regauge runs compare 20261120-1015                  a run with the newest
+  regauge runs compare 20261120-1015 latest --prompt alert-severity --outputs
+  regauge runs compare main-run/ pr-run/ --json       two directories that --report made
+  regauge runs compare RUN_A RUN_B RUN_C              several runs with the first
+  regauge runs compare RUN_A RUN_B RUN_C -o runs.html
 
 Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty file.
 """
@@ -298,24 +177,18 @@ _CONTEXT_LINES = 2
 _PAIR = 2
 
 
-@click.command(name="compare", epilog=_COMPARE_EPILOG)
+@command.command(name="compare", epilog=_COMPARE_EPILOG)
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
-@click.option("--prompt", metavar="NAME", help="Only this prompt.")
-@click.option("--answers", is_flag=True, help="Also show different outputs with the same outcome.")
+@prompt_option()
+@click.option("--outputs", is_flag=True, help="Also show different outputs with the same outcome.")
 @click.option("--no-diff", is_flag=True, help="Omit output diffs.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=OutputFile(),
-    help="Write the comparison to a file: .md for the tables, .html for a grid of cases and runs.",
-)
+@output_option()
+@json_option
 def compare_command(
     runs: tuple[str, ...],
     *,
     prompt: str | None,
-    answers: bool,
+    outputs: bool,
     no_diff: bool,
     as_json: bool,
     output: str | None,
@@ -327,7 +200,8 @@ def compare_command(
     made. The second defaults to the newest run with cases, the first to the one before.
 
     Differences are of mean pass rates of the same cases, in points, with 95 % intervals and the
-    p-value of the gate's exact test.
+    p-value of the gate's exact test. A .md file holds the tables, a .html file a grid of cases and
+    runs.
     """
     project = Project.find()
     named = runs if len(runs) > _PAIR else _named(project, *(*runs, None, None)[:_PAIR])
@@ -336,7 +210,7 @@ def compare_command(
     joined, rows = _joined(found, prompt)
     if prompt is not None and not joined.suites:
         raise UsageError(
-            f"no run has the prompt {prompt!r}\n  fix: `regauge runs` names those of each run"
+            f"no run has the prompt {prompt!r}\n  fix: `regauge runs list` names those of each run"
         )
     if output is not None:
         _write(joined, rows, output, project)
@@ -363,23 +237,23 @@ def compare_command(
     if len(found) > _PAIR:
         _show_grid(rows, _labels(records))
     else:
-        _show_changes(suites, answers=answers, diffs=not no_diff)
+        _show_changes(suites, outputs=outputs, diffs=not no_diff)
 
 
-def _show_changes(suites: Sequence[SuiteComparison], *, answers: bool, diffs: bool) -> None:
+def _show_changes(suites: Sequence[SuiteComparison], *, outputs: bool, diffs: bool) -> None:
     """The cases that differ between two runs, with their outputs."""
     for suite in suites:
         click.echo()
         echo(_headline(suite), bold=True)
         for change in suite.changes:
-            if answers or change.change != "answer":
+            if outputs or change.change != "answer":
                 word, style = _WORDS[change.change]
                 echo(f"{word:<20}{_counts(change):<14}{change.case}", style=style)
                 for line in _diff(change) if diffs else ():
                     echo(f"    {line}", style=_STYLES.get(line[:1], ""))
     hidden = sum(suite.count("answer") for suite in suites)
-    if hidden and not answers:
-        click.echo(f"\nother answers with the same outcome: {hidden} (--answers shows them)")
+    if hidden and not outputs:
+        click.echo(f"\nother outputs with the same outcome: {hidden} (--outputs shows them)")
 
 
 def _labels(records: Sequence[RunRecord]) -> list[str]:
@@ -502,7 +376,7 @@ def _named(project: Project, run_a: str | None, run_b: str | None) -> tuple[str,
         number = "is no other run" if named else "are no two runs"
         raise UsageError(
             f"there {number} with cases on this machine to compare\n"
-            "  fix: pytest evals makes one; or name both, as `regauge runs` lists them"
+            "  fix: pytest evals makes one; or name both, as `regauge runs list` lists them"
         )
     return a, b
 
@@ -594,106 +468,3 @@ def _diff(change: CaseChange) -> Iterator[str]:
     for label, side in (("A", before), ("B", after)):
         if side and side.judge:
             yield f"{label}  {side.judge}: {' '.join(side.reason.split())}"
-
-
-_TREND_EPILOG = """\
-\b
-Examples:
-  regauge trend alert-severity                  a line per version
-  regauge trend alert-severity --runs           a line per run
-  regauge trend alert-severity --model openai:gpt-5.4-mini
-  regauge trend alert-severity --json
-
-Exit codes: 0 done, 2 wrong use or a faulty file.
-"""
-_HEADINGS = ("version", "content", "day", "pass rate", "0 to 100 %", "95 %", "answer", "runs")
-
-
-@click.command(name="trend", epilog=_TREND_EPILOG)
-@click.argument("prompt", metavar="NAME")
-@click.option("--runs", "every_run", is_flag=True, help="A line per run, not per version.")
-@click.option("--model", metavar="ID", help="Only runs with this model.")
-@click.option(
-    "-n",
-    "--number",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="Number of lines.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def trend_command(
-    prompt: str, *, every_run: bool, model: str | None, number: int, as_json: bool
-) -> None:
-    """Show a prompt's pass rate by version, with 95 % intervals.
-
-    A version is a content; its run with most measured cases counts. A line states when cases,
-    judges or trials differ from the line before.
-    """
-    project = Project.find()
-    name = prompt_name(find_prompt(prompt))
-    history = History.open(project, os.environ)
-    for run, problem in history.caught_up.unreadable:
-        click.echo(f"{run}  unreadable: {problem}", err=True)
-    suites = history.suites(name)
-    place = history.place.shown
-    found = lines_of(suites, every_run=every_run)
-    lines = [line for line in found if model is None or line.model == model]
-    if as_json:
-        document = {"name": name, "lines": [line_document(line) for line in lines]}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
-        return
-    if not lines:
-        with_model = f" with {model}" if model else ""
-        click.echo(f"no run of {name}{with_model} in {place} yet: pytest evals -k {name}")
-    for place_of, line in enumerate(lines):
-        if place_of:
-            click.echo()
-        for text in _table(name, line, number):
-            echo(text)
-
-
-def _table(name: str, line: TrendLine, number: int) -> Iterator[str]:
-    points = line.points[-number:]
-    on = "" if line.dataset == name else f" on {line.dataset}"
-    runs = plural(line.runs, "run")
-    if line.unmeasured:
-        runs += f" ({line.unmeasured} more measured nothing)"
-    yield f"{name}{on} · {simulated(line.model)} · {runs}  {sparkline([p.rate for p in points])}"
-    rows = [
-        (
-            "version",
-            "content",
-            "day",
-            "pass rate",
-            "0 to 100 %, 95 % interval",
-            "",
-            "answer",
-            "runs",
-        ),
-        *(_row(point) for point in points),
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    changes = ["", *(_note(point) for point in points)]
-    for row, note in zip(rows, changes, strict=True):
-        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield f"{cells}  {note}".rstrip()
-
-
-def _row(point: TrendPoint) -> tuple[str, ...]:
-    suite = point.suite
-    low, high = 100 * point.interval.low, 100 * point.interval.high
-    return (
-        suite.version or "-",
-        suite.prompt_digest[:12],
-        suite.started_at[:10],
-        rate_text(point),
-        interval_bar(point),
-        f"{low:.0f} to {high:.0f}" if suite.measured else "-",
-        cost_text(point),
-        str(point.runs),
-    )
-
-
-def _note(point: TrendPoint) -> str:
-    return f"other {' and '.join(point.changed)}" if point.changed else ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from regauge.schemas import SCHEMAS, schema_text
@@ -23,13 +21,10 @@ Exit codes: 0 done, 2 there is no such schema.
 
 @click.command(name="schema", epilog=_EPILOG)
 @click.argument("name", required=False, type=click.Choice([*SCHEMAS]))
-@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-def command(name: str | None, *, as_json: bool) -> None:
+def command(name: str | None) -> None:
     """Print the JSON Schema of prompt files, golden datasets or [tool.regauge]."""
     if name is not None:
         click.echo(schema_text(name), nl=False)
-    elif as_json:
-        click.echo(json.dumps(SCHEMAS, indent=2))
     else:
         for known, about in SCHEMAS.items():
             click.echo(f"{known:10} {about}")

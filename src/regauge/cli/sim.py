@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from regauge.cli._options import FiniteRange
+from regauge.cli._options import FiniteRange, json_option, seed_option
 from regauge.errors import RegaugeError
 
 __all__ = ["command"]
@@ -111,9 +111,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     show_default=True,
     help="Retry-After of an injected 429.",
 )
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Random seed of injected errors."
-)
+@seed_option
 @click.option(
     "--drift",
     type=FiniteRange(min=0, max=1),
@@ -128,7 +126,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     envvar="REGAUGE_SIM_API_KEY",
     help="Respond 401 to requests without this key.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON when ready and at the end.")
+@json_option
 def command(  # noqa: PLR0917 - click passes every option by name
     port: int,
     host: str,

@@ -101,7 +101,7 @@ class AuditReport:
     @property
     def fix(self) -> str:
         """The command that records fresh completions."""
-        return f"`regauge record --all {' '.join(self.prompts)}`, then commit the recordings"
+        return f"`regauge record --refresh {' '.join(self.prompts)}`, then commit the recordings"
 
 
 def recorded_outcomes(

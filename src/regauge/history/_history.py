@@ -230,7 +230,7 @@ class History:
             named = ", ".join(found)
             several = f"{len(found)} runs begin with {name!r}: {named}\n  fix: give more of its id"
             none = f"there is no run {name!r}, neither in .regauge/runs nor in {self.place.shown}"
-            raise UsageError(several if found else f"{none}\n  fix: `regauge runs` lists them")
+            raise UsageError(several if found else f"{none}\n  fix: `regauge runs list` lists them")
         run = name if name in found else found[0]
         document = self._opened().document(run)
         return self._record(document or {}), self._opened().rows(run)

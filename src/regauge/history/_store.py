@@ -163,7 +163,7 @@ _PERMISSION: Final = "give write permission for the file and its directory"
 # Words of the database, and what to do; nothing where its content is not what it should be.
 _OF_A_FILE: Final = (
     ("locked|busy", "another process holds it for long: let it end, then run the command again"),
-    ("full|disk I/O", "make room on the disk, then: regauge runs --sync"),
+    ("full|disk I/O", "make room on the disk, then: regauge runs list --sync"),
     ("readonly|unable to open", _PERMISSION),
 )
 _OF_A_SERVER: Final = (
@@ -174,9 +174,11 @@ _OF_A_SERVER: Final = (
     ),
     ("database .* does not exist", "make it: createdb <name>"),
     ("(relation|column) .* does not exist|violates", ""),
-    ("timeout|lock", "look for what holds its tables, then: regauge runs --sync"),
+    ("timeout|lock", "look for what holds its tables, then: regauge runs list --sync"),
 )
-_CHECK_SERVER: Final = "check that the server runs and can be reached, then: regauge runs --sync"
+_CHECK_SERVER: Final = (
+    "check that the server runs and can be reached, then: regauge runs list --sync"
+)
 URL_FIX: Final = "postgresql://USER@HOST/DATABASE; write special characters of a password as %XX"
 
 
@@ -218,10 +220,12 @@ def driver_of(place: StorePlace) -> Any:
 def damaged(place: StorePlace) -> str:
     """The fix for a file that is no database, or another program's."""
     if place.file is None:
-        return "drop its tables regauge_*, then import what this machine has: regauge runs --sync"
+        return (
+            "drop its tables regauge_*, then import what this machine has: regauge runs list --sync"
+        )
     return (
         f"move it away: mv {place.shown} {place.shown}.damaged\n"
-        "  nothing is lost that is still in .regauge/runs: `regauge runs --sync` imports it"
+        "  nothing is lost that is still in .regauge/runs: `regauge runs list --sync` imports it"
     )
 
 

@@ -449,7 +449,7 @@ def _nothing_decides(checks: Sequence[_CaseCheck]) -> Verdict:
     verdict = abstained(reason, code="all_advisory")
     named = dict.fromkeys(f"{check.metric} ({check.advisory})" for check in advisory)
     judges = dict.fromkeys(name for check in advisory for name in check.uncalibrated)
-    fix = " && ".join(f"regauge calibrate {shlex.quote(name)}" for name in judges)
+    fix = " && ".join(f"regauge judges calibrate {shlex.quote(name)}" for name in judges)
     return replace(
         verdict,
         details={**verdict.details, "why": f"{reason}: {', '.join(named)}\n  fix: {fix}"},

@@ -236,7 +236,7 @@ def judges_from_evaluators(prompt: Prompt) -> tuple[Judge | UnboundJudge, ...]:
 
     `string` compares with a template: `equals` exactly, `contains`, `startsWith` and `endsWith`
     in any case; of several, all must hold. `llm` has a model choose, and so does
-    `uses: github/...`, in regauge's own words. `judge` is a judge of `regauge judges`.
+    `uses: github/...`, in regauge's own words. `judge` is a judge of `regauge judges list`.
 
     Raises:
         PromptError: Evaluators that make no sense, all of them together.

@@ -171,7 +171,7 @@ def _kind(name: str) -> Callable[..., Judge | UnboundJudge]:
     kinds = judge_kinds()
     if name in kinds:
         return kinds[name]
-    hint = did_you_mean(name, kinds) or "`regauge judges` lists them"
+    hint = did_you_mean(name, kinds) or "`regauge judges list` lists them"
     raise UsageError(f"no judge {name!r}; {hint}")
 
 

@@ -1,6 +1,6 @@
 """Rules as IFEval defines them, where its definition is not what most people mean.
 
-They have names in YAML and `regauge judges` as other rules have; in Python, import them from here.
+They have names in YAML and `regauge judges list` as other rules have; import them from here.
 """
 
 from __future__ import annotations

@@ -299,7 +299,7 @@ def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield (
                 f"{escape_markdown(audit['message'])}. A user may have recorded failing cases"
                 " until they passed, or edited recordings. Record all of them again:"
-                f" `regauge record --all {one['prompt']}`."
+                f" `regauge record --refresh {one['prompt']}`."
             )
         if lost:
             yield ""
@@ -1040,7 +1040,7 @@ class BaselineUpdate:
         if one.asked.waits_h:
             self._say(
                 f"{label}: no trial is drawn, sessions are {self._apart()} apart; the next may"
-                f" begin in {one.asked.waits_h:.1f} h, or now with --force-session"
+                f" begin in {one.asked.waits_h:.1f} h, or now with --new-session"
             )
         elif not draws:
             self._say(f"{label}: complete, {summary(one.asked.history)}")

@@ -121,7 +121,7 @@ class StandingRow:
     measured: bool = False
 
     def __str__(self) -> str:
-        word = "gates  " if self.gates else "informs"
+        word = "blocking" if self.gates else "advisory"
         where = f" on {', '.join(self.prompts)}" if self.prompts else ""
         asked = f" ({', '.join(self.models)})" if self.models else ""
         return f"{word}  {self.judge}{asked}{where}: {self.reason}"
@@ -193,8 +193,8 @@ def lint_calibrations(project: Project, used: Mapping[str, UsedJudge]) -> list[F
                     Fault(
                         path=path,
                         line=None,
-                        message=f"judge {name!r} informs only: {error}",
-                        fix=f"regauge calibrate {path.name.removesuffix(_SUFFIX)}",
+                        message=f"judge {name!r} is advisory: {error}",
+                        fix=f"regauge judges calibrate {path.name.removesuffix(_SUFFIX)}",
                     )
                 )
     return faults

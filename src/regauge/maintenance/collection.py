@@ -372,10 +372,10 @@ def find_judge(name: str, project: Project, evals: Path, model: str | None) -> U
         found = _unused_rubric(name, project, model, known=sorted(used))
     _refuse_rivals(found)
     asked = ", ".join(found.judge.models)
-    if model is not None and asked != str(parse_model_id(model, at="--model")):
+    if model is not None and asked != str(parse_model_id(model, at="--judge-model")):
         raise UsageError(
             f"judge {found.judge.name!r} names its model itself: {asked}\n"
-            "  fix: change it where the judge is declared, or leave --model out"
+            "  fix: change it where the judge is declared, or leave --judge-model out"
         )
     return found
 

@@ -343,7 +343,7 @@ class EvalsSeen:
                 words = " ".join(str(row).split())
                 self.findings.append(DoctorFinding(check="judges", level="ok", message=words))
                 continue
-            fix = f"regauge calibrate {row.judge}" if row.prompts else "remove it"
+            fix = f"regauge judges calibrate {row.judge}" if row.prompts else "remove it"
             if row.measured:
                 # To calibrate the same judge with the same labels again says the same again.
                 fix = f"label more answers or improve the judge, then {fix}"

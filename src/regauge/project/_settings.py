@@ -560,11 +560,11 @@ class RefineSettings(_Table):
             the model takes none.
         max_tokens: Tokens of one of its replies; None is what suits the step.
         context_tokens: Tokens that a request and its reply may take together; None is no limit.
-        localise_calls: Calls for omitting single sentences, to map sentences to checks.
-        variance: Whether to fix flaky checks too.
+        ablation_calls: Calls for omitting single sentences, to map sentences to checks.
+        fix_flaky: Whether to fix flaky checks too.
         budget_usd: Limit of the cost of one run, in US dollars.
         frozen: Lines of prompts that must stay as they are.
-        show_goldens: Whether proposers see expected values of training cases.
+        show_expected: Whether proposers see expected values of training cases.
         goals: Pass rates to reach; without goals, no reproducible failure.
         feedback_from: Authors whose comments `--feedback-pr` uses, by their role in the repository.
     """
@@ -577,11 +577,11 @@ class RefineSettings(_Table):
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1)
     context_tokens: int | None = Field(default=None, ge=1)
-    localise_calls: int = Field(default=0, ge=0)
-    variance: bool = False
+    ablation_calls: int = Field(default=0, ge=0)
+    fix_flaky: bool = False
     budget_usd: float | None = Field(default=None, ge=0)
     frozen: list[str] = []
-    show_goldens: bool = False
+    show_expected: bool = False
     goals: list[GoalSettings] = []
     feedback_from: list[Association] = ["owner", "member", "collaborator"]
 

@@ -265,7 +265,7 @@ def check_calls(setting: Setting, prompt: str) -> None:
         raise UsageError(
             f"{calls} calls do not pay for one repair of {prompt}, which takes {floor} or more, so"
             " nothing was asked\n"
-            "  fix: raise --budget-calls, or `budget_calls` in [tool.regauge.refine]; `--estimate`"
+            "  fix: raise --budget-calls, or `budget_calls` in [tool.regauge.refine]; `--dry-run`"
             " shows what it takes"
         )
 

@@ -129,7 +129,7 @@ def subject_of(
     if not members:
         raise UsageError(
             "no case of the prompt has to pass: all are tracked or accepted in the changelog\n"
-            "  fix: --tracked"
+            "  fix: --include-tracked"
         )
     asked = (str(one.suite.model) for one in planned if one.suite.target is None)
     return Subject(
@@ -357,7 +357,9 @@ def _bound(declared: DeclaredGoal, subject: Subject, project: Project) -> Goal |
             is_meant = declared.judge is None and criterion == declared.criterion
             if reason and (is_meant if checks else name == declared.judge):
                 message = f"the judge {name!r}{under} informs and does not decide: {reason}"
-                calibrate = f"label answers or improve the judge, then: regauge calibrate {name}"
+                calibrate = (
+                    f"label answers or improve the judge, then: regauge judges calibrate {name}"
+                )
                 return fault(key, message, calibrate)
         if checks:
             known = ", ".join(f"{name} ({criterion_of(deciding[name])})" for name in checks)

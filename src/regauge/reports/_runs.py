@@ -85,7 +85,7 @@ def find_run(project: Project, name: str) -> Path:
         raise UsageError(
             f"{len(matches)} runs begin with {name!r}: {several}\n  fix: give more of its id"
         )
-    raise UsageError(f"there is no run {name!r}\n  fix: `regauge runs` lists them")
+    raise UsageError(f"there is no run {name!r}\n  fix: `regauge runs list` lists them")
 
 
 def read_record(run: Path) -> RunRecord:

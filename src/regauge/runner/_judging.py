@@ -254,7 +254,7 @@ def _undecided(suite: Suite, verdicts: list[JudgedVerdict]) -> UnmeasuredError |
         named = "; ".join(f"{given.judge} ({given.standing})" for given in verdicts)
         return UnmeasuredError(
             f"a case without judges that gate: {named}\n"
-            "  fix: add a rule, or calibrate a judge: regauge calibrate NAME"
+            "  fix: add a rule, or calibrate a judge: regauge judges calibrate NAME"
         )
     if all(given.verdict.outcome == "abstain" for given in deciding):
         names = ", ".join(judge.name for judge in suite.judges if suite.standing(judge).gates)

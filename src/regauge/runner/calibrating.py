@@ -152,7 +152,7 @@ class LabelRun:
             if self._drawing is None:
                 raise UnmeasuredError(
                     f"no recorded reply of {question.model} for judge {self._judge.name!r}\n"
-                    f"  record it: regauge calibrate {file_stem(self._judge.name)}"
+                    f"  record it: regauge judges calibrate {file_stem(self._judge.name)}"
                     " --record=missing"
                 )
             answer = await self._drawing.ask(question)

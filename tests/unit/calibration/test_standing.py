@@ -147,7 +147,7 @@ def test_a_record_that_cannot_be_read_lets_nobody_gate(project, labels, store):
     for text in ('{"judge": "tone"}', "", '{"judge":"tone","calibrations":[],"format":1}'):
         path.write_text(text, encoding="utf-8")
         assert informs(project) == "its calibration record cannot be read"
-        with pytest.raises(FaultyFileError, match="regauge calibrate tone"):
+        with pytest.raises(FaultyFileError, match="regauge judges calibrate tone"):
             load_calibrations(path)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from regauge.cli.judge import judge_command as command
+from regauge.cli.judges import try_command as command
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import bleu, contains, json_matches_schema, judge_from_spec, similarity
 
@@ -36,6 +36,6 @@ def test_a_case_without_what_a_judge_compares_with_is_named(rule: Rule, tmp_path
         rule.check_text("The pod died.", expected=None)
     output = tmp_path / "output.txt"
     output.write_text("The pod died.", encoding="utf-8")
-    done = CliRunner().invoke(command, [rule.kind, "--output", str(output)])
+    done = CliRunner().invoke(command, [rule.kind, str(output)])
     assert isinstance(done.exception, JudgeError)
     assert f"{rule.kind}: case 'case' has no expected (no case given)" in str(done.exception)

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._options import FiniteRange, evals_option
+from regauge.cli._options import (
+    branch_option,
+    budget_options,
+    dry_run_option,
+    json_option,
+    model_option,
+    pr_option,
+    record_option,
+    run_options,
+    seed_option,
+)
 from regauge.cli._refine.deliver import Taking, check_terminal, reviewed
 from regauge.cli._refine.runs import NamedRun
 from regauge.cli._terminal import Meter, echo
@@ -271,7 +281,7 @@ not continue (a provider, a key, the budget, a model with unreadable responses),
 \b
 Examples:
   regauge refine alert-severity            propose; leave the prompt file as it is
-  regauge refine alert-severity --estimate
+  regauge refine alert-severity --dry-run
   regauge refine alert-severity --apply    write the file, its version and prompts.lock
   regauge refine alert-severity --branch   commit the proposal on a branch of its own
   regauge refine alert-severity --pr       push the branch and open or update its pull request
@@ -279,49 +289,51 @@ Examples:
 """
 
 
+RUN = ""
+"""The name of the command that `regauge refine NAME` runs: the group takes its options."""
 _FEEDBACK_PR = "Pass this pull request's comments to the refiner model."
 _FEEDBACK = "Pass the paragraphs of a file to the refiner model as notes."
-_VARIANCE = "Also fix flaky checks, once nothing else fails."
+_FIX_FLAKY = "Also fix flaky checks, once nothing else fails."
 _REFINER_CALLS = "Calls of the refiner model."
-_LOCALISE = "Calls for leaving out sentences, to map sentences to checks."
+_ABLATION = "Calls for leaving out sentences, to map sentences to checks."
 
 
-@click.command(name="run", epilog=EPILOG)
+class _RunContext(click.Context):
+    @property
+    def command_path(self) -> str:
+        """The words before the arguments; this command adds none."""
+        return super().command_path.rstrip()
+
+
+class _RunCommand(click.Command):
+    context_class = _RunContext
+
+
+@click.command(name=RUN, cls=_RunCommand, epilog=EPILOG)
 @click.argument("prompt", metavar="NAME")
 @click.option("--max-cycles", type=click.IntRange(min=1), help="Rounds of edit and test.")
-@click.option("--budget-calls", type=click.IntRange(min=1), help="Calls of all models together.")
 @click.option("--budget-refiner-calls", type=click.IntRange(min=0), help=_REFINER_CALLS)
-@click.option("--localise", metavar="CALLS", type=click.IntRange(min=0), help=_LOCALISE)
-@click.option("--variance", is_flag=True, help=_VARIANCE)
-@click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
-@click.option("--model", metavar="ID", help="Run provider:model instead of the prompt's model.")
+@click.option("--ablation-calls", metavar="N", type=click.IntRange(min=0), help=_ABLATION)
+@click.option("--fix-flaky", is_flag=True, help=_FIX_FLAKY)
 @click.option("--refiner-model", metavar="ID", help="Model for critiques and edits.")
 @click.option("--proposers", metavar="A,B", help="Proposers, cheapest first.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, help="Another seed runs other trials."
-)
 @click.option("--feedback-pr", metavar="NUMBER", type=click.IntRange(min=1), help=_FEEDBACK_PR)
 @click.option("--feedback", metavar="FILE", type=click.Path(path_type=Path), help=_FEEDBACK)
 @click.option(
-    "--show-goldens", is_flag=True, help="Show proposers the expected values of training cases."
+    "--show-expected", is_flag=True, help="Show proposers the expected values of training cases."
 )
-@click.option("--tracked", is_flag=True, help="Include tracked cases.")
-@click.option("--forget", is_flag=True, help="Ignore the results of earlier runs.")
-@click.option(
-    "--estimate",
-    "--dry-run",
-    "dry_run",
-    is_flag=True,
-    help="Print planned calls and cost, then exit.",
-)
-@click.option("--apply", "apply_it", is_flag=True, help="Write the proposal into the file.")
+@click.option("--include-tracked", is_flag=True, help="Include tracked cases.")
+@click.option("--ignore-attempts", is_flag=True, help="Ignore the results of earlier runs.")
+@click.option("--apply", "apply_it", is_flag=True, help="Write the prompt files.")
 @click.option("--interactive", is_flag=True, help="Confirm each edit, then write the file.")
-@click.option("--branch", is_flag=False, flag_value="", help="Commit the proposal on a branch.")
-@click.option("--pr", is_flag=True, help="Push the branch; open or update its pull request.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
-@click.option("--record", type=click.Choice(["none", "missing"]), default="missing", hidden=True)
-@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@evals_option
+@branch_option
+@pr_option
+@model_option()
+@seed_option
+@record_option("none", "missing", default="missing")
+@dry_run_option
+@run_options
+@json_option
 def run_command(
     prompt: str,
     *,
@@ -331,7 +343,7 @@ def run_command(
     branch: str | None,
     pr: bool,
     dry_run: bool,
-    forget: bool,
+    ignore_attempts: bool,
     as_json: bool,
     feedback: Path | None,
     feedback_pr: int | None,
@@ -361,9 +373,9 @@ def run_command(
     )
     begin = partial(begin, heard=heard)
     if dry_run:
-        begin(asked, forget=forget, dry_run=True)
+        begin(asked, forget=ignore_attempts, dry_run=True)
         return
-    result = begin(asked, forget=forget)
+    result = begin(asked, forget=ignore_attempts)
     while interactive and result["revision"] is not None:
         run = shown_run(project, result, as_json=as_json)
         refused = reviewed(project, run, result)
@@ -484,17 +496,19 @@ def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOpti
         else tuple(settings.proposers),
         model=given["refiner_model"] or settings.model or "",
         cycles=given["max_cycles"] or settings.max_cycles,
-        calls=given["budget_calls"] or settings.budget_calls,
+        calls=settings.budget_calls if given["budget_calls"] is None else given["budget_calls"],
         model_calls=settings.budget_refiner_calls
         if given["budget_refiner_calls"] is None
         else given["budget_refiner_calls"],
-        localise=settings.localise_calls if given["localise"] is None else given["localise"],
-        variance=given["variance"] or settings.variance,
+        localise=settings.ablation_calls
+        if given["ablation_calls"] is None
+        else given["ablation_calls"],
+        variance=given["fix_flaky"] or settings.fix_flaky,
         usd=settings.budget_usd if given["budget_usd"] is None else given["budget_usd"],
         seed=given["seed"],
         frozen=tuple(settings.frozen),
-        show_goldens=given["show_goldens"] or settings.show_goldens,
-        tracked=given["tracked"],
+        show_goldens=given["show_expected"] or settings.show_expected,
+        tracked=given["include_tracked"],
         goals=declared_goals(project, prompt),
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,
@@ -514,6 +528,7 @@ def _words(asked: RunOptions, given: Mapping[str, Any]) -> list[str]:
             "record": given["record"],
             "model": given["model"],
             "budget_usd": asked.usd,
+            "budget_tokens": given["budget_tokens"],
             "concurrency": given["concurrency"],
         }
     )
@@ -543,23 +558,28 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
 
 @click.command(name="resume", epilog=EPILOG)
 @click.argument("name", metavar="RUN", cls=NamedRun)
-@click.option(
-    "--budget-usd", type=FiniteRange(min=0), help="Limit of the further cost in US dollars."
-)
-@click.option("--budget-calls", type=click.IntRange(min=1), help="Limit of further calls.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+@budget_options
+@json_option
 def resume_command(
-    name: str, *, budget_usd: float | None, budget_calls: int | None, as_json: bool
+    name: str,
+    *,
+    budget_usd: float | None,
+    budget_calls: int | None,
+    budget_tokens: int | None,
+    as_json: bool,
 ) -> None:
-    """Continue a run that was interrupted or out of calls, without paying again."""
+    """Continue a run that was interrupted or out of calls, without paying again.
+
+    Budgets are of the further calls.
+    """
     project = Project.find()
     run = find_refinement(project, name)
     facts = run.facts()
     prompt = str(facts["prompt"])
     words = [str(word) for word in facts["words"]]
-    if budget_usd is not None:
-        words = [word for word in words if not word.startswith("--budget-usd=")]
-        words.append(f"--budget-usd={budget_usd}")
+    limits = option_words({"budget_usd": budget_usd, "budget_tokens": budget_tokens})
+    replaced = tuple(f"{limit.partition('=')[0]}=" for limit in limits)
+    words = [word for word in words if not word.startswith(replaced)] + limits
     finished: list[Mapping[str, Any]] = []
 
     def act(evals: EvalSession) -> None:

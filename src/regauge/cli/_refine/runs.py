@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regauge.cli._options import branch_option, json_option, pr_option
 from regauge.cli._refine.deliver import Taking
 from regauge.cli._terminal import echo, short
 from regauge.errors import UsageError
@@ -53,7 +54,7 @@ class NamedRun(click.Argument):
 
 
 @click.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def list_command(*, as_json: bool) -> None:
     """List runs, newest first."""
     project = Project.find()
@@ -77,7 +78,7 @@ def list_command(*, as_json: bool) -> None:
 @click.command(name="show")
 @click.argument("name", metavar="[RUN]", default="latest")
 @click.option("--trail", is_flag=True, help="Every decision in the audit trail.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+@json_option
 def show_command(name: str, *, trail: bool, as_json: bool) -> None:
     """Show the reasons and the evidence of a run."""
     run = find_refinement(Project.find(), name)
@@ -91,7 +92,7 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
 
 @click.command(name="diff")
 @click.argument("name", metavar="[RUN]", default="latest")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def diff_command(name: str, *, as_json: bool) -> None:
     """Show a run's changes to the prompt file, as a patch."""
     run = find_refinement(Project.find(), name)
@@ -110,9 +111,9 @@ def diff_command(name: str, *, as_json: bool) -> None:
 
 @click.command(name="apply")
 @click.argument("name", metavar="RUN", cls=NamedRun)
-@click.option("--branch", is_flag=False, flag_value="", help="Commit it on a branch instead.")
-@click.option("--pr", is_flag=True, help="Push the branch; open or update its pull request.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@branch_option
+@pr_option
+@json_option
 def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> None:
     """Write a run's revision to the prompt file, its version to prompts.lock."""
     project = Project.find()
@@ -138,7 +139,7 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
 @click.command(name="reject")
 @click.argument("name", metavar="RUN", cls=NamedRun)
 @click.option("--edit", "edits", type=click.IntRange(min=1), multiple=True, help="Only this edit.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
     """Reject a run's edits for later runs."""
     project = Project.find()
@@ -162,7 +163,7 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
 
 @click.command(name="rollback")
 @click.argument("name", metavar="RUN", cls=NamedRun)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def rollback_command(name: str, *, as_json: bool) -> None:
     """Undo `apply`."""
     project = Project.find()
@@ -179,7 +180,7 @@ def rollback_command(name: str, *, as_json: bool) -> None:
 @click.command(name="verify")
 @click.argument("name", metavar="[RUN]", default="latest")
 @click.option("--recompute", is_flag=True, help="Make every decision again, without calls.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
     """Check a run's audit trail and revision for changes."""
     project = Project.find()
@@ -280,7 +281,7 @@ _GROUPINGS: Mapping[Grouping, str] = {
 
 @click.command(name="stats")
 @click.argument("prompt", metavar="[NAME]", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def stats_command(prompt: str | None, *, as_json: bool) -> None:
     """Count the results of all edits, by kind.
 

@@ -256,7 +256,7 @@ def _accepting(at: BaseCommit) -> str:
     """The two ways to accept changed judges or a lowered bar."""
     return (
         f"regauge gate {at.ref} --accept-judge-change 'WHY', or the label"
-        " `judge-change-accepted` on GitHub"
+        " `accept-judge-change` on GitHub"
     )
 
 
@@ -291,7 +291,7 @@ def _calibration_fix(differences: Sequence[KeyDifference], suite: Suite) -> str:
     """The fix for model judges that differ from their calibration."""
     names = {part.name for part in differences}
     again = [
-        f"regauge calibrate {shlex.quote(judge.name)}"
+        f"regauge judges calibrate {shlex.quote(judge.name)}"
         for judge in suite.judges
         if judge.name in names and not suite.standing(judge).gates
     ]

@@ -330,7 +330,7 @@ def key_of(suite: Suite) -> HistoryKey:
         names = ", ".join(judge.name for judge in suite.judges)
         raise UsageError(
             f"{suite.prompt.name}: no judge decides, all of them only inform: {names}\n"
-            "  fix: add a rule, or calibrate a judge: regauge calibrate"
+            "  fix: add a rule, or calibrate a judge: regauge judges calibrate"
         )
     return HistoryKey(
         prompt=suite.prompt.digest,

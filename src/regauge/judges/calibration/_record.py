@@ -191,7 +191,7 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
         path=path,
         line=None,
         message=problem,
-        fix=f"write it anew: regauge calibrate {path.name.removesuffix(_SUFFIX)}",
+        fix=f"write it anew: regauge judges calibrate {path.name.removesuffix(_SUFFIX)}",
     )
     raise FaultyFileError([fault])
 

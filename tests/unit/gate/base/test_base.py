@@ -385,7 +385,7 @@ def test_a_judge_that_lost_its_calibration_is_to_be_calibrated_first(repo: Repo)
     (refusal,) = repo.base(suite=suite).refusals
     told = f"judge {judge.name!r} was blocking and is advisory now: the rubric changed since"
     assert told in refusal.details
-    calibrate = f"regauge calibrate {shlex.quote(judge.name)}"
+    calibrate = f"regauge judges calibrate {shlex.quote(judge.name)}"
     assert refusal.fix.startswith(f"{calibrate}, so that it counts again; then merge")
 
 

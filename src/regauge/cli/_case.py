@@ -1,105 +1,46 @@
-"""`regauge case`: turns what a run saw into a golden case."""
+"""A golden case from what a run measured."""
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli import Group
-from regauge.cli._terminal import echo
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import DatasetError, GitError, UsageError
-from regauge.project import Project
 from regauge.prompts import Repository
 from regauge.reports import find_run, read_record, read_rows
-from regauge.scaffold._golden import append_case, redacted
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
+    from regauge.project import Project
 
-__all__ = ["command"]
-
-_EPILOG = """\
-\b
-Examples:
-  regauge case add ticket-kind --from-run latest wrong-price --id wrong-price-2 --edit
-  regauge case add router --from-run 20260131 wrong-price --expected-from-answer
-
-Exit codes: 0 added, 2 wrong use or a faulty file.
-"""
-_TIERS = ["critical", "required", "tracked"]
+__all__ = ["case_from_run"]
 
 
-@click.group(name="case", cls=Group, epilog=_EPILOG)
-def command() -> None:
-    """Turn a case of a run into a golden case."""
+def case_from_run(
+    project: Project, run: str, case_id: str, trial: int | None, *, expected_from_output: bool
+) -> dict[str, JSON]:
+    """The document of a golden case, as a run had it.
 
+    Args:
+        run: A run's id, or `latest`.
+        trial: The trial whose output counts; by default a failed one.
+        expected_from_output: Whether the output becomes the expected value.
 
-@command.command(name="add", epilog=_EPILOG)
-@click.argument("prompt", metavar="NAME")
-@click.argument("case_id", metavar="CASE")
-@click.option("--from-run", "run", required=True, metavar="RUN", help="A run's id, or latest.")
-@click.option("--id", "new_id", metavar="ID", help="The new case's id; by default the old one's.")
-@click.option("--trial", type=click.IntRange(min=0), help="The trial whose output to use.")
-@click.option(
-    "--expected-from-answer", is_flag=True, help="Use the run's output as the expected value."
-)
-@click.option("--tier", type=click.Choice(_TIERS), help="By default the old case's.")
-@click.option("--edit", is_flag=True, help="Edit the case before it is added.")
-@click.option("-n", "--dry-run", is_flag=True, help="Only print the case.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def add(
-    prompt: str,
-    case_id: str,
-    *,
-    run: str,
-    new_id: str | None,
-    trial: int | None,
-    expected_from_answer: bool,
-    tier: str | None,
-    edit: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Add case CASE of a run to the golden dataset of prompt NAME.
-
-    Inputs are those of the run, from the dataset or from git; secrets are removed.
+    Raises:
+        UsageError: The run has no such case, trial or output, or its case is found nowhere.
     """
-    project = Project.find()
     directory = find_run(project, run)
     row = _row(directory, case_id, trial)
     case = _case_of(project, directory, row)
-    document = redacted(
-        project,
-        _document(
-            case,
-            row,
-            new_id=new_id or case.id,
-            run=directory.name,
-            expected=_answered(row, case) if expected_from_answer else case.expected,
-            tier=tier or case.tier,
-        ),
-    )
-    if edit:
-        document = _edited(document)
-    if dry_run:
-        click.echo(json.dumps(document, indent=2 if as_json else None, ensure_ascii=False))
-        return
-    path, line = append_case(project, prompt, document)
-    place = f"{project.relative(path).as_posix()}:{line}"
-    if as_json:
-        shown = {"path": project.relative(path).as_posix(), "line": line, "case": document}
-        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
-    else:
-        echo(f"added {document['id']} to {place}", style="green")
-        echo(f"  see it: pytest evals -k {document['id']}")
+    expected = _answered(row, case) if expected_from_output else case.expected
+    return _document(case, row, run=directory.name, expected=expected)
 
 
 def _row(run: Path, case_id: str, trial: int | None) -> dict[str, Any]:
@@ -194,12 +135,10 @@ def _document(
     case: GoldenCase,
     row: dict[str, Any],
     *,
-    new_id: str,
     run: str,
     expected: JSON,
-    tier: str,
 ) -> dict[str, JSON]:
-    document: dict[str, JSON] = {"id": new_id, "inputs": dict(case.inputs)}
+    document: dict[str, JSON] = {"id": case.id, "inputs": dict(case.inputs)}
     if expected is not None:
         document["expected"] = expected
     if case.checks:
@@ -210,23 +149,7 @@ def _document(
         document |= case.script.to_record()
     if case.tags:
         document["tags"] = list(case.tags)
-    document["tier"] = tier
+    document["tier"] = case.tier
     document |= {key: text for key in ("source", "licence") if (text := getattr(case, key))}
     document["note"] = f"{row['outcome']} in run {run} with {row['model']}"
     return document
-
-
-def _edited(document: dict[str, JSON]) -> dict[str, JSON]:
-    text = click.edit(json.dumps(document, indent=2, ensure_ascii=False) + "\n", extension=".json")
-    if text is None:
-        raise UsageError("the case was not saved in the editor, so nothing was added")
-    try:
-        value = read_json(text)
-    except ValueError as error:
-        raise UsageError(f"what the editor left is no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UsageError("what the editor left is no JSON object, so nothing was added")
-    missing = [key for key in ("id", "inputs") if key not in value]
-    if missing:
-        raise UsageError(f"what the editor left has no {missing[0]!r}, so nothing was added")
-    return cast("dict[str, JSON]", value)

@@ -1,0 +1,431 @@
+"""`regauge judges`: list judges, try one on an output, calibrate one with human labels."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from regauge.cli import Group
+from regauge.cli._options import (
+    budget_options,
+    concurrency_option,
+    dry_run_option,
+    evals_option,
+    json_option,
+    judge_model_option,
+    record_option,
+)
+from regauge.cli._terminal import Meter, echo, unreadable
+from regauge.datasets import GoldenCase, find_dataset, load_dataset
+from regauge.errors import UnmeasuredError, UsageError
+from regauge.judges import (
+    JudgeDescription,
+    UnboundJudge,
+    describe,
+    judge_from_spec,
+    judge_kinds,
+)
+from regauge.judges.calibration import (
+    Labels,
+    cases_of_labels,
+    load_labels,
+    shortfall,
+)
+from regauge.maintenance.calibrations import (
+    calibration_document,
+    calibration_lines,
+    calibration_of,
+    disagreement_lines,
+    heading,
+    standings,
+    used_text,
+    usual_labels,
+    write_record,
+)
+from regauge.maintenance.collection import THE_SAME_COMMAND, find_judge, judges_of_evals
+from regauge.project import Project
+from regauge.providers import Completion, Usage, parse_model_id
+from regauge.reports import progress_line
+from regauge.runner import resolve_options
+from regauge.runner.calibrating import LabelRun
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.digests import JSON
+    from regauge.judges import Verdict
+    from regauge.maintenance.collection import UsedJudge
+    from regauge.project import RecordMode
+    from regauge.runner import Progress
+
+__all__ = ["command"]
+
+
+_EPILOG = """\
+\b
+Examples:
+  regauge judges list words
+  regauge judges try 'max_words: 40' output.txt
+  regauge judges calibrate incident-faithfulness
+
+\b
+Exit codes: 0 done, 1 a fail, or too little agreement, 2 wrong use or a faulty file, 3 unmeasured.
+"""
+
+
+@click.group(name="judges", cls=Group, epilog=_EPILOG)
+def command() -> None:
+    """List, try out or calibrate judges."""
+
+
+_LIST_EPILOG = """\
+\b
+Examples:
+  regauge judges list
+  regauge judges list words
+  regauge judges list --json
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
+"""
+
+
+@command.command(name="list", epilog=_LIST_EPILOG)
+@click.argument("word", default="")
+@json_option
+def list_command(word: str, *, as_json: bool) -> None:
+    """List judges, or those whose name or summary contains WORD.
+
+    Judges of other packages (entry point group `regauge.judges`) are included.
+    """
+    kinds = judge_kinds()
+    found = [
+        description
+        for name, kind in sorted(kinds.items())
+        if word.lower() in f"{name} {(description := describe(name, kind)).summary}".lower()
+    ]
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(one) for one in found], indent=2))
+    else:
+        _print_judges(found)
+        if not found:
+            echo(f"no judge has {word!r} in its name or summary: `regauge judges list` lists all")
+
+
+def _print_judges(found: Sequence[JudgeDescription]) -> None:
+    for judge in found:
+        echo(f"{judge.name}{judge.form}", bold=True)
+        echo(f"    {judge.summary}")
+        if judge.install:
+            echo(f"    install: {judge.install}")
+        for parameter in judge.parameters:
+            known = parameter.default not in {"", "None"}
+            default = f" (default {parameter.default})" if known else ""
+            echo(f"      {parameter.name}: {parameter.text}{default}")
+    echo(plural(len(found), "judge"))
+
+
+_TRY_EPILOG = """\
+\b
+Examples:
+  regauge judges try json_parses output.txt
+  regauge judges try 'max_words: 40' output.txt
+  regauge judges try max_words output.json -p n=40 -p field=reason
+  regauge judges try field_equals output.json -p path=severity --case case.json
+  kubectl get pods | regauge judges try 'contains: Running' -
+
+Exit codes: 0 pass or abstain, 1 fail, 2 wrong use, 3 no verdict.
+"""
+
+
+@command.command(name="try", epilog=_TRY_EPILOG)
+@click.argument("judge", metavar="NAME")
+@click.argument("output", metavar="FILE")
+@click.option(
+    "-p",
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter with a YAML value; repeatable.",
+)
+@click.option(
+    "--case",
+    "case_file",
+    metavar="FILE",
+    help="A golden case: JSON or YAML with `inputs` and `expected`.",
+)
+@json_option
+def try_command(
+    judge: str, params: tuple[str, ...], output: str, case_file: str | None, *, as_json: bool
+) -> None:
+    """Run one judge on the output in FILE, and print its verdict.
+
+    NAME is a judge of `regauge judges list`, or YAML such as 'max_words: {n: 40, field: reason}'.
+    FILE may hold a recorded completion (JSON with `text` and `finish_reason`); `-` is standard
+    input.
+    """
+    made = judge_from_spec(_spec(judge, params))
+    if isinstance(made, UnboundJudge):
+        raise UsageError(
+            f"{judge!r} calls a model, a program or a service, and only a run records calls\n"
+            "  fix: use it in an eval or in the `checks` of a golden case"
+        )
+    completion = _completion(_read(output))
+    verdict = asyncio.run(made.judge(completion, _case(case_file)))
+    if as_json:
+        document = {"judge": made.name, "digest": made.digest, **_document(verdict)}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        echo(f"{made.name}: {verdict}")
+    if verdict.outcome == "fail":
+        sys.exit(1)
+
+
+def _document(verdict: Verdict) -> dict[str, Any]:
+    values = {part.name: getattr(verdict, part.name) for part in dataclasses.fields(verdict)}
+    return {**values, "details": dict(verdict.details)}
+
+
+def _yaml(text: str, what: str) -> JSON:
+    import yaml
+
+    try:
+        loaded: JSON = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{what} is not YAML: {error}") from error
+    return loaded
+
+
+def _spec(judge: str, params: tuple[str, ...]) -> JSON:
+    spec = _yaml(judge, "the judge")
+    if not params:
+        return spec
+    if not isinstance(spec, str):
+        raise UsageError("parameters are in the specification or in -p, not in both")
+    given: dict[str, JSON] = {}
+    for param in params:
+        name, equals, value = param.partition("=")
+        if not equals:
+            raise UsageError(f"-p {param!r} is not NAME=VALUE\n  fix: -p n=40")
+        given[name.strip()] = _yaml(value, f"-p {name}")
+    return {spec: given}
+
+
+def _read(name: str) -> str:
+    try:
+        if name == "-":
+            return click.get_text_stream("stdin").read()
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(unreadable(name, error)) from error
+
+
+def _completion(text: str) -> Completion:
+    try:
+        document: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict) and {"text", "finish_reason", "usage"} <= document.keys():
+        try:
+            return Completion.from_json(cast("Mapping[str, JSON]", document))
+        except ValueError as error:
+            raise UsageError(f"the recorded completion cannot be read: {error}") from error
+    return Completion(
+        text=text,
+        finish_reason="stop",
+        usage=Usage(),
+        model="file",
+        provider="file",
+        latency_s=0.0,
+    )
+
+
+def _case(name: str | None) -> GoldenCase:
+    document: JSON = _yaml(_read(name), name) if name else {}
+    if not isinstance(document, Mapping):
+        raise UsageError(f"{name} is no golden case: a mapping with `inputs` and `expected`")
+    inputs = document.get("inputs") or {}
+    if not isinstance(inputs, Mapping):
+        raise UsageError(f"{name}: `inputs` is no mapping")
+    return GoldenCase(
+        id=str(document.get("id", "case")),
+        inputs=inputs,
+        expected=document.get("expected"),
+        split="train",
+        at=name or "no case given",
+    )
+
+
+_CALIBRATE_EPILOG = """\
+\b
+Examples:
+  regauge judges calibrate                  the judges with their status, and why
+  regauge judges calibrate incident-faithfulness
+  regauge judges calibrate incident-faithfulness --judge-model openai:gpt-5.4-mini
+
+Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeasured.
+"""
+
+
+@command.command(name="calibrate", epilog=_CALIBRATE_EPILOG)
+@click.argument("judge", required=False)
+@judge_model_option
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help=(
+        "Judgements per output: the first is compared with the label, the others with the first."
+    ),
+)
+@click.option(
+    "--labels",
+    "labels_of",
+    metavar="NAME",
+    help="Use the labels of another judge: fixtures/labels/NAME.jsonl.",
+)
+@click.option("--dataset", metavar="NAME", help="The golden dataset of the labels' cases.")
+@click.option("--split", metavar="NAME", help="Only labels of this split; no record is written.")
+@click.option("--prune", is_flag=True, help="Remove stale recordings.")
+@record_option()
+@dry_run_option
+@concurrency_option
+@budget_options
+@evals_option
+@json_option
+def calibrate_command(
+    judge: str | None,
+    *,
+    judge_model: str | None,
+    repeats: int,
+    record: RecordMode | None,
+    labels_of: str | None,
+    dataset: str | None,
+    split: str | None,
+    concurrency: str | None,
+    budget_usd: float | None,
+    budget_tokens: int | None,
+    budget_calls: int | None,
+    prune: bool,
+    dry_run: bool,
+    path: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare JUDGE with human labels in fixtures/labels/JUDGE.jsonl.
+
+    JUDGE is a judge of an eval, as in reports, or a rubric. The result is
+    fixtures/labels/JUDGE.calibration.json: commit it, and a judge that meets
+    [tool.regauge.calibration] can fail cases. Without JUDGE, list all judges with their status.
+    """
+    project = Project.find()
+    evals = path or project.root / "evals"
+    model = str(parse_model_id(judge_model, at="--judge-model")) if judge_model else None
+    if judge is None:
+        _list_status(project, evals, model, as_json=as_json)
+        return
+    options = resolve_options(
+        project.settings,
+        os.environ,
+        record="none" if dry_run else record,
+        trials=None,
+        concurrency=concurrency,
+        budget_usd=budget_usd,
+        budget_tokens=budget_tokens,
+        budget_calls=budget_calls,
+        fail_fast=False,
+        judge_model=model,
+    )
+    used = find_judge(judge, project, evals, model)
+    labels_of = labels_of or usual_labels(used.judge, project)
+    labels = _of_split(load_labels(labels_of, project), split)
+    run = LabelRun(project, options, used.judge, environ=os.environ)
+    cases = cases_of_labels(labels, _cases_of(project, used, dataset))
+    if dry_run:
+        with suppress(UnmeasuredError):
+            run.judge_all(labels.labels, cases, repeats=repeats)
+        _print_plan(run.progress, as_json=as_json)
+        return
+    if not as_json:
+        echo(heading(used.judge, labels, project), bold=True)
+    try:
+        with Meter(lambda: progress_line(run.progress, run.budget, "judgements")):
+            judged = run.judge_all(labels.labels, cases, repeats=repeats)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(THE_SAME_COMMAND) from stop
+    calibration = calibration_of(used.judge, labels, judged, repeats)
+    if not calibration.agreement.judged:
+        raise UnmeasuredError(
+            f"judge {used.judge.name!r} came to no verdict on any of {len(labels)} labels\n"
+            f"  {judged[0].label.id}: {judged[0].first.reason}"
+        )
+    written = None if split else write_record(project, used.judge, calibration)
+    removed = run.prune() if prune else None
+    missing = shortfall(calibration, project.settings.calibration)
+    if as_json:
+        document = calibration_document(used.judge, calibration, judged, missing)
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        pruned = "" if removed is None else f"removed {removed[0]} of {removed[1]} recordings"
+        for line in [
+            *calibration_lines(calibration),
+            *disagreement_lines(calibration.labels.kind, judged),
+            "",
+            used_text(run.totals),
+            *filter(None, (pruned, written)),
+        ]:
+            echo(line)
+        status = f"advisory: {missing}" if missing else "blocking"
+        echo(status, style="red" if missing else "green")
+    if missing:
+        sys.exit(1)
+
+
+def _print_plan(progress: Progress, *, as_json: bool) -> None:
+    """Print the judgements of a calibration that replayed what is recorded."""
+    recorded, total = progress.landed, progress.total
+    if as_json:
+        echo(json.dumps({"judgements": total, "recorded": recorded, "missing": total - recorded}))
+    else:
+        echo(f"{plural(total, 'judgement')}: {recorded} recorded, {total - recorded} to make")
+
+
+def _of_split(labels: Labels, split: str | None) -> Labels:
+    if split is None:
+        return labels
+    kept = tuple(label for label in labels.labels if label.split == split)
+    if not kept:
+        known = sorted({label.split for label in labels.labels if label.split})
+        raise UsageError(f"no label is of split {split!r}; there are: {', '.join(known) or 'none'}")
+    return dataclasses.replace(labels, labels=kept)
+
+
+def _cases_of(project: Project, used: UsedJudge, dataset: str | None) -> Mapping[str, GoldenCase]:
+    """The golden cases that labels may name."""
+    if dataset is None:
+        return used.cases
+    fixtures = project.fixtures_dir
+    loaded = load_dataset(find_dataset(dataset, fixtures_dir=fixtures), fixtures_dir=fixtures)
+    return {case.id: case for case in loaded}
+
+
+def _list_status(project: Project, evals: Path, model: str | None, *, as_json: bool) -> None:
+    """Every judge that asks a model or has a record, and what its verdicts count for."""
+    rows = standings(project, judges_of_evals(project, evals, judge_model=model))
+    if as_json:
+        click.echo(json.dumps([row.to_json() for row in rows], indent=2, ensure_ascii=False))
+        return
+    if not rows:
+        echo("no eval has a judge that asks a model, and there are no calibration records")
+    for row in rows:
+        echo(str(row))

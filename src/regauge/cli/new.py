@@ -1,0 +1,279 @@
+"""`regauge new`: a prompt, case, eval, rubric or workflow from a template."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from regauge.atomic import write_whole
+from regauge.cli import Group
+from regauge.cli._case import case_from_run
+from regauge.cli._options import (
+    dry_run_option,
+    input_option,
+    input_values,
+    install_option,
+    json_option,
+    tier_option,
+)
+from regauge.cli._terminal import echo, short
+from regauge.errors import UsageError
+from regauge.project import Project
+from regauge.prompts import find_prompt, load_prompt
+from regauge.scaffold import (
+    WORKFLOWS,
+    WorkflowContext,
+    WorkflowHost,
+    find_install,
+    given_install,
+    new_eval,
+    new_judge,
+    new_prompt,
+    refuse_blocked,
+    workflow,
+)
+from regauge.scaffold._golden import append_case, redacted
+from regauge.strict_json import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.digests import JSON
+    from regauge.scaffold import NewFile
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge new prompt alert-severity
+  regauge new eval alert-severity
+  regauge new case ticket-kind slow-page -i ticket=@mail.txt --expected '{"kind": "bug"}'
+  regauge new case ticket-kind wrong-price-2 --from-run latest --case wrong-price --edit
+  regauge new rubric tone
+  regauge new workflow evals
+
+Exit codes: 0 written, 2 wrong use, or it is there already.
+"""
+_AFTER_EVALS = ("comment", "refine")
+_OPEN_PULL_REQUESTS = ("baseline", "refine")
+
+
+@click.group(name="new", cls=Group, epilog=_EPILOG)
+def command() -> None:
+    """Create a prompt, case, eval, rubric or workflow from a template."""
+
+
+@command.command(name="prompt", epilog=_EPILOG)
+@click.argument("name")
+@dry_run_option
+@json_option
+def prompt_command(name: str, *, dry_run: bool, as_json: bool) -> None:
+    """Write prompts/NAME.prompt.yml."""
+    project = Project.find()
+    _write(project, new_prompt(name, project.root), as_json=as_json, dry_run=dry_run)
+    if not (as_json or dry_run):
+        echo(f"  next: say what it does, then regauge bump {name} and regauge new eval {name}")
+
+
+@command.command(name="rubric", epilog=_EPILOG)
+@click.argument("name")
+@dry_run_option
+@json_option
+def rubric_command(name: str, *, dry_run: bool, as_json: bool) -> None:
+    """Write prompts/judges/NAME.prompt.yml, a rubric for an LLM judge."""
+    project = Project.find()
+    _write(project, new_judge(name, project.root), as_json=as_json, dry_run=dry_run)
+    if not (as_json or dry_run):
+        echo(f'  next: say what passes, then regauge bump {name}; in an eval: rubric("{name}")')
+
+
+@command.command(name="eval", epilog=_EPILOG)
+@click.argument("name")
+@dry_run_option
+@json_option
+def eval_command(name: str, *, dry_run: bool, as_json: bool) -> None:
+    """Write evals/test_NAME.py, an eval of prompt NAME."""
+    project = Project.find()
+    prompt = load_prompt(find_prompt(name))
+    _write(project, [new_eval(prompt)], as_json=as_json, dry_run=dry_run)
+    if not (as_json or dry_run):
+        echo("  next: choose judges (regauge judges lists them), then pytest evals")
+
+
+@command.command(name="workflow", epilog=_EPILOG)
+@click.argument("name", type=click.Choice(WORKFLOWS))
+@install_option
+@dry_run_option
+@json_option
+def workflow_command(name: str, *, install: str | None, dry_run: bool, as_json: bool) -> None:
+    """Create a workflow of GitHub Actions.
+
+    evals: replay and gate. comment: comment the decision. baseline: update baselines nightly.
+    refine: propose fixes as pull requests.
+    """
+    project = Project.find()
+    source = given_install(install) if install is not None else find_install(project.root)
+    if source is None:
+        raise UsageError(
+            "nothing in this project pins regauge, so the workflow would install whatever has"
+            " that name on the day\n"
+            "  fix: add regauge to a lock file or to a requirements file with hashes, or name the"
+            f" command: regauge new workflow {name} --install"
+            ' "python -m pip install --require-hashes -r requirements.txt"'
+        )
+    repository = WorkflowHost.of(project.root)
+    context = WorkflowContext.of_project(project, repository=repository, install=source)
+    written = workflow(name, context)
+    _write(project, [written], as_json=as_json, dry_run=dry_run, fix="move it away, or edit it")
+    notes = repository.notes
+    if name in _AFTER_EVALS and not (project.root / written.path).with_name("evals.yml").exists():
+        notes.append(
+            "it waits for a workflow `evals`, and there is none: regauge new workflow evals"
+        )
+    for note in notes:
+        click.secho(f"note: {note}", fg="yellow", err=True)
+    if as_json or dry_run:
+        return
+    if install is None:
+        echo(f"  it installs regauge from {source.source}")
+    if name in _OPEN_PULL_REQUESTS:
+        echo("  next: in the settings of the repository, let Actions create pull requests")
+    if name != "comment":
+        echo(f"  next: add secrets to the repository: {', '.join(context.keys)}")
+
+
+@command.command(name="case", epilog=_EPILOG)
+@click.argument("name")
+@click.argument("case_id", metavar="ID")
+@input_option
+@click.option("--expected", metavar="JSON", help="The expected value: JSON, or text.")
+@tier_option
+@click.option("--from-run", "run", metavar="RUN", help="Copy a case of a run: its id, or latest.")
+@click.option("--case", metavar="CASE", help="--from-run: the case to copy; by default ID.")
+@click.option("--trial", type=click.IntRange(min=0), help="--from-run: the trial to use.")
+@click.option(
+    "--expected-from-output",
+    is_flag=True,
+    help="--from-run: use the output as the expected value.",
+)
+@click.option("--edit", is_flag=True, help="Edit the case before it is added.")
+@dry_run_option
+@json_option
+def case_command(
+    name: str,
+    case_id: str,
+    *,
+    inputs: tuple[str, ...],
+    expected: str | None,
+    tier: str | None,
+    run: str | None,
+    case: str | None,
+    trial: int | None,
+    expected_from_output: bool,
+    edit: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Add case ID to the golden dataset of prompt NAME; keys and other secrets are taken out.
+
+    With --from-run, inputs are those of the run's case, from the dataset or from git. A failed
+    trial is used if there is one. Inputs and --expected replace those of the run.
+    """
+    project = Project.find()
+    given = input_values(inputs, option="--input")
+    if run is None:
+        for option, value in {
+            "--case": case,
+            "--trial": trial,
+            "--expected-from-output": expected_from_output or None,
+        }.items():
+            if value is not None:
+                raise UsageError(f"{option} needs --from-run\n  fix: add --from-run latest")
+        document: dict[str, JSON] = {"id": case_id, "inputs": given}
+    else:
+        document = case_from_run(
+            project, run, case or case_id, trial, expected_from_output=expected_from_output
+        )
+        document |= {"id": case_id, "inputs": {**_inputs(document), **given}}
+    if expected is not None:
+        document["expected"] = _value(expected)
+    if tier is not None:
+        document["tier"] = tier
+    document = redacted(project, document)
+    if edit:
+        document = _edited(document)
+    if dry_run:
+        click.echo(json.dumps(document, indent=2 if as_json else None, ensure_ascii=False))
+        return
+    path, line = append_case(project, name, document)
+    shown = project.relative(path).as_posix()
+    if as_json:
+        click.echo(json.dumps({"path": shown, "line": line, "case": document}, ensure_ascii=False))
+    else:
+        echo(f"added {document['id']} to {shown}:{line}", style="green")
+        echo(f"  see it: pytest evals -k {document['id']}")
+
+
+def _inputs(document: dict[str, JSON]) -> dict[str, JSON]:
+    return cast("dict[str, JSON]", document["inputs"])
+
+
+def _value(text: str) -> JSON:
+    try:
+        value: JSON = read_json(text)
+    except ValueError:
+        return text
+    return value
+
+
+def _write(
+    project: Project,
+    pieces: Sequence[NewFile],
+    *,
+    as_json: bool,
+    dry_run: bool,
+    fix: str = "choose another name",
+) -> None:
+    paths = [project.root / piece.path for piece in pieces]
+    for path in paths:
+        if path.exists() or path.is_symlink():
+            raise UsageError(f"{short(path)} is there already\n  fix: {fix}")
+    for piece in pieces:
+        refuse_blocked(project.root, piece.path)
+    if dry_run:
+        for piece in pieces:
+            echo(f"would write {piece.path}")
+            echo(piece.text)
+        return
+    for path, piece in zip(paths, pieces, strict=True):
+        try:
+            write_whole(path, piece.text.encode())
+        except OSError as error:
+            raise UsageError(
+                f"{short(path)} cannot be written: {error.strerror or error}\n"
+                "  fix: give write permission, then run the command again"
+            ) from error
+    if as_json:
+        click.echo(json.dumps({"written": [piece.path for piece in pieces]}, indent=2))
+    else:
+        for path in paths:
+            echo(f"wrote {short(path)}", style="green")
+
+
+def _edited(document: dict[str, JSON]) -> dict[str, JSON]:
+    text = click.edit(json.dumps(document, indent=2, ensure_ascii=False) + "\n", extension=".json")
+    if text is None:
+        raise UsageError("the case was not saved in the editor, so nothing was added")
+    try:
+        value = read_json(text)
+    except ValueError as error:
+        raise UsageError(f"what the editor left is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError("what the editor left is no JSON object, so nothing was added")
+    missing = [key for key in ("id", "inputs") if key not in value]
+    if missing:
+        raise UsageError(f"what the editor left has no {missing[0]!r}, so nothing was added")
+    return cast("dict[str, JSON]", value)

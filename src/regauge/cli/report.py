@@ -1,0 +1,348 @@
+"""`regauge report`: write a run as a file, or as a comment on its pull request."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+import click
+
+from regauge.cli._options import (
+    STDOUT,
+    dry_run_option,
+    json_option,
+    output_option,
+    write_output,
+    writing,
+)
+from regauge.cli._terminal import echo
+from regauge.errors import StoreError, UsageError
+from regauge.github import GitHub, Mark, cut_markdown, pull_request_number, read_event
+from regauge.history import History
+from regauge.project import Project
+from regauge.reports import (
+    decision_markdown,
+    escape_markdown,
+    find_run,
+    read_record,
+    read_rows,
+    run_markdown,
+    shown_name,
+    write_csv,
+    write_parquet,
+)
+from regauge.reports.html import html_report, load_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from regauge.github import Event
+    from regauge.reports import RunRecord
+
+__all__ = ["command"]
+
+_SHORT_HASH = 9
+_FAILED = frozenset({"failure", "timed_out", "startup_failure", "action_required"})
+_EPILOG = """\
+\b
+Examples:
+  regauge report latest
+  regauge report 20260131 -o trials.csv
+  regauge report -o report.html
+  regauge report --format csv | less
+  regauge report --comment                 the latest run, on the pull request of the workflow
+  regauge report --comment --pr 12 --repo acme/prompts
+  regauge report --comment --dry-run       print the comment
+
+\b
+Environment of --comment: GITHUB_TOKEN (or GH_TOKEN), and as GitHub Actions sets them
+GITHUB_REPOSITORY, GITHUB_EVENT_PATH and GITHUB_API_URL.
+
+\b
+Exit codes: 0 done, or no pull request to comment on; 2 wrong use, a faulty file, or GitHub refuses.
+"""
+Format = Literal["md", "html", "json", "csv", "parquet"]
+_SUFFIXES: dict[str, Format] = {
+    **{f".{name}": name for name in get_args(Format)},
+    ".markdown": "md",
+    ".htm": "html",
+    "": "md",
+}
+
+
+@click.command(name="report", epilog=_EPILOG)
+@click.argument("run", default="latest")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(get_args(Format)),
+    help="Output format: csv and parquet have a line per trial. Default: the suffix, or md.",
+)
+@click.option("--against", metavar="RUN", help="Another run to show side by side, for html.")
+@click.option("--comment", is_flag=True, help="Create or update a pull request comment.")
+@click.option("--pr", "number", type=click.IntRange(min=1), help="--comment: the pull request.")
+@click.option("--repo", metavar="OWNER/NAME", help="--comment: the repository.")
+@click.option(
+    "--marker",
+    metavar="NAME",
+    help="--comment: name of the comment, by default gate; another name is another comment.",
+)
+@dry_run_option
+@output_option(default=STDOUT)
+@json_option
+def command(
+    run: str,
+    *,
+    form: Format | None,
+    against: str | None,
+    comment: bool,
+    number: int | None,
+    repo: str | None,
+    marker: str | None,
+    dry_run: bool,
+    output: str,
+    as_json: bool,
+) -> None:
+    """Write a run as HTML, Markdown, JSON, CSV or parquet, or as a pull request comment.
+
+    RUN is a run's id, a unique beginning of one, `latest`, or a directory that --report made.
+
+    A comment of a later run stays. Commit, base and conclusion come from the workflow's event,
+    because a fork writes its own run record.
+    """
+    _refuse_mixed(
+        comment=comment,
+        of_files={"--format": form, "--against": against, "--output": output != STDOUT},
+        of_comments={"--pr": number, "--repo": repo, "--marker": marker, "--dry-run": dry_run},
+    )
+    if comment:
+        _comment(run, number, repo, marker or "gate", dry_run=dry_run, as_json=as_json)
+        return
+    form = form or ("json" if as_json else _format_of(output))
+    _refuse_misfits(form, output, against)
+    project = Project.find()
+    directory = find_run(project, run)
+    if form == "html":
+        other = find_run(project, against) if against else None
+        write_output(_page(project, directory, other), output)
+        _wrote(output)
+        return
+    record = read_record(directory)
+    rows = list(read_rows(directory))
+    match form:
+        case "md":
+            if record.decision is not None:
+                text = decision_markdown(
+                    record.decision, suites=record.suites, suggestions=record.suggestions
+                )
+                write_output(text, output)
+            else:
+                write_output(run_markdown(record, rows), output)
+        case "json":
+            document = {**record.model_dump(mode="json"), "rows": rows}
+            write_output(json.dumps(document, ensure_ascii=False, indent=1) + "\n", output)
+        case "csv":
+            if output != STDOUT:
+                with writing(output) as path:
+                    write_csv(rows, path)
+            else:
+                with tempfile.TemporaryDirectory() as scratch:
+                    path = Path(scratch) / "trials.csv"
+                    write_csv(rows, path)
+                    write_output(path.read_text(encoding="utf-8"), output)
+        case "parquet":
+            with writing(output) as path:
+                write_parquet(rows, path)
+    _wrote(output)
+
+
+def _format_of(output: str) -> Format:
+    suffix = "" if output == STDOUT else Path(output).suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise UsageError(
+            f"{output}: no format has the suffix {suffix}\n"
+            f"  fix: add --format, or end the name with {', '.join(list(_SUFFIXES)[:5])}"
+        )
+    return _SUFFIXES[suffix]
+
+
+def _refuse_misfits(form: Format, output: str, against: str | None) -> None:
+    if form == "html" and output == STDOUT and sys.stdout.isatty():
+        raise UsageError(
+            "a page is for a browser, not for a terminal\n  fix: regauge report -o report.html"
+        )
+    if form == "parquet" and output == STDOUT:
+        raise UsageError("parquet is binary\n  fix: name a file with -o FILE")
+    if against is not None and form != "html":
+        raise UsageError("--against is for pages\n  fix: add --format html, or leave it out")
+
+
+def _page(project: Project, run: Path, against: Path | None) -> str:
+    """The page of a run, with the past of its prompts where the history can be read."""
+    try:
+        history = History.open(project, os.environ)
+        source = load_source(run, project=project, against=against, measured=history.suites)
+    except StoreError as error:
+        click.echo(f"the page shows no earlier runs: {error}", err=True)
+        source = load_source(run, project=project, against=against)
+    return html_report(source)
+
+
+def _wrote(output: str) -> None:
+    if output != STDOUT:
+        click.echo(f"wrote {output}", err=True)
+
+
+def _refuse_mixed(
+    *, comment: bool, of_files: Mapping[str, object], of_comments: Mapping[str, object]
+) -> None:
+    """Refuse options of files for a comment, and the reverse."""
+    for option, value in (of_files if comment else of_comments).items():
+        if value:
+            reason = "is for files" if comment else "needs --comment"
+            raise UsageError(f"{option} {reason}\n  fix: leave one of them out")
+
+
+def _comment(
+    run: str, number: int | None, repo: str | None, marker: str, *, dry_run: bool, as_json: bool
+) -> None:
+    """Create or update a run's pull request comment."""
+    event = read_event(os.environ)
+    found = _found_run(run, event)
+    made_at = _made_at(found[1].started_at, found[1].id) if found else _made_at(event.started_at)
+    mark = Mark(name=marker, made_at=made_at)
+    where = "`regauge report` shows all of the run."
+    if dry_run:
+        shown = cut_markdown(mark.on(_body(found, event)), where=where)
+        echo(json.dumps({"outcome": "none", "text": shown}) if as_json else shown)
+        return
+    with _github(repo) as github:
+        if number is None:
+            named = github.pull_request_of(event)
+            if named is None:
+                why = f"no open pull request has {event.head_branch} as it was: nothing to write to"
+                echo(json.dumps({"outcome": "none", "reason": why}) if as_json else why)
+                return
+            event = named
+            number = pull_request_number(event)
+        text = mark.on(_body(found, event))
+        posted = github.upsert_comment(number, text, mark=mark, where=where)
+    if as_json:
+        document = {"outcome": posted.outcome, "url": posted.url, "pull_request": number}
+        echo(json.dumps(document))
+    else:
+        echo(f"{posted.outcome}: {posted.url}")
+
+
+def _github(repo: str | None) -> GitHub:
+    try:
+        return GitHub.from_environ(os.environ, repo=repo, say=_say)
+    except UsageError as error:
+        raise UsageError(
+            f"{error}\n  to read the comment here: regauge report --comment --dry-run"
+        ) from error
+
+
+def _say(line: str) -> None:
+    """Print a pause on standard error."""
+    click.echo(line, err=True)
+
+
+def _found_run(run: str, event: Event) -> tuple[Path, RunRecord] | None:
+    """The run and its record; None where a workflow run failed before it wrote one.
+
+    Raises:
+        UsageError: There is no such run.
+    """
+    try:
+        directory = find_run(Project.find(), run)
+    except UsageError:
+        if event.conclusion in _FAILED:
+            return None
+        raise
+    return directory, read_record(directory)
+
+
+def _body(found: tuple[Path, RunRecord] | None, event: Event) -> str:
+    if found is None:
+        footer = " · ".join(_origin(None, event))
+        return f"{_failed(event)}\n\nIt left no run record.\n\n<sub>{footer}</sub>\n"
+    directory, record = found
+    if record.decision is not None:
+        text = decision_markdown(
+            record.decision, suites=record.suites, suggestions=record.suggestions
+        )
+    else:
+        text = run_markdown(record, read_rows(directory))
+    alerts = "".join(f"{alert}\n\n" for alert in _alerts(record, event))
+    return f"{alerts}{text}\n<sub>{' · '.join(_origin(record, event))}</sub>\n"
+
+
+def _alerts(record: RunRecord, event: Event) -> Iterator[str]:
+    """Where GitHub and the run record differ. A fork writes its record, but not the event."""
+    if event.conclusion not in {"", "success"} and _is_green(record):
+        yield f"{_failed(event)}\n\nThe run record below does not show a failure."
+    decision = record.decision
+    if decision is not None and event.base_ref:
+        compared = {event.base_ref, f"origin/{event.base_ref}", event.base_sha}
+        if decision.ref not in compared:
+            ref, base = shown_name(decision.ref), shown_name(event.base_ref)
+            yield f"**The run compares with {ref}, and the pull request goes into {base}.**"
+
+
+def _failed(event: Event) -> str:
+    conclusion = escape_markdown(event.conclusion)
+    log = f"\n\nSee the [log]({event.run_url})." if event.run_url else ""
+    return f"### ❌ GitHub reports that the workflow run failed: {conclusion}{log}"
+
+
+def _is_green(record: RunRecord) -> bool:
+    """Whether a run record explains no failure of its workflow."""
+    if record.decision is not None:
+        return record.decision.exit_code == 0
+    return not any(suite.failed or suite.unmeasured for suite in record.suites)
+
+
+def _origin(record: RunRecord | None, event: Event) -> list[str]:
+    """The run, its commit and its base, as GitHub states them, and its log."""
+    parts = [f"run {shown_name(record.id)}"] if record is not None else []
+    if event.head_sha:
+        parts.append(f"commit {shown_name(event.head_sha[:_SHORT_HASH])}")
+    elif record is not None and record.git is not None:
+        dirty = "+" if record.git.dirty else ""
+        parts.append(f"commit {shown_name(record.git.commit[:_SHORT_HASH])}{dirty}")
+    if event.base_ref:
+        sha = f" ({shown_name(event.base_sha[:_SHORT_HASH])})" if event.base_sha else ""
+        parts.append(f"base {shown_name(event.base_ref)}{sha}")
+    if event.conclusion:
+        parts.append(f"GitHub: {escape_markdown(event.conclusion)}")
+    url = event.run_url or _url_of_this_run()
+    if url:
+        parts.append(f"[log]({url})")
+    return parts
+
+
+def _url_of_this_run() -> str:
+    server, repo = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    run = os.environ.get("GITHUB_RUN_ID", "")
+    return f"{server}/{repo}/actions/runs/{run}" if server and repo and run.isdigit() else ""
+
+
+def _made_at(started_at: str, run: str = "") -> str:
+    """When the run began; a record from elsewhere cannot claim to be of the future."""
+    now = datetime.now(UTC)
+    try:
+        began = datetime.fromisoformat(started_at) if started_at or run else now
+    except ValueError as error:
+        raise UsageError(
+            f"run {run!r} does not say when it began: {started_at!r}\n"
+            "  fix: name a run that regauge wrote"
+        ) from error
+    if began.tzinfo is None:
+        began = began.replace(tzinfo=UTC)
+    return min(began, now).astimezone(UTC).isoformat(timespec="seconds")
