@@ -12,6 +12,7 @@ __all__ = ["EXTRAS", "find_missing", "install_command", "require"]
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "anthropic": ("anthropic",),
     "infra": ("hcl2", "sqlglot"),
+    "js": ("py_mini_racer",),
     "parquet": ("pyarrow",),
     "postgres": ("psycopg",),
     "text": ("langdetect", "rapidfuzz", "snowballstemmer"),

@@ -42,6 +42,38 @@ def test_each_case_is_judged_by_its_own_checks(checked: EvalProject):
     assert "sorry" not in said
 
 
+def test_script_assertions_of_promptfoo_are_checks_and_replay(checked: EvalProject):
+    checked.write(
+        "asserts/severity.js",
+        "module.exports = (output, {vars}) => JSON.parse(output).severity === 'critical';\n",
+    )
+    checked.write(
+        "asserts/reason.py",
+        "import json\ndef get_assert(output, context):\n    return len(json.loads(output)['reason']) > 3\n",
+    )
+    loop = {"code": "while (true) {}\nreturn true;", "timeout_s": 0.5}
+    checked.golden(
+        [
+            checked.case(
+                0,
+                checks=[
+                    {"javascript": "output.includes('critical')"},
+                    {"javascript": {"file": "asserts/severity.js"}},
+                    {"promptfoo_python": {"file": "asserts/reason.py"}},
+                    {"not": {"javascript": "context.vars.nothing === 1"}},
+                ],
+            ),
+            checked.case(1, checks=[{"javascript": "JSON.parse(output).severity === 'info'"}]),
+            checked.case(2, checks=[{"javascript": loop}]),
+        ]
+    )
+    for options in ([], ["--record=none"]):
+        result = checked.run(*options)
+        result.stdout.fnmatch_lines(
+            ["*it took longer than 0.5 s*", "*1 failed, 1 passed, 1 unmeasured*"]
+        )
+
+
 def test_checks_stand_beside_the_judges_of_the_eval(checked: EvalProject):
     checked.judged_by("max_words(1)")
     checked.golden([checked.case(0), checked.case(1, checks=["json_parses"])])

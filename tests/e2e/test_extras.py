@@ -115,7 +115,7 @@ def test_every_judge_of_an_extra_is_refused_whatever_its_parameters(core: Core):
     )
     core.write("script.py", script)
     out = core.process("script").stdout
-    names = ["detected_language", "edit_distance", "is_language", "meteor", "rouge_l"]
+    names = ["detected_language", "edit_distance", "is_language", "javascript", "meteor", "rouge_l"]
     names += ["similarity", "sql_parses", "terraform_parses"]
     assert re.findall(r"(?m)^(\w+) needs \w+, which is not installed$", out) == names
     assert out.count("  fix: pip install 'regauge[") == len(names)
@@ -126,7 +126,7 @@ def test_extras_are_those_of_the_package_and_all_has_each():
     extras = project["optional-dependencies"]
     assert sorted(extras) == sorted([*EXTRAS, "all"])
     assert extras["all"] == [f"regauge[{','.join(sorted(EXTRAS))}]"]
-    packages = {"hcl2": "python-hcl2", "psycopg": "psycopg[binary]"}
+    packages = {"hcl2": "python-hcl2", "psycopg": "psycopg[binary]", "py_mini_racer": "mini-racer"}
     for extra, modules in EXTRAS.items():
         named = sorted(re.split(r"[<>=]", requirement)[0] for requirement in extras[extra])
         assert named == sorted(packages.get(module, module) for module in modules)

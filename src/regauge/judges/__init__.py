@@ -103,6 +103,12 @@ if TYPE_CHECKING:
     from regauge.judges._function import (
         as_judge as as_judge,
     )
+    from regauge.judges._promptfoo import (
+        javascript as javascript,
+    )
+    from regauge.judges._promptfoo import (
+        promptfoo_python as promptfoo_python,
+    )
     from regauge.judges._registry import (
         JudgeDescription as JudgeDescription,
     )
@@ -213,6 +219,7 @@ else:
             "_function": "AsyncFunctionJudge Judged JudgeFunction as_judge",
             "_deepeval": "deepeval",
             "_deepeval._judge": "DeepevalJudge",
+            "_promptfoo": "javascript promptfoo_python",
             "_registry": (
                 "JudgeDescription changed_rule describe judge_from_spec judge_kinds reference_page"
             ),

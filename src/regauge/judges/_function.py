@@ -38,6 +38,7 @@ __all__ = [
     "ResultReader",
     "as_judge",
     "as_rule",
+    "sources_of",
 ]
 
 Judged: TypeAlias = "bool | float | Verdict | Mapping[str, object] | tuple[object, ...] | None"
@@ -415,6 +416,11 @@ def _source(function: object) -> str:
         if code is None:
             return json.dumps([type(function).__module__, type(function).__qualname__])
         return repr((code.co_code, code.co_names, [str(part) for part in code.co_consts]))
+
+
+def sources_of(function: object) -> list[str]:
+    """The source of a function, and of the project's code that it uses."""
+    return [_source(function), *_helpers(function)]
 
 
 def _helpers(function: object) -> list[str]:

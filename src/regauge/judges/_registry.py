@@ -395,6 +395,7 @@ _GROUPS = {
     "deepeval": "model",
     "function": "external",
     "panel": "model",
+    "promptfoo": "external",
     "rubric": "model",
     "semantic": "similarity",
 }

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Generic, Literal, ParamSpec, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Generic, Literal, ParamSpec, TypeAlias, cast, get_args, get_origin
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
@@ -133,6 +133,9 @@ def _word(value: object) -> str:  # noqa: PLR0911 - one per type
 
 P = ParamSpec("P")
 
+Contents: TypeAlias = "Callable[[Mapping[str, object]], JSON]"
+"""What the files hold that parameters name, by the parameters; None for no file."""
+
 
 def rule_digest(kind: str, params: Mapping[str, JSON], *, version: int, reading: int) -> str:
     """The digest of a rule.
@@ -158,6 +161,7 @@ class RuleFactory(Generic[P]):
         template: The criterion and the instructions for a prompt; None where the author gave none.
         compose: Makes the advice of a rule that is made of rules.
         needs: The module of an extra that the rule needs; empty for none.
+        contents: Reads the files that parameters name, for the digest; None where they name none.
     """
 
     def __init__(
@@ -171,6 +175,7 @@ class RuleFactory(Generic[P]):
         template: AdviceTemplate | None,
         compose: Compose | None = None,
         needs: str = "",
+        contents: Contents | None = None,
     ) -> None:
         self.kind = build.__name__.rstrip("_")
         self.codes = tuple(codes)
@@ -181,6 +186,7 @@ class RuleFactory(Generic[P]):
         self.template = template
         self.compose = compose
         self.needs = needs
+        self.contents = contents
         functools.update_wrapper(self, build)
 
     @functools.cached_property
@@ -215,6 +221,9 @@ class RuleFactory(Generic[P]):
         params: dict[str, JSON] = {
             key: plain(value, of=self.kind) for key, value in bound.arguments.items()
         }
+        contents = self.contents(bound.arguments) if self.contents else None
+        if contents is not None:
+            params["contents"] = contents
         try:
             digest = rule_digest(self.kind, params, version=self.version, reading=READING)
         except ValueError as error:
@@ -231,7 +240,9 @@ class RuleFactory(Generic[P]):
             opposite=self.opposite,
             template=self.template,
             compose=self.compose,
-            own=self.build.__module__.startswith("regauge.") and all(part.own for part in parts),
+            own=self.build.__module__.startswith("regauge.")
+            and contents is None
+            and all(part.own for part in parts),
         )
 
     @functools.cached_property
@@ -370,6 +381,7 @@ def rule(
     denied: str = "",
     compose: Compose | None = None,
     needs: str = "",
+    contents: Contents | None = None,
 ) -> Callable[[Callable[P, Check]], RuleFactory[P]]:
     """Turn a function from parameters to a check into a kind of rule.
 
@@ -383,6 +395,7 @@ def rule(
         denied: The instruction so that its negation passes.
         compose: Makes the advice of a rule that is made of rules.
         needs: The module of an extra that the rule needs.
+        contents: Reads the files that parameters name, for the digest.
     """
     template = None if about is None else AdviceTemplate(about, wanted, denied)
 
@@ -397,6 +410,7 @@ def rule(
             template=template,
             compose=compose,
             needs=needs,
+            contents=contents,
         )
 
     return wrap

@@ -99,8 +99,8 @@ def value_text(value: JSON) -> str:
 
 Outcome = Literal["pass", "fail", "abstain"]
 
-NO_ANSWER = frozenset({"no_text", "refused"})
-"""Codes that say there was nothing to judge; a negation leaves such a verdict as it is."""
+NO_ANSWER = frozenset({"no_text", "refused", "threw", "no_result"})
+"""Codes of failures without an opinion on the output; a negation leaves such a verdict as it is."""
 
 _OUTCOMES = frozenset({"pass", "fail", "abstain"})
 _NOTHING: Mapping[str, JSON] = MappingProxyType({})

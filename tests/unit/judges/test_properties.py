@@ -138,6 +138,8 @@ def test_an_answer_without_text_passes_no_rule_that_reads_text(rule: Rule):
         "calls",
         "calls_exactly",
         "calls_in_order",
+        "javascript",
+        "promptfoo_python",
         "never_calls",
         "perplexity",
         "finish_reason_is",

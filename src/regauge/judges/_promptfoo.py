@@ -1,0 +1,647 @@
+"""Assertions that promptfoo runs as scripts: JavaScript in V8, and the user's own Python."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import importlib.util
+import json
+import math
+import posixpath
+import re
+import sys
+import textwrap
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.digests import digest_of
+from regauge.errors import JudgeError, UsageError
+from regauge.judges._answer import Answer, JsonFault, Missing
+from regauge.judges._function import sources_of
+from regauge.judges._rule_factory import rule
+from regauge.judges._types import Verdict, failed, passed, quote
+from regauge.project import Project
+from regauge.regular_file import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from regauge.digests import JSON
+    from regauge.judges._rule import Check
+
+__all__ = ["javascript", "promptfoo_python"]
+
+_CODES: Final = ("false", "low_score", "threw", "no_result")
+_REASON_MAX: Final = 2_000
+_COMPONENTS_MAX: Final = 50
+_TIMEOUT_MAX_S: Final = 600
+_MEMORY_MIN_MB: Final = 16
+_MEMORY_MAX_MB: Final = 4_096
+
+
+# -- results ---------------------------------------------------------------------------------------
+
+
+def _verdict(
+    result: object, *, label: str, pass_at: float | None, graded_too: bool = False
+) -> Verdict:
+    """The verdict that a result stands for, as promptfoo counts it.
+
+    Args:
+        result: A flag, a number, a mapping with `pass`, `score` and `reason`, or none of them.
+        label: The judge, for errors.
+        pass_at: The least number that passes; None for any above 0.
+        graded_too: `pass_at` holds for the score of a mapping, too.
+
+    Raises:
+        JudgeError: It is a value that promptfoo refuses whatever the output is.
+    """
+    match result:
+        case bool():
+            if result:
+                return passed("it returned true")
+            return failed("it returned false", code="false")
+        case int() | float():
+            return _of_number(float(result), pass_at)
+        case Mapping():
+            return _of_mapping(
+                cast("Mapping[str, Any]", result), label, pass_at if graded_too else None
+            )
+        case None:
+            return failed("it returned nothing; is a `return` missing?", code="no_result")
+        case str():
+            return failed(f"it returned a text: {quote(result, 400)}", code="no_result")
+        case _:
+            raise _no_verdict(label, result)
+
+
+def _threw(message: str) -> Verdict:
+    return failed(" ".join(message.split())[:_REASON_MAX], code="threw")
+
+
+def _of_number(value: float, pass_at: float | None) -> Verdict:
+    score = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
+    wanted = "above 0" if pass_at is None else f"at least {pass_at:g}"
+    if value > 0 if pass_at is None else value >= pass_at:
+        return passed(f"it returned {value:g}, {wanted} wanted", score=score)
+    return failed(f"it returned {value:g}, {wanted} wanted", code="low_score", score=score)
+
+
+def _of_mapping(given: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
+    flag = given.get("pass", given.get("pass_"))
+    score, reason = given.get("score"), given.get("reason")
+    real = isinstance(score, int | float) and not isinstance(score, bool)
+    if not isinstance(flag, bool) or not real or not isinstance(reason, str):
+        raise _no_verdict(label, dict(given))
+    value = float(cast("float", score))
+    held = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
+    text = " ".join(reason.split())[:_REASON_MAX] or f"it returned {str(flag).lower()}"
+    if flag and pass_at is not None and value < pass_at:
+        text, flag = f"the score is {value:g}, at least {pass_at:g} wanted: {text}", False
+    verdict = passed(text, score=held) if flag else failed(text, code="false", score=held)
+    parts = given.get("componentResults", given.get("component_results"))
+    if not isinstance(parts, list) or not parts:
+        return verdict
+    components = [_component(part) for part in cast("list[object]", parts)[:_COMPONENTS_MAX]]
+    return replace(verdict, details={**verdict.details, "components": components})
+
+
+def _component(part: object) -> JSON:
+    """What a report states of one part of a result."""
+    none: Mapping[str, Any] = {}
+    given = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else none
+    reason = given.get("reason")
+    return {
+        "pass": given.get("pass", given.get("pass_")) is True,
+        "score": given["score"] if type(given.get("score")) in {int, float} else None,
+        "reason": reason[:_REASON_MAX] if isinstance(reason, str) else "",
+    }
+
+
+def _no_verdict(label: str, result: object) -> JudgeError:
+    return JudgeError(
+        f"{label} returned {result!r:.400}, which is no verdict\n"
+        "  fix: return true or false, a number, or pass, score and reason together",
+        judge=label,
+        raw=repr(result),
+    )
+
+
+# -- what an assertion is given --------------------------------------------------------------------
+
+
+def _output(answer: Answer, *, parse_json: bool) -> JSON:
+    """The output: a text, its JSON, or the tool calls of a completion without a text."""
+    completion = answer.completion
+    if answer.text is None and completion is not None and completion.tool_calls:
+        return [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in completion.tool_calls
+        ]
+    if parse_json and not isinstance(answer.json, JsonFault):
+        return answer.json
+    return answer.text
+
+
+def _context(answer: Answer, output: JSON, config: Mapping[str, JSON] | None) -> dict[str, JSON]:
+    """The second argument of an assertion; `prompt` is not known."""
+    inputs = dict(answer.inputs)
+    expected = answer.expected_at(())
+    test: dict[str, JSON] = {"vars": inputs}
+    if answer.case is not None:
+        test |= {"description": answer.case.id, "metadata": {"tags": list(answer.case.tags)}}
+    context: dict[str, JSON] = {"vars": inputs, "test": test}
+    if not isinstance(expected, Missing):
+        context["expected"] = expected
+    if config is not None:
+        context["config"] = dict(config)
+    completion = answer.completion
+    if completion is None:
+        return context
+    usage = completion.usage
+    context |= {
+        "provider": {"id": f"{completion.provider}:{completion.model}"},
+        "providerResponse": {
+            "output": output,
+            "finishReason": completion.finish_reason,
+            "latencyMs": round(completion.latency_s * 1000),
+            "tokenUsage": {
+                "prompt": usage.input_tokens,
+                "completion": usage.output_tokens,
+                "total": usage.input_tokens + usage.output_tokens,
+            },
+            **({} if completion.cost_usd is None else {"cost": completion.cost_usd}),
+        },
+    }
+    if completion.logprobs:
+        context["logProbs"] = [token.logprob for token in completion.logprobs]
+    return context
+
+
+def _one_of(kind: str, code: str | None, file: str | None, pass_at: object) -> None:
+    """Refuse parameters that make no sense together.
+
+    Raises:
+        UsageError: Those.
+    """
+    if (code is None) == (file is None):
+        raise UsageError(f"{kind}: give either `code` or `file`")
+    text = code if code is not None else file
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f"{kind}: {'code' if file is None else 'file'} is empty")
+    if pass_at is not None and (
+        not isinstance(pass_at, int | float) or isinstance(pass_at, bool) or math.isnan(pass_at)
+    ):
+        raise UsageError(f"{kind}: pass_at is a number, not {pass_at!r}")
+
+
+def _located(kind: str, file: object) -> tuple[Path, str, Path]:
+    """The file and the function that `path:function` names, and the project that it is in.
+
+    Raises:
+        UsageError: There is no such file.
+    """
+    if not isinstance(file, str):
+        raise UsageError(f"{kind}: file is a path, not {file!r}")
+    text = file.removeprefix("file://")
+    path, colon, function = text.rpartition(":")
+    if not colon or not function.replace(".", "").isidentifier():
+        path, function = text, ""
+    root = Project.find().root
+    found = next((base / path for base in (Path.cwd(), root) if (base / path).is_file()), None)
+    if found is None:
+        raise UsageError(
+            f"{kind}: there is no file {path!r}\n"
+            f"  fix: name it from the root of the project, {root}"
+        )
+    return found.resolve(), function, root.resolve()
+
+
+def _read(kind: str, path: Path) -> str:
+    try:
+        return read_regular(path).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{kind}: {path} cannot be read: {error}") from error
+
+
+# -- JavaScript ------------------------------------------------------------------------------------
+
+
+_MODULE_ENDS: Final = ("", ".js", ".cjs", ".mjs", ".json", "/index.js")
+_REQUIRED: Final = re.compile(
+    r"""(?:\brequire\s*\(\s*|\bfrom\s+|^\s*import\s+)(["'])(\.\.?/[^"'\n]+)\1""", re.MULTILINE
+)
+_IMPORT: Final = re.compile(
+    r"""^[ \t]*import\s+(?:(?P<names>[\w$*{}\s,]+?)\s+from\s+)?"""
+    r"""(?P<path>"[^"\n]+"|'[^'\n]+')[ \t]*;?""",
+    re.MULTILINE,
+)
+_EXPORT: Final = re.compile(
+    r"^[ \t]*export\s+(?:(?P<default>default)\b|(?P<list>\{[^}]*\})[ \t]*;?"
+    r"|(?=(?:async\s+)?(?:function\b\s*\*?|class\b|const\b|let\b|var\b)\s*(?P<name>[\w$]+)))[ \t]*",
+    re.MULTILINE,
+)
+
+
+def _names_of_module(path: Path, root: Path) -> str:
+    """A file as digests and messages name it: from the root of the project."""
+    try:
+        return path.relative_to(root).as_posix()
+    except ValueError:
+        return posixpath.relpath(path.as_posix(), root.as_posix())
+
+
+def _modules(kind: str, path: Path, root: Path) -> dict[str, str]:
+    """A file and the project's files that it requires, by their names.
+
+    Raises:
+        UsageError: One cannot be read, or is of a language that V8 does not know.
+    """
+    found: dict[str, str] = {}
+    waiting = [path]
+    while waiting:
+        file = waiting.pop()
+        name = _names_of_module(file, root)
+        if name in found:
+            continue
+        if file.suffix in {".ts", ".mts", ".cts", ".tsx", ".jsx"}:
+            raise UsageError(
+                f"{kind}: {name} is not JavaScript\n  fix: compile it to JavaScript, and name that"
+            )
+        text = _read(kind, file)
+        found[name] = text
+        for match in _REQUIRED.finditer(text):
+            near = file.parent / match[2]
+            ends = (near.with_name(near.name + end) if end else near for end in _MODULE_ENDS)
+            if module := next((each for each in ends if each.is_file()), None):
+                waiting.append(module.resolve())
+    return found
+
+
+def _as_function(text: str) -> str:
+    """A module of ECMAScript as the body of a function; one of CommonJS stays as it is."""
+    if not _IMPORT.search(text) and not _EXPORT.search(text):
+        return text
+    names: list[str] = []
+
+    def exported(match: re.Match[str]) -> str:
+        if match["default"]:
+            return "module.exports.default = "
+        if match["list"]:
+            for part in match["list"].strip("{}").split(","):
+                own, _, other = (word.strip() for word in part.partition(" as "))
+                if own:
+                    names.append(f"module.exports.{other or own} = {own};")
+            return ""
+        names.append(f"module.exports.{match['name']} = {match['name']};")
+        return ""
+
+    body = _EXPORT.sub(exported, _IMPORT.sub(_required, text))
+    return f"{body}\n{' '.join(names)}"
+
+
+def _required(match: re.Match[str]) -> str:
+    """An `import` as calls of `require`, on one line, so that lines keep their numbers."""
+    call = f"require({match['path']})"
+    lines = "\n" * match[0].count("\n")
+    if match["names"] is None:
+        return f"{call};{lines}"
+    single, _, braces = match["names"].partition("{")
+    made: list[str] = []
+    for name in filter(None, (part.strip() for part in single.split(","))):
+        if name.startswith("*"):
+            made.append(f"const {name.rpartition(' ')[2]} = {call};")
+        else:
+            made.append(f"const {name} = ((m) => m.default ?? m)({call});")
+    if braces:
+        inside = re.sub(r"\s+as\s+", ": ", " ".join(braces.strip(" \t\n}").split()))
+        made.append(f"const {{{inside}}} = {call};")
+    return " ".join(made) + lines
+
+
+@functools.cache
+def _assertion_source() -> str:
+    text = Path(__file__).with_name("assertion.js").read_text(encoding="utf-8")
+    # An expression: what stands above it is for readers.
+    return text[text.index("(request)") :]
+
+
+def _javascript_contents(given: Mapping[str, object]) -> JSON:
+    """What the files of an assertion hold; None for one without a file."""
+    if given["file"] is None:
+        return None
+    path, _, root = _located("javascript", given["file"])
+    return dict(_modules("javascript", path, root))
+
+
+@rule(
+    codes=_CODES,
+    about="correctness",
+    needs="py_mini_racer",
+    contents=_javascript_contents,
+)
+def javascript(
+    code: str | None = None,
+    *,
+    file: str | None = None,
+    pass_at: float | None = None,
+    config: Mapping[str, JSON] | None = None,
+    parse_json: bool = False,
+    timeout_s: float = 5,
+    memory_mb: int = 256,
+) -> Check:
+    """A JavaScript assertion, as promptfoo runs it, in V8.
+
+    An expression, the body of a function with `return`, or a module that exports a function, with
+    the variables `output` and `context`: `vars` (the inputs), `expected`, `config`, `test`,
+    `provider`, `providerResponse`, `logProbs`. It returns a boolean, a number, or
+    `{pass, score, reason}`; a promise is awaited. An exception fails the output. Files, network,
+    clock, environment and modules other than `assert` and the project's own are not available: an
+    assertion that uses them, names something undefined, or reaches a limit gives no verdict.
+
+    Args:
+        code: The expression or function body.
+        file: The path of a JavaScript file, or `path:function`.
+        pass_at: The least number that passes; any above 0 by default.
+        config: The value of `context.config`.
+        parse_json: `output` is the parsed value where the output is JSON.
+        timeout_s: Seconds until it is ended.
+        memory_mb: Megabytes that it may take.
+
+    >>> print(javascript("output.length < 10").check_text("disk full"))
+    pass: it returned true
+    """
+    kind = "javascript"
+    _one_of(kind, code, file, pass_at)
+    _limits(kind, timeout_s, memory_mb)
+    request: dict[str, Any] = {"code": code, "file": None, "name": "", "modules": {}}
+    label = f"javascript({quote(code, 40)})" if code is not None else f"javascript({file})"
+    if file is not None:
+        path, function, root = _located(kind, file)
+        sources = _modules(kind, path, root)
+        request |= {
+            "file": _names_of_module(path, root),
+            "name": function,
+            "modules": {
+                name: text if name.endswith(".json") else _as_function(text)
+                for name, text in sources.items()
+            },
+        }
+
+    def check(answer: Answer) -> Verdict:
+        from regauge.judges._v8 import ScriptLimitError, run_script
+
+        output = _output(answer, parse_json=parse_json)
+        if output is None:
+            return answer.nothing()
+        given = {**request, "output": output, "context": _context(answer, output, config)}
+        try:
+            response = run_script(
+                _assertion_source(), given, timeout_s=timeout_s, memory_mb=memory_mb
+            )
+        except ScriptLimitError as error:
+            raise JudgeError(f"{label} gives no verdict: {error}", judge=label) from error
+        return _of_response(response, label, pass_at)
+
+    return check
+
+
+def _limits(kind: str, timeout_s: object, memory_mb: object) -> None:
+    for name, value, least, most in (
+        ("timeout_s", timeout_s, 0.01, _TIMEOUT_MAX_S),
+        ("memory_mb", memory_mb, _MEMORY_MIN_MB, _MEMORY_MAX_MB),
+    ):
+        real = isinstance(value, int | float) and not isinstance(value, bool)
+        if not real or not least <= cast("float", value) <= most:
+            raise UsageError(f"{kind}: {name} is a number from {least:g} to {most}, not {value!r}")
+    if not isinstance(memory_mb, int):
+        raise UsageError(f"{kind}: memory_mb is a whole number, not {memory_mb!r}")
+
+
+def _of_response(response: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
+    """The verdict in a response of the engine.
+
+    Raises:
+        JudgeError: There is none.
+    """
+    at = f" at {response['at']}" if response.get("at") else ""
+    match response["kind"]:
+        case "value":
+            return _verdict(response["value"], label=label, pass_at=pass_at)
+        case "number":
+            return _verdict(float(response["value"]), label=label, pass_at=pass_at)
+        case "graded":
+            graded = {**response, "score": float(response["score"])}
+            return _verdict(graded, label=label, pass_at=pass_at)
+        case "other":
+            raise _no_verdict(label, response["value"])
+        case "threw":
+            return _threw(f"it threw {response['name']}: {response['message']}{at}")
+        case "missing":
+            why = f"it uses {response['name']}, which is not available"
+            fix = "give the assertion what it needs as an input of the case, or use a Python judge"
+        case "syntax":
+            why, fix = f"{response['message']}{at}", "correct its syntax"
+        case "no-function":
+            why, fix = "the file exports no function", "set module.exports to the function"
+        case "pending":
+            why, fix = "its promise is never settled", "resolve the promise"
+        case _:
+            name = f"{response['name']}: " if response.get("name") else ""
+            why, fix = f"{name}{response['message']}{at}", "correct the assertion"
+    raise JudgeError(f"{label} gives no verdict: {why}\n  fix: {fix}", judge=label)
+
+
+# -- Python ----------------------------------------------------------------------------------------
+
+
+class _Context(dict[str, Any]):
+    """The second argument of a Python assertion."""
+
+    def __missing__(self, key: str) -> object:
+        if key == "prompt":
+            raise JudgeError("context['prompt'] is not known to judges", judge="promptfoo_python")
+        raise KeyError(key)
+
+
+# Exceptions that depend on the output; all others leave the case unmeasured.
+_OF_OUTPUT: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+
+
+def _compiled(kind: str, code: str) -> Callable[..., object]:
+    """The function that inline Python stands for: an expression, or a body with `return`.
+
+    Raises:
+        UsageError: It is not Python.
+    """
+    body = code.strip("\n").rstrip()
+    inside = textwrap.indent(textwrap.dedent(body), "    ") if "\n" in body else ""
+    source = (
+        f"import json\n\ndef main(output, context):\n{inside or f'    return {body.strip()}'}\n"
+    )
+    try:
+        program = compile(source, f"<{kind}>", "exec")
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"{kind}: the code is not Python: {error}\n{code}") from error
+    names: dict[str, Any] = {"__name__": kind}
+    exec(program, names)  # noqa: S102 - the user's own code, as every function judge is
+    return cast("Callable[..., object]", names["main"])
+
+
+@functools.cache
+def _module(path: Path, content: str) -> Any:
+    """A file as a module; files next to it can be imported while it is loaded."""
+    name = f"regauge_assertion_{digest_of([path.as_posix(), content])[:16]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"promptfoo_python: {path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    near = str(path.parent)
+    sys.path.insert(0, near)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(near)
+    return module
+
+
+def _loaded(kind: str, file: object, function: str) -> Callable[..., object]:
+    """The function of a file.
+
+    Raises:
+        UsageError: It cannot be imported, or has no such function.
+    """
+    path, named, _ = _located(kind, file)
+    name = named or function
+    try:
+        found: Any = _module(path, _read(kind, path))
+        for part in name.split("."):
+            found = getattr(found, part)
+    except UsageError:
+        raise
+    except AttributeError:
+        raise UsageError(f"{kind}: {file} has no function {name!r}") from None
+    except Exception as error:
+        raise UsageError(
+            f"{kind}: {file} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    if not callable(found):
+        raise UsageError(f"{kind}: {name!r} of {file} is not a function")
+    call: Callable[..., object] = found
+    return call
+
+
+def _python_contents(given: Mapping[str, object]) -> JSON:
+    """The source of an assertion and of the project's code that it uses."""
+    file, kind = given["file"], "promptfoo_python"
+    if file is None:
+        return {}
+    path, _, _ = _located(kind, file)
+    function = _loaded(kind, file, str(given["function"]))
+    return {"file": _read(kind, path), "uses": [*sources_of(function)]}
+
+
+@rule(codes=_CODES, about="correctness", contents=_python_contents)
+def promptfoo_python(
+    code: str | None = None,
+    *,
+    file: str | None = None,
+    function: str = "get_assert",
+    pass_at: float | None = None,
+    config: Mapping[str, JSON] | None = None,
+    parse_json: bool = False,
+) -> Check:
+    """A Python assertion of promptfoo: `get_assert(output, context)` of a file, or inline code.
+
+    It runs in the process of the run, as [functions](../how-to/write-a-judge.md) do; `context` and
+    results are those of `javascript`. `AssertionError`, `ValueError`, `TypeError` and errors of
+    look-up or arithmetic fail the output; any other exception gives no verdict.
+
+    Args:
+        code: The expression or function body.
+        file: The path of a Python file, or `path:function`.
+        function: The function of the file.
+        pass_at: The least number or score that passes; any number above 0 by default.
+        config: The value of `context["config"]`.
+        parse_json: `output` is the parsed value where the output is JSON.
+
+    >>> print(promptfoo_python("len(output) < 10").check_text("disk full"))
+    pass: it returned true
+    """
+    kind = "promptfoo_python"
+    _one_of(kind, code, file, pass_at)
+    label = f"{kind}({quote(code, 40)})" if code is not None else f"{kind}({file})"
+    call = _compiled(kind, code) if code is not None else _loaded(kind, file, function)
+
+    def check(answer: Answer) -> Verdict:
+        output = _output(answer, parse_json=parse_json)
+        if output is None:
+            return answer.nothing()
+        context = _Context(_context(answer, output, config))
+        try:
+            result = call(output, context)
+            if asyncio.iscoroutine(result):
+                result = _awaited(cast("Coroutine[Any, Any, object]", result))
+        except JudgeError:
+            raise
+        except _OF_OUTPUT as error:
+            return _threw(f"it raised {type(error).__name__}: {error}")
+        except Exception as error:
+            raise JudgeError(
+                f"{label} raised {type(error).__name__}: {error}", judge=label
+            ) from error
+        return _verdict(_python_result(result), label=label, pass_at=pass_at, graded_too=True)
+
+    return check
+
+
+def _awaited(coroutine: Coroutine[Any, Any, object]) -> object:
+    """The result of a coroutine, in an event loop of its own."""
+    results: list[object] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(asyncio.run(coroutine))
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+            errors.append(error)
+
+    # The thread sees the context of the run, which closes the network in a replay.
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _python_result(result: object) -> object:
+    """A result, with texts read as promptfoo reads them: a flag, a number or JSON."""
+    if not isinstance(result, str):
+        return result
+    word = result.strip()
+    if word.lower() in {"true", "false"}:
+        return word.lower() == "true"
+    try:
+        return json.loads(word) if word.startswith("{") else float(word)
+    except ValueError:
+        return result

@@ -1,0 +1,222 @@
+"""Runs JavaScript in V8, in a process of its own that may be ended at any time.
+
+V8 ends its whole process where a script takes too much memory, so it never runs in the process of
+the run. The process is this file, run as a script: it reads one request per line, evaluates it in
+a new engine, and writes one response per line. It imports nothing of regauge.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ScriptLimitError", "run_script"]
+
+_MB: Final = 1 << 20
+_STARTED: Final = "ready"
+_PENDING: Final = '{"kind": "pending"}'
+_TOO_LARGE: Final = "too large"
+# Times and numbers are written alike on every machine.
+_ENVIRONMENT: Final = {"TZ": "UTC", "LC_ALL": "en_US.UTF-8"}
+_PASSED_ON: Final = ("PATH", "PYTHONPATH", "SYSTEMROOT", "LD_LIBRARY_PATH")
+
+
+class ScriptLimitError(Exception):
+    """A script took too long or too much memory."""
+
+
+def run_script(
+    code: str, given: Mapping[str, Any], *, timeout_s: float, memory_mb: int
+) -> dict[str, Any]:
+    """Call a function of JavaScript with a document, and return the document that it returns.
+
+    Args:
+        code: An expression that is a function of one argument; its result is awaited.
+        given: The argument.
+        timeout_s: Seconds until the script is ended.
+        memory_mb: Megabytes that the script may take.
+
+    Raises:
+        ScriptLimitError: It took longer, or more.
+    """
+    return _engine(os.getpid()).run(code, given, timeout_s=timeout_s, memory_mb=memory_mb)
+
+
+@functools.cache
+def _engine(pid: int) -> _Engine:
+    """The engine of this process; a forked process starts another one."""
+    import atexit
+
+    engine = _Engine(pid)
+    atexit.register(engine.close)
+    return engine
+
+
+class _Engine:
+    """The process with V8, started when it is needed and after it ended."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(
+        self, code: str, given: Mapping[str, Any], *, timeout_s: float, memory_mb: int
+    ) -> dict[str, Any]:
+        request = json.dumps([code, given, timeout_s, memory_mb])
+        with self._lock:
+            process = self._process or self._start()
+            begun = time.monotonic()
+            line = _exchange(process, request)
+            if line.startswith("{"):
+                response: dict[str, Any] = json.loads(line)
+                return response
+            took = time.monotonic() - begun
+            self._end()
+        if took >= timeout_s:
+            raise ScriptLimitError(f"it took longer than {timeout_s:g} s")
+        raise ScriptLimitError(f"it took more than {memory_mb} MB of memory")
+
+    def _start(self) -> subprocess.Popen[str]:
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        process = subprocess.Popen(  # noqa: S603 - this file, run by this Python
+            [sys.executable, "-P", __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="ascii",
+            env={**environment, **_ENVIRONMENT},
+            # Ctrl-C is for the run; the process ends when its input does.
+            start_new_session=True,
+        )
+        self._process = process
+        if process.stdout is None or process.stdout.readline().strip() != _STARTED:
+            self._end()
+            raise ScriptLimitError("V8 did not start; is mini-racer installed for this machine?")
+        return process
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        with suppress(OSError):
+            process.communicate()
+
+    def close(self) -> None:
+        """End the process, if this is the process that started it."""
+        if os.getpid() == self._pid:
+            self._end()
+
+
+def _exchange(process: subprocess.Popen[str], request: str) -> str:
+    """The response of a process, or an empty text where it ended."""
+    if process.stdin is None or process.stdout is None:
+        raise AssertionError("a process without pipes")
+    try:
+        process.stdin.write(request + "\n")
+        process.stdin.flush()
+        return process.stdout.readline()
+    except OSError:
+        return ""
+
+
+# Timers run in their order without waiting, so that no verdict depends on the speed of a machine.
+_CALL: Final = """\
+(() => {
+  const stringify = JSON.stringify;
+  const state = {response: undefined};
+  const timers = [];
+  let next = 0;
+  const add = (run, delay, rest) => {
+    timers.push({at: Number(delay) > 0 ? Number(delay) : 0, id: ++next, run, rest});
+    return next;
+  };
+  const drop = (id) => {
+    const place = timers.findIndex((timer) => timer.id === id);
+    if (place >= 0) timers.splice(place, 1);
+  };
+  globalThis.setTimeout = (run, delay, ...rest) => add(run, delay, rest);
+  globalThis.setImmediate = (run, ...rest) => add(run, 0, rest);
+  globalThis.clearTimeout = drop;
+  globalThis.clearImmediate = drop;
+  state.step = () => {
+    if (state.response !== undefined || !timers.length) return false;
+    timers.sort((a, b) => a.at - b.at || a.id - b.id);
+    const {at, run, rest} = timers.shift();
+    for (const timer of timers) timer.at -= at;
+    try { run(...rest); } catch { /* as in a browser, the rest goes on */ }
+    return true;
+  };
+  Promise.resolve(%(call)s).then((response) => { state.response = stringify(response); });
+  return state;
+})()
+"""
+
+
+def _serve() -> None:
+    """Evaluate requests until the input ends."""
+    import faulthandler
+
+    from py_mini_racer import JSOOMException, MiniRacer
+
+    # What V8 prints before it ends its process is no response.
+    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
+    with open(os.devnull, "w", encoding="ascii") as nowhere:  # noqa: PTH123 - starts quickly
+        os.dup2(nowhere.fileno(), 1)
+    print(_STARTED, file=answers, flush=True)
+    for line in sys.stdin:
+        code, given, timeout_s, memory_mb = json.loads(line)
+        argument = f"JSON.parse({json.dumps(json.dumps(given))})"
+        engine = MiniRacer()
+        engine.set_hard_memory_limit(memory_mb * _MB)
+        _limit_memory(memory_mb * _MB)
+        # A thread of C ends the process, whatever the script does.
+        faulthandler.dump_traceback_later(timeout_s, exit=True)
+        try:
+            # The argument is JSON in a literal of JavaScript.
+            call = _CALL % {"call": f"({code})({argument})"}
+            engine.eval(f"globalThis.__state = {call}; undefined")
+            while engine.eval("__state.step()"):
+                pass
+            response = engine.eval("__state.response") or _PENDING
+        except JSOOMException:
+            response = _TOO_LARGE
+        except Exception as error:  # noqa: BLE001 - a script may break its own engine
+            response = json.dumps({"kind": "broken", "message": str(error)[:400]})
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            _limit_memory(None)
+        print(response, file=answers, flush=True)
+        engine.close()
+
+
+def _limit_memory(more: int | None) -> None:
+    """Limit what this process may add to its memory, where the system can.
+
+    V8's own limit is for its heap; buffers are outside.
+    """
+    if sys.platform != "linux":
+        return
+    import resource
+
+    limit = resource.RLIM_INFINITY
+    if more is not None:
+        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
+            used = next(line for line in status if line.startswith("VmData:"))
+        limit = int(used.split()[1]) * 1024 + more
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
+
+
+if __name__ == "__main__":
+    _serve()
