@@ -426,6 +426,38 @@ _YAML_CHARS_MAX = 100_000
 _YAML_DEPTH_MAX = 200
 
 
+def _yaml_composer() -> Any:
+    """Composes YAML nodes: an anchor may be defined again, and nesting has a limit.
+
+    libyaml reads the events where it is installed; it would compose nodes until the stack ends.
+    """
+    import yaml
+
+    names: Any = yaml
+    compiled: Any = getattr(yaml, "CSafeLoader", None)
+    reader: Any = compiled or names.SafeLoader
+    base: Any = type("Nodes", (names.composer.Composer, compiled), {}) if compiled else reader
+
+    class Composer(base):  # type: ignore[misc]
+        def __init__(self, stream: str) -> None:
+            reader.__init__(self, stream)
+            self.anchors: dict[str | None, Any] = {}
+            self.depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if not self.check_event(yaml.AliasEvent):
+                self.anchors.pop(self.peek_event().anchor, None)
+            self.depth += 1
+            if self.depth > _YAML_DEPTH_MAX:
+                raise yaml.YAMLError("nested too deeply")
+            above: Any = super()
+            node = above.compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+    return Composer
+
+
 @functools.cache
 def _yaml_loader() -> Any:
     """A loader of YAML 1.2 that refuses double keys and leaves tags such as `!Ref` out."""
@@ -433,7 +465,7 @@ def _yaml_loader() -> Any:
 
     from regauge.prompts._yaml import scalar_resolvers
 
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    base: Any = _yaml_composer()
 
     class Loader(base):  # type: ignore[misc]
         yaml_implicit_resolvers = scalar_resolvers()
@@ -472,33 +504,14 @@ def _yaml_loader() -> Any:
     return Loader
 
 
-def _yaml_depth(text: str, loader: Any) -> int:
-    """How deep a text nests: the compiled loader would exhaust the stack first."""
-    import yaml
-
-    depth = deepest = 0
-    for event in yaml.parse(text, Loader=loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            deepest = max(deepest, depth)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _YAML_DEPTH_MAX:
-            break
-    return deepest
-
-
 def yaml_documents(text: str) -> list[Any] | str:
     """The documents of a YAML 1.2 text, or why it is none."""
     import yaml
 
     if len(text) > _YAML_CHARS_MAX:
         return f"longer than {_YAML_CHARS_MAX} characters"
-    loader = _yaml_loader()
     try:
-        if _yaml_depth(text, loader) > _YAML_DEPTH_MAX:
-            return "nested too deeply"
-        return list(yaml.load_all(text, Loader=loader))
+        return list(yaml.load_all(text, Loader=_yaml_loader()))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -518,7 +531,7 @@ def _container(document: object) -> str:
 
 @rule(
     codes=("yaml_invalid", "wrong_type", "missing_field"),
-    version=2,
+    version=3,
     about="format",
     wanted=(
         "{fill} YAML only: no prose around it, no code fence. | Give it the "

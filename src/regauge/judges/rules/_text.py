@@ -52,6 +52,9 @@ __all__ = [
 ]
 
 _SPACE = re.compile(r"\s+")
+# White space, a byte order mark, and marks of direction, which are invisible.
+_INVISIBLE = r"[\s\ufeff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+_EDGE = re.compile(rf"\A{_INVISIBLE}+|(?<!{_INVISIBLE}){_INVISIBLE}+\Z")
 
 
 def normaliser(
@@ -371,6 +374,7 @@ def not_contains(
 
 @rule(
     codes=("wrong_start",),
+    version=2,
     about="format",
     wanted="Start {it} with {texts:or}.",
     denied="Do not start {it} with {texts:or}.",
@@ -383,7 +387,7 @@ def starts_with(
     Args:
         texts: The texts.
         ignore_case: Ignore case, by Unicode case folding.
-        strip: Strip white space first.
+        strip: Strip white space and invisible marks of direction first.
         field: Judge this part of a JSON output.
 
     >>> print(starts_with("## Meaning").check_text("## Meaning of it"))
@@ -395,6 +399,7 @@ def starts_with(
 
 @rule(
     codes=("wrong_end",),
+    version=2,
     about="format",
     wanted="End {it} with {texts:or}, and write nothing after it.",
     denied="Do not end {it} with {texts:or}.",
@@ -411,7 +416,7 @@ def ends_with(
     Args:
         texts: The texts.
         ignore_case: Ignore case, by Unicode case folding.
-        strip: Strip white space first.
+        strip: Strip white space and invisible marks of direction first.
         strip_quotes: Then strip double quotation marks.
         field: Judge this part of a JSON output.
 
@@ -433,7 +438,7 @@ class Edge:
 
     def of(self, text: str) -> str:
         """The text whose edge counts."""
-        text = text.lstrip("\ufeff").strip() if self.strip else text
+        text = _EDGE.sub("", text) if self.strip else text
         return text.strip('"') if self.strip_quotes else text
 
 
