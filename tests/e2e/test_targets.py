@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -549,7 +550,8 @@ def test_the_gate_calls_the_code_of_both_commits(repository: EvalProject) -> Non
     assert "rejected against main" in rejected.stdout
     assert "2 broken" in rejected.stdout
     assert "app/words.py" in rejected.stdout
-    assert "next: revert or edit the code of the target\n" in rejected.stdout
+    accept = "or accept broken cases in its `changelog`"
+    assert f"next: revert or edit the code of the target, {accept}\n" in rejected.stdout
     listed = subprocess.run(
         ["git", "worktree", "list"],
         check=True,
@@ -570,6 +572,99 @@ def test_the_gate_calls_the_code_of_both_commits(repository: EvalProject) -> Non
     )
     accepted = repository.command("gate", "main")
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+
+
+def test_a_target_accepts_broken_cases_in_its_changelog(repository: EvalProject) -> None:
+    assert repository.command("record").returncode == 0
+    commit(repository, branch="change")
+    fewer = f"SEVERITY = {dict.fromkeys(map(str, range(6)), 'critical')!r}\n"
+    repository.write("app/words.py", fewer)
+    change = """version = "2026-11-23"
+[[tool.regauge.targets.app.changelog]]
+version = "2026-11-23"
+text = "Only the first six are critical."
+accepted = [{case = "c6", reason = "wanted"}, {case = "NAME", reason = "wanted"}]
+"""
+    repository.settings(provider=TABLE + change.replace("NAME", "c9"))
+    faulty = repository.command("gate", "main")
+    assert faulty.returncode == 1
+    assert "`accepted` names 'c9', which is no golden case of triage" in faulty.stdout
+
+    repository.settings(provider=TABLE + change.replace("NAME", "c7"))
+    accepted = repository.command("gate", "main")
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    assert "2 broken" in accepted.stdout
+    replay = repository.run("--record=none")
+    replay.stdout.fnmatch_lines(["*~ c6  accepted in 2026-11-23: wanted"])
+    assert replay.ret == 0
+    commit(repository)
+    # What an earlier change accepted does not cover this one.
+    repository.write("app/words.py", fewer.replace("'5': 'critical'", "'5': 'info'"))
+    again = repository.command("gate", "HEAD")
+    assert again.returncode == 1
+    assert "1 broken" in again.stdout
+
+
+def test_a_target_is_shown_listed_and_compared_like_a_prompt(repository: EvalProject) -> None:
+    repository.settings(provider=f'{TABLE}version = "one"\n')
+    repository.run("--record=missing")
+    commit(repository, branch="change")
+    first = repository.command("show", "triage", "--json")
+    repository.settings(provider=f'{TABLE}version = "two"\n')
+    repository.write("app/words.py", "SEVERITY = {}\n")
+    repository.run("--record=missing")
+    shown = repository.command("show", "app").stdout
+    assert "app two" in shown
+    assert "evals       triage" in shown
+    assert "since main  version, app/words.py" in shown
+    changes = repository.command("diff", "app").stdout
+    assert '-  "version": "one"' in changes
+    assert "--- app/words.py@HEAD" in changes
+    assert "+SEVERITY = {}" in changes
+    assert "not committed: version, app/words.py" in repository.command("log", "app").stdout
+    commit(repository)
+
+    newest, oldest = repository.command("log", "app").stdout.splitlines()
+    assert re.search(r"^two .* 0\.0 % \(0/8\) +version, app/words\.py$", newest)
+    assert re.search(r"^one .* 100\.0 % \(8/8\) +change$", oldest)
+    listed = json.loads(repository.command("log", "triage", "--json").stdout)
+    assert [state["version"] for state in listed["states"]] == ["two", "one"]
+    assert listed["states"][0]["measured"][0]["pass_rate"] == 0
+    digest = json.loads(first.stdout)["digest"]
+    assert listed["states"][1]["digest"] == digest
+    assert json.loads(repository.command("show", "app@main", "--json").stdout)["digest"] == digest
+    between = json.loads(repository.command("diff", "app", "main", "HEAD", "--json").stdout)
+    assert between["changed"] == ["version", "app/words.py"]
+
+
+def test_names_and_commits_without_a_target_are_explained(repository: EvalProject) -> None:
+    commit(repository, branch="change")
+    repository.settings(provider=TABLE.replace("targets.app", "targets.other"))
+    repository.eval(EVAL.replace('target="app"', 'target="other"'))
+    for arguments, said in (
+        (("show", "othe"), "did you mean 'other'?"),
+        (("diff", "other", "no-such-commit"), "git knows no commit 'no-such-commit'"),
+        (("diff", "other", "main"), "main has no target 'other'"),
+        (("show", "other", "-r", "text=x"), "other is a target, which has no messages"),
+        (("bump", "other", "minor"), "regauge log other lists its states"),
+        (("variance", "other"), "fix: name an eval that tests it: triage"),
+        (("baseline", "update", "other"), "fix: name an eval that tests it: triage"),
+    ):
+        refused = repository.command(*arguments)
+        assert refused.returncode == 2, arguments
+        assert said in refused.stderr
+
+
+def test_the_baseline_of_a_target_is_shown_with_its_state(repository: EvalProject) -> None:
+    assert repository.command("baseline", "update", "triage").returncode == 0
+    current = repository.command("baseline", "show", "triage").stdout
+    assert "python:app" in current
+    assert "(" not in current.splitlines()[0]
+    repository.write("app/words.py", "SEVERITY = {}\n")
+    older = repository.command("baseline", "show", "triage").stdout
+    assert "(not of the target as it is, unversioned " in older
+    repository.settings()
+    assert "(the target is gone)" in repository.command("baseline", "show", "triage").stdout
 
 
 def test_a_base_that_cannot_be_called_leaves_the_history_alone(repository: EvalProject) -> None:

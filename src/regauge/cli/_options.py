@@ -13,6 +13,7 @@ import click
 from regauge.cli._terminal import unreadable
 from regauge.errors import PromptError, UsageError
 from regauge.printable import printable
+from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.strict_json import read_json
 
@@ -289,7 +290,7 @@ def named_prompt(given: str, *, instead: str) -> Path:
         UsageError: A version is part of the name of a prompt that is there.
     """
     try:
-        return find_prompt(given)
+        return find_prompt(given, also=[*Project.find().settings.targets])
     except PromptError:
         name, at, version = given.rpartition("@")
         if not (at and version and _is_prompt(name)):

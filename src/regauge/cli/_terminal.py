@@ -178,6 +178,15 @@ def rate_text(point: TrendPoint) -> str:
     return f"{100 * point.rate:.1f} % ({point.suite.passed}/{point.suite.measured})"
 
 
+_DIFF_STYLES = {"+++": "", "---": "", "@@ ": "cyan", "+": "green", "-": "red"}
+
+
+def echo_diff_line(line: str) -> None:
+    """Print a line of a unified diff in its colour."""
+    style = next((style for start, style in _DIFF_STYLES.items() if line.startswith(start)), "")
+    echo(line, style=style, bold=line.startswith(("+++ ", "--- ")))
+
+
 def simulated(model: str) -> str:
     """A model's name, with what the simulated one is always called."""
     return f"{model} (simulated)" if model.startswith("sim:") else model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import unified_diff
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from regauge.cli._options import (
 from regauge.cli._terminal import (
     cost_text,
     echo,
+    echo_diff_line,
     interval_bar,
     line_document,
     point_document,
@@ -31,6 +33,7 @@ from regauge.cli._terminal import (
     simulated,
     sparkline,
 )
+from regauge.cli.targets import find_target
 from regauge.errors import Fault, PromptError, RegaugeError, UsageError
 from regauge.history import History, lines_of
 from regauge.printable import printable
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from regauge.cli.targets import TargetCommands
     from regauge.digests import JSON
     from regauge.history import TrendLine, TrendPoint
     from regauge.prompts import Part, Prompt, VersionRecord
@@ -78,11 +82,19 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 @input_option
 @json_option
 def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None:
-    """Show a prompt at any version, with digests and messages; --input fills the templates.
+    """Show a prompt or target at any version, with digests; --input fills a prompt's templates.
 
-    NAME is a prompt or its file. VERSION is a release such as 1.1.0, a commit, branch or tag; by
-    default the file.
+    NAME is a prompt or its file, a target, or an eval of one. VERSION is a release of a prompt,
+    such as 1.1.0, a commit, branch or tag; by default the files as they are.
     """
+    name, _, ref = prompt.partition("@")
+    if (target := _target(name)) is not None:
+        if inputs:
+            raise UsageError(
+                f"{name} is a target, which has no messages to fill\n  fix: leave out -i"
+            )
+        target.show(ref, as_json=as_json)
+        return
     shown = _load(prompt)
     messages = shown.render(input_values(inputs, option="--input")) if inputs else shown.messages
     if as_json:
@@ -101,10 +113,18 @@ def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None
             echo(f"calls {call.name}({call.arguments}) as {call.id}")
 
 
+def _target(name: str) -> TargetCommands | None:
+    """The target of a name; None for the name of a prompt, or of neither."""
+    with suppress(PromptError):
+        find_prompt(name)
+        return None
+    return find_target(name, Project.find())
+
+
 def _load(prompt: str) -> Prompt:
     name, at, wanted = prompt.partition("@")
     if not at or prompt.endswith((".yml", ".yaml")):
-        return load_prompt(prompt)
+        return load_prompt(find_prompt(prompt, also=[*Project.find().settings.targets]))
     try:
         version = Semver.parse(wanted)
     except ValueError:
@@ -210,13 +230,16 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 @limit_option
 @json_option
 def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_json: bool) -> None:
-    """List the versions of a prompt with pass rates, newest first.
+    """List the versions of a prompt, or the states of a target, with pass rates, newest first.
 
     With --runs, list its runs by model, oldest first: a line states when cases, judges or trials
     differ from the line before. With --model, only pass rates with that model count.
     """
     if runs:
         _print_runs(prompt, model, limit, as_json=as_json)
+        return
+    if (target := _target(prompt)) is not None:
+        target.log(limit, as_json=as_json)
         return
     path = named_prompt(prompt, instead="regauge log {name}, which lists all versions")
     repository = Repository.find(path.parent)
@@ -253,14 +276,17 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
 
 
 def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) -> None:
-    """A prompt's pass rates run by run, with 95 % intervals."""
-    name = prompt_name(find_prompt(prompt))
+    """The pass rates of a prompt, or of a target's evals, run by run, with 95 % intervals."""
+    target = _target(prompt)
+    names = target.evals if target is not None else (prompt_name(find_prompt(prompt)),)
+    name = ", ".join(names)
     history = History.open(Project.find(), os.environ)
     for run, problem in history.caught_up.unreadable:
         click.echo(f"{run}  unreadable: {problem}", err=True)
     lines = [
         line
-        for line in lines_of(history.suites(name), every_run=True)
+        for each in names
+        for line in lines_of(history.suites(each), every_run=True)
         if model in {None, line.model}
     ]
     if as_json:
@@ -275,7 +301,7 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
     for number, line in enumerate(lines):
         if number:
             click.echo()
-        for text in _table(name, line, limit):
+        for text in _table(line.points[-1].suite.prompt, line, limit):
             echo(text)
 
 
@@ -390,7 +416,6 @@ Examples:
 
 Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty file.
 """
-_STYLES = {"+++": "", "---": "", "@@ ": "cyan", "+": "green", "-": "red"}
 
 
 @click.command(name="diff", epilog=_DIFF_EPILOG)
@@ -399,11 +424,15 @@ _STYLES = {"+++": "", "---": "", "@@ ": "cyan", "+": "green", "-": "red"}
 @click.argument("b", required=False)
 @json_option
 def diff_command(prompt: str, a: str | None, b: str | None, *, as_json: bool) -> None:
-    """Show the changes of a prompt file between A and B, as a unified diff.
+    """Show the changes of a prompt or target between A and B, as a unified diff.
 
-    A and B are versions such as 1.1.0, commits, branches or tags. A defaults to the last release
-    (or commit), B to the file.
+    A and B are versions of a prompt such as 1.1.0, commits, branches or tags. A defaults to the
+    last release (or commit), B to the files as they are. A target's diff has its settings, files
+    and prompts.
     """
+    if (target := _target(prompt)) is not None:
+        target.diff(a, b, as_json=as_json)
+        return
     path = named_prompt(prompt, instead="regauge diff {name} {version}")
     name = prompt_name(path)
     a = a if a is not None else _last(path)
@@ -420,8 +449,7 @@ def diff_command(prompt: str, a: str | None, b: str | None, *, as_json: bool) ->
     if not lines:
         click.echo(f"no difference between {name}@{a} and {new_label}", err=True)
     for line in lines:
-        style = next((style for start, style in _STYLES.items() if line.startswith(start)), "")
-        echo(line, style=style, bold=line.startswith(("+++ ", "--- ")))
+        echo_diff_line(line)
 
 
 def _last(path: Path) -> str:

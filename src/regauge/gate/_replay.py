@@ -146,11 +146,10 @@ class ReplayEvidence:
 
 
 def _accepted(result: EvalResult) -> str:
-    prompt = result.suite.prompt
-    version = str(prompt.version) if prompt.version else None
+    version = result.suite.version
     reasons = [
         one.reason
-        for entry in prompt.changelog
+        for entry in result.suite.prompt.changelog
         if entry.version == version
         for one in entry.accepted
         if one.case == result.case.id

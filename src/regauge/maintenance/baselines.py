@@ -45,10 +45,12 @@ from regauge.gate.baselines import (
     top_up,
 )
 from regauge.github import GitHub, Mark
+from regauge.project import TARGET_KINDS
 from regauge.prompts import Repository, find_prompt, load_prompt, lock_of, read_prompt_text
 from regauge.reports import escape_markdown, money, progress_line, quantity, shown_name
 from regauge.runner import Draw, PlannedCase
 from regauge.stats import AnchorPolicy, flaky_probability
+from regauge.targets import WorkingFiles, load_target, settings_of_target
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -235,14 +237,24 @@ def _anchor_of(
 
 
 def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> str:
-    """Return whether the history is of the prompt as it is."""
+    """Return whether the history is of the prompt or target as it is."""
+    kind, _, target = history.key.model.partition(":")
     try:
-        prompt = load_prompt(baseline.prompt, root=project.root)
+        if kind in TARGET_KINDS:
+            name, settings = settings_of_target(target, project.settings)
+            files = WorkingFiles(project.root)
+            loaded = load_target(name, settings, root=project.root, files=files)
+            digest = loaded.subject(baseline.prompt, path=project.pyproject).digest
+            version = loaded.version
+        else:
+            prompt = load_prompt(baseline.prompt, root=project.root)
+            digest, version = prompt.digest, str(prompt.version or "")
     except RegaugeError:
-        return "  (the prompt is gone)"
-    if prompt.digest == history.key.prompt:
+        return f"  (the {'target' if kind in TARGET_KINDS else 'prompt'} is gone)"
+    if digest == history.key.prompt:
         return ""
-    return f"  (not of the prompt as it is, {prompt.version or 'unversioned'} {prompt.digest[:12]})"
+    what = "target" if kind in TARGET_KINDS else "prompt"
+    return f"  (not of the {what} as it is, {version or 'unversioned'} {digest[:12]})"
 
 
 _MARK = Mark(name="baseline")
@@ -1036,7 +1048,7 @@ class BaselineUpdate:
                 "waits_h": one.asked.waits_h,
             }
         )
-        label = f"{prompt.name}@{suite.prompt.version or '-'} ({suite.model})"
+        label = f"{prompt.name}@{suite.version or '-'} ({suite.model})"
         if one.asked.waits_h:
             self._say(
                 f"{label}: no trial is drawn, sessions are {self._apart()} apart; the next may"

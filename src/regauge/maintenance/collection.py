@@ -117,6 +117,7 @@ class _Driver:
         self._prompts = frozenset(prompts)
         self._evals: EvalSession | None = None
         self.met: set[str] = set()
+        self.targets: dict[str, set[str]] = {}
         self.faults: dict[str, str] = {}
         self.error: RegaugeError | None = None
         self.silenced = io.StringIO()
@@ -153,6 +154,8 @@ class _Driver:
             target = self._targets.get(spec.target or "")
             names = {spec.prompt, *(target.prompts if target is not None else ())}
             self.met |= names
+            if spec.target is not None:
+                self.targets.setdefault(spec.target, set()).add(spec.prompt)
             if not self._prompts or names & self._prompts:
                 kept.append(item)
         items[:] = kept
@@ -244,7 +247,7 @@ def with_evals(
         # pytest has printed why; its own code for this means undecided here.
         raise SystemExit(UsageError.exit_code)
     if driver.unknown:
-        raise _no_eval(project, driver.unknown[0], driver.met)
+        raise _no_eval(project, driver.unknown[0], driver)
     if not driver.met:
         raise NoEvalsError(
             f"there are no evals in {project.relative(path)}\n"
@@ -267,7 +270,14 @@ def option_words(given: Mapping[str, object]) -> list[str]:
     ]
 
 
-def _no_eval(project: Project, prompt: str, met: set[str]) -> UsageError:
+def _no_eval(project: Project, prompt: str, driver: _Driver) -> UsageError:
+    met = driver.met
+    if prompt in driver.targets:
+        evals = ", ".join(sorted(driver.targets[prompt]))
+        return UsageError(
+            f"{prompt!r} is a target, and this command takes the name of an eval\n"
+            f"  fix: name an eval that tests it: {evals}"
+        )
     known = ", ".join(sorted(met)) or "none"
     try:
         find_prompt(prompt, root=project.root)

@@ -27,6 +27,7 @@ __all__ = [
     "SETTING_NAMES",
     "TARGET_KINDS",
     "TRIALS_MAX",
+    "AcknowledgedCase",
     "CalibrationSettings",
     "CommandTarget",
     "EndpointSettings",
@@ -39,6 +40,7 @@ __all__ = [
     "RecordedTarget",
     "RefineSettings",
     "Settings",
+    "TargetChange",
     "TargetSettings",
     "has_credentials",
     "is_store",
@@ -307,8 +309,39 @@ _InsidePath = Annotated[str, AfterValidator(_inside)]
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
+class AcknowledgedCase(_Table):
+    """A golden case that a change of a target speaks of, with the reason.
+
+    Attributes:
+        case: Its id.
+        reason: The reason, for reviewers.
+    """
+
+    case: str
+    reason: Annotated[str, Field(min_length=1)]
+
+
+class TargetChange(_Table):
+    """A change of a target: `[[tool.regauge.targets.<name>.changelog]]`.
+
+    Attributes:
+        version: The target's version with this change, or any text where it declares none.
+        text: The change in words.
+        date: The day.
+        accepted: Golden cases that may pass less often with it, each with `case` and `reason`.
+        removed: Golden cases that were removed with it, each with `case` and `reason`.
+    """
+
+    version: str
+    text: str
+    date: str = ""
+    accepted: list[AcknowledgedCase] = []
+    removed: list[AcknowledgedCase] = []
+
+
 class _Target(_Table):
     version: str | None = None
+    changelog: list[TargetChange] = []
     files: list[_InsidePath] | None = None
     prompts: list[str] = []
     concurrency: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] | None = None
@@ -326,6 +359,7 @@ class PythonTarget(_Target):
         callable: The function, sync or async, as `module:function`. It is called with the inputs
             of a case by name, or with the case where its only parameter is `case`.
         version: A text of your own; another one needs other recordings.
+        changelog: Changes with the golden cases that they break on purpose, newest first.
         files: Files and directories below the root that its outputs depend on. Without them, all
             modules below the root that importing the callable loads.
         prompts: The names of prompt files that it loads.
@@ -359,6 +393,7 @@ class HttpTarget(_Target):
         status: The statuses of responses that are an output; by default 200 to 299.
         base: The target that answers for the base branch in the gate.
         version: A text of your own; another one needs other recordings.
+        changelog: Changes with the golden cases that they break on purpose, newest first.
         files: Files and directories below the root that its outputs depend on.
         prompts: The names of prompt files that it loads.
         concurrency: Requests at once; by default those of the run.
@@ -393,6 +428,7 @@ class CommandTarget(_Target):
             inputs of a case as JSON, and writes text or JSON.
         env: The environment variables that it gets, besides PATH, HOME and LANG.
         version: A text of your own; another one needs other recordings.
+        changelog: Changes with the golden cases that they break on purpose, newest first.
         files: Files and directories below the root that its outputs depend on.
         prompts: The names of prompt files that it loads.
         concurrency: Programs at once; by default two for each processor.
@@ -415,6 +451,7 @@ class RecordedTarget(_Target):
         path: A JSON Lines file below `fixtures`. Each line has `case`, `trial` (from 0, by default
             0), `text` or `messages`, and may have `tool_calls`, `context`, `usage`, `cost_usd`.
         version: A text of your own.
+        changelog: Changes with the golden cases that they break on purpose, newest first.
         files: Files and directories below the root that the outputs depend on.
         prompts: The names of prompt files that the outputs depend on.
         concurrency: Has no effect.
@@ -650,6 +687,7 @@ SETTING_NAMES = sorted(
         name
         for table in (
             Settings,
+            AcknowledgedCase,
             CalibrationSettings,
             CommandTarget,
             EndpointSettings,
@@ -660,6 +698,7 @@ SETTING_NAMES = sorted(
             PythonTarget,
             RecordedTarget,
             RefineSettings,
+            TargetChange,
         )
         for name in table.model_fields
     }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         prompt_files,
     )
     from regauge.prompts._history import (
+        Commit,
         Repository,
         VersionRecord,
         load_version,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from regauge.prompts._tools import tool_calls_of
     from regauge.prompts._types import (
         ATTACHED,
+        Acknowledgement,
         Attachment,
         ChangelogEntry,
         Evaluator,
@@ -66,7 +68,9 @@ else:
             "_contents": "content_errors without_errors",
             "_edit": "Bump bump set_contents set_model",
             "_files": "CANDIDATES_ENV LOADED_SUFFIX find_prompt load_prompt prompt_files",
-            "_history": ("Repository VersionRecord load_version prompt_at text_at version_records"),
+            "_history": (
+                "Commit Repository VersionRecord load_version prompt_at text_at version_records"
+            ),
             "_lint": "lint_prompts lint_warnings",
             "_lock": "LOCK_NAME LockEntry PromptLock lock_of",
             "_parse": "parse_prompt prompt_name",
@@ -78,8 +82,8 @@ else:
             "_rubric": "RubricKind RubricSpec",
             "_tools": "tool_calls_of",
             "_types": (
-                "ATTACHED Attachment ChangelogEntry Evaluator InputSpec Message Part PromptVersion"
-                " Role Semver ToolCall attachment_of input_text"
+                "ATTACHED Acknowledgement Attachment ChangelogEntry Evaluator InputSpec Message"
+                " Part PromptVersion Role Semver ToolCall attachment_of input_text"
             ),
         },
     )
@@ -89,9 +93,11 @@ __all__ = [
     "CANDIDATES_ENV",
     "LOADED_SUFFIX",
     "LOCK_NAME",
+    "Acknowledgement",
     "Attachment",
     "Bump",
     "ChangelogEntry",
+    "Commit",
     "Evaluator",
     "InputSpec",
     "LockEntry",

@@ -82,7 +82,7 @@ def find_prompt(
         listed = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")  # noqa: PLR2004  # a line's worth
         fix = f"prompts here: {listed}" if known else f"write {prompts_dir / text}.prompt.yml"
     if text in Project.find(root).settings.targets:
-        fix = "it is a target: its versions are commits, and `regauge gate REF` compares two"
+        fix = f"it is a target, which has no prompt file: regauge log {text} lists its states"
     message = f"there is no prompt {text!r}"
     raise PromptError([Fault(path=prompts_dir, line=None, message=message, fix=fix)])
 

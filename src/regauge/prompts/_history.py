@@ -203,6 +203,17 @@ class Repository:
                 found.append(Commit(hash=commit, date=date, subject=subject, path=name))
         return found
 
+    def history_of(self, paths: Iterable[str]) -> list[Commit]:
+        """The commits that touched one of some files or directories, newest first."""
+        if not self.has_commits():
+            return []
+        text = self._text("log", "-z", "--format=%H%x02%aI%x02%s", "--", *paths)
+        found: list[Commit] = []
+        for record in filter(None, text.split("\0")):
+            commit, date, subject = record.split("\x02", 2)
+            found.append(Commit(hash=commit, date=date, subject=subject, path=""))
+        return found
+
     def merge_base(self, ref: str) -> str:
         """The newest commit that HEAD and a branch, tag or hash have in common.
 

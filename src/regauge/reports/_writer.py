@@ -171,7 +171,6 @@ def rows_of(result: EvalResult, *, arm: str | None = None) -> Iterator[dict[str,
         arm: In a run that gates, whose they are: `candidate` or `main`.
     """
     suite, case = result.suite, result.case
-    version = suite.prompt.version
     outcome = result.outcome
     for trial in result.trials:
         completion = trial.answer.completion if trial.answer else None
@@ -179,7 +178,7 @@ def rows_of(result: EvalResult, *, arm: str | None = None) -> Iterator[dict[str,
         yield {
             "node": result.where,
             "prompt": suite.prompt.name,
-            "version": str(version) if version else None,
+            "version": suite.version or None,
             "prompt_digest": suite.prompt.digest,
             "dataset": suite.dataset.name,
             "case": case.id,

@@ -191,7 +191,8 @@ def _after_rejecting(document: DecisionDocument) -> NextDocument:
     }
     prompts = [name for name in (*blocking, *worse) if name not in targets]
     if targets.intersection((*blocking, *worse)):
-        steps.append("revert or edit the code of the target")
+        accept = ", or accept broken cases in its `changelog`" if blocking else ""
+        steps.append(f"revert or edit the code of the target{accept}")
     if prompts:
         accept = ", accept broken cases in its changelog" if blocking else ""
         steps.append(f"revert or edit the prompt{accept}, or search for a fix")
@@ -232,8 +233,8 @@ def prompt_document(decided: Decided, one: SuiteBase) -> PromptDocument:
         prompt=one.name,
         path=str(project.relative(suite.prompt.path)),
         state="new" if main is None else "unchanged" if one.base.unchanged else "changed",
-        version=str(suite.prompt.version) if suite.prompt.version else None,
-        base_version=str(main.prompt.version) if main and main.prompt.version else None,
+        version=suite.version or None,
+        base_version=(main.version or None) if main else None,
         digest=suite.prompt.digest,
         base_digest=main.prompt.digest if main else None,
         model=str(suite.model),

@@ -113,6 +113,7 @@ class DeclaredEval:
     Attributes:
         line: Of the first decorator.
         function: Its name.
+        target: What `target` names, where it is a text; None where it is none.
         texts: The texts among the arguments of `@golden`; the first is the prompt's name.
         judges: The source of each judge; of the whole argument where it is no list.
     """
@@ -121,6 +122,7 @@ class DeclaredEval:
     function: str
     texts: tuple[str, ...]
     judges: tuple[str, ...]
+    target: str | None = None
 
 
 def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
@@ -153,11 +155,18 @@ def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
                         if isinstance(one, ast.Constant) and isinstance(one.value, str)
                     ),
                     judges=_judges(decorator),
+                    target=_target(decorator),
                 )
 
 
 def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _target(decorator: ast.Call) -> str | None:
+    value = next((word.value for word in decorator.keywords if word.arg == "target"), None)
+    text = value.value if isinstance(value, ast.Constant) else None
+    return text if isinstance(text, str) else None
 
 
 def _judges(decorator: ast.Call) -> tuple[str, ...]:

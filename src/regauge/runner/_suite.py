@@ -80,6 +80,13 @@ class Suite:
         return (*own, *self.partners.prompts)
 
     @property
+    def version(self) -> str:
+        """The version of the prompt, or of the target; empty without one."""
+        if self.target is not None:
+            return self.target.version
+        return str(self.prompt.version or "")
+
+    @property
     def model_judges(self) -> tuple[ModelJudge, ...]:
         """The judges that ask a model."""
         if not self.standings:

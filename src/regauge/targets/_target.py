@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final, cast
 from regauge.digests import digest_of
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.project import PythonTarget, RecordedTarget
-from regauge.prompts import LOADED_SUFFIX, Prompt, parse_prompt, prompt_name
+from regauge.prompts import (
+    LOADED_SUFFIX,
+    Acknowledgement,
+    ChangelogEntry,
+    Prompt,
+    parse_prompt,
+    prompt_name,
+)
 from regauge.providers import CompletionRequest, ModelId
 from regauge.targets._files import digests_of, loaded_modules
 from regauge.targets._recorded import RecordedOutputs, read_outputs
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.project import Settings, TargetSettings
+    from regauge.project import Settings, TargetChange, TargetSettings
     from regauge.targets._files import Files
 
 __all__ = ["Target", "load_target", "settings_of_target"]
@@ -38,6 +45,7 @@ _OPERATION: Final = {
     "max_attempts",
     "cost_usd",
     "base",
+    "changelog",
 }
 
 
@@ -140,7 +148,34 @@ class Target:
             state["outputs"] = self.outputs.digest
         shown = {**self.identity, **{key: state[key] for key in state if key != "target"}}
         source = json.dumps(shown, indent=2, ensure_ascii=False)
-        return Prompt(name=name, path=path, messages=(), parameters=state, source=f"{source}\n")
+        return Prompt(
+            name=name,
+            path=path,
+            messages=(),
+            parameters=state,
+            changelog=tuple(map(_changelog_entry, self.settings.changelog)),
+            source=f"{source}\n",
+        )
+
+    @property
+    def version(self) -> str:
+        """Its declared version, else that of its newest change; empty without both."""
+        newest = next(iter(self.settings.changelog), None)
+        return self.settings.version or (newest.version if newest is not None else "")
+
+
+def _changelog_entry(change: TargetChange) -> ChangelogEntry:
+    accepted, removed = (
+        tuple(Acknowledgement(case=one.case, reason=one.reason) for one in cases)
+        for cases in (change.accepted, change.removed)
+    )
+    return ChangelogEntry(
+        version=change.version,
+        text=change.text,
+        date=change.date,
+        accepted=accepted,
+        removed=removed,
+    )
 
 
 def settings_of_target(named: str, settings: Settings) -> tuple[str, TargetSettings]:

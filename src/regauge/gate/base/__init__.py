@@ -12,7 +12,7 @@ from __future__ import annotations
 from regauge.gate.base._anchor import BaseAnchor
 from regauge.gate.base._bar import MovedBar, moved_files, moved_judging, moved_settings
 from regauge.gate.base._base import Base, check_locks, compare_with_base
-from regauge.gate.base._commit import BaseCommit, base_branch, find_base
+from regauge.gate.base._commit import BaseCommit, base_branch, find_base, target_of_base
 from regauge.gate.base._coverage import Coverage, coverage_of
 from regauge.gate.base._edited import edited_code, edited_notes
 from regauge.gate.base._refusal import Refusal, refusal_of_bars, refusal_of_trials
@@ -38,4 +38,5 @@ __all__ = [
     "moved_settings",
     "refusal_of_bars",
     "refusal_of_trials",
+    "target_of_base",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -95,7 +96,9 @@ def acknowledged(
 
 def _broke_before(base: Prompt) -> Counter[str]:
     """Of the last versions, the one that is weighed now being the last of all."""
-    entries = sorted(base.changelog, key=lambda entry: Semver.parse(entry.version), reverse=True)
+    entries = [*base.changelog]
+    with suppress(ValueError):  # versions of targets are free texts, the newest first
+        entries = sorted(entries, key=lambda entry: Semver.parse(entry.version), reverse=True)
     return Counter(
         case
         for entry in entries[: _VERSIONS_LOOKED_AT - 1]
@@ -132,10 +135,14 @@ def _said(base: Prompt) -> frozenset[tuple[str, str, str]]:
 def _pointless(head: Prompt, key: str, case: str, line: int, known: frozenset[str]) -> Fault:
     if key == "accepted":
         message = f"`accepted` names {case!r}, which is no golden case of {head.name}"
-        return Fault(path=head.path, line=line, message=message, fix="name a case by its id")
+        return Fault(
+            path=head.path, line=line or None, message=message, fix="name a case by its id"
+        )
     state = "which is still there" if case in known else "which the base version does not have"
     message = f"`removed` names {case!r}, {state}"
-    return Fault(path=head.path, line=line, message=message, fix="take it out of the changelog")
+    return Fault(
+        path=head.path, line=line or None, message=message, fix="take it out of the changelog"
+    )
 
 
 _SHOWN = 5

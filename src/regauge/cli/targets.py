@@ -1,0 +1,349 @@
+"""Targets in `regauge show`, `log` and `diff`: what identifies them now and in commits."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from difflib import unified_diff
+from itertools import islice, zip_longest
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from regauge.cli._terminal import echo, echo_diff_line, point_document, rate_text
+from regauge.errors import FaultyFileError, GitError, RegaugeError, UsageError
+from regauge.gate.base import BaseCommit, find_base, target_of_base
+from regauge.history import History, lines_of
+from regauge.printable import printable
+from regauge.project import RecordedTarget
+from regauge.prompts import Repository
+from regauge.runner import declared_evals
+from regauge.targets import CommitFiles, WorkingFiles, load_target, settings_of_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from regauge.digests import JSON
+    from regauge.history import TrendPoint
+    from regauge.project import Project
+    from regauge.prompts import Commit
+    from regauge.targets import Files, Target
+
+__all__ = ["TargetCommands", "find_target"]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A target in a commit, or as it is now.
+
+    Attributes:
+        place: The commit as the user named it; empty for the files as they are.
+    """
+
+    place: str
+    target: Target
+    files: Files
+
+    def paths(self) -> list[str]:
+        """The files that its identity depends on, prompts and outputs among them."""
+        target = self.target
+        paths = [*(target.settings.files or ()), *_digests(target, "files")]
+        paths += [prompt.path.relative_to(target.root).as_posix() for prompt in target.prompts]
+        if isinstance(target.settings, RecordedTarget):
+            paths.append(f"fixtures/{target.settings.path}")
+        return paths
+
+    def texts(self) -> dict[str, bytes]:
+        """The content of these files."""
+        found = self.files.read(dict.fromkeys(self.paths()))
+        return {path: data for path, data in found.items() if data is not None}
+
+
+def find_target(name: str, project: Project) -> TargetCommands | None:
+    """The target of a name: a table, an eval that tests one, or a callable; None without one."""
+    evals: dict[str, list[str]] = {}
+    for path in sorted((project.root / "evals").rglob("*.py")):
+        for declared in declared_evals(path.read_bytes()):
+            if declared.target and declared.texts:
+                evals.setdefault(declared.target, []).append(declared.texts[0])
+    tested = sorted({target for target, names in evals.items() if name in names})
+    if name in project.settings.targets or name in evals:
+        tested = [name]
+    match tested:
+        case []:
+            return None
+        case [target]:
+            return TargetCommands(project, target, evals=tuple(evals.get(target, ())))
+        case _:
+            raise UsageError(
+                f"evals named {name!r} test several targets: {', '.join(tested)}\n"
+                "  fix: name one of them"
+            )
+
+
+class TargetCommands:
+    """`show`, `log` and `diff` of one target. They import and call nothing.
+
+    Args:
+        project: Where it is declared.
+        name: Of its table; or the callable.
+        evals: The evals that test it.
+    """
+
+    def __init__(self, project: Project, name: str, *, evals: tuple[str, ...]) -> None:
+        self._project = project
+        self._name, self._settings = settings_of_target(name, project.settings)
+        self.evals = evals
+
+    def show(self, ref: str, *, as_json: bool) -> None:
+        """Show its identity in a commit, or as it is."""
+        now = self._now()
+        state = self._at(ref, now) if ref else now
+        target = state.target
+        base = None if ref else self._base(now)
+        changed = None if base is None else _changed(base.target, target)
+        if as_json:
+            document: dict[str, JSON] = {
+                "name": self._name,
+                "kind": target.settings.kind,
+                "commit": ref or None,
+                "version": target.version or None,
+                "evals": list(self.evals),
+                "identity": target.identity,
+                "digest": self._digest(state),
+                "base": base.place if base is not None else None,
+                "changed_since_base": changed,
+            }
+            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            return
+        at = f" at {ref}" if ref else ""
+        echo(f"{self._name} {target.version or '(no version)'}{at}", bold=True)
+        rows = [
+            (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            for key, value in target.identity.items()
+            if key not in {"version", "files", "prompts"}
+        ]
+        rows += [
+            ("evals", ", ".join(self.evals)),
+            (
+                "prompts",
+                ", ".join(f"{p.name} {p.version or p.digest[:12]}" for p in target.prompts),
+            ),
+            ("digest", self._digest(state)),
+        ]
+        if base is not None:
+            rows.append((f"since {base.place}", ", ".join(changed or ()) or "unchanged"))
+        width = max(len(label) for label, text in rows if text)
+        for label, text in rows:
+            if text:
+                echo(f"  {label:<{width}}  {text}")
+        digests = _digests(target, "files")
+        if digests:
+            echo("files", bold=True)
+        for path, digest in digests.items():
+            echo(f"  {str(digest or '(missing)')[:12]}  {path}")
+
+    def log(self, limit: int, *, as_json: bool) -> None:
+        """List the states of its identity with pass rates, newest first.
+
+        Args:
+            limit: The most states.
+            as_json: Whether to print JSON.
+        """
+        now = self._now()
+        states = [*islice(self._states(now), limit + 1)]
+        older = [state.target for _, state in states[1:]]
+        rows = [
+            (commit, state, _changed(before, state.target) if before is not None else [])
+            for (commit, state), before in zip_longest(states, older)
+        ][:limit]
+        uncommitted = _changed(states[0][1].target, now.target) if states else []
+        points = self._points()
+        if as_json:
+            listed: list[dict[str, object]] = [
+                {
+                    "version": state.target.version or None,
+                    "date": commit.date[:10],
+                    "commit": commit.hash,
+                    "digest": self._digest(state),
+                    "changed": changed,
+                    "measured": [
+                        {"eval": point.suite.prompt, **point_document(point)}
+                        for point in self._measured(state, points)
+                    ],
+                }
+                for commit, state, changed in rows
+            ]
+            document = {"name": self._name, "uncommitted": uncommitted, "states": listed}
+            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            return
+        for commit, state, changed in rows:
+            line = (
+                f"{state.target.version or '-':<12}{commit.date[:10]:<12}"
+                f"{self._digest(state)[:12]:<14}{commit.hash[:9]:<11}"
+            )
+            if points:
+                several = len(self.evals) > 1
+                rates = (
+                    f"{point.suite.prompt if several else ''} {rate_text(point)}".strip()
+                    for point in self._measured(state, points)
+                )
+                line += f"{', '.join(rates) or '-':<20}"
+            echo(f"{line}{', '.join(changed) or commit.subject}".rstrip())
+        if not states:
+            echo(f"{self._name} is in no commit yet")
+        elif uncommitted:
+            echo(f"not committed: {', '.join(uncommitted)}", style="yellow")
+
+    def diff(self, a: str | None, b: str | None, *, as_json: bool) -> None:
+        """Show the changes of its settings, files and prompts between two commits, or since one."""
+        now = self._now()
+        a = a or "HEAD"
+        old = self._at(a, now)
+        new = self._at(b, now) if b is not None else now
+        lines = [*_diff(old, new)]
+        if as_json:
+            changed = _changed(old.target, new.target)
+            document = {"name": self._name, "a": a, "b": b, "changed": changed, "lines": lines}
+            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            return
+        if not lines:
+            after = f"{self._name}@{b}" if b is not None else "the files"
+            click.echo(f"no difference between {self._name}@{a} and {after}", err=True)
+        for line in lines:
+            echo_diff_line(line)
+
+    def _now(self) -> State:
+        root = self._project.root
+        files = WorkingFiles(root)
+        target = load_target(self._name, self._settings, root=root, files=files, missing_ok=True)
+        return State("", target, files)
+
+    def _at(self, ref: str, now: State) -> State:
+        """Its state in a commit.
+
+        Raises:
+            GitError: There is no such commit.
+            UsageError: It has no such target.
+        """
+        repository = Repository.at(self._project.root)
+        state = self._in_commit(repository, repository.commit(ref), ref, now)
+        if state is None:
+            raise UsageError(
+                f"{ref} has no target {self._name!r}\n"
+                f"  fix: regauge log {self._name} lists the commits that have it"
+            )
+        return state
+
+    def _in_commit(
+        self, repository: Repository, commit: str, place: str, now: State
+    ) -> State | None:
+        at = BaseCommit(
+            project=self._project, repository=repository, ref=place, commit=commit, tip=commit
+        )
+        target = target_of_base(now.target, at)
+        if target is None:
+            return None
+        files = CommitFiles(repository=repository, commit=commit, prefix=at.prefix)
+        return State(place, target, files)
+
+    def _base(self, now: State) -> State | None:
+        """Its state on the base of the gate; None without one."""
+        try:
+            repository = Repository.at(self._project.root)
+            ref = self._project.settings.gate.ref
+            ref = ref if ref in repository.names() else repository.namesake(ref)
+            at = find_base(self._project, ref)
+            return self._in_commit(at.repository, at.commit, ref, now)
+        except (GitError, FaultyFileError):
+            return None
+
+    def _states(self, now: State) -> Iterator[tuple[Commit, State]]:
+        """Its states, newest first, each with the oldest commit that has it without a break."""
+        repository = Repository.at(self._project.root)
+        paths = [self._project.pyproject, *(self._project.root / path for path in now.paths())]
+        last: tuple[Commit, State] | None = None
+        for commit in repository.history_of([repository.inside(path) for path in paths]):
+            try:
+                state = self._in_commit(repository, commit.hash, commit.hash[:9], now)
+            except FaultyFileError:
+                continue  # a file that could not be read then has no identity
+            if last is not None and (state is None or state.target.digest != last[1].target.digest):
+                yield last
+            if state is None:
+                return
+            last = commit, state
+        if last is not None:
+            yield last
+
+    def _points(self) -> list[TrendPoint]:
+        """The measurements of its evals, those of lines with most runs first."""
+        try:
+            history = History.open(self._project, os.environ)
+            lines = [line for name in self.evals for line in lines_of(history.suites(name))]
+        except RegaugeError as error:
+            click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
+            return []
+        return [point for line in lines for point in line.points if point.rate is not None]
+
+    def _digest(self, state: State) -> str:
+        """The digest that runs and baselines know a state by."""
+        return state.target.subject(self._name, path=self._project.pyproject).digest
+
+    def _measured(self, state: State, points: Iterable[TrendPoint]) -> list[TrendPoint]:
+        """The measurement of a state by each eval."""
+        digest = self._digest(state)
+        found: dict[str, TrendPoint] = {}
+        for point in points:
+            if point.suite.prompt_digest == digest:
+                found.setdefault(point.suite.prompt, point)
+        return [*found.values()]
+
+
+def _digests(target: Target, key: str) -> Mapping[str, str | None]:
+    return cast("Mapping[str, str | None]", target.identity.get(key, {}))
+
+
+def _changed(old: Target, new: Target) -> list[str]:
+    """The settings, prompts and files in which two states differ."""
+    settings = dict.fromkeys([*old.identity, *new.identity])
+    found = [
+        key
+        for key in settings
+        if key not in {"files", "prompts"} and old.identity.get(key) != new.identity.get(key)
+    ]
+    for key, what in (("prompts", "prompt "), ("files", "")):
+        before, after = _digests(old, key), _digests(new, key)
+        names = sorted({*before, *after})
+        found += [f"{what}{name}" for name in names if before.get(name) != after.get(name)]
+    if (
+        old.outputs is not None
+        and new.outputs is not None
+        and old.outputs.digest != new.outputs.digest
+    ):
+        found.append("outputs")
+    return found
+
+
+def _diff(old: State, new: State) -> Iterator[str]:
+    """The changes as unified diffs: of the settings, then of each file."""
+
+    def settings(state: State) -> bytes:
+        identity = state.target.identity
+        shown = {key: identity[key] for key in identity if key not in {"files", "prompts"}}
+        return json.dumps(shown, indent=2, ensure_ascii=False).encode()
+
+    name = f"tool.regauge.targets.{old.target.name}"
+    before, after = {name: settings(old), **old.texts()}, {name: settings(new), **new.texts()}
+    for path in dict.fromkeys([*before, *after]):
+        texts = before.get(path, b""), after.get(path, b"")
+        labels = [f"{path}@{state.place}" if state.place else path for state in (old, new)]
+        if texts[0] == texts[1]:
+            continue
+        try:
+            a, b = (text.decode().splitlines() for text in texts)
+        except UnicodeDecodeError:
+            yield f"binary files {labels[0]} and {labels[1]} differ"
+            continue
+        yield from unified_diff(a, b, labels[0], labels[1], lineterm="")
