@@ -645,9 +645,9 @@ def test_names_and_commits_without_a_target_are_explained(repository: EvalProjec
         (("show", "othe"), "did you mean 'other'?"),
         (("diff", "other", "no-such-commit"), "git knows no commit 'no-such-commit'"),
         (("diff", "other", "main"), "main has no target 'other'"),
-        (("show", "other", "-r", "text=x"), "other is a target, which has no messages"),
+        (("show", "other", "-i", "text=x"), "other is a target, which has no messages"),
         (("bump", "other", "minor"), "regauge log other lists its states"),
-        (("variance", "other"), "fix: name an eval that tests it: triage"),
+        (("baseline", "flaky", "other"), "fix: name an eval that tests it: triage"),
         (("baseline", "update", "other"), "fix: name an eval that tests it: triage"),
     ):
         refused = repository.command(*arguments)
