@@ -235,6 +235,7 @@ def _read(kind: str, path: Path) -> str:
 # -- JavaScript ------------------------------------------------------------------------------------
 
 
+_TYPESCRIPT: Final = (".ts", ".mts", ".cts", ".tsx", ".jsx")
 _MODULE_ENDS: Final = ("", ".js", ".cjs", ".mjs", ".json", "/index.js")
 _REQUIRED: Final = re.compile(
     r"""(?:\brequire\s*\(\s*|\bfrom\s+|^\s*import\s+)(["'])(\.\.?/[^"'\n]+)\1""", re.MULTILINE
@@ -263,7 +264,7 @@ def _modules(kind: str, path: Path, root: Path) -> dict[str, str]:
     """A file and the project's files that it requires, by their names.
 
     Raises:
-        UsageError: One cannot be read, or is of a language that V8 does not know.
+        UsageError: One cannot be read.
     """
     found: dict[str, str] = {}
     waiting = [path]
@@ -272,10 +273,6 @@ def _modules(kind: str, path: Path, root: Path) -> dict[str, str]:
         name = _names_of_module(file, root)
         if name in found:
             continue
-        if file.suffix in {".ts", ".mts", ".cts", ".tsx", ".jsx"}:
-            raise UsageError(
-                f"{kind}: {name} is not JavaScript\n  fix: compile it to JavaScript, and name that"
-            )
         text = _read(kind, file)
         found[name] = text
         for match in _REQUIRED.finditer(text):
@@ -352,6 +349,7 @@ def javascript(
     code: str | None = None,
     *,
     file: str | None = None,
+    function: str = "",
     pass_at: float | None = None,
     config: Mapping[str, JSON] | None = None,
     parse_json: bool = False,
@@ -370,6 +368,7 @@ def javascript(
     Args:
         code: The expression or function body.
         file: The path of a JavaScript file, or `path:function`.
+        function: The function that the file exports; the default export without it.
         pass_at: The least number that passes; any above 0 by default.
         config: The value of `context.config`.
         parse_json: `output` is the parsed value where the output is JSON.
@@ -385,11 +384,11 @@ def javascript(
     request: dict[str, Any] = {"code": code, "file": None, "name": "", "modules": {}}
     label = f"javascript({quote(code, 40)})" if code is not None else f"javascript({file})"
     if file is not None:
-        path, function, root = _located(kind, file)
+        path, named, root = _located(kind, file)
         sources = _modules(kind, path, root)
         request |= {
             "file": _names_of_module(path, root),
-            "name": function,
+            "name": named or function,
             "modules": {
                 name: text if name.endswith(".json") else _as_function(text)
                 for name, text in sources.items()
@@ -402,6 +401,12 @@ def javascript(
         output = _output(answer, parse_json=parse_json)
         if output is None:
             return answer.nothing()
+        if any(name.endswith(_TYPESCRIPT) for name in request["modules"]):
+            raise JudgeError(
+                f"{label} gives no verdict: it is not JavaScript\n"
+                "  fix: compile it to JavaScript, and name that file",
+                judge=label,
+            )
         given = {**request, "output": output, "context": _context(answer, output, config)}
         try:
             response = run_script(

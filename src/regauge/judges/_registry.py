@@ -213,7 +213,12 @@ def _signature(kind: object) -> inspect.Signature | None:
 def _by_name(
     parameters: Sequence[inspect.Parameter], given: Mapping[str, JSON]
 ) -> tuple[list[Any], dict[str, Any]]:
-    named: dict[str, Any] = {key: _parameter(key, value) for key, value in given.items()}
+    # The function of a file is a name; that of `as_judge` is called.
+    of_file = any(part.name == "file" for part in parameters)
+    named: dict[str, Any] = {
+        key: _parameter("" if of_file and key == "function" else key, value)
+        for key, value in given.items()
+    }
     several = next((part for part in parameters if part.kind is part.VAR_POSITIONAL), None)
     if several is None or several.name not in named:
         return [], named

@@ -311,11 +311,17 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("asserts/empty.js", "unmeasured", "exports no function"),
         ("asserts/broken.js", "unmeasured", "syntax"),
         ("asserts/throws.js", "fail", "asserts/throws.js:2"),
+        ("asserts/typed.ts", "unmeasured", "compile it to JavaScript"),
     ],
 )
 def test_a_file_of_javascript_is_a_judge(project: Path, file: str, outcome: str, words: str):
     got, reason = verdict({"javascript": {"file": file}}, "one two three", inputs={"most": 13})
     assert (got, words in reason) == (outcome, True), reason
+
+
+def test_the_function_of_a_file_has_a_parameter_of_its_own(project: Path):
+    spec = {"javascript": {"file": "asserts/named.js", "function": "long"}}
+    assert verdict(spec, "one two three four")[0] == "pass"
 
 
 def test_a_file_is_found_from_the_root_and_every_file_of_it_is_in_the_digest(
@@ -337,7 +343,6 @@ def test_a_file_is_found_from_the_root_and_every_file_of_it_is_in_the_digest(
         ({"javascript": {"code": "1", "file": "a.js"}}, "either `code` or `file`"),
         ({"javascript": "  "}, "code is empty"),
         ({"javascript": {"file": "no/such.js"}}, "no file 'no/such.js'"),
-        ({"javascript": {"file": "asserts/typed.ts"}}, "compile it to JavaScript"),
         ({"javascript": {"code": "1", "timeout_s": 0}}, "timeout_s is a number from 0.01"),
         ({"javascript": {"code": "1", "memory_mb": 1}}, "memory_mb is a number from 16"),
         ({"javascript": {"code": "1", "pass_at": "half"}}, "pass_at is a number"),
