@@ -49,6 +49,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Write": {
         "init": "Set up regauge in this project",
         "new": "Create a file from a template",
+        "import": "Import a suite of another tool, such as promptfoo",
         "bump": "Release a new version of a prompt",
     },
     "Check": {
@@ -81,8 +82,8 @@ HIDDEN = {
 }
 COMMANDS = {name: text for group in (*GROUPS.values(), HIDDEN) for name, text in group.items()}
 
-# Modules of several commands; any other command has a module of its own name.
-_HOMES: dict[str, str] = dict.fromkeys(("bump", "diff", "log", "show"), "prompts")
+# Modules of several commands or of another name; any other has a module of its own name.
+_HOMES = {**dict.fromkeys(("bump", "diff", "log", "show"), "prompts"), "import": "import_"}
 
 _EPILOG = """\
 Evals run under pytest: `pytest evals`.

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast, overload
 
 from regauge.digests import digest_of
-from regauge.errors import UsageError
+from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer
 from regauge.judges._asking import (
     Declared,
@@ -43,6 +43,7 @@ __all__ = [
     "each_turn",
     "in_turn",
     "not_",
+    "unmeasured",
     "weighted",
 ]
 
@@ -495,3 +496,21 @@ class TurnsJudge:
         if self.turn is None:
             return _over_turns(verdicts)
         return replace(verdicts[0], reason=f"turn {self.turn}: {verdicts[0].reason}")
+
+
+@rule(opposite="remove it: it has no verdict")
+def unmeasured(why: str) -> Check:
+    """A check that is still to be written: it never passes, and leaves its case unmeasured.
+
+    Args:
+        why: What is to be done.
+
+    >>> unmeasured("ask Ada for the expected total").name
+    'unmeasured(ask Ada for the expected total)'
+    """
+
+    def check(answer: Answer) -> Verdict:
+        del answer
+        raise JudgeError(f"unmeasured: {why}", judge="unmeasured")
+
+    return check

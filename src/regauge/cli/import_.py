@@ -1,0 +1,97 @@
+"""`regauge import`: a suite of another tool becomes files of this project."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from regauge.cli._options import STDOUT, OutputFile, json_option, write_output
+from regauge.cli._terminal import echo
+from regauge.errors import UsageError
+from regauge.importers import load_importer, plan_files, write_files
+from regauge.project import Project
+from regauge.wording import plural
+
+__all__ = ["import_command"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge import promptfoo promptfooconfig.yaml
+  regauge import promptfoo evals --check
+  regauge import promptfoo ../other/evals --name other
+
+Exit codes: 0 written, 1 --check found what needs a person, 2 refused.
+"""
+
+
+@click.command(name="import", epilog=_EPILOG)
+@click.argument("format_name", metavar="FORMAT")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--check", is_flag=True, help="Print the report only; write no other file.")
+@click.option("--name", metavar="NAME", default="", help="Stem of the names of written files.")
+@click.option(
+    "-o", "--output", type=OutputFile(), help="With --check: write the report to this file."
+)
+@json_option
+def import_command(
+    format_name: str, path: Path, *, check: bool, name: str, output: str | None, as_json: bool
+) -> None:
+    """Import a suite of another tool.
+
+    Writes prompts, golden cases, evals, settings and IMPORT.md, a report of every line that was
+    changed, dropped or needs a person. It runs no code of the source, reads no file outside of its
+    repository, copies no key and overwrites nothing.
+    """
+    if output is not None and not check:
+        raise UsageError("-o needs --check", fix="an import writes its report to IMPORT.md")
+    importer = load_importer(format_name)
+    if not path.exists():
+        raise UsageError(
+            f"{path} does not exist",
+            fix=f"name a file or a directory: regauge import {format_name} PATH",
+        )
+    root = Project.find().root
+    imported = importer(path, root=root, name=name)
+    plan = plan_files(format_name, imported, root)
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "format": format_name,
+                    "written": [] if check else plan.paths,
+                    "evals": len(imported.evals),
+                    "cases": sum(map(len, imported.datasets.values())),
+                    "assertions": imported.assertions,
+                    "unmeasured": imported.unmeasured,
+                    "notes": [
+                        {"kind": note.kind, "place": str(note.place), "text": note.text}
+                        for note in imported.notes
+                    ],
+                },
+                indent=2,
+                ensure_ascii=False,
+            )
+        )
+    if check:
+        if output is not None or not as_json:
+            write_output(plan.report, output or STDOUT)
+        raise SystemExit(1 if imported.needs_person else 0)
+    write_files(plan, root)
+    if as_json:
+        return
+    for written in plan.paths:
+        echo(f"wrote {written}", style="green")
+    persons = sum(note.kind == "person" for note in imported.notes)
+    cases = sum(map(len, imported.datasets.values()))
+    echo(
+        f"{plural(len(imported.evals), 'eval')}, {plural(cases, 'golden case')},"
+        f" {plural(imported.assertions, 'assertion')}, {imported.unmeasured} of them unmeasured"
+    )
+    if persons:
+        verb = "needs" if persons == 1 else "need"
+        echo(f"{plural(persons, 'line')} of IMPORT.md {verb} a person", style="yellow")
+    if imported.evals:
+        echo("next: read IMPORT.md, then pytest evals")

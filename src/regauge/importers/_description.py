@@ -1,0 +1,159 @@
+"""The description of a suite of another tool, in the terms of regauge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
+
+__all__ = [
+    "Imported",
+    "ImportedCase",
+    "ImportedEval",
+    "ImportedFile",
+    "ImportedPrompt",
+    "Note",
+    "NoteKind",
+    "Place",
+]
+
+NoteKind: TypeAlias = Literal["person", "changed", "dropped"]
+"""`person` needs a decision or code, `changed` behaves differently, `dropped` is not imported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A line of a source file.
+
+    Attributes:
+        path: Below the repository of the source, with slashes.
+        line: From 1; None for the file as a whole.
+    """
+
+    path: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.line is None else f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One line of the report.
+
+    Attributes:
+        place: The line of the source.
+        text: One sentence, without the place and without secrets.
+    """
+
+    kind: NoteKind
+    place: Place
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedPrompt:
+    """A prompt file, or a rubric.
+
+    Attributes:
+        name: The name of the file, without its suffix.
+        document: The keys of the file: `messages`, and what else a prompt file may have.
+        rubric: Whether it is the prompt of an LLM judge.
+    """
+
+    name: str
+    document: Mapping[str, JSON]
+    rubric: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedCase:
+    """A golden case.
+
+    Attributes:
+        document: The keys of a case, `id` and `inputs` at least.
+        place: Where the source has it.
+    """
+
+    document: Mapping[str, JSON]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedEval:
+    """An eval function.
+
+    Attributes:
+        prompt: The prompt's name; with a target, the name of the eval.
+        dataset: The golden dataset.
+        target: The target that it tests instead of a prompt; empty for none.
+        model: `provider:model` instead of the prompt's; empty for none.
+    """
+
+    prompt: str
+    dataset: str
+    target: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedFile:
+    """Any further file, such as code that a judge or a target needs.
+
+    Attributes:
+        path: Below the root of the project, with slashes.
+    """
+
+    path: str
+    text: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Imported:
+    """A suite, or several, as files of a project; a format fills it.
+
+    Attributes:
+        name: The stem of the names of its files.
+        sources: The files that were read first, for the report.
+        datasets: Golden cases by dataset.
+        providers: Tables `[tool.regauge.providers.<name>]`.
+        targets: Tables `[tool.regauge.targets.<name>]`.
+        settings: Further settings of `[tool.regauge]`, for projects without that table.
+        assertions: The number of assertions read.
+        unmeasured: Those of them without a counterpart.
+        secrets: Keys that the source holds; the writer masks them everywhere.
+        labels: Models by the names that a configuration gives them.
+    """
+
+    name: str
+    sources: list[str] = field(default_factory=list[str])
+    prompts: list[ImportedPrompt] = field(default_factory=list[ImportedPrompt])
+    datasets: dict[str, Sequence[ImportedCase]] = field(
+        default_factory=dict[str, Sequence[ImportedCase]]
+    )
+    evals: list[ImportedEval] = field(default_factory=list[ImportedEval])
+    files: list[ImportedFile] = field(default_factory=list[ImportedFile])
+    providers: dict[str, Mapping[str, JSON]] = field(
+        default_factory=dict[str, "Mapping[str, JSON]"]
+    )
+    targets: dict[str, Mapping[str, JSON]] = field(default_factory=dict[str, "Mapping[str, JSON]"])
+    settings: dict[str, JSON] = field(default_factory=dict[str, "JSON"])
+    notes: list[Note] = field(default_factory=list[Note])
+    assertions: int = 0
+    unmeasured: int = 0
+    secrets: set[str] = field(default_factory=set[str])
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+
+    def note(self, kind: NoteKind, place: Place, text: str) -> None:
+        """Add a line to the report; the same line is added once."""
+        note = Note(kind=kind, place=place, text=" ".join(text.split()))
+        if note not in self.notes:
+            self.notes.append(note)
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether a note asks for a person."""
+        return any(note.kind == "person" for note in self.notes)

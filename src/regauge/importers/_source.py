@@ -1,0 +1,404 @@
+"""Files of a source: read below its repository only, with the line of everything."""
+
+from __future__ import annotations
+
+import glob
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+
+import yaml
+from yaml.reader import ReaderError
+
+from regauge.errors import Fault, FaultyFileError
+from regauge.importers._description import Place
+from regauge.prompts._yaml import scalar_resolvers
+from regauge.regular_file import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "Items",
+    "Repository",
+    "SourceError",
+    "Table",
+    "is_list",
+    "is_mapping",
+    "list_of",
+    "mapping_of",
+    "place_of",
+]
+
+_BYTES_MAX: Final = 16 * 1024 * 1024
+_ALL_BYTES_MAX: Final = 256 * 1024 * 1024
+_VALUES_MAX: Final = 1_000_000
+_DEPTH_MAX: Final = 100
+_GLOB_MAX: Final = 2_000
+_MARKERS: Final = (
+    "package.json",
+    "pyproject.toml",
+    "LICENSE*",
+    "LICENCE*",
+    "README*",
+    "go.mod",
+    "Cargo.toml",
+    ".gitignore",
+)
+_STANDARD: Final = "tag:yaml.org,2002:"
+
+
+class SourceError(Exception):
+    """A part of a source that cannot be read; the rest can."""
+
+
+class Table(dict[str, Any]):
+    """A mapping of a file, with the line of each key.
+
+    Attributes:
+        place: Where it begins.
+        lines: By key.
+    """
+
+    place: Place
+    lines: dict[str, int]
+
+
+class Items(list[Any]):
+    """A list of a file, with the line of each item."""
+
+    place: Place
+    lines: list[int]
+
+
+def place_of(container: object, key: str | int | None = None, *, otherwise: Place) -> Place:
+    """Where a value is in its file.
+
+    Args:
+        container: A `Table` or `Items`; any other value has the place of `otherwise`.
+        key: The key or the number of the item.
+    """
+    if isinstance(container, Table):
+        line = container.lines.get(str(key)) if key is not None else None
+        return Place(path=container.place.path, line=line) if line else container.place
+    if isinstance(container, Items):
+        if isinstance(key, int) and key < len(container.lines):
+            return Place(path=container.place.path, line=container.lines[key])
+        return container.place
+    return otherwise
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether a value is a mapping; its keys are texts in every document."""
+    return isinstance(value, Mapping)
+
+
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """The value, or an empty mapping where it is none."""
+    return value if is_mapping(value) else {}
+
+
+def list_of(value: object) -> list[Any]:
+    """The value, or an empty list where it is none."""
+    return value if is_list(value) else []
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Return whether a value is a list."""
+    return isinstance(value, list)
+
+
+class _Resolver(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML with the scalars of version 1.2, which other tools read."""
+
+    yaml_implicit_resolvers = scalar_resolvers()
+
+
+class Repository:
+    """The files below one directory; nothing outside of it is read, and no link is followed.
+
+    Args:
+        root: The directory.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._bytes_left = _ALL_BYTES_MAX
+
+    @classmethod
+    def of(cls, path: Path, *, project: Path) -> Repository:
+        """The repository of a file: that of git, the project, or the nearest directory like one.
+
+        Args:
+            path: A file or directory.
+            project: The root of the project that imports.
+        """
+        start = path.resolve() if path.is_dir() else path.resolve().parent
+        above = [start, *start.parents]
+        for directory in above:
+            if (directory / ".git").exists():
+                return cls(directory)
+        if start.is_relative_to(project.resolve()):
+            return cls(project)
+        home = Path.home()
+        for directory in above[:-1]:
+            if directory == home:
+                break
+            if any(next(directory.glob(marker), None) for marker in _MARKERS):
+                return cls(directory)
+        return cls(start)
+
+    def relative(self, path: Path) -> str:
+        """A path below the root, with slashes."""
+        return path.relative_to(self.root).as_posix()
+
+    def resolve(self, reference: str, base: Path) -> Path:
+        """The path of a reference such as `file://../data.csv`; it may not exist.
+
+        Args:
+            base: The directory that it is relative to.
+
+        Raises:
+            SourceError: It leads out of the repository, or over a link.
+        """
+        text = reference.removeprefix("file://")
+        if "\0" in text:
+            raise SourceError("the name of the file has a zero byte")
+        if re.match(r"[A-Za-z]:[\\/]|\\\\", text) or text.startswith("~"):
+            raise SourceError(f"{reference} is outside of the repository")
+        if "\\" in text:
+            text = PureWindowsPath(text).as_posix()
+        place = Path(text)
+        path = self._plain(base / place if not place.is_absolute() else place)
+        if not path.is_relative_to(self.root):
+            raise SourceError(f"{reference} is outside of the repository")
+        self._refuse_links(path, reference)
+        return path
+
+    def find(self, reference: str, base: Path) -> list[Path]:
+        """The files of a reference, which may be a pattern with `*`, in their order by name.
+
+        Raises:
+            SourceError: As for `resolve`; or no file matches.
+        """
+        if not glob.has_magic(reference.removeprefix("file://")):
+            path = self.resolve(reference, base)
+            if not path.exists():
+                raise SourceError(f"{self.relative(path)} does not exist")
+            return [path]
+        pattern = self.resolve(reference, base)
+        relative = self.relative(pattern)
+        found: list[Path] = []
+        for path in self.root.glob(relative):
+            if path.is_file() and not self._linked(path):
+                found.append(path)
+            if len(found) > _GLOB_MAX:
+                raise SourceError(f"{relative} matches more than {_GLOB_MAX:,} files")
+        if not found:
+            raise SourceError(f"{relative} matches no file")
+        return sorted(found)
+
+    def read_text(self, path: Path) -> str:
+        """The text of a file below the root.
+
+        Raises:
+            SourceError: It cannot be read, is too large or is not UTF-8.
+        """
+        name = self.relative(path)
+        self._refuse_links(path, name)
+        try:
+            data = read_regular(path, bytes_max=min(_BYTES_MAX, self._bytes_left))
+        except FileNotFoundError:
+            raise SourceError(f"{name} does not exist") from None
+        except OSError as error:
+            raise SourceError(f"{name} cannot be read: {error.strerror or error}") from error
+        self._bytes_left -= len(data)
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise SourceError(f"{name}:{line} is not UTF-8") from error
+        return text.replace("\r\n", "\n")
+
+    def read_yaml(self, path: Path, text: str | None = None) -> Any:
+        """The document of a YAML or JSON file, with lines.
+
+        Raises:
+            FaultyFileError: It is no YAML, at its line.
+            SourceError: It cannot be read.
+        """
+        text = self.read_text(path) if text is None else text
+        name = self.relative(path)
+        return _Documents(name).read(text)
+
+    def read_json_lines(self, path: Path) -> Items:
+        """The documents of a JSON Lines file, with lines.
+
+        Raises:
+            FaultyFileError: A line is no JSON.
+            SourceError: It cannot be read.
+        """
+        name = self.relative(path)
+        items = Items()
+        items.place, items.lines = Place(path=name), []
+        for number, line in enumerate(self.read_text(path).split("\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise _faulty(name, number, f"not JSON: {error}") from error
+            items.append(_located(value, name, number))
+            items.lines.append(number)
+        return items
+
+    @staticmethod
+    def _plain(path: Path) -> Path:
+        """A path without `.` and `..`, which follow no link."""
+        parts: list[str] = []
+        for part in path.parts:
+            if part == "..":
+                if len(parts) > 1:
+                    parts.pop()
+            elif part != ".":
+                parts.append(part)
+        return Path(*parts)
+
+    def _linked(self, path: Path) -> bool:
+        return any(
+            part.is_symlink()
+            for part in (path, *path.parents)
+            if part.is_relative_to(self.root) and part != self.root
+        )
+
+    def _refuse_links(self, path: Path, reference: str) -> None:
+        if self._linked(path):
+            raise SourceError(f"{reference} leads over a link, which is not followed")
+
+
+def _located(value: object, path: str, line: int) -> Any:
+    """A JSON value whose containers all have one line."""
+    if isinstance(value, dict):
+        table = Table()
+        table.place, table.lines = Place(path=path, line=line), {}
+        for key, part in cast("dict[str, object]", value).items():
+            table[key] = _located(part, path, line)
+        return table
+    if isinstance(value, list):
+        items = Items(_located(part, path, line) for part in cast("list[object]", value))
+        items.place, items.lines = Place(path=path, line=line), [line] * len(items)
+        return items
+    return value
+
+
+def _faulty(path: str, line: int | None, message: str, fix: str = "") -> FaultyFileError:
+    return FaultyFileError([Fault(path=Path(path), line=line, message=message, fix=fix)])
+
+
+class _Documents:
+    """Turns the nodes of one file into plain values with lines."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._left = _VALUES_MAX
+
+    def read(self, text: str) -> Any:
+        try:
+            nodes = list(self._compose(text))
+        except ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            raise self._error(
+                line, f"the character {chr(int(error.character))!r} may not stand in YAML"
+            ) from error
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            problem = error.problem or error.context or "cannot be parsed"
+            raise self._error(mark.line + 1 if mark else None, f"not YAML: {problem}") from error
+        except RecursionError as error:
+            raise self._error(None, f"nested deeper than {_DEPTH_MAX} levels") from error
+        values = [self._value(node, ()) for node in nodes]
+        if len(values) == 1:
+            return values[0]
+        if not values:
+            return None
+        raise self._error(
+            nodes[1].start_mark.line + 1, "a second document starts here", "keep one in a file"
+        )
+
+    def _compose(self, text: str) -> Iterator[yaml.Node]:
+        loader = _Resolver(text)
+        try:
+            while loader.check_node():
+                yield loader.get_node()
+        finally:
+            loader.dispose()
+
+    def _value(self, node: yaml.Node, above: tuple[int, ...]) -> Any:
+        self._left -= 1
+        line = node.start_mark.line + 1
+        if self._left <= 0:
+            raise self._error(line, f"more than {_VALUES_MAX:,} values, aliases resolved")
+        if id(node) in above:
+            raise self._error(line, "a value contains itself through an alias")
+        if len(above) > _DEPTH_MAX:
+            raise self._error(line, f"nested deeper than {_DEPTH_MAX} levels")
+        below = (*above, id(node))
+        if isinstance(node, yaml.MappingNode):
+            return self._table(node, below)
+        if isinstance(node, yaml.SequenceNode):
+            items = Items(self._value(item, below) for item in node.value)
+            items.place = Place(path=self._name, line=line)
+            items.lines = [item.start_mark.line + 1 for item in node.value]
+            return items
+        return self._scalar(node)
+
+    def _table(self, node: yaml.MappingNode, below: tuple[int, ...]) -> Table:
+        table = Table()
+        table.place = Place(path=self._name, line=node.start_mark.line + 1)
+        table.lines = {}
+        merged = Table()
+        for key, value in node.value:
+            tag = key.tag.removeprefix(_STANDARD)
+            if tag == "merge":
+                part = self._value(value, below)
+                for source in reversed(part if isinstance(part, list) else [part]):
+                    if isinstance(source, dict):
+                        merged.update(cast("dict[str, Any]", source))
+                continue
+            if not isinstance(key, yaml.ScalarNode):
+                raise self._error(key.start_mark.line + 1, "a key must be a text")
+            name = str(key.value)
+            if name in table.lines:
+                raise self._error(
+                    key.start_mark.line + 1,
+                    f"{name!r} is given twice, first on line {table.lines[name]}",
+                    "keep one of them",
+                )
+            table[name] = self._value(value, below)
+            table.lines[name] = key.start_mark.line + 1
+        for name, value in merged.items():
+            table.setdefault(name, value)
+        return table
+
+    @staticmethod
+    def _scalar(node: yaml.Node) -> Any:
+        value = str(node.value)
+        tag = node.tag.removeprefix(_STANDARD)
+        try:
+            if tag == "null":
+                return None
+            if tag == "bool":
+                return value.lower() == "true"
+            if tag == "int":
+                return int(value, 0 if value[:2] in {"0o", "0x"} else 10)
+            if tag == "float":
+                number = float(value.replace(".inf", "inf").replace(".nan", "nan"))
+                return number if number - number == 0 else value
+        except ValueError:
+            pass
+        return value
+
+    def _error(self, line: int | None, message: str, fix: str = "") -> FaultyFileError:
+        return _faulty(self._name, line, message, fix)

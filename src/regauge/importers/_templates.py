@@ -1,0 +1,331 @@
+"""Templates of Jinja and Nunjucks: split into inputs, and rendered in a sandbox with limits."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.prompts._types import compile_template
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from jinja2.sandbox import SandboxedEnvironment
+
+__all__ = ["SplitTemplate", "TemplateError", "has_logic", "render", "split_template"]
+
+_SOURCE_MAX: Final = 1_000_000
+_OUTPUT_MAX: Final = 4_000_000
+_STEPS_MAX: Final = 100_000
+_VALUES_MAX: Final = 2_000_000
+_JOINED_MAX: Final = 100
+_MARKS: Final = re.compile(r"\{\{(?:.*?)\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+_NAME: Final = re.compile(r"\{\{-?\s*([A-Za-z_][A-Za-z0-9_]*)\s*-?\}\}")
+_PATH: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\s*\}\}", re.ASCII)
+_TAG: Final = re.compile(r"\{%[-+]?\s*(\w+)")
+_BLOCKS: Final = (
+    "if",
+    "for",
+    "filter",
+    "block",
+    "call",
+    "macro",
+    "raw",
+    "verbatim",
+    "ifAsync",
+    "asyncEach",
+    "asyncAll",
+    "switch",
+)
+_RAW: Final = re.compile(r"\{%-?\s*(raw|verbatim)\s*-?%\}(.*?)\{%-?\s*end\1\s*-?%\}", re.DOTALL)
+_FILTERS: Final = (
+    "abs", "batch", "capitalize", "d", "default", "dictsort", "e", "escape", "first", "float",
+    "forceescape", "groupby", "int", "join", "last", "length", "list", "lower", "reject",
+    "rejectattr", "replace", "reverse", "round", "safe", "select", "selectattr", "slice", "sort",
+    "string", "striptags", "sum", "title", "trim", "truncate", "upper", "urlencode", "wordcount",
+    "tojson", "map", "unique", "min", "max",
+)  # fmt: skip
+
+
+class TemplateError(Exception):
+    """A template that is not rendered: it does not parse, or uses what the sandbox refuses."""
+
+
+class _Budget:
+    """Steps of loops that one rendering has left."""
+
+    def __init__(self) -> None:
+        self.left = _STEPS_MAX
+
+    def counted(self, values: Iterable[object] | None) -> Iterator[object]:
+        """The values of a loop; too many of them in all end the rendering."""
+        for value in values or ():
+            self.left -= 1
+            if self.left < 0:
+                raise TemplateError(f"its loops take more than {_STEPS_MAX:,} steps")
+            yield value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitTemplate:
+    """A template in the form of prompt files.
+
+    Attributes:
+        text: With `{{name}}` alone.
+        names: The variables that the text inserts as they are.
+        derived: Inputs that a case has to compute: the name, and the source to render.
+    """
+
+    text: str
+    names: frozenset[str]
+    derived: Mapping[str, str]
+
+
+def has_logic(text: str) -> bool:
+    """Whether a text has any mark of a template."""
+    return _MARKS.search(text) is not None
+
+
+def split_template(source: str, *, prefix: str = "part") -> SplitTemplate:
+    r"""Keep plain variables in the text; blocks, filters and paths become inputs of their own.
+
+    >>> split_template("Hi {{ name | upper }}, {{city}}").text
+    'Hi {{part_1}}, {{city}}'
+    """
+    if len(source) > _SOURCE_MAX:
+        raise TemplateError(f"it is longer than {_SOURCE_MAX:,} characters")
+    derived: dict[str, str] = {}
+    pieces: list[tuple[str, bool]] = []  # a text, or the name of an input
+    for part, is_mark in _parts(source):
+        if not is_mark:
+            pieces.append((part, False))
+        elif name := _NAME.fullmatch(part):
+            pieces.append((name[1], True))
+        else:
+            known = next((name for name, text in derived.items() if text == part), "")
+            path = _PATH.fullmatch(part)
+            named = known or (path[1] if path else f"{prefix}_{len(derived) + 1}")
+            derived[named] = part
+            pieces.append((named, True))
+    text = "".join(
+        f"{{{{{part}}}}}" if is_input else part.replace("{{", '{{"{{"}}')
+        for part, is_input in pieces
+    )
+    names = frozenset(part for part, is_input in pieces if is_input) - derived.keys()
+    plain = {match[1] for match in _NAME.finditer(source)}
+    if plain & derived.keys() or not _means(text, pieces):
+        return SplitTemplate(text=f"{{{{{prefix}}}}}", names=frozenset(), derived={prefix: source})
+    return SplitTemplate(text=text, names=names, derived=derived)
+
+
+def _parts(source: str) -> Iterator[tuple[str, bool]]:
+    """The texts between marks, and the marks: variables, expressions, and blocks as a whole."""
+    raws = {match.start(): match for match in _RAW.finditer(source)}
+    at = 0
+    strip = False
+    while match := _MARKS.search(source, at):
+        text = source[at : match.start()]
+        text = text.lstrip() if strip else text
+        yield (text.rstrip() if match[0][2:3] == "-" else text), False
+        raw = raws.get(match.start())
+        if raw is not None:
+            yield raw[2], False
+            at, strip = raw.end(), False
+            continue
+        is_block = match[0].startswith("{%")
+        at = _block_end(source, match.start(), raws) if is_block else match.end()
+        strip = source[at - 3 : at - 2] == "-"
+        if not match[0].startswith("{#"):
+            yield source[match.start() : at], True
+    yield (source[at:].lstrip() if strip else source[at:]), False
+
+
+def _means(text: str, pieces: list[tuple[str, bool]]) -> bool:
+    """Whether the text of a prompt file inserts exactly these inputs into this text."""
+    filled = compile_template(text).fill(
+        {part: f"\0{part}\0" for part, is_input in pieces if is_input}
+    )
+    return filled == "".join(f"\0{part}\0" if is_input else part for part, is_input in pieces)
+
+
+def _block_end(source: str, start: int, raws: Mapping[int, re.Match[str]]) -> int:
+    """The end of the block that begins here; of the text, where a tag changes what follows."""
+    depth = 0
+    at = start
+    while match := _MARKS.search(source, at):
+        if match.start() in raws:
+            at = raws[match.start()].end()
+            continue
+        at = match.end()
+        if not match[0].startswith("{%"):
+            continue
+        tag = _TAG.match(match[0])
+        word = tag[1] if tag else ""
+        if word in _BLOCKS:
+            depth += 1
+        elif word.startswith("end"):
+            depth -= 1
+            if depth <= 0:
+                return at
+        elif depth == 0:
+            return len(source)  # `set`, `include`: what follows depends on it
+    return len(source)
+
+
+def render(source: str, values: Mapping[str, object]) -> str:
+    """Render a template without access to anything but the values.
+
+    Raises:
+        TemplateError: It does not parse, uses what is refused, or takes too long.
+
+    >>> render("{% for x in xs %}{{ x }};{% endfor %}", {"xs": [1, True]})
+    '1;true;'
+    """
+    from jinja2 import TemplateError as JinjaError
+
+    if len(source) > _SOURCE_MAX:
+        raise TemplateError(f"it is longer than {_SOURCE_MAX:,} characters")
+    if sum(len(value) for value in values.values() if isinstance(value, str)) > _VALUES_MAX:
+        raise TemplateError(f"its values have more than {_VALUES_MAX:,} characters")
+    environment = _environment()
+    budget = _Budget()
+    try:
+        template = environment.template_class.from_code(
+            environment, environment.compile(_checked(source)), environment.make_globals(None)
+        )
+        parts: list[str] = []
+        size = 0
+        for part in template.generate({**values, "_counted": budget.counted}):
+            size += len(part)
+            if size > _OUTPUT_MAX:
+                raise TemplateError(f"its output is longer than {_OUTPUT_MAX:,} characters")
+            parts.append(part)
+    except (
+        JinjaError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        LookupError,
+        AttributeError,
+    ) as error:
+        raise TemplateError(str(error)) from error
+    except (RecursionError, MemoryError) as error:
+        raise TemplateError("it is nested too deeply") from error
+    return "".join(parts)
+
+
+def _checked(source: str) -> Any:
+    """The tree of a template whose loops are counted.
+
+    Raises:
+        TemplateError: It calls, includes or defines something.
+    """
+    from jinja2 import nodes
+
+    tree = _environment().parse(_MARKS.sub(_jinja_mark, source))
+    refused = (
+        nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends, nodes.Macro, nodes.CallBlock,
+        nodes.Pow, nodes.Mul, nodes.Mod, nodes.Block,
+    )  # fmt: skip
+    for node in tree.find_all(refused):
+        raise TemplateError(f"it uses {type(node).__name__.lower()!r}, which is not rendered")
+    if any(any(one.find_all((nodes.Concat, nodes.Add))) for one in tree.find_all(nodes.Assign)):
+        raise TemplateError("it joins texts in `set`")
+    if sum(len(joined.nodes) for joined in tree.find_all(nodes.Concat)) > _JOINED_MAX:
+        raise TemplateError("it joins too many texts")
+    called = [call.node for call in tree.find_all(nodes.Call)]
+    if not all(isinstance(node, nodes.Name) and node.name == "range" for node in called):
+        raise TemplateError("it calls a function or method")
+    allowed = {*_FILTERS, "dump", "nl2br"}
+    for name in (filtered.name for filtered in tree.find_all(nodes.Filter)):
+        if name not in allowed:
+            raise TemplateError(f"it uses the filter {name!r}")
+    for loop in tree.find_all(nodes.For):
+        if loop.recursive:
+            raise TemplateError("it uses a recursive loop")
+        counted = nodes.Call(nodes.Name("_counted", "load"), [loop.iter], [], None, None)
+        loop.iter = counted.set_lineno(loop.lineno).set_environment(_environment())
+    return tree
+
+
+@cache
+def _environment() -> SandboxedEnvironment:
+    from jinja2 import ChainableUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(
+        undefined=ChainableUndefined, finalize=_text, keep_trailing_newline=True
+    )
+    own = {"dump": _dump, "nl2br": _break_lines, "join": _join, "replace": _replace}
+    environment.filters = {
+        name: filter_ for name, filter_ in environment.filters.items() if name in _FILTERS
+    } | own
+    environment.globals = {"range": _range}
+    return environment
+
+
+def _jinja_mark(match: re.Match[str]) -> str:
+    """A mark of Nunjucks in the words of Jinja."""
+    mark = match[0]
+    if mark.startswith("{#"):
+        return mark
+    mark = mark.replace("!==", "!=").replace("===", "==")
+    return re.sub(r"(\{%[-+]?\s*)else\s?if\b", r"\1elif", mark)
+
+
+def _range(*bounds: int) -> range:
+    values = range(*bounds)
+    if len(values) > _STEPS_MAX:
+        raise TemplateError(f"a range is longer than {_STEPS_MAX:,}")
+    return values
+
+
+def _join(values: Iterable[object] | None, between: object = "", attribute: str = "") -> str:
+    texts: list[str] = []
+    size = 0
+    for value in values or ():
+        one = cast("Mapping[str, object]", value).get(attribute, "") if attribute else value
+        texts.append(str(_text(one)))
+        size += len(texts[-1]) + len(str(between))
+        _limit(size)
+    return str(between).join(texts)
+
+
+def _replace(text: object, old: object, new: object, count: int = -1) -> str:
+    source, part = str(_text(text)), str(old)
+    _limit(len(source) + (len(source) + 1) * len(str(new)) // max(1, len(part)))
+    return source.replace(part, str(new), count)
+
+
+def _break_lines(text: object) -> str:
+    _limit(6 * len(str(text)))
+    return str(text).replace("\n", "<br />\n")
+
+
+def _limit(size: int) -> None:
+    if size > _OUTPUT_MAX:
+        raise TemplateError(f"a text is longer than {_OUTPUT_MAX:,} characters")
+
+
+def _dump(value: object, indent: int | None = None) -> str:
+    separators = None if indent else (",", ":")
+    return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators, default=str)
+
+
+def _text(value: object) -> object:
+    """A value as Nunjucks inserts it; an object as JSON, as in prompt files."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        return _dump(dict(cast("Mapping[str, object]", value)))
+    if isinstance(value, list):
+        parts = cast("list[object]", value)
+        plain = all(isinstance(part, str | int | float) for part in parts)
+        return ",".join(str(_text(part)) for part in parts) if plain else _dump(parts)
+    return value

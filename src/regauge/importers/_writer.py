@@ -1,0 +1,310 @@
+"""The files of an imported suite: planned, compared with what exists, and written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+from regauge.atomic import write_whole
+from regauge.errors import ConfigError, Fault, UsageError
+from regauge.importers._report import report_markdown
+from regauge.prompts import PromptLock, parse_prompt, prompt_files, prompt_name
+from regauge.prompts._lock import LOCK_NAME
+from regauge.prompts._parse import SUFFIXES
+from regauge.regular_file import read_regular
+from regauge.scaffold import NewFile, merge_pyproject, refuse_blocked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.digests import JSON
+    from regauge.importers._description import Imported, ImportedEval, ImportedPrompt
+
+__all__ = ["FilePlan", "plan_files", "write_files"]
+
+_SETTINGS: Final = "pyproject.toml"
+_SHOWN: Final = 5
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePlan:
+    """What an import writes.
+
+    Attributes:
+        new: New files, the report last.
+        extended: Existing files with lines added: pyproject.toml and the lock of prompts.
+        report: The report, also the last of the new files.
+    """
+
+    new: Sequence[NewFile]
+    extended: Sequence[NewFile]
+    report: str
+
+    @property
+    def paths(self) -> list[str]:
+        """All files, the report last."""
+        return [file.path for file in (*self.extended, *self.new)]
+
+
+def plan_files(format_name: str, imported: Imported, root: Path) -> FilePlan:
+    """Plan all files of an import; nothing is written.
+
+    Args:
+        root: The project's root.
+
+    Raises:
+        UsageError: A file of that name exists, or another prompt has the name.
+        ConfigError: pyproject.toml cannot be read, or has a table of the same name.
+    """
+    files = [
+        *(_prompt_file(prompt) for prompt in imported.prompts),
+        *(
+            NewFile(path=f"fixtures/golden/{name}.jsonl", text=_json_lines(cases))
+            for name, cases in imported.datasets.items()
+        ),
+        *_eval_files(imported),
+        *(NewFile(path=file.path, text=file.text) for file in imported.files),
+    ]
+    report_path = _report_path(imported, root)
+    _refuse_existing([*files, NewFile(path=report_path, text="")], imported, root)
+    settings = _settings(imported, root)
+    extended = [NewFile(path=_SETTINGS, text=settings)] if settings is not None else []
+    extended += _lock(files, root)
+    named = [file.path for file in (*extended, *files)]
+    report = report_markdown(format_name, imported, named)
+    masked = [_masked(file, imported) for file in files]
+    masked.append(_masked(NewFile(path=report_path, text=report), imported))
+    return FilePlan(new=masked, extended=extended, report=masked[-1].text)
+
+
+def write_files(plan: FilePlan, root: Path) -> None:
+    """Write what was planned; files appear whole, the report last.
+
+    Raises:
+        UsageError: A file cannot be written; those before it are.
+    """
+    for piece in (*plan.extended, *plan.new):
+        try:
+            write_whole(root / piece.path, piece.text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            raise UsageError(
+                f"{piece.path} cannot be written: {error.strerror or error}",
+                fix="give write permission, remove the files written before, and run it again",
+            ) from error
+
+
+def _lock(files: Sequence[NewFile], root: Path) -> list[NewFile]:
+    """The lock with the new prompts released.
+
+    Raises:
+        PromptError: A prompt cannot be read back, which is a defect of the format.
+    """
+    prompts = [file for file in files if file.path.endswith(SUFFIXES)]
+    if not prompts:
+        return []
+    lock = PromptLock.load(root / "prompts" / LOCK_NAME)
+    for file in prompts:
+        lock = lock.add(parse_prompt(file.text, path=root / file.path))
+    return [NewFile(path=lock.path.relative_to(root).as_posix(), text=str(lock))]
+
+
+def _masked(file: NewFile, imported: Imported) -> NewFile:
+    """A file without the keys that the source holds."""
+    text = file.text
+    for secret in imported.secrets:
+        text = text.replace(secret, "[key not copied]")
+    return NewFile(path=file.path, text=text)
+
+
+def _refuse_existing(files: Sequence[NewFile], imported: Imported, root: Path) -> None:
+    existing = [file.path for file in files if os.path.lexists(root / file.path)]
+    twins = {prompt_name(path).lower(): path for path in prompt_files(root / "prompts")}
+    existing += [
+        path.relative_to(root).as_posix()
+        for prompt in imported.prompts
+        if (path := twins.get(prompt.name.lower()))
+        and f"{path.relative_to(root).as_posix()}" not in existing
+    ]
+    for file in files:
+        refuse_blocked(root, file.path)
+    if existing:
+        more = len(existing) - _SHOWN
+        shown = ", ".join(existing[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        raise UsageError(
+            f"nothing was written, because files exist: {shown}",
+            fix=f"choose other names: --name {imported.name}-2; or move the files away",
+        )
+
+
+def _report_path(imported: Imported, root: Path) -> str:
+    path = "IMPORT.md"
+    return path if not os.path.lexists(root / path) else f"IMPORT-{imported.name}.md"
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML as people write prompts: texts of several lines as blocks, lists indented."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: FBT001, FBT002 - PyYAML's own signature
+        del indentless
+        super().increase_indent(flow, indentless=False)
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _prompt_file(prompt: ImportedPrompt) -> NewFile:
+    document = _plain({"version": "1.0.0", **prompt.document})
+    text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    folder = "prompts/judges" if prompt.rubric else "prompts"
+    return NewFile(path=f"{folder}/{prompt.name}.prompt.yml", text=text)
+
+
+def _plain(value: object) -> JSON:
+    """A value without the lines of its source."""
+    plain: JSON = json.loads(json.dumps(value, default=str))
+    return plain
+
+
+def _json_lines(cases: Sequence[object]) -> str:
+    documents = (getattr(case, "document", {}) for case in cases)
+    return "".join(json.dumps(one, ensure_ascii=False, default=str) + "\n" for one in documents)
+
+
+def _eval_files(imported: Imported) -> list[NewFile]:
+    """One file with an eval function for each eval."""
+    if not imported.evals:
+        return []
+    functions: dict[str, str] = {}
+    for number, one in enumerate(imported.evals, start=1):
+        words = (
+            re.sub(r"\W+", "_", "_".join(filter(None, (one.prompt, one.target)))).strip("_").lower()
+        )
+        name = f"test_{words}"
+        functions[name if name not in functions else f"{name}_{number}"] = _call(one)
+    body = "".join(
+        f"\n\n@golden({call})\ndef {name}(result):\n    result.check()\n"
+        for name, call in functions.items()
+    )
+    stem = re.sub(r"\W+", "_", imported.name).strip("_").lower()
+    return [NewFile(path=f"evals/test_{stem}.py", text=f"from regauge import golden\n{body}")]
+
+
+def _call(one: ImportedEval) -> str:
+    values = [_quoted(one.prompt)]
+    if one.dataset != one.prompt:
+        values.append(f"dataset={_quoted(one.dataset)}")
+    if one.target:
+        values.append(f"target={_quoted(one.target)}")
+    if one.model:
+        values.append(f"model={_quoted(one.model)}")
+    return ", ".join(values)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text)
+
+
+def _settings(imported: Imported, root: Path) -> str | None:
+    """pyproject.toml with the tables that the import adds; None where it needs none.
+
+    Raises:
+        ConfigError: It cannot be read, or a table has another content.
+    """
+    path = root / _SETTINGS
+    planned = merge_pyproject(root)
+    before = read_regular(path).decode() if planned.action == "keep" else planned.text
+    own = _own_settings(root)
+    fresh = "model" not in own and planned.action != "keep"
+    if fresh:
+        chosen = {"model": "sim:clerk-1", **imported.settings}
+        lines = "".join(f"{key} = {_toml(value)}\n" for key, value in chosen.items())
+        before = re.sub(
+            r"(\[tool\.regauge\]\n)(?:#.*\n)*model = .*\n", lambda match: match[1] + lines, before
+        )
+    added: list[str] = []
+    for kind, tables in (("providers", imported.providers), ("targets", imported.targets)):
+        known = own.get(kind, {})
+        for name, table in tables.items():
+            if name in known:
+                if dict(known[name]) == dict(table):
+                    continue
+                raise ConfigError(
+                    [
+                        Fault(
+                            path=path,
+                            line=None,
+                            message=f"[tool.regauge.{kind}.{name}] exists with another content",
+                            fix="rename one of them; nothing was written",
+                        )
+                    ]
+                )
+            added.append(_table(f"tool.regauge.{kind}.{_key(name)}", table))
+    if not added:
+        return before if planned.action != "keep" else None
+    gap = "" if before.endswith("\n") or not before else "\n"
+    text = before + gap + "".join(f"\n{table}" for table in added)
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            [
+                Fault(
+                    path=path,
+                    line=None,
+                    message=f"tables cannot be added at its end: {error}",
+                    fix="write `tool` as tables; nothing was written",
+                )
+            ]
+        ) from error
+    return text
+
+
+def _own_settings(root: Path) -> dict[str, dict[str, Mapping[str, JSON]]]:
+    path = root / _SETTINGS
+    if not path.is_file():
+        return {}
+    tool = tomllib.loads(read_regular(path).decode()).get("tool", {})
+    found = tool.get("regauge", {}) if isinstance(tool, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _table(header: str, table: Mapping[str, JSON]) -> str:
+    lines = [f"[{header}]", *(f"{_key(key)} = {_toml(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _text(name)
+
+
+def _toml(value: object) -> str:
+    """A value as TOML in one line; there is no null, which is left out."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, dict):
+        parts = [
+            f"{_key(str(key))} = {_toml(part)}" for key, part in value.items() if part is not None
+        ]
+        return "{" + ", ".join(parts) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml(part) for part in value if part is not None) + "]"
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

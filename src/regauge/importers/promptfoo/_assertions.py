@@ -1,0 +1,677 @@
+"""Assertions of promptfoo as checks of a golden case."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.importers._source import SourceError, is_list, is_mapping, list_of, place_of
+from regauge.importers.promptfoo._javascript import transformed_check
+from regauge.importers.promptfoo._patterns import python_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from regauge.digests import JSON
+    from regauge.importers._description import Place
+    from regauge.importers.promptfoo._context import Context
+    from regauge.importers.promptfoo._tests import Assertion, SourceTest
+
+__all__ = ["checks_of"]
+
+_JAVASCRIPT: Final = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
+_PYTHON: Final = (".py",)
+_EMBEDDING_MODEL: Final = "openai:text-embedding-3-large"
+_FILE: Final = re.compile(r"file://(?P<path>.+?)(?::(?P<function>[A-Za-z_$][\w$.]*))?\Z", re.DOTALL)
+_METRICS: Final = {
+    "answer-relevance": "AnswerRelevancy",
+    "context-faithfulness": "Faithfulness",
+    "context-recall": "ContextualRecall",
+    "context-relevance": "ContextualRelevancy",
+    "conversation-relevance": "TurnRelevancy",
+}
+_CRITERIA: Final = (
+    "llm-rubric",
+    "g-eval",
+    "model-graded-closedqa",
+    "agent-rubric",
+    "search-rubric",
+)
+_REASONS: Final = {
+    "select-best": "it compares the outputs of several prompts; use the gate, or pairwise",
+    "max-score": "it compares the outputs of several prompts; use the gate, or pairwise",
+    "human": "a person decides; use labels and regauge calibrate",
+    "webhook": "its service answers in promptfoo's format; use http_judge",
+    "classifier": "use http_judge with your classifier",
+    "moderation": "use http_judge, or deepeval('Toxicity')",
+    "pi": "use http_judge; the scorer is a service",
+    "ruby": "use command_judge with a program that runs the script",
+    "trace-span-count": "a completion has no spans; use tool_call_count",
+    "trace-span-duration": "a completion has no spans; use max_latency_s",
+    "trace-error-spans": "a completion has no spans",
+    "skill-used": "a completion lists no skills; use calls where a skill is a tool",
+}
+
+
+class _UnmeasuredError(Exception):
+    """An assertion without a counterpart; the text is the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """One assertion, with its values rendered.
+
+    Attributes:
+        kind: The type, without `not-`.
+        value: With the variables of the test filled in, and a referenced file read.
+        code: Where the value is code in a file: the keys of a judge of code.
+        body: The assertion as it was written.
+    """
+
+    kind: str
+    negated: bool
+    value: Any
+    code: Mapping[str, JSON] | None
+    body: Mapping[str, Any]
+    place: Place
+    test: SourceTest
+
+    @property
+    def threshold(self) -> float | None:
+        return _number(self.body.get("threshold"))
+
+    @property
+    def text(self) -> str:
+        """The value as text.
+
+        Raises:
+            _UnmeasuredError: There is none.
+        """
+        value = self.value
+        if value is None or value == "":
+            raise _UnmeasuredError("it has no value")
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return value if isinstance(value, str) else _compact(value)
+
+    @property
+    def texts(self) -> list[str]:
+        """The value as a list of texts; a text is split at its commas."""
+        value = self.value
+        parts = cast("list[object]", value) if is_list(value) else _split(self.text)
+        return [part if isinstance(part, str) else _compact(part) for part in parts]
+
+
+def checks_of(test: SourceTest, context: Context) -> list[JSON]:
+    """The checks of a case, in the order of its assertions."""
+    checks: list[JSON] = []
+    for assertion in test.assertions:
+        if assertion.body.get("type") == "assert-set":
+            checks += _set(assertion, test, context)
+        else:
+            checks.append(_check(assertion, test, context))
+    return checks
+
+
+def _set(assertion: Assertion, test: SourceTest, context: Context) -> list[JSON]:
+    """A set: its parts where all must pass, one weighted check where a share of them must."""
+    body = assertion.body
+    inner = body.get("assert")
+    parts = [
+        type(assertion)(body=part, place=place_of(inner, number, otherwise=assertion.place))
+        for number, part in enumerate(list_of(inner))
+        if is_mapping(part)
+    ]
+    checks = [_check(part, test, context) for part in parts]
+    threshold = _number(body.get("threshold"))
+    if threshold is None and _number(body.get("weight")) in {None, 1.0}:
+        return checks
+    rules = all(_is_rule(check) for check in checks)
+    if rules and threshold is not None:
+        weights = [
+            {
+                "judge": _bare(check),
+                "weight": check.get("weight", 1) if is_mapping(check) else 1,
+            }
+            for check in checks
+            if not (is_mapping(check) and check.get("tier") == "tracked")
+        ]
+        made: dict[str, JSON] = {"weighted": {"weights": weights, "at_least": min(1.0, threshold)}}
+    elif rules:
+        made = {"all_of": [_bare(check) for check in checks]}
+    else:
+        why = (
+            "a set with a threshold or a weight takes rules only, and a part calls a model or code"
+        )
+        return [_unmeasured("assert-set", why, assertion, context), *checks]
+    return [_with_options(made, assertion, test, context)]
+
+
+def _bare(check: JSON) -> JSON:
+    if is_mapping(check):
+        return {key: part for key, part in check.items() if key not in {"weight", "tier", "metric"}}
+    return check
+
+
+def _is_rule(check: JSON) -> bool:
+    name = next(iter(check)) if is_mapping(check) else str(check)
+    if name == "not" and is_mapping(check):
+        return _is_rule(check["not"])
+    return name not in {"rubric", "deepeval", "means_like", "promptfoo_python", "unmeasured"}
+
+
+def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
+    context.imported.assertions += 1
+    body = assertion.body
+    kind = str(body.get("type", "")).strip()
+    negated = kind.startswith("not-")
+    kind = kind.removeprefix("not-")
+    try:
+        given = _Given(
+            kind=kind,
+            negated=negated,
+            **_value(kind, body, assertion.place, test, context),
+            body=body,
+            place=assertion.place,
+            test=test,
+        )
+        made = _judge(given, context)
+    except _UnmeasuredError as error:
+        made = _unmeasured(str(body.get("type", "?")), str(error), assertion, context)
+    return _with_options(made, assertion, test, context)
+
+
+def _unmeasured(kind: str, why: str, assertion: Assertion, context: Context) -> dict[str, JSON]:
+    context.imported.unmeasured += 1
+    context.note(
+        "person", assertion.place, f"`{kind}` has no counterpart here and is unmeasured: {why}"
+    )
+    return {"unmeasured": f"promptfoo's {kind} at {assertion.place}: {why}"}
+
+
+def _with_options(
+    made: Mapping[str, JSON], assertion: Assertion, test: SourceTest, context: Context
+) -> JSON:
+    """A check with its weight and its metric."""
+    check: dict[str, JSON] = dict(made)
+    weight = _number(assertion.body.get("weight"))
+    if weight is not None and weight != 1:
+        if weight > 0:
+            check["weight"] = weight
+        else:
+            check["tier"] = "tracked"
+    metric = assertion.body.get("metric")
+    if isinstance(metric, str) and metric.strip():
+        check["metric"] = context.render(metric, test.vars, assertion.place).strip() or metric
+    return check
+
+
+def _value(
+    kind: str, body: Mapping[str, Any], place: Place, test: SourceTest, context: Context
+) -> dict[str, Any]:
+    """The value of an assertion: rendered, or what a file has.
+
+    Raises:
+        _UnmeasuredError: The file cannot be read.
+    """
+    value = body.get("value")
+    text = value.strip() if isinstance(value, str) else ""
+    match = _FILE.fullmatch(text)
+    if match is None:
+        return {"value": context.render_all(value, test.vars, place), "code": None}
+    path, function = match["path"], match["function"]
+    suffix = PurePosixPath(path.replace("\\", "/")).suffix
+    try:
+        found = context.repository.resolve(path, context.base)
+        if suffix in (*_JAVASCRIPT, *_PYTHON):
+            code: dict[str, JSON] = {"file": context.refer(found, place)}
+            if function:
+                code["function"] = function
+            if kind not in {"javascript", "python"}:
+                raise _UnmeasuredError("its value is computed by code in a file")
+            return {"value": None, "code": code}
+        content = context.repository.read_text(found)
+        if suffix in {".json", ".yaml", ".yml"}:
+            return {"value": context.repository.read_yaml(found, content), "code": None}
+    except SourceError as error:
+        raise _UnmeasuredError(str(error)) from error
+    return {"value": context.render_all(content.strip(), test.vars, place), "code": None}
+
+
+def _judge(given: _Given, context: Context) -> dict[str, JSON]:
+    """The judge of an assertion.
+
+    Raises:
+        _UnmeasuredError: There is none.
+    """
+    own = given.body.get("transform")
+    transform = (
+        own
+        if own is not None
+        else given.test.options.get("transform", given.test.options.get("postprocess"))
+    )
+    if given.body.get("contextTransform") is not None:
+        raise _UnmeasuredError("`contextTransform` is code that is not run")
+    if transform is not None:
+        return _transformed(given, transform, context)
+    if given.kind in _CRITERIA:
+        return _criterion(given, context)
+    if given.kind in {"javascript", "python"}:
+        return _code(given)
+    build = _RULES.get(given.kind)
+    if build is not None:
+        made = build(given)
+        return {"not": made} if given.negated else made
+    build = _MODEL_JUDGES.get(given.kind)
+    if build is not None:
+        if given.negated:
+            raise _UnmeasuredError(
+                "an LLM judge has no negation; state the opposite as a criterion"
+            )
+        return build(given)
+    if not given.kind:
+        raise _UnmeasuredError("it has no type")
+    raise _UnmeasuredError(_REASONS.get(given.kind, "promptfoo documents no such type"))
+
+
+def _transformed(given: _Given, transform: object, context: Context) -> dict[str, JSON]:
+    """A check of an output that code changes first: both become one piece of JavaScript."""
+    code = str(transform).strip()
+    if code.startswith("file://") or not code:
+        raise _UnmeasuredError("its output is transformed by code in a file")
+    usable = given.code is None and not (given.negated and given.kind == "javascript")
+    check = (
+        transformed_check(code, given.kind, given.value, negated=given.negated) if usable else None
+    )
+    if check is None:
+        raise _UnmeasuredError("its output is transformed by JavaScript first")
+    context.note(
+        "changed",
+        given.place,
+        "the transform of the output and the assertion became one JavaScript judge",
+    )
+    made: dict[str, JSON] = {"code": check}
+    if given.kind == "javascript" and given.threshold is not None:
+        made["threshold"] = given.threshold
+    return {"javascript": made}
+
+
+def _code(given: _Given) -> dict[str, JSON]:
+    name = "javascript" if given.kind == "javascript" else "promptfoo_python"
+    made: dict[str, JSON] = dict(given.code) if given.code else {"code": given.text}
+    if given.code and str(given.code["file"]).endswith(_PYTHON) and name == "javascript":
+        name = "promptfoo_python"
+    if given.threshold is not None:
+        made["threshold"] = given.threshold
+    config = given.body.get("config")
+    if is_mapping(config) and config:
+        made["config"] = cast("JSON", config)
+    return {"not": {name: made}} if given.negated else {name: made}
+
+
+def _criterion(given: _Given, context: Context) -> dict[str, JSON]:
+    text = given.text.strip()
+    if not text:
+        raise _UnmeasuredError("it has no value")
+    if is_list(given.value):
+        text = "\n".join(f"- {part}" for part in given.texts)
+    if given.negated:
+        text = f"The output does not meet this criterion: {text}"
+        context.note("changed", given.place, f"`not-{given.kind}` became the negated criterion")
+    if given.kind in {"agent-rubric", "search-rubric"}:
+        context.note(
+            "changed", given.place, f"the judge of `{given.kind}` has no tools and no search here"
+        )
+    prompt = given.body.get("rubricPrompt", given.test.options.get("rubricPrompt"))
+    model = context.grader(
+        given.body.get("provider"), given.test.options.get("provider"), given.place
+    )
+    made: dict[str, JSON]
+    if prompt is not None and (name := context.rubric(prompt, given.place)):
+        made = {"name": name, "reference": text}
+    else:
+        made = {"criterion": text}
+        if given.threshold is not None:
+            made["pass_at"] = min(1.0, max(0.0, given.threshold))
+        elif given.kind == "g-eval":
+            made["pass_at"] = 0.7
+    if model:
+        made["model"] = model
+    return {"rubric": made}
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, (int, float)):
+        return value
+    try:
+        return float(str(value))
+    except ValueError:
+        return None
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _split(text: str) -> list[str]:
+    """A list that is written as text: commas part it, quotes keep them."""
+    parts = re.findall(r'\s*("(?:[^"]|"")*"|[^,]*)(?:,|\Z)', text)
+    cleaned = [
+        part.strip()[1:-1].replace('""', '"') if part.strip().startswith('"') else part.strip()
+        for part in parts
+    ]
+    return [part for part in cleaned if part]
+
+
+# The rules, by type.
+
+
+def _contains(given: _Given) -> dict[str, JSON]:
+    ignore_case = given.kind.startswith("i")
+    kind = given.kind.removeprefix("i")
+    if kind == "contains":
+        text = given.text
+        return {"contains": {"text": text, "ignore_case": True} if ignore_case else text}
+    name = kind.replace("-", "_")
+    texts = given.texts
+    if not texts:
+        raise _UnmeasuredError("it has no value")
+    listed: list[JSON] = [*texts]
+    return {name: {"texts": listed, "ignore_case": True} if ignore_case else listed}
+
+
+def _equals(given: _Given) -> dict[str, JSON]:
+    if isinstance(given.value, Mapping | list):
+        return {"json_like": {"value": given.value, "extra": "none"}}
+    if given.value is None:
+        raise _UnmeasuredError("it has no value")
+    return {
+        "equals": {"value": given.value if isinstance(given.value, str) else _compact(given.value)}
+    }
+
+
+def _matches(given: _Given) -> dict[str, JSON]:
+    try:
+        return {"matches": python_pattern(given.text)}
+    except ValueError as error:
+        raise _UnmeasuredError(f"its pattern is none of Python: {error}") from error
+
+
+def _json(given: _Given) -> dict[str, JSON]:
+    schema = given.value
+    if isinstance(schema, str) and schema.strip():
+        import yaml
+
+        try:
+            schema = yaml.safe_load(schema)
+        except yaml.YAMLError as error:
+            raise _UnmeasuredError("its schema is neither JSON nor YAML") from error
+    if not is_mapping(schema):
+        return {"json_parses": {}} if given.kind == "is-json" else {"contains_json": {}}
+    if given.kind == "is-json":
+        return {"json_matches_schema": {"schema": cast("JSON", schema)}}
+    return {"contains_json": {"schema": cast("JSON", schema)}}
+
+
+def _limit(name: str, *, per: float = 1.0, **more: JSON) -> Callable[[_Given], dict[str, JSON]]:
+    def build(given: _Given) -> dict[str, JSON]:
+        limit = given.threshold if given.threshold is not None else _number(given.value)
+        if limit is None:
+            raise _UnmeasuredError("it has no threshold")
+        return (
+            {name: {"limit": limit / per, **more}}
+            if more or name != "perplexity"
+            else {name: limit}
+        )
+
+    return build
+
+
+def _likeness(
+    name: str, default: float, key: str = "at_least"
+) -> Callable[[_Given], dict[str, JSON]]:
+    def build(given: _Given) -> dict[str, JSON]:
+        if is_list(given.value):
+            raise _UnmeasuredError("it compares with a list of references")
+        limit = given.threshold if given.threshold is not None else default
+        if key == "at_most":
+            limit = int(limit)
+        return {name: {"to": given.text, key: limit}}
+
+    return build
+
+
+def _word_count(given: _Given) -> dict[str, JSON]:
+    value = given.value
+    if is_mapping(value):
+        bounds = value
+        names = {"min": "at_least", "max": "at_most"}
+        made = {
+            new: int(bounds[old])
+            for old, new in names.items()
+            if _number(bounds.get(old)) is not None
+        }
+    elif (number := _number(value)) is not None:
+        made = {"exactly": int(number)}
+    else:
+        made = {}
+    if not made:
+        raise _UnmeasuredError("it has no number of words")
+    return {"word_count": {**made}}
+
+
+def _elements(name: str) -> Callable[[_Given], dict[str, JSON]]:
+    def build(given: _Given) -> dict[str, JSON]:
+        value = given.value
+        if is_mapping(value):
+            value = value.get("requiredElements")
+        if not value:
+            return {name: {}}
+        parts = value if is_list(value) else _split(str(value))
+        return {name: {"elements": [str(part) for part in cast("list[object]", parts)]}}
+
+    return build
+
+
+def _sql(given: _Given) -> dict[str, JSON]:
+    made: dict[str, JSON] = {}
+    if is_mapping(given.value):
+        options = given.value
+        dialects = {"postgresql": "postgres", "transactsql": "tsql", "mariadb": "mysql"}
+        database = str(options.get("databaseType", "")).lower()
+        if database:
+            made["dialect"] = dialects.get(database, database)
+        tables = options.get("allowedTables")
+        if is_list(tables) and tables:
+            made["tables"] = [str(name).split("::")[-1] for name in cast("list[object]", tables)]
+        if options.get("allowedColumns"):
+            raise _UnmeasuredError("a list of allowed columns has no counterpart")
+    judge: dict[str, JSON] = {"sql_parses": made}
+    return (
+        {"in_fence": {"judge": judge, "required": False}} if given.kind == "contains-sql" else judge
+    )
+
+
+def _plain(name: str) -> Callable[[_Given], dict[str, JSON]]:
+    def build(given: _Given) -> dict[str, JSON]:
+        del given
+        return {name: {}}
+
+    return build
+
+
+def _finish(given: _Given) -> dict[str, JSON]:
+    return {"finish_reason_is": [given.text]}
+
+
+def _guardrails(given: _Given) -> dict[str, JSON]:
+    del given
+    return {"not": {"finish_reason_is": ["content_filter"]}}
+
+
+def _tools(given: _Given) -> dict[str, JSON]:
+    tools = given.value or given.test.options.get("tools")
+    if not is_list(tools):
+        raise _UnmeasuredError(
+            "its tools are in the configuration of the provider; use tool_calls_match"
+        )
+    return {"tool_calls_match": {"tools": cast("JSON", tools)}}
+
+
+def _called(given: _Given) -> dict[str, JSON]:
+    names = [str(part) for part in given.texts]
+    threshold = 1.0 if given.threshold is None else given.threshold
+    return {"tools_called": {"names": [*names], "at_least": threshold}}
+
+
+def _tool_used(given: _Given) -> dict[str, JSON]:
+    value = given.value
+    if is_mapping(value):
+        options = value
+        name = options.get("name")
+        if not isinstance(name, str):
+            raise _UnmeasuredError("it names its tool by a pattern")
+        made: dict[str, JSON] = {"name": name}
+        for old, new in (("min", "at_least"), ("max", "at_most")):
+            if _number(options.get(old)) is not None:
+                made[new] = int(cast("float", _number(options.get(old))))
+        if is_mapping(options.get("args")):
+            made["args"] = options["args"]
+            made["exact"] = options.get("mode", "partial") == "exact"
+        return {"calls": made}
+    names = given.texts
+    if len(names) == 1:
+        return {"calls": {"name": names[0]}}
+    return {"all_of": [{"calls": {"name": name}} for name in names]}
+
+
+def _tool_sequence(given: _Given) -> dict[str, JSON]:
+    value = given.value
+    mode, steps = "in_order", value
+    if is_mapping(value):
+        options = value
+        mode, steps = str(options.get("mode", "in_order")), options.get("steps")
+    if not is_list(steps) or not all(isinstance(step, str) for step in steps):
+        raise _UnmeasuredError("it names its steps by patterns")
+    names: list[JSON] = [*cast("list[str]", steps)]
+    if mode == "exact":
+        return {"calls_exactly": {"calls": names}}
+    return {"calls_in_order": names}
+
+
+def _steps(given: _Given) -> dict[str, JSON]:
+    value = given.value
+    if not is_mapping(value) or value.get("type") not in {
+        None,
+        "tool",
+    }:
+        raise _UnmeasuredError("it counts other steps than tool calls")
+    options = value
+    made = {
+        new: int(cast("float", _number(options.get(old))))
+        for old, new in (("min", "at_least"), ("max", "at_most"))
+        if _number(options.get(old)) is not None
+    }
+    if not made:
+        raise _UnmeasuredError("it has no bounds")
+    return {"tool_call_count": {**made}}
+
+
+_RULES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
+    **dict.fromkeys(
+        ("contains", "icontains", "contains-any", "icontains-any", "contains-all", "icontains-all"),
+        _contains,
+    ),
+    "equals": _equals,
+    "starts-with": lambda given: {"starts_with": [given.text]},
+    "regex": _matches,
+    "is-json": _json,
+    "contains-json": _json,
+    "is-xml": _elements("xml_parses"),
+    "contains-xml": _elements("contains_xml"),
+    "is-html": _plain("html_parses"),
+    "contains-html": _plain("contains_html"),
+    "is-sql": _sql,
+    "contains-sql": _sql,
+    "latency": _limit("max_latency_s", per=1000, gates=True),
+    "cost": _limit("max_cost_usd"),
+    "perplexity": _limit("perplexity"),
+    "levenshtein": _likeness("edit_distance", 5, "at_most"),
+    "rouge-n": _likeness("rouge_n", 0.75),
+    "bleu": _likeness("bleu", 0.5),
+    "gleu": _likeness("gleu", 0.5),
+    "meteor": _likeness("meteor", 0.5),
+    "word-count": _word_count,
+    "is-refusal": _plain("is_refusal"),
+    "finish-reason": _finish,
+    "guardrails": _guardrails,
+    **dict.fromkeys(
+        ("is-valid-function-call", "is-valid-openai-function-call", "is-valid-openai-tools-call"),
+        _tools,
+    ),
+    "tool-call-f1": _called,
+    "trajectory:tool-used": _tool_used,
+    "trajectory:tool-args-match": _tool_used,
+    "trajectory:tool-sequence": _tool_sequence,
+    "trajectory:step-count": _steps,
+}
+
+
+def _similar(given: _Given) -> dict[str, JSON]:
+    if is_list(given.value):
+        raise _UnmeasuredError("it compares with a list of references")
+    measure = given.kind.partition(":")[2] or "cosine"
+    key = "at_most" if measure == "euclidean" else "at_least"
+    provider = given.body.get("provider")
+    model = provider if isinstance(provider, str) and ":embedding:" in provider else ""
+    return {
+        "means_like": {
+            "to": given.text,
+            "measure": measure,
+            key: 0.75 if given.threshold is None else given.threshold,
+            "model": model.replace(":embedding:", ":").replace(":embeddings:", ":")
+            or _EMBEDDING_MODEL,
+        }
+    }
+
+
+def _factuality(given: _Given) -> dict[str, JSON]:
+    return {"rubric": {"name": "factuality", "reference": given.text}}
+
+
+def _metric(given: _Given) -> dict[str, JSON]:
+    made: dict[str, JSON] = {"metric": _METRICS[given.kind]}
+    if given.threshold is not None:
+        made["threshold"] = given.threshold
+    if given.kind.startswith("context-"):
+        source = "context" if "context" in given.test.vars else ""
+        if not source:
+            raise _UnmeasuredError("the test has no variable `context`")
+        made["fields"] = {"retrieval_context": "inputs.context"}
+        if given.kind == "context-recall":
+            raise _UnmeasuredError(
+                "its reference is a value; use deepeval('ContextualRecall') with `expected`"
+            )
+    return {"deepeval": made}
+
+
+def _goal(given: _Given) -> dict[str, JSON]:
+    value = given.value
+    goal = value.get("goal") if is_mapping(value) else value
+    if not isinstance(goal, str) or not goal:
+        raise _UnmeasuredError("it has no goal")
+    return {"rubric": {"name": "goal-reached", "reference": goal}}
+
+
+_MODEL_JUDGES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
+    **dict.fromkeys(("similar", "similar:cosine", "similar:dot", "similar:euclidean"), _similar),
+    **dict.fromkeys(("factuality", "model-graded-factuality"), _factuality),
+    **dict.fromkeys(_METRICS, _metric),
+    "trajectory:goal-success": _goal,
+}

@@ -1,0 +1,603 @@
+"""One configuration of promptfoo: its prompts, tests and providers put together."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.importers._description import (
+    ImportedCase,
+    ImportedEval,
+    ImportedFile,
+    ImportedPrompt,
+)
+from regauge.importers._names import case_ids, slug, unique
+from regauge.importers._source import SourceError, is_list, is_mapping, place_of
+from regauge.importers._templates import (
+    SplitTemplate,
+    TemplateError,
+    has_logic,
+    render,
+    split_template,
+)
+from regauge.importers.promptfoo._adapters import (
+    command_adapter,
+    javascript_adapter,
+    python_adapter,
+)
+from regauge.importers.promptfoo._assertions import checks_of
+from regauge.importers.promptfoo._models import prompt_parameters
+from regauge.importers.promptfoo._prompts import SourcePrompt, chat_messages, read_prompts
+from regauge.importers.promptfoo._providers import read_providers
+from regauge.importers.promptfoo._targets import code_of, http_target, safe_config
+from regauge.importers.promptfoo._tests import read_tests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from regauge.digests import JSON
+    from regauge.importers._description import Place
+    from regauge.importers.promptfoo._context import Context
+    from regauge.importers.promptfoo._providers import SourceProvider
+    from regauge.importers.promptfoo._tests import SourceTest
+
+__all__ = ["Configuration"]
+
+_AROUND: Final = ("prefix", "suffix")
+_TOOL_KEYS: Final = ("tool_calls", "tool_call_id")
+_CHAT: Final = re.compile(r"\s*(?:\[|\{\s*\"messages\"|- role:)")
+_MARK_SHOWN: Final = 60
+_TITLE_MAX: Final = 400
+_MS: Final = 1000
+_KEYS: Final = frozenset(
+    [
+        "prompts",
+        "providers",
+        "targets",
+        "tests",
+        "scenarios",
+        "defaultTest",
+        "description",
+        "tags",
+        "env",
+        "outputPath",
+        "sharing",
+        "$schema",
+        "evaluateOptions",
+        "commandLineOptions",
+        "nunjucksFilters",
+        "derivedMetrics",
+        "extensions",
+        "redteam",
+        "metadata",
+        "writeLatestResults",
+        "assertionTemplates",
+        "maxConcurrency",
+        "cache",
+        "verbose",
+        "tracing",
+    ]
+)
+_SILENT: Final = frozenset(
+    [
+        "prompts",
+        "providers",
+        "targets",
+        "tests",
+        "scenarios",
+        "defaultTest",
+        "description",
+        "$schema",
+        "outputPath",
+        "sharing",
+        "tags",
+        "writeLatestResults",
+        "assertionTemplates",
+        "metadata",
+        "maxConcurrency",
+        "cache",
+        "verbose",
+        "commandLineOptions",
+    ]
+)
+_DROPPED: Final = {
+    "redteam": "red teaming has no counterpart",
+    "extensions": "hooks of the run are code; write hooks of pytest",
+    "derivedMetrics": "derived metrics have no counterpart; reports have pass rates",
+    "nunjucksFilters": "filters in JavaScript are not run",
+    "tracing": "traces have no counterpart",
+    "env": "environment variables are not set by a file; set them where evals run",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PromptForm:
+    """A prompt in the form of a prompt file.
+
+    Attributes:
+        names: The variables that it inserts as they are.
+        derived: The inputs that each case computes: their templates, by name.
+        history: Whether its only message is the input `messages`, made by each case.
+    """
+
+    messages: Sequence[Mapping[str, JSON]]
+    names: frozenset[str]
+    derived: Mapping[str, str]
+    history: bool = False
+
+
+class Configuration:
+    """One configuration on its way into the description.
+
+    Args:
+        config: The document.
+        place: The file.
+        name: The stem of its names.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], context: Context, place: Place, name: str
+    ) -> None:
+        self._config = config
+        self._context = context
+        self._imported = context.imported
+        self._place = place
+        self._name = name
+        self._checks: dict[int, list[JSON]] = {}
+        self._providers: list[SourceProvider] = []
+
+    def read(self) -> None:
+        """Read prompts, providers and tests, and put them together."""
+        self._note_keys()
+        context, config = self._context, self._config
+        context.imported.labels.clear()
+        self._providers = read_providers(config, context, self._place)
+        context.imported.labels.update(
+            {label: one.model for one in self._providers if one.model for label in one.names}
+        )
+        at = place_of(config, "prompts", otherwise=self._place)
+        prompts = read_prompts(config.get("prompts", ["{{prompt}}"]), context, at)
+        tests = read_tests(config, context, self._place)
+        if not tests:
+            at = place_of(config, "tests", otherwise=self._place)
+            context.note("person", at, "there is no test to import")
+            return
+        self._note_models()
+        recorded = [test for test in tests if test.output is not None]
+        if recorded:
+            self._recorded(recorded)
+        asked = [test for test in tests if test.output is None]
+        if not asked:
+            return
+        labels = case_ids(prompt.label for prompt in prompts)
+        for number, prompt in enumerate(prompts):
+            own = self._name if len(prompts) == 1 else f"{self._name}-{labels[number]}"
+            self._prompt(prompt, own, [one for one in asked if _fits(one.prompts, prompt.names)])
+        served = not self._providers or any(one.kind != "other" for one in self._providers)
+        if not served or not prompts:
+            self._cases_alone(asked, what="target" if prompts else "prompt")
+
+    def _prompt(self, prompt: SourcePrompt, name: str, tests: Sequence[SourceTest]) -> None:
+        """The evals of one prompt: of its models, and of each target."""
+        mine = [one for one in self._providers if _fits(one.prompts, prompt.names)]
+        models = [one for one in mine if one.kind == "model"]
+        if models or not self._providers:
+            self._model_evals(prompt, name, tests, models)
+        for provider in mine:
+            if provider.kind not in {"model", "other"}:
+                cases = [one for one in tests if _fits(one.providers, provider.names)]
+                self._target_eval(prompt, name, cases, provider)
+
+    def _note_keys(self) -> None:
+        config = self._config
+        for key in config:
+            at = place_of(config, key, otherwise=self._place)
+            if key in _DROPPED and config[key]:
+                self._context.note("dropped", at, f"`{key}`: {_DROPPED[key]}")
+            elif key == "evaluateOptions":
+                self._note_run_options(config[key], at)
+            elif key not in _KEYS and not key.startswith(("x-", "_", ".")):
+                self._context.note("dropped", at, f"`{key}` is no key that promptfoo documents")
+
+    def _note_run_options(self, options: Any, at: Place) -> None:
+        if is_mapping(options) and options.get("repeat"):
+            repeat = options["repeat"]
+            self._context.note(
+                "changed", at, f"`repeat: {repeat}` is not kept; run pytest evals --trials {repeat}"
+            )
+
+    def _note_models(self) -> None:
+        models = [one for one in self._providers if one.kind == "model"]
+        names = list(dict.fromkeys(one.model for one in models))
+        at = place_of(self._config, "providers", otherwise=self._place)
+        if len(names) > 1:
+            options = " ".join(f"--model {name}" for name in names)
+            self._context.note(
+                "changed",
+                at,
+                f"prompts name the first model; compare all with pytest evals {options}",
+            )
+            if len({json.dumps(one.parameters, sort_keys=True, default=str) for one in models}) > 1:
+                self._context.note(
+                    "changed",
+                    at,
+                    "the models have different settings; prompts have those of the first",
+                )
+        if not self._providers:
+            self._context.note("changed", at, "no provider is named; the project's model answers")
+
+    def _form(self, prompt: SourcePrompt, tests: Sequence[SourceTest]) -> _PromptForm:
+        """A prompt as messages, with its templates split; noted where something is rendered."""
+        raw = prompt.raw
+        messages = chat_messages(raw)
+        around = {key: {str(test.options.get(key) or "") for test in tests} for key in _AROUND}
+        if messages is None and _CHAT.match(raw) and "role" in raw and has_logic(raw):
+            why = "the chat is built by its template: each case has its rendered messages"
+            self._context.note("changed", prompt.place, why)
+            return _PromptForm(
+                messages=[{"history": "messages"}],
+                names=frozenset(),
+                derived={"messages": raw},
+                history=True,
+            )
+        if messages is None:
+            parts = [
+                next(iter(texts)) if len(texts) == 1 else f"{{{{__{key}}}}}"
+                for key, texts in around.items()
+            ]
+            whole = raw.join(parts) if tests else raw
+            messages = [{"role": "user", "content": whole}]
+        elif any(texts - {""} for texts in around.values()):
+            self._context.note("dropped", prompt.place, "a prefix or suffix of a chat in JSON")
+        made: list[dict[str, JSON]] = []
+        names: set[str] = set()
+        derived: dict[str, str] = {}
+        for number, message in enumerate(messages):
+            prefix = "part" if len(messages) == 1 else f"part{number + 1}"
+            split = self._split(str(message.get("content", "")), prompt.place, prefix=prefix)
+            names |= split.names
+            derived.update(split.derived)
+            one: dict[str, JSON] = {
+                "role": str(message.get("role", "user")),
+                "content": split.text,
+            }
+            one.update({key: message[key] for key in _TOOL_KEYS if message.get(key)})
+            made.append(one)
+        return _PromptForm(messages=made, names=frozenset(names), derived=derived)
+
+    def _split(self, text: str, place: Place, *, prefix: str) -> SplitTemplate:
+        """The template of a message, with a note of each part that cases render."""
+        try:
+            split = split_template(text, prefix=prefix)
+        except TemplateError as error:
+            self._context.note("person", place, f"the template is not read: {error}")
+            return split_template("")
+        for name, part in split.derived.items():
+            mark = " ".join(part.split())[:_MARK_SHOWN]
+            why = f"`{mark}` of the template is rendered into the input {name} of each case"
+            self._context.note("changed", place, why)
+            self._note_template(part, place)
+        return split
+
+    def _note_template(self, part: str, place: Place) -> None:
+        try:
+            render(part, {})
+        except TemplateError as error:
+            self._context.note("person", place, f"a template is not rendered: {error}")
+        if re.search(r"\benv\.", part):
+            self._context.note(
+                "person",
+                place,
+                "a template reads the environment, which is not read; it was left empty",
+            )
+
+    def _model_evals(
+        self,
+        prompt: SourcePrompt,
+        name: str,
+        tests: Sequence[SourceTest],
+        models: Sequence[SourceProvider],
+    ) -> None:
+        """The prompt file, its datasets and evals; tests for one model have their own eval."""
+        form = self._form(prompt, tests)
+        name = unique(name, [existing.name for existing in self._imported.prompts])
+        document = self._prompt_document(prompt, form, tests, models)
+        self._imported.prompts.append(ImportedPrompt(name=name, document=document))
+        groups: dict[str, list[SourceTest]] = {}
+        for test in tests:
+            chosen = [one for one in models if _fits(test.providers, one.names)]
+            if test.providers and not chosen:
+                if not any(_fits(test.providers, one.names) for one in self._providers):
+                    why = (
+                        f"the test names the provider {test.providers[0]}, which is not in the file"
+                    )
+                    self._context.note("person", test.place, why)
+                continue
+            if len(chosen) < len(models):
+                names = ", ".join(one.model for one in chosen)
+                why = f"the test for {names} is an eval of its own, with the first of them"
+                self._context.note("changed", test.place, why)
+            alone = not chosen or chosen[0] is models[0]
+            groups.setdefault("" if alone else chosen[0].model, []).append(test)
+        for model, members in groups.items():
+            words = slug(model.partition(":")[2], otherwise="model")
+            dataset = name if not model else unique(f"{name}-{words}", self._imported.datasets)
+            self._imported.datasets[dataset] = self._cases(
+                members, lambda test: self._inputs(test, form)
+            )
+            self._imported.evals.append(ImportedEval(prompt=name, dataset=dataset, model=model))
+
+    def _prompt_document(
+        self,
+        prompt: SourcePrompt,
+        form: _PromptForm,
+        tests: Sequence[SourceTest],
+        models: Sequence[SourceProvider],
+    ) -> dict[str, JSON]:
+        """The keys of a prompt file."""
+        document: dict[str, JSON] = {}
+        description = self._config.get("description")
+        if isinstance(description, str) and description.strip():
+            document["description"] = description.strip()
+        if models:
+            document["model"] = models[0].model
+            document.update(models[0].parameters)
+        if prompt.config:
+            document.update(prompt_parameters(prompt.config, self._context, prompt.place))
+        extra = {f"__{key}" for key in _AROUND}
+        optional = {
+            one for one in form.names - extra if not all(one in test.vars for test in tests)
+        }
+        for one in sorted(optional):
+            why = f"a test has no value for {one}, which is then empty"
+            self._context.note("changed", prompt.place, why)
+        if optional:
+            document["inputs"] = [
+                {"name": one, "required": False} if one in optional else {"name": one}
+                for one in sorted({*form.names, *form.derived})
+            ]
+        document["messages"] = cast("JSON", list(form.messages))
+        return document
+
+    def _inputs(
+        self, test: SourceTest, form: _PromptForm
+    ) -> tuple[dict[str, JSON], dict[str, JSON]]:
+        """The inputs of a case, and the variables that its prompt does not insert."""
+        values = dict(test.vars)
+        for key in ("prefix", "suffix"):
+            values[f"__{key}"] = str(test.options.get(key) or "")
+        inputs: dict[str, JSON] = {
+            name: values[name] for name in sorted(form.names) if name in values
+        }
+        for name, part in form.derived.items():
+            text = self._context.render(part, values, test.place)
+            inputs[name] = _chat(text) if form.history else text
+        rest = {name: value for name, value in test.vars.items() if name not in form.names}
+        return inputs, rest
+
+    def _target_eval(
+        self,
+        prompt: SourcePrompt,
+        name: str,
+        tests: Sequence[SourceTest],
+        provider: SourceProvider,
+    ) -> None:
+        """The eval of a target, whose cases have all variables and the rendered prompt."""
+        if not tests:
+            return
+        label = slug(provider.label or provider.id, otherwise="target")
+        name = name if len(self._providers) == 1 else f"{name}-{label}"
+        name = unique(
+            name[:90], [*self._imported.datasets, *(one.prompt for one in self._imported.evals)]
+        )
+        prompt_input = "prompt"
+        own = prompt.raw.strip() in {"{{prompt}}", "{{ prompt }}"}
+        if not own and any("prompt" in test.vars for test in tests):
+            prompt_input = "rendered_prompt"
+
+        def inputs(test: SourceTest) -> tuple[dict[str, JSON], dict[str, JSON]]:
+            values: dict[str, JSON] = {
+                key: value for key, value in test.vars.items() if not key.startswith("__")
+            }
+            if provider.kind != "http" or "prompt" in json.dumps(provider.config):
+                values[prompt_input] = self._rendered(prompt, test)
+            return values, {}
+
+        if provider.kind == "echo":
+            table = self._echo(prompt, name, tests)
+        else:
+            try:
+                table = self._target(provider, name, prompt_input, own_prompt=own)
+            except SourceError as error:
+                self._context.note(
+                    "person",
+                    provider.place,
+                    f"the provider is not imported: {error}; write a target named {name}",
+                )
+                table = None
+        self._imported.datasets[name] = self._cases(tests, inputs)
+        if table is None:
+            return
+        self._imported.targets[name] = table
+        self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
+
+    def _rendered(self, prompt: SourcePrompt, test: SourceTest) -> str:
+        """The prompt as promptfoo hands it to a provider."""
+        messages = chat_messages(prompt.raw) if prompt.raw.lstrip()[:1] in {"[", "{"} else None
+        if messages is not None:
+            rendered = self._context.render_all(messages, test.vars, prompt.place)
+            return json.dumps(rendered, ensure_ascii=False, indent=2, default=str)
+        text = f"{test.options.get('prefix') or ''}{prompt.raw}{test.options.get('suffix') or ''}"
+        return self._context.render(text, test.vars, prompt.place)
+
+    def _echo(
+        self, prompt: SourcePrompt, name: str, tests: Sequence[SourceTest]
+    ) -> dict[str, JSON]:
+        """The provider that returns the prompt: recorded outputs."""
+        ids = case_ids(_title(test) for test in tests)
+        outputs = [self._rendered(prompt, test) for test in tests]
+        return self._outputs(name, ids, outputs)
+
+    def _outputs(self, name: str, ids: Sequence[str], outputs: Sequence[str]) -> dict[str, JSON]:
+        path = f"outputs/{name}.jsonl"
+        lines = "".join(
+            json.dumps({"case": case, "text": text}, ensure_ascii=False) + "\n"
+            for case, text in zip(ids, outputs, strict=True)
+        )
+        self._imported.files.append(ImportedFile(path=f"fixtures/{path}", text=lines))
+        return {"kind": "recorded", "path": path}
+
+    def _recorded(self, tests: Sequence[SourceTest]) -> None:
+        """Tests that bring their output."""
+        name = unique(f"{self._name}-outputs", self._imported.datasets)
+        ids = case_ids(_title(test) for test in tests)
+        outputs = [
+            test.output
+            if isinstance(test.output, str)
+            else json.dumps(test.output, ensure_ascii=False, default=str)
+            for test in tests
+        ]
+        self._imported.targets[name] = self._outputs(name, ids, outputs)
+        self._imported.datasets[name] = self._cases(tests, lambda test: ({**test.vars}, {}))
+        self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
+
+    def _target(
+        self, provider: SourceProvider, name: str, prompt_input: str, *, own_prompt: bool
+    ) -> dict[str, JSON]:
+        """The table of a target; code gets a small program that calls it.
+
+        Raises:
+            SourceError: The code does not exist.
+        """
+        context = self._context
+        if provider.kind == "http":
+            return http_target(provider, context)
+        timeout = provider.config.get("timeout")
+        table: dict[str, JSON] = {}
+        if isinstance(timeout, int | float) and timeout >= _MS:
+            table["timeout_s"] = timeout / _MS
+        module = re.sub(r"\W+", "_", name)
+        if not context.base.is_relative_to(context.root):
+            raise SourceError(
+                "its code is outside of this project; run the import in its repository"
+            )
+        folder = context.base.relative_to(context.root).as_posix()
+        config = safe_config(provider, context)
+        options: dict[str, Any] = {
+            "config": config,
+            "prompt_input": prompt_input,
+            "own_prompt": own_prompt,
+        }
+        if provider.kind == "command":
+            command = provider.id.removeprefix("exec:").strip()
+            if not command:
+                raise SourceError("it names no command")
+            path = f"evals/targets/{module}.py"
+            self._imported.files.append(
+                ImportedFile(path=path, text=command_adapter(command, folder, **options))
+            )
+            context.note(
+                "changed",
+                provider.place,
+                f"{path} runs the command as promptfoo does; name what it loads in `files`",
+            )
+            return {"kind": "command", "argv": ["python", path], "files": [path], **table}
+        file, function = code_of(provider, context)
+        shown = context.refer(file, provider.place)
+        if provider.kind == "python":
+            text = python_adapter(shown, function, **options)
+            if not text:
+                raise SourceError(f"{shown} has a name that Python does not import")
+            self._imported.files.append(ImportedFile(path=f"evals/targets/{module}.py", text=text))
+            context.note("changed", provider.place, f"evals/targets/{module}.py calls the provider")
+            return {"kind": "python", "callable": f"evals.targets.{module}:answer", **table}
+        path = f"evals/targets/{module}.mjs"
+        self._imported.files.append(
+            ImportedFile(path=path, text=javascript_adapter(f"./{shown}", **options))
+        )
+        context.note(
+            "person",
+            provider.place,
+            f"{path} calls the JavaScript provider with node; name what it loads in `files`",
+        )
+        return {"kind": "command", "argv": ["node", path], "files": [path, shown], **table}
+
+    def _cases_alone(self, tests: Sequence[SourceTest], *, what: str) -> None:
+        """Golden cases without an eval, for providers or prompts that a person has to write."""
+        name = unique(self._name, self._imported.datasets)
+        self._imported.datasets[name] = self._cases(tests, lambda test: ({**test.vars}, {}))
+        self._context.note(
+            "person",
+            place_of(self._config, "tests", otherwise=self._place),
+            f"the golden cases {name} have no eval: write a {what}, and an eval with"
+            f" dataset={name!r}",
+        )
+
+    def _cases(
+        self,
+        tests: Sequence[SourceTest],
+        inputs: Callable[[SourceTest], tuple[dict[str, JSON], dict[str, JSON]]],
+    ) -> list[ImportedCase]:
+        ids = case_ids(_title(test) for test in tests)
+        return [self._case(test, one, *inputs(test)) for test, one in zip(tests, ids, strict=True)]
+
+    def _case(
+        self, test: SourceTest, name: str, inputs: dict[str, JSON], rest: dict[str, JSON]
+    ) -> ImportedCase:
+        document: dict[str, JSON] = {"id": name, "inputs": inputs}
+        if rest:
+            document["expected"] = rest
+        key = id(test)
+        if key not in self._checks:
+            self._checks[key] = checks_of(test, self._context)
+        checks = self._checks[key]
+        if not checks:
+            self._context.note(
+                "person", test.place, "a test without assertions is unmeasured until it has checks"
+            )
+            checks = [{"unmeasured": f"the test at {test.place} has no assertion"}]
+        document["checks"] = checks
+        if test.threshold is not None and 0 < test.threshold < 1:
+            document["pass_at"] = test.threshold
+            self._context.note(
+                "changed",
+                test.place,
+                "`threshold` counts passing checks by weight, not their scores",
+            )
+        tags = test.metadata.get("tags")
+        if is_list(tags):
+            words = [re.sub(r"\s+", "-", str(tag).strip()).replace(";", ",") for tag in tags]
+            document["tags"] = [*dict.fromkeys(word for word in words if word)]
+        title = " ".join(test.description.split())
+        document["note"] = f"{title} ({test.place})" if title else str(test.place)
+        return ImportedCase(document=document, place=test.place)
+
+
+def _fits(wanted: Sequence[str], names: frozenset[str]) -> bool:
+    """Whether one of these names is meant; `group:*` means all that begin with it."""
+    if not wanted:
+        return True
+    return any(
+        one in names
+        or (one.endswith("*") and any(name.startswith(one[:-1]) for name in names))
+        or any(name.startswith(f"{one}:") for name in names)
+        for one in wanted
+    )
+
+
+def _title(test: SourceTest) -> str:
+    """The words that an id is made of."""
+    if test.description.strip():
+        return test.description
+    for value in test.vars.values():
+        if isinstance(value, str) and value.strip() and len(value) < _TITLE_MAX:
+            return value
+    return ""
+
+
+def _chat(text: str) -> JSON:
+    """Rendered messages, or the text as one message."""
+    messages = chat_messages(text)
+    return cast("JSON", messages) if messages else [{"role": "user", "content": text}]

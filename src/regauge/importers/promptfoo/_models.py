@@ -1,0 +1,435 @@
+"""Models of providers: their ids, endpoints, keys and parameters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.errors import FaultyFileError
+from regauge.importers._names import slug
+from regauge.importers._source import SourceError, is_list, is_mapping, list_of, mapping_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.digests import JSON
+    from regauge.importers._description import Place
+    from regauge.importers.promptfoo._context import Context
+
+__all__ = [
+    "ENVIRONMENT",
+    "is_code",
+    "model_id",
+    "model_of",
+    "prompt_parameters",
+    "without_environment",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Endpoint:
+    """Where the models of a provider are.
+
+    Attributes:
+        name: The name of its table; by default the provider's.
+    """
+
+    url: str = ""
+    key_env: str = ""
+    name: str = ""
+
+
+# Their OpenAI-compatible endpoints, as their documentation gives them.
+_GEMINI: Final = _Endpoint(
+    url="https://generativelanguage.googleapis.com/v1beta/openai",
+    key_env="GEMINI_API_KEY",
+    name="gemini",
+)
+_TOGETHER: Final = _Endpoint(
+    url="https://api.together.xyz/v1", key_env="TOGETHER_API_KEY", name="together"
+)
+_ENDPOINTS: Final[Mapping[str, _Endpoint]] = {
+    "openai": _Endpoint(),
+    "anthropic": _Endpoint(),
+    "openrouter": _Endpoint(url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY"),
+    "ollama": _Endpoint(url="http://127.0.0.1:11434/v1"),
+    "google": _GEMINI,
+    "palm": _GEMINI,
+    "groq": _Endpoint(url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY"),
+    "mistral": _Endpoint(url="https://api.mistral.ai/v1", key_env="MISTRAL_API_KEY"),
+    "deepseek": _Endpoint(url="https://api.deepseek.com/v1", key_env="DEEPSEEK_API_KEY"),
+    "together": _TOGETHER,
+    "togetherai": _TOGETHER,
+    "xai": _Endpoint(url="https://api.x.ai/v1", key_env="XAI_API_KEY"),
+    "perplexity": _Endpoint(url="https://api.perplexity.ai", key_env="PERPLEXITY_API_KEY"),
+    "fireworks": _Endpoint(
+        url="https://api.fireworks.ai/inference/v1", key_env="FIREWORKS_API_KEY"
+    ),
+    "cerebras": _Endpoint(url="https://api.cerebras.ai/v1", key_env="CEREBRAS_API_KEY"),
+    "github": _Endpoint(url="https://models.github.ai/inference", key_env="GITHUB_TOKEN"),
+    "huggingface": _Endpoint(url="https://router.huggingface.co/v1", key_env="HF_TOKEN"),
+    "cohere": _Endpoint(url="https://api.cohere.ai/compatibility/v1", key_env="COHERE_API_KEY"),
+    "deepinfra": _Endpoint(url="https://api.deepinfra.com/v1/openai", key_env="DEEPINFRA_API_KEY"),
+    "nvidia": _Endpoint(url="https://integrate.api.nvidia.com/v1", key_env="NVIDIA_API_KEY"),
+    "alibaba": _Endpoint(
+        url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", key_env="DASHSCOPE_API_KEY"
+    ),
+    "moonshot": _Endpoint(url="https://api.moonshot.ai/v1", key_env="MOONSHOT_API_KEY"),
+    "litellm": _Endpoint(url="http://127.0.0.1:4000/v1", key_env="LITELLM_API_KEY"),
+    "localai": _Endpoint(url="http://127.0.0.1:8080/v1"),
+    "lmstudio": _Endpoint(url="http://127.0.0.1:1234/v1"),
+    "llamafile": _Endpoint(url="http://127.0.0.1:8080/v1"),
+    "llama": _Endpoint(url="http://127.0.0.1:8080/v1"),
+    "vllm": _Endpoint(url="http://127.0.0.1:8000/v1"),
+    "docker": _Endpoint(url="http://127.0.0.1:12434/engines/v1"),
+    "azure": _Endpoint(key_env="AZURE_API_KEY"),
+    "vertex": _Endpoint(name="vertex"),
+    "bedrock": _Endpoint(key_env="AWS_BEARER_TOKEN_BEDROCK"),
+}
+_MODES: Final = ("chat", "completion", "completions", "messages", "responses", "converse")
+# Models that are written without their provider, by the beginning of their names.
+_BARE: Final = {
+    "gpt-": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "claude-": "anthropic",
+    "gemini-": "google",
+}
+_OTHER: Final = (
+    "assistant",
+    "embedding",
+    "embeddings",
+    "image",
+    "realtime",
+    "transcription",
+    "speech",
+    "moderation",
+    "tts",
+    "video",
+    "codex-sdk",
+    "codex-app-server",
+    "claude-agent-sdk",
+    "claude-code",
+    "agents",
+    "live",
+    "chatkit",
+)
+_SAME: Final = {"openai-responses": "openai", "azureopenai": "azure"}
+_HOME_KEYS: Final = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+_CLOUDS: Final = {
+    "azure": "the endpoint of Azure is missing; write base_url in [tool.regauge.providers.azure]",
+    "vertex": "models of Vertex need the project and a command that prints a token",
+    "bedrock": "models of Bedrock need a bearer token, and a name that its OpenAI endpoint knows",
+}
+_PARAMETERS: Final = {
+    "temperature": "temperature",
+    "max_tokens": "maxTokens",
+    "maxTokens": "maxTokens",
+    "max_completion_tokens": "maxTokens",
+    "max_output_tokens": "maxTokens",
+    "maxOutputTokens": "maxTokens",
+    "num_predict": "maxTokens",
+    "top_p": "topP",
+    "topP": "topP",
+    "seed": "seed",
+    "stop": "stop",
+    "stop_sequences": "stop",
+    "stopSequences": "stop",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+    "reasoning_effort": "reasoningEffort",
+}
+_SILENT: Final = frozenset(
+    [
+        "apiKey",
+        "apiKeyEnvar",
+        "apiBaseUrl",
+        "apiHost",
+        "apiVersion",
+        "baseUrl",
+        "base_url",
+        "showThinking",
+        "cost",
+        "inputCost",
+        "outputCost",
+        "organization",
+        "timeout",
+        "maxRetries",
+        "api_key",
+        "tools",
+        "tool_choice",
+        "toolChoice",
+        "response_format",
+        "responseFormat",
+        "reasoning",
+        "apiKeyRequired",
+        "generationConfig",
+        "env",
+        "model",
+        "deployment_id",
+        "projectId",
+        "region",
+        "transform",
+    ]
+)
+ENVIRONMENT: Final = re.compile(
+    r"\{\{-?\s*env\.(?P<name>\w+)\s*(?:\|\s*default\(\s*['\"](?P<default>[^'\"]*)['\"][^)]*\))?\s*"
+    r"-?\}\}|\$\{(?P<shell>\w+)(?::-(?P<other>[^}]*))?\}"
+)
+_CODE: Final = re.compile(r"(?:file://|python:|exec:).*|.*\.(?:py|[cm]?js|[cm]?ts)(?::\w+)?")
+_URL_KEYS: Final = ("apiBaseUrl", "baseUrl", "base_url", "baseURL")
+_SECRET_MIN: Final = 8
+
+
+def is_code(name: str) -> bool:
+    """Whether a provider is a program and no model."""
+    return _CODE.fullmatch(name) is not None
+
+
+def without_environment(text: str, context: Context, place: Place) -> str:
+    """A text with the defaults of the environment variables that it reads."""
+
+    def default(match: re.Match[str]) -> str:
+        name = match["name"] or match["shell"]
+        value = match["default"] or match["other"] or ""
+        shown = value or "nothing"
+        context.note(
+            "changed", place, f"the environment variable {name} is not read; {shown!r} replaces it"
+        )
+        return value
+
+    return ENVIRONMENT.sub(default, text)
+
+
+def model_of(given: object, place: Place, context: Context) -> str:
+    """The model id of a grader; empty where it is no model."""
+    body = given if is_mapping(given) else {"id": given}
+    name = body.get("id")
+    if not isinstance(name, str):
+        return ""
+    known = context.imported.labels.get(name)
+    if known:
+        return known
+    config = body.get("config")
+    settings = mapping_of(config)
+    own = "" if is_code(name) else without_environment(name, context, place)
+    model = model_id(own, settings, context, place) if own else ""
+    if not model:
+        what = "is code" if is_code(name) else "has no counterpart"
+        context.note("person", place, f"the grader {name} {what}; the project's judge model grades")
+    return model
+
+
+def model_id(name: str, config: Mapping[str, Any], context: Context, place: Place) -> str:
+    """The id of a model, whose endpoint becomes a table of the settings; empty for none."""
+    family, mode, model = _parts(name, config, context, place)
+    endpoint = _ENDPOINTS.get(family)
+    if endpoint is None or not model or "{{" in model or " " in model:
+        return ""
+    table: dict[str, JSON] = {}
+    table_name = endpoint.name or family
+    if mode == "responses" and family in {"openai", "azure"}:
+        table_name, table["api"] = f"{table_name}-responses", "responses"
+    url = _url(family, config, context, place)
+    if url and family == "anthropic":
+        table["api"] = "anthropic"
+    if url and family in {"openai", "anthropic"}:
+        table_name = f"{table_name}-{_host_name(url)}"
+    if url or endpoint.url:
+        table["base_url"] = url or endpoint.url
+    elif family in _CLOUDS:
+        table.update(_cloud(family, config, context, place))
+    own = _HOME_KEYS.get(family, "")
+    key = _key_name(config, endpoint.key_env or own, context, place)
+    if key and (table or key != own) and "api_key_command" not in table:
+        table["api_key_env"] = key
+    return f"{_declare(table_name, table, context) if table else table_name}:{model}"
+
+
+def _parts(
+    name: str, config: Mapping[str, Any], context: Context, place: Place
+) -> tuple[str, str, str]:
+    """The family, the mode and the model of a provider's id; no model where it is none."""
+    family, _, rest = name.partition(":")
+    if not rest:
+        family = next((own for begin, own in _BARE.items() if name.startswith(begin)), name)
+        rest = name if family != name else ""
+        if rest:
+            context.note("changed", place, f"{name} names no provider; {family} serves it")
+    mode, _, model = rest.partition(":")
+    if mode not in _MODES:
+        mode, model = ("", "") if mode in _OTHER else ("chat", rest)
+    if not model and mode:
+        model = str(config.get("model") or config.get("deployment_id") or "")
+    return _SAME.get(family, family), mode, model
+
+
+def _url(family: str, config: Mapping[str, Any], context: Context, place: Place) -> str:
+    """The URL of an endpoint, where a provider names another one than its vendor's."""
+    given = next((config[key] for key in _URL_KEYS if isinstance(config.get(key), str)), "")
+    host = config.get("apiHost")
+    if not given and isinstance(host, str) and host:
+        suffix = "/openai/v1" if family == "azure" else "/v1"
+        given = f"{host if '://' in host else f'https://{host}'}".rstrip("/") + suffix
+    url = re.sub(r"[?#].*", "", without_environment(given, context, place)).rstrip("/")
+    if "@" in url.partition("//")[2].partition("/")[0]:
+        context.note("person", place, "the URL holds a user or password, which was not copied")
+        url = re.sub(r"//[^/]*@", "//", url)
+    if url and not re.match(r"https?://[^/]", url):
+        context.note("person", place, "the URL of the endpoint is not complete; write base_url")
+        return "http://127.0.0.1:9/v1"
+    vendor = {"https://api.openai.com/v1", "https://api.anthropic.com", _ENDPOINTS[family].url}
+    return "" if url in vendor else url
+
+
+def _cloud(
+    family: str, config: Mapping[str, Any], context: Context, place: Place
+) -> dict[str, JSON]:
+    """The endpoint of a cloud, which needs names that are in no configuration."""
+    context.note("person", place, _CLOUDS[family])
+    if family == "azure":
+        return {"base_url": "https://RESOURCE.openai.azure.com/openai/v1"}
+    if family == "bedrock":
+        region = config.get("region") or "us-east-1"
+        return {"base_url": f"https://bedrock-runtime.{region}.amazonaws.com/openai/v1"}
+    project = config.get("projectId") or "PROJECT"
+    region = config.get("region") or "global"
+    path = f"v1/projects/{project}/locations/{region}/endpoints/openapi"
+    return {
+        "base_url": f"https://aiplatform.googleapis.com/{path}",
+        "api_key_command": ["gcloud", "auth", "print-access-token"],
+    }
+
+
+def _host_name(url: str) -> str:
+    host, _, port = re.sub(r"^[a-z]+://", "", url).partition("/")[0].partition(":")
+    if host in {"localhost", "127.0.0.1"}:
+        return f"local-{port}" if port else "local"
+    silent = {"api", "www", "com", "ai", "io", "net", "org", "cn"}
+    return slug("-".join(word for word in host.split(".") if word not in silent), otherwise="own")
+
+
+def _declare(name: str, table: Mapping[str, JSON], context: Context) -> str:
+    """The name of a table with this content."""
+    tables = context.imported.providers
+    base, number = name, 2
+    while name in tables and dict(tables[name]) != dict(table):
+        name, number = f"{base}-{number}", number + 1
+    tables[name] = table
+    return name
+
+
+def _key_name(config: Mapping[str, Any], default: str, context: Context, place: Place) -> str:
+    """The environment variable of a key; a key that is written down is named, not copied."""
+    named = config.get("apiKeyEnvar")
+    if isinstance(named, str) and re.fullmatch(r"[A-Za-z_]\w*", named):
+        return named
+    given = config.get("apiKey", config.get("api_key"))
+    if not isinstance(given, str) or not given:
+        return default
+    match = ENVIRONMENT.fullmatch(given.strip())
+    if match:
+        return str(match["name"] or match["shell"])
+    if plain := re.fullmatch(r"\$(\w+)", given.strip()):
+        return plain[1]
+    name = default or "API_KEY"
+    if len(given) >= _SECRET_MIN:
+        context.imported.secrets.add(given)
+    context.note(
+        "person",
+        place,
+        f"a key is in the file; it was not copied. Set the environment variable {name}",
+    )
+    return name
+
+
+def prompt_parameters(config: Mapping[str, Any], context: Context, place: Place) -> dict[str, JSON]:
+    """The keys of a prompt file for the configuration of a model."""
+    flat = dict(config)
+    for nested in ("generationConfig", "options", "passthrough"):
+        inner = flat.pop(nested, None)
+        if is_mapping(inner):
+            flat = {**inner, **flat}
+    parameters: dict[str, JSON] = {}
+    for key, value in flat.items():
+        name = _PARAMETERS.get(key)
+        if name is not None and isinstance(value, str) == (name == "reasoningEffort"):
+            parameters.setdefault(name, value)
+    reasoning = flat.get("reasoning")
+    effort = reasoning.get("effort") if is_mapping(reasoning) else None
+    if isinstance(effort, str):
+        parameters["reasoningEffort"] = effort
+    ignored = sorted(key for key in flat if key not in _PARAMETERS and key not in _SILENT)
+    if ignored:
+        context.note("dropped", place, f"settings of the provider: {', '.join(ignored)}")
+    document: dict[str, JSON] = {"modelParameters": parameters} if parameters else {}
+    response_format = flat.get("response_format", flat.get("responseFormat"))
+    document.update(_response_format(response_format, context, place))
+    if tools := _tools(flat.get("tools"), context, place):
+        document["tools"] = tools
+        document.update(_tool_choice(flat.get("tool_choice", flat.get("toolChoice"))))
+    return document
+
+
+def _tool_choice(choice: Any) -> dict[str, JSON]:
+    if is_mapping(choice):
+        function = choice.get("function")
+        choice = function.get("name") if is_mapping(function) else None
+    return {"toolChoice": choice} if isinstance(choice, str) else {}
+
+
+def _loaded(value: Any, context: Context, place: Place) -> Any:
+    """A value, or what its file has."""
+    if isinstance(value, str) and value.startswith("file://"):
+        try:
+            return context.repository.read_yaml(context.repository.resolve(value, context.base))
+        except (SourceError, FaultyFileError) as error:
+            context.note("person", place, f"not imported: {error}")
+            return None
+    return value
+
+
+def _response_format(value: Any, context: Context, place: Place) -> dict[str, JSON]:
+    value = _loaded(value, context, place)
+    if not is_mapping(value):
+        return {}
+    given = value
+    kind = given.get("type")
+    if kind == "json_schema":
+        schema = _loaded(given.get("json_schema", given.get("schema")), context, place)
+        if is_mapping(schema):
+            return {"responseFormat": "json_schema", "jsonSchema": cast("JSON", schema)}
+        return {}
+    return {"responseFormat": str(kind)} if kind in {"json_object", "text"} else {}
+
+
+def _tools(value: Any, context: Context, place: Place) -> list[JSON]:
+    value = _loaded(value, context, place)
+    items = [one for item in (list_of(value)) for one in _listed(_loaded(item, context, place))]
+    tools = [tool for item in items if (tool := _tool(item))]
+    if len(tools) < len(items):
+        context.note("dropped", place, "a tool of the vendor is not offered to the model")
+    return cast("list[JSON]", tools)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if is_list(value) else [value]
+
+
+def _tool(item: Any) -> dict[str, JSON]:
+    """A tool of a prompt file; empty where it is none that a test can answer."""
+    body = mapping_of(item)
+    function = body.get("function", body)
+    given = mapping_of(function)
+    name = given.get("name")
+    if not isinstance(name, str) or body.get("type") not in {None, "function", "custom"}:
+        return {}
+    made: dict[str, JSON] = {"name": name}
+    if isinstance(given.get("description"), str):
+        made["description"] = given["description"]
+    schema = given.get("parameters", given.get("input_schema", given.get("inputSchema")))
+    if is_mapping(schema):
+        made["parameters"] = cast("JSON", schema)
+    return made

@@ -1,0 +1,209 @@
+"""Prompts of a configuration: texts, files and chats."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from regauge.errors import FaultyFileError
+from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from regauge.importers._description import Place
+    from regauge.importers.promptfoo._context import Context
+
+__all__ = ["SourcePrompt", "chat_messages", "read_prompts"]
+
+_SUFFIXES: Final = (
+    "cjs", "cts", "j2", "js", "json", "jsonl", "md", "mjs", "mts", "py", "ts", "txt", "yml",
+    "yaml", "csv", "sh", "rb", "go",
+)  # fmt: skip
+_CODE: Final = re.compile(r"\.(?:js|mjs|cjs|ts|mts|cts|py|sh|rb|go|exe|bat)(?::[\w$.]+)?\Z")
+_REMOTE: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_PATH_MAX: Final = 500
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePrompt:
+    """One prompt.
+
+    Attributes:
+        raw: Its template as text.
+        label: Its label, else its id or file.
+        names: What tests and providers may call it.
+        config: What it changes in the configuration of providers.
+    """
+
+    raw: str
+    label: str
+    names: frozenset[str]
+    config: Mapping[str, Any]
+    place: Place
+
+
+def read_prompts(given: Any, context: Context, place: Place) -> list[SourcePrompt]:
+    """The prompts of a configuration; those that are code or missing are noted."""
+    if is_mapping(given):  # an old form: labels by file
+        items = [
+            ({"id": key, "label": label}, place_of(given, key, otherwise=place))
+            for key, label in given.items()
+        ]
+    else:
+        parts = given if is_list(given) else [given]
+        items = [
+            (part, place_of(given, number, otherwise=place)) for number, part in enumerate(parts)
+        ]
+    return [prompt for item, at in items for prompt in _prompt(item, context, at)]
+
+
+def _prompt(item: Any, context: Context, place: Place) -> Iterator[SourcePrompt]:
+    if isinstance(item, str):
+        body: Mapping[str, Any] = {}
+        text = item
+    elif is_mapping(item):
+        body = item
+        raw = body.get("raw", body.get("content", body.get("id", body.get("file"))))
+        text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False) if raw else ""
+        if "content" in body and "raw" not in body:
+            context.note(
+                "changed",
+                place,
+                "`content` is no key of a prompt in promptfoo, which reads `raw`; it was taken",
+            )
+    else:
+        text, body = "", {}
+    if not text.strip():
+        context.note("dropped", place, "a prompt has no text")
+        return
+    label = str(body.get("label") or "")
+    names = {str(body[key]) for key in ("id", "label") if body.get(key)}
+    config = body.get("config")
+    given = mapping_of(config)
+    for raw, own in _texts(text, context, place):
+        yield SourcePrompt(
+            raw=raw,
+            label=label or str(body.get("id") or "").removeprefix("file://") or own,
+            names=frozenset({*names, text, own} - {""}),
+            config=given,
+            place=place,
+        )
+
+
+def _texts(text: str, context: Context, place: Place) -> Iterator[tuple[str, str]]:
+    """The texts of a prompt, with the file of each; a name of no file is a text itself."""
+    named = text.startswith("file://")
+    reference = text.strip()
+    if problem := _unread(reference, named=named):
+        context.note("person", place, f"{problem}; write it as a prompt file and an eval")
+        return
+    if not (named or _looks_like_path(reference)):
+        yield text, ""
+        return
+    try:
+        paths = context.repository.find(reference, context.base)
+    except SourceError as error:
+        if named or re.search(r"\.(?:txt|md|json|ya?ml|j2|jsonl|csv)\Z", reference):
+            context.note("person", place, f"the prompt is not imported: {error}")
+        else:
+            yield text, ""
+        return
+    for path in paths:
+        try:
+            if path.is_dir() and not named:
+                yield text, ""
+                continue
+            for raw in _file_texts(path, context):
+                yield raw, context.repository.relative(path)
+        except (SourceError, FaultyFileError) as error:
+            context.note("person", place, f"the prompt is not imported: {error}")
+
+
+def _unread(reference: str, *, named: bool) -> str:
+    """What keeps a prompt from being read; empty for nothing."""
+    is_code = _looks_like_path(reference) and _CODE.search(reference)
+    if reference.startswith(("exec:", "python:")) or is_code:
+        return "the prompt is made by code, which is not run"
+    if not named and _REMOTE.match(reference) and "\n" not in reference:
+        return "the prompt is on a server, which is not called"
+    return ""
+
+
+def _looks_like_path(text: str) -> bool:
+    if "\n" in text or "{{" in text or len(text) > _PATH_MAX:
+        return False
+    parts = text.split(":")
+    suffixes = {
+        PurePosixPath(part.replace("\\", "/")).suffix.removeprefix(".") for part in parts[-2:]
+    }
+    return bool(suffixes & set(_SUFFIXES)) or "*" in text or "/" in text or "\\" in text
+
+
+def _file_texts(path: Path, context: Context) -> list[str]:
+    text = context.repository.read_text(path)
+    suffix = path.suffix.lower()
+    if suffix == ".txt":
+        parts = re.split(r"^[ \t]*---[ \t]*$", text, flags=re.MULTILINE)
+        return [part.strip() for part in parts if part.strip()]
+    if suffix == ".jsonl":
+        return [line for line in text.split("\n") if line.strip()]
+    if suffix == ".csv":
+        import csv
+        import io
+
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+        head = [cell.strip().lower() for cell in rows[0]] if rows else []
+        column = head.index("prompt") if "prompt" in head else 0
+        body = rows[1:] if "prompt" in head else rows
+        return [row[column] for row in body if len(row) > column and row[column].strip()]
+    return [text] if text.strip() else []
+
+
+def chat_messages(text: object) -> list[dict[str, Any]] | None:
+    """The messages of a prompt that is a chat in JSON or YAML; None for a text.
+
+    >>> chat_messages('[{"role": "user", "content": "Hi {{name}}"}]')
+    [{'role': 'user', 'content': 'Hi {{name}}'}]
+    """
+    value = text
+    if isinstance(text, str):
+        stripped = text.strip()
+        if stripped[:1] in {"[", "{"}:
+            try:
+                value = json.loads(stripped)
+            except (ValueError, RecursionError):
+                value = None
+        if (value is None or value is text) and re.match(r"- +\"?role\"?:|messages:", stripped):
+            import yaml
+
+            try:
+                value = yaml.safe_load(stripped)
+            except (yaml.YAMLError, RecursionError, ValueError):
+                return None
+    if is_mapping(value):
+        value = value.get("messages")
+    if not is_list(value):
+        return None
+    messages = value
+    if not messages or not all(is_mapping(one) and one.get("role") in _ROLES for one in messages):
+        return None
+    return [{**one, "content": _content(one.get("content"))} for one in messages]
+
+
+def _content(content: Any) -> str:
+    """The text of a message, of parts too."""
+    if is_list(content):
+        parts = content
+        texts = [part.get("text") if is_mapping(part) else part for part in parts]
+        if all(isinstance(text, str) for text in texts):
+            return "\n".join(map(str, texts))
+        return json.dumps(parts, ensure_ascii=False)
+    if content is None:
+        return ""
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)

@@ -1,0 +1,144 @@
+"""Providers of a configuration: models and targets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from regauge.errors import FaultyFileError
+from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of
+from regauge.importers.promptfoo._models import (
+    is_code,
+    model_id,
+    prompt_parameters,
+    without_environment,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from regauge.digests import JSON
+    from regauge.importers._description import Place
+    from regauge.importers.promptfoo._context import Context
+
+__all__ = ["SourceProvider", "read_providers"]
+
+_Kind: TypeAlias = Literal["model", "python", "javascript", "http", "command", "echo", "other"]
+_DEPTH_MAX: Final = 4
+_LISTED: Final = re.compile(r"file://.*\.(?:ya?ml|json)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceProvider:
+    """One provider.
+
+    Attributes:
+        kind: `model` for a model that takes chats, `echo` for the prompt itself, `other` for what
+            needs a person; else the kind of a target.
+        names: What tests may call it.
+        model: Its model id.
+        parameters: Keys of a prompt file that its configuration sets.
+        prompts: The prompts that it answers; empty for all.
+    """
+
+    kind: _Kind
+    id: str
+    label: str
+    config: Mapping[str, Any]
+    place: Place
+    names: frozenset[str]
+    model: str = ""
+    parameters: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
+    prompts: tuple[str, ...] = ()
+
+
+def read_providers(
+    config: Mapping[str, Any], context: Context, place: Place
+) -> list[SourceProvider]:
+    """The providers of a configuration."""
+    key = "providers" if "providers" in config else "targets"
+    at = place_of(config, key, otherwise=place)
+    return [
+        _provider(name, body, context, where)
+        for name, body, where in _named(config.get(key), context, at, 0)
+    ]
+
+
+def _named(
+    given: Any, context: Context, place: Place, depth: int
+) -> Iterator[tuple[str, Mapping[str, Any], Place]]:
+    """The id and the keys of each provider, of files too."""
+    if given is None or depth > _DEPTH_MAX:
+        return
+    if is_list(given):
+        for number, part in enumerate(given):
+            at = place_of(given, number, otherwise=place)
+            yield from _named(part, context, at, depth + 1)
+        return
+    name, body = _name_of(given)
+    if not name:
+        context.note("person", place, "a provider has no `id`")
+    elif _LISTED.fullmatch(name):
+        try:
+            path = context.repository.resolve(name, context.base)
+            yield from _named(context.repository.read_yaml(path), context, place, depth + 1)
+        except (SourceError, FaultyFileError) as error:
+            context.note("person", place, f"a provider is not imported: {error}")
+    else:
+        yield name, body, place
+
+
+def _name_of(given: Any) -> tuple[str, Mapping[str, Any]]:
+    if isinstance(given, str):
+        return given, {}
+    body = mapping_of(given)
+    if isinstance(body.get("id"), str):
+        return body["id"], body
+    if len(body) == 1:
+        name, inner = next(iter(body.items()))
+        if isinstance(inner, Mapping | None):
+            return name, inner or {}
+    return "", {}
+
+
+def _provider(name: str, body: Mapping[str, Any], context: Context, place: Place) -> SourceProvider:
+    config = body.get("config")
+    settings = dict(config) if is_mapping(config) else {}
+    label = str(body.get("label") or "")
+    full = without_environment(name, context, place).strip()
+    prompts = body.get("prompts")
+    if body.get("transform"):
+        context.note("person", place, "the `transform` of the provider is code that is not run")
+    kind = _kind(full)
+    model = model_id(full, settings, context, place) if kind == "model" else ""
+    if kind == "other" or (kind == "model" and not model):
+        kind = "other"
+        why = "has no counterpart; write a target for it, see test-an-application"
+        context.note("person", place, f"the provider {full} {why}")
+    return SourceProvider(
+        kind=kind,
+        id=full,
+        label=label,
+        config=settings,
+        place=place,
+        names=frozenset({name, full, label} - {""}),
+        model=model,
+        parameters=prompt_parameters(settings, context, place) if model else {},
+        prompts=tuple(map(str, prompts)) if is_list(prompts) else (),
+    )
+
+
+def _kind(name: str) -> _Kind:
+    if name == "echo":
+        return "echo"
+    if name in {"http", "https"} or name.startswith(("http://", "https://")):
+        return "http"
+    if name.startswith("exec:"):
+        return "command"
+    if re.search(r"\.(?:go|rb)(?::\w+)?\Z", name):
+        return "other"
+    if is_code(name):
+        return "python" if re.search(r"\.py(?::\w+)?\Z", name) else "javascript"
+    return "model"

@@ -1,0 +1,242 @@
+"""Configurations of promptfoo, found and read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.errors import FaultyFileError, UsageError
+from regauge.importers._description import Imported, Place
+from regauge.importers._names import slug, unique
+from regauge.importers._source import Repository, SourceError, is_list, is_mapping, place_of
+from regauge.importers.promptfoo._configuration import Configuration
+from regauge.importers.promptfoo._context import Context
+from regauge.importers.promptfoo._models import model_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["read_promptfoo"]
+
+_NAMED: Final = re.compile(r"promptfoo.*\.(?:ya?ml|json)\Z|.*promptfoo.*\.ya?ml\Z", re.IGNORECASE)
+_CODE: Final = re.compile(r"promptfooconfig\.(?:js|mjs|cjs|ts|mts|cts)\Z")
+_SKIPPED: Final = frozenset(
+    [
+        "node_modules",
+        ".git",
+        ".venv",
+        "venv",
+        "dist",
+        "build",
+        "__pycache__",
+        ".regauge",
+        "site-packages",
+    ]
+)
+_CONFIGS_MAX: Final = 200
+_GENERIC: Final = frozenset(
+    [
+        "eval",
+        "evals",
+        "evaluation",
+        "promptfoo",
+        "test",
+        "tests",
+        "config",
+        "configs",
+        "llm",
+        "ai",
+        "promptfooconfig",
+        "src",
+    ]
+)
+
+
+def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
+    """Read a configuration, or all configurations of a directory; no code of it runs.
+
+    Args:
+        path: A configuration, or a directory.
+        root: The project's root.
+        name: The stem of the names of written files.
+
+    Raises:
+        UsageError: There is none, or it is code.
+        FaultyFileError: The only one is no YAML, or no configuration.
+    """
+    repository = Repository.of(path, project=root)
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` follows links
+    if absolute.is_symlink():
+        raise UsageError(
+            f"{path} is a link, which is not followed", fix="name the file that it leads to"
+        )
+    absolute = absolute.parent.resolve() / absolute.name
+    configs = _find(absolute, path)
+    stem = slug(name) if name else _stem(absolute, root)
+    imported = Imported(name=stem)
+    for config in configs:
+        taken = [*imported.datasets, *(prompt.name for prompt in imported.prompts)]
+        own = stem if len(configs) == 1 else unique(_stem_of_file(config, stem), taken)
+        at = repository.relative(config)
+        imported.sources.append(at)
+        context = Context(
+            imported, repository=repository, path=config, root=root, model_of=model_of
+        )
+        try:
+            document = _document(config, context)
+        except (SourceError, FaultyFileError, UsageError) as error:
+            if len(configs) == 1:
+                raise UsageError(str(error)) if isinstance(error, SourceError) else error from error
+            line = error.faults[0].line if isinstance(error, FaultyFileError) else None
+            why = error.faults[0].message if isinstance(error, FaultyFileError) else str(error)
+            context.note("person", Place(path=at, line=line), f"not imported: {why}")
+        else:
+            Configuration(document, context, Place(path=at), own).read()
+    if not imported.datasets and not imported.prompts:
+        _refuse_empty(imported, path)
+    return imported
+
+
+def _document(config: Path, context: Context) -> Mapping[str, Any]:
+    """The document of a configuration.
+
+    Raises:
+        SourceError: It cannot be read.
+        FaultyFileError: It is no YAML.
+        UsageError: It is something else.
+    """
+    document = context.repository.read_yaml(config)
+    if not _is_config(document):
+        raise UsageError(
+            f"{context.repository.relative(config)} is no configuration of promptfoo",
+            fix="name a file that has `prompts`, `providers` and `tests`",
+        )
+    return cast("Mapping[str, Any]", _dereferenced(document, context))
+
+
+def _refuse_empty(imported: Imported, path: Path) -> None:
+    """Refuse a source of which nothing can be imported.
+
+    Raises:
+        UsageError: Always, with the first reasons.
+    """
+    reasons = [f"{note.place}: {note.text}" for note in imported.notes if note.kind == "person"]
+    reasons += [f"{note.place}: {note.text}" for note in imported.notes if note.kind == "dropped"]
+    shown = "; ".join(reasons[:3]) or "it has no prompt and no test"
+    raise UsageError(
+        f"nothing of {path} can be imported: {shown}",
+        fix="see regauge new prompt, and test-an-application",
+    )
+
+
+def _find(absolute: Path, path: Path) -> list[Path]:
+    """The configurations at a path.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if not absolute.is_dir():
+        if _CODE.search(absolute.name) or absolute.suffix in {".js", ".ts", ".mjs", ".cjs"}:
+            raise UsageError(
+                f"{path} is code, which is not run",
+                fix="write the configuration as YAML, then import that",
+            )
+        return [absolute]
+    own = [
+        file
+        for file in sorted(absolute.iterdir())
+        if _NAMED.fullmatch(file.name) and _readable(file)
+    ]
+    if not own:
+        own = [file for file in _below(absolute) if _NAMED.fullmatch(file.name) and _readable(file)]
+    if own:
+        return own[:_CONFIGS_MAX]
+    code = next((file for file in _below(absolute) if _CODE.search(file.name)), None)
+    if code is not None:
+        raise UsageError(
+            f"{path} has {code.relative_to(absolute)}, which is code and is not run",
+            fix="write the configuration as YAML, then import that",
+        )
+    raise UsageError(
+        f"{path} has no configuration of promptfoo",
+        fix="name the file: regauge import promptfoo PATH/promptfooconfig.yaml",
+    )
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    for folder, names, files in os.walk(directory):
+        names[:] = sorted(name for name in names if name not in _SKIPPED)
+        yield from (Path(folder) / name for name in sorted(files))
+
+
+def _readable(file: Path) -> bool:
+    """Whether a file found by its name is a configuration; one that does not parse may be."""
+    if file.is_symlink() or not file.is_file():
+        return False
+    text = file.read_text(encoding="utf-8", errors="replace")
+    return bool(
+        re.search(r"^[\"{ ]*(?:prompts|providers|targets|tests|scenarios)\"?:", text, re.MULTILINE)
+    )
+
+
+def _is_config(document: object) -> bool:
+    return is_mapping(document) and bool(
+        {"prompts", "providers", "targets", "tests", "scenarios"} & set(document)
+    )
+
+
+def _stem(path: Path, root: Path) -> str:
+    """The stem of names, of the first directory with a name of its own."""
+    start = path if path.is_dir() else path.parent
+    file = "" if path.is_dir() else _stem_of_file(path, "")
+    for directory in (start, *start.parents):
+        words = slug(directory.name)
+        if words and words not in _GENERIC:
+            return f"{words}-{file}" if file and file != words else words
+        if directory == root.resolve():
+            break
+    return file or "promptfoo"
+
+
+def _stem_of_file(file: Path, otherwise: str) -> str:
+    words = slug(re.sub(r"promptfoo(?:config)?", " ", file.stem, flags=re.IGNORECASE))
+    if words and words not in _GENERIC:
+        return words
+    if not otherwise:
+        return ""
+    folder = slug(file.parent.name)
+    return folder if folder and folder not in _GENERIC else otherwise
+
+
+def _dereferenced(value: Any, context: Context) -> Any:
+    """A document with its `$ref: '#/...'` replaced by what they name."""
+    document = value
+
+    def walk(node: Any, above: tuple[str, ...]) -> Any:
+        if is_mapping(node):
+            table = node
+            reference = table.get("$ref")
+            if isinstance(reference, str) and reference.startswith("#/") and reference not in above:
+                found: Any = document
+                for part in reference[2:].split("/"):
+                    found = found.get(part) if is_mapping(found) else None
+                if found is not None:
+                    return walk(found, (*above, reference))
+                context.note(
+                    "person",
+                    place_of(node, "$ref", otherwise=Place(path="")),
+                    f"{reference} names nothing",
+                )
+            for key, part in table.items():
+                cast("dict[str, Any]", node)[key] = walk(part, above)
+        elif is_list(node):
+            parts = node
+            for number, part in enumerate(parts):
+                parts[number] = walk(part, above)
+        return node
+
+    text = json.dumps(value, default=str)
+    return walk(value, ()) if '"$ref"' in text else value

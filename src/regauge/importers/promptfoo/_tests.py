@@ -1,0 +1,552 @@
+"""Tests of a configuration, with defaults, scenarios, files and lists of values expanded."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from regauge.errors import FaultyFileError
+from regauge.importers._description import Place
+from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of
+from regauge.importers.promptfoo._javascript import constant_vars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.importers.promptfoo._context import Context
+
+__all__ = ["Assertion", "SourceTest", "read_tests"]
+
+_TESTS_MAX: Final = 20_000
+_FILES_DEPTH_MAX: Final = 8
+_ROUNDS: Final = 5
+_INSERTED_MAX: Final = 100_000
+_VALUE_MAX: Final = 2_000_000
+_CODE: Final = re.compile(r"\.(?:js|mjs|cjs|ts|mts|cts|py)(?::\w+)?\Z")
+_REMOTE: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_EXPECTED: Final = re.compile(
+    r"(?P<kind>(?:not-)?[a-z][a-z0-9:-]*?)(?:\((?P<threshold>\d+(?:\.\d+)?)\))?(?::(?P<value>.*))?\Z",
+    re.DOTALL,
+)
+_TYPES: Final = frozenset(
+    {
+        "answer-relevance",
+        "bleu",
+        "classifier",
+        "contains",
+        "contains-all",
+        "contains-any",
+        "contains-html",
+        "contains-json",
+        "contains-sql",
+        "contains-xml",
+        "context-faithfulness",
+        "context-recall",
+        "context-",
+        "relevance",
+        "conversation-relevance",
+        "cost",
+        "equals",
+        "factuality",
+        "finish-reason",
+        "g-eval",
+        "gleu",
+        "guardrails",
+        "icontains",
+        "icontains-all",
+        "icontains-any",
+        "is-html",
+        "is-json",
+        "is-refusal",
+        "is-sql",
+        "is-",
+        "valid-function-call",
+        "is-valid-openai-function-call",
+        "is-valid-openai-tools-call",
+        "is-xml",
+        "javascript",
+        "latency",
+        "levenshtein",
+        "llm-rubric",
+        "meteor",
+        "model-graded-closedqa",
+        "model-graded-",
+        "moderation",
+        "perplexity",
+        "perplexity-score",
+        "pi",
+        "python",
+        "regex",
+        "rouge-n",
+        "ruby",
+        "similar",
+        "similar:cosine",
+        "similar:dot",
+        "similar:euclidean",
+        "starts-with",
+        "tool-call-f1",
+        "webhook",
+        "word-count",
+        "search-rubric",
+        "agent-rubric",
+    }
+)
+_IMAGES: Final = (
+    "jpg",
+    "jpeg",
+    "png",
+    "gif",
+    "bmp",
+    "webp",
+    "svg",
+    "mp4",
+    "webm",
+    "mov",
+    "pdf",
+    "wav",
+    "mp3",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assertion:
+    """One assertion as it is written."""
+
+    body: Mapping[str, Any]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTest:
+    """One test, with one value for each variable.
+
+    Attributes:
+        options: `options` of the test over those of `defaultTest`.
+        providers: The providers that it runs on, by id or label; empty for all.
+        prompts: The prompts that it runs with, by id or label; empty for all.
+        output: The output that it brings; None where the provider makes it.
+    """
+
+    description: str
+    vars: Mapping[str, Any]
+    assertions: Sequence[Assertion]
+    options: Mapping[str, Any]
+    threshold: float | None
+    providers: Sequence[str]
+    prompts: Sequence[str]
+    output: Any
+    metadata: Mapping[str, Any]
+    place: Place
+
+
+class _UnreadableError(Exception):
+    """A test that cannot be imported; the text is the reason."""
+
+
+def read_tests(config: Mapping[str, Any], context: Context, place: Place) -> list[SourceTest]:
+    """All tests of a configuration."""
+    default = _default_test(config, context, place)
+    found: list[SourceTest] = []
+    given = config.get("tests")
+    bodies = _Files(context).tests(
+        given, place_of(config, "tests", otherwise=place), context.base, 0
+    )
+    for body, at in itertools.chain(bodies, _scenarios(config, context, place)):
+        for test in _expanded(body, default, context, at):
+            found.append(test)
+            if len(found) >= _TESTS_MAX:
+                context.note("person", at, f"only the first {_TESTS_MAX:,} tests are imported")
+                return found
+    return found
+
+
+def _default_test(config: Mapping[str, Any], context: Context, place: Place) -> Mapping[str, Any]:
+    default = config.get("defaultTest")
+    at = place_of(config, "defaultTest", otherwise=place)
+    if isinstance(default, str):
+        try:
+            path = context.repository.resolve(default, context.base)
+            default = None if _CODE.search(default) else context.repository.read_yaml(path)
+            if default is None:
+                context.note("person", at, "`defaultTest` is code, which is not run, or empty")
+        except SourceError as error:
+            context.note("person", at, f"`defaultTest` is not imported: {error}")
+    return mapping_of(default)
+
+
+class _Files:
+    """Reads tests from files, each of them once on a way down."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def tests(
+        self, given: Any, place: Place, base: Path, depth: int
+    ) -> Iterator[tuple[Mapping[str, Any], Place]]:
+        """The tests of a value of `tests`, with their places."""
+        if given is None:
+            return
+        if depth > _FILES_DEPTH_MAX:
+            self._context.note("person", place, "files refer to each other without end")
+            return
+        if isinstance(given, str):
+            yield from self._file(given, place, base, depth)
+        elif is_mapping(given):
+            body = given
+            if isinstance(body.get("path"), str) and "vars" not in body and "assert" not in body:
+                yield from self._file(body["path"], place, base, depth)
+            else:
+                yield body, place_of(body, otherwise=place)
+        elif is_list(given):
+            for number, item in enumerate(given):
+                yield from self.tests(item, place_of(given, number, otherwise=place), base, depth)
+        else:
+            self._context.note("dropped", place, f"a test is a mapping, not {given!r}")
+
+    def _file(
+        self, reference: str, place: Place, base: Path, depth: int
+    ) -> Iterator[tuple[Mapping[str, Any], Place]]:
+        context = self._context
+        if _REMOTE.match(reference):
+            context.note(
+                "person", place, "tests on a server are not read; save them as CSV or YAML"
+            )
+            return
+        if _CODE.search(reference):
+            context.note(
+                "person",
+                place,
+                "tests are generated by code, which is not run; save its tests as YAML",
+            )
+            return
+        try:
+            paths = context.repository.find(reference, base)
+        except SourceError as error:
+            context.note("person", place, f"tests are missing: {error}")
+            return
+        for path in paths:
+            try:
+                yield from self._read(path, place, depth)
+            except (SourceError, FaultyFileError) as error:
+                context.note("person", place, f"tests are missing: {error}")
+
+    def _read(
+        self, path: Path, place: Place, depth: int
+    ) -> Iterator[tuple[Mapping[str, Any], Place]]:
+        context = self._context
+        repository = context.repository
+        suffix = path.suffix.lower()
+        if path.is_dir():
+            raise SourceError(f"{repository.relative(path)} is a directory; name its files")
+        if suffix in {".xlsx", ".xls", ".parquet"}:
+            raise SourceError(f"{repository.relative(path)} is a spreadsheet; save it as CSV")
+        if suffix == ".csv":
+            yield from _csv_tests(repository.read_text(path), repository.relative(path), context)
+            return
+        document = (
+            repository.read_json_lines(path) if suffix == ".jsonl" else repository.read_yaml(path)
+        )
+        if document is None:
+            context.note("dropped", place, f"{repository.relative(path)} is empty")
+            return
+        if is_mapping(document) and isinstance(document.get("tests"), list | str):
+            document = document["tests"]
+        at = Place(path=repository.relative(path))
+        yield from self.tests(document, place_of(document, otherwise=at), path.parent, depth + 1)
+
+
+def _scenarios(
+    config: Mapping[str, Any], context: Context, place: Place
+) -> Iterator[tuple[Mapping[str, Any], Place]]:
+    """The tests of scenarios: each of its tests with each of its configurations."""
+    given = config.get("scenarios")
+    if given is None:
+        return
+    at = place_of(config, "scenarios", otherwise=place)
+    files = _Files(context)
+    for scenario, where in files.tests(given, at, context.base, 0):
+        parts = [
+            [
+                *files.tests(
+                    scenario.get(key), place_of(scenario, key, otherwise=where), context.base, 0
+                )
+            ]
+            for key in ("config", "tests")
+        ]
+        configs, tests = (part or [({}, where)] for part in parts)
+        for (data, _), (test, test_at) in itertools.product(configs, tests):
+            merged: dict[str, Any] = {**data, **test}
+            for key in ("vars", "options", "metadata"):
+                both = [part[key] for part in (data, test) if is_mapping(part.get(key))]
+                if len(both) > 1:
+                    merged[key] = {**both[0], **both[1]}
+            asserts = [part["assert"] for part in (data, test) if is_list(part.get("assert"))]
+            merged["assert"] = _joined(asserts)
+            if not merged.get("description") and isinstance(scenario.get("description"), str):
+                merged["description"] = scenario["description"]
+            yield merged, test_at
+
+
+def _joined(lists: list[list[Any]]) -> list[Any]:
+    """One list; a single one keeps its lines."""
+    return lists[0] if len(lists) == 1 else [part for one in lists for part in one]
+
+
+def _expanded(
+    body: Mapping[str, Any], default: Mapping[str, Any], context: Context, place: Place
+) -> Iterator[SourceTest]:
+    """The tests that one test stands for: a list of values is a test for each of them."""
+    try:
+        given = {**_vars(default.get("vars"), context), **_vars(body.get("vars"), context)}
+        options = {**_mapping(default.get("options")), **_mapping(body.get("options"))}
+        given = _transformed(given, options, context, place)
+        names = list(given)
+        values = [
+            _values(
+                name, given[name], context, place, alone=bool(options.get("disableVarExpansion"))
+            )
+            for name in names
+        ]
+        count = math.prod(map(len, values))
+    except (_UnreadableError, SourceError) as error:
+        context.note("person", place, f"a test is not imported: {error}")
+        return
+    if count > _TESTS_MAX:
+        context.note("person", place, f"a test is not imported: its lists make {count:,} tests")
+        return
+    assertions = _assertions(default, body, options, place)
+    description = str(body.get("description") or body.get("name") or "")
+    metadata = {**_mapping(default.get("metadata")), **_mapping(body.get("metadata"))}
+    threshold = body.get("threshold", default.get("threshold"))
+    for combination in itertools.product(*values):
+        rendered = _resolved(dict(zip(names, combination, strict=True)), context, place)
+        yield SourceTest(
+            description=context.render(description, rendered, place),
+            vars=rendered,
+            assertions=assertions,
+            options=options,
+            threshold=float(threshold) if isinstance(threshold, int | float) else None,
+            providers=_names(body.get("provider"), body.get("providers"), default.get("provider")),
+            prompts=_names(body.get("prompts"), None, default.get("prompts")),
+            output=body.get("providerOutput", default.get("providerOutput")),
+            metadata=metadata,
+            place=place,
+        )
+
+
+def _names(*given: Any) -> list[str]:
+    """The ids of the first of these that names some."""
+    for value in given:
+        parts = value if is_list(value) else [value]
+        names = [
+            str(part.get("id", "")) if is_mapping(part) else str(part) for part in parts if part
+        ]
+        if names:
+            return names
+    return []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return mapping_of(value)
+
+
+def _vars(given: Any, context: Context) -> dict[str, Any]:
+    """The variables of a test, which may be in files."""
+    if given is None:
+        return {}
+    if is_mapping(given):
+        return dict(given)
+    found: dict[str, Any] = {}
+    for reference in given if is_list(given) else [given]:
+        if not isinstance(reference, str):
+            raise _UnreadableError("its `vars` are neither a mapping nor files")
+        if _CODE.search(reference):
+            raise _UnreadableError(f"{reference} is code, which is not run")
+        for path in context.repository.find(reference, context.base):
+            document = context.repository.read_yaml(path)
+            if not is_mapping(document):
+                raise _UnreadableError(f"{context.repository.relative(path)} is no mapping")
+            found.update(document)
+    return found
+
+
+def _transformed(
+    given: dict[str, Any], options: Mapping[str, Any], context: Context, place: Place
+) -> dict[str, Any]:
+    """The variables after `transformVars`, where it only adds constants."""
+    code = options.get("transformVars")
+    if code is None:
+        return given
+    constants = constant_vars(code) if isinstance(code, str) else None
+    if constants is None:
+        context.note(
+            "person",
+            place,
+            "`transformVars` is code that is not run; the variables stay as they are",
+        )
+        return given
+    return {**given, **constants}
+
+
+def _values(name: str, value: Any, context: Context, place: Place, *, alone: bool) -> list[Any]:
+    """The values of a variable."""
+    if is_list(value) and not alone:
+        parts = value
+        if not parts:
+            raise _UnreadableError(f"the variable {name!r} has an empty list of values")
+        return [one for part in parts for one in _values(name, part, context, place, alone=True)]
+    if not (isinstance(value, str) and value.startswith("file://")):
+        return [value]
+    if _CODE.search(value):
+        raise _UnreadableError(f"the variable {name!r} is computed by code in {value}")
+    return [_content(path, context) for path in context.repository.find(value, context.base)]
+
+
+def _content(path: Path, context: Context) -> str:
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix in _IMAGES:
+        raise _UnreadableError(
+            f"{context.repository.relative(path)} is no text; see images in golden-datasets"
+        )
+    text = context.repository.read_text(path)
+    if suffix in {"yaml", "yml"}:
+        return json.dumps(context.repository.read_yaml(path, text), ensure_ascii=False, default=str)
+    return text.strip()
+
+
+def _resolved(values: dict[str, Any], context: Context, place: Place) -> dict[str, Any]:
+    """The variables with those filled in that they insert themselves."""
+    resolved = {
+        name: re.sub(r"\n\Z", "", value) if isinstance(value, str) else value
+        for name, value in values.items()
+    }
+    for _ in range(_ROUNDS):
+        before = dict(resolved)
+        for name, value in before.items():
+            if isinstance(value, str) and "{{" in value and len(value) < _INSERTED_MAX:
+                resolved[name] = _filled(value, {**before, name: None})
+        if resolved == before:
+            break
+        if any(len(value) > _VALUE_MAX for value in resolved.values() if isinstance(value, str)):
+            context.note("person", place, "variables insert each other without end")
+            return values
+    return resolved
+
+
+def _filled(text: str, values: Mapping[str, Any]) -> str:
+    def inserted(match: re.Match[str]) -> str:
+        value = values.get(match[1])
+        if value is None or isinstance(value, str):
+            return match[0] if value is None else value
+        return json.dumps(value, ensure_ascii=False, default=str)
+
+    return re.sub(r"\{\{\s*(\w+)\s*\}\}", inserted, text)
+
+
+def _assertions(
+    default: Mapping[str, Any], body: Mapping[str, Any], options: Mapping[str, Any], place: Place
+) -> list[Assertion]:
+    found: list[Assertion] = []
+    sources = [body] if options.get("disableDefaultAsserts") else [default, body]
+    for source in sources:
+        given = source.get("assert")
+        parts = given if is_list(given) else [given] if given else []
+        found += [
+            Assertion(body=part, place=_place(part, given, number, place))
+            for number, part in enumerate(parts)
+            if is_mapping(part)
+        ]
+    return found
+
+
+def _place(part: Any, given: Any, number: int, place: Place) -> Place:
+    """An assertion's own place; merged lists have none of their own."""
+    own = place_of(part, otherwise=place)
+    return own if own != place else place_of(given, number, otherwise=place)
+
+
+def _csv_tests(text: str, name: str, context: Context) -> Iterator[tuple[Mapping[str, Any], Place]]:
+    """The tests of a CSV file: a column for each variable, and `__expected` and others."""
+    csv.field_size_limit(16 * 1024 * 1024)
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        header = next(reader, None)
+        if header is None:
+            context.note("dropped", Place(path=name), "the file is empty")
+            return
+        line = reader.line_num + 1
+        for row in reader:
+            at, line = Place(path=name, line=line), reader.line_num + 1
+            if any(cell.strip() for cell in row):
+                if len(row) > len(header):
+                    context.note("person", at, "the row has more cells than the header")
+                yield _csv_test(dict(zip(header, row, strict=False))), at
+    except csv.Error as error:
+        context.note("person", Place(path=name, line=reader.line_num), f"not CSV: {error}")
+
+
+def _csv_test(row: Mapping[str, str]) -> dict[str, Any]:
+    cells = {column.strip(): cell for column, cell in row.items()}
+    asserts = {
+        key: _expected(cell)
+        for key, cell in cells.items()
+        if key.startswith("__expected") and cell.strip()
+    }
+    for key, cell in cells.items():
+        _, _, rest = key.partition("__config:")
+        column, _, option = rest.partition(":")
+        target = asserts.get(column) or asserts.get(f"{column}1")
+        if option and target is not None and cell.strip():
+            target[option] = float(cell) if option == "threshold" else cell
+    if metric := cells.get("__metric"):
+        for one in asserts.values():
+            one["metric"] = metric
+    body: dict[str, Any] = {
+        "vars": {key: cell for key, cell in cells.items() if not key.startswith("__")},
+        "assert": list(asserts.values()),
+        "options": {key[2:]: cells[key] for key in ("__prefix", "__suffix") if key in cells},
+        "metadata": {
+            key.partition(":")[2].removesuffix("[]"): cell
+            for key, cell in cells.items()
+            if key.startswith("__metadata:")
+        },
+    }
+    for key in ("__description", "__providerOutput"):
+        if cells.get(key):
+            body[key[2:]] = cells[key]
+    if re.fullmatch(r"\s*\d*\.?\d+\s*", cells.get("__threshold", "")):
+        body["threshold"] = float(cells["__threshold"])
+    return body
+
+
+def _expected(cell: str) -> dict[str, Any]:
+    """The assertion of a cell `__expected`: `type(threshold):value`, or a text to be equal to."""
+    for prefix, kind in (
+        ("javascript:", "javascript"), ("fn:", "javascript"), ("eval:", "javascript"),
+        ("python:", "python"), ("grade:", "llm-rubric"), ("llm-rubric:", "llm-rubric"),
+    ):  # fmt: skip
+        if cell.startswith(prefix):
+            return {"type": kind, "value": cell[len(prefix) :].strip()}
+    if cell.startswith("file://"):
+        return {"type": "python" if ".py" in cell else "javascript", "value": cell}
+    match = _EXPECTED.fullmatch(cell.strip())
+    if match is None or match["kind"].removeprefix("not-") not in _TYPES:
+        return {"type": "equals", "value": cell}
+    kind = match["kind"]
+    body: dict[str, Any] = {"type": kind}
+    if match["value"] is not None:
+        body["value"] = (
+            match["value"].strip() if kind.endswith(("-any", "-all")) else match["value"]
+        )
+    if match["threshold"]:
+        body["threshold"] = float(match["threshold"])
+    elif kind.removeprefix("not-") == "similar":
+        body["threshold"] = 0.8
+    return body
