@@ -29,6 +29,7 @@ class Endpoint:
         answer: What is said of a text, or the whole message as the wire has it.
         answer_of: What single models say instead, by name.
         latency_s: How long every answer takes, in seconds.
+        latency_of: How long answers to single texts take, in seconds.
         object_to_each: Every n-th request is answered with 429; 0 is none.
         objections: How many requests were answered with 429.
     """
@@ -43,6 +44,7 @@ class Endpoint:
         self.calls: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.latency_s = latency_s
+        self.latency_of: dict[str, float] = {}
         self.objections = 0
         self.models: Counter[str] = Counter()
         self.base_url = ""
@@ -128,7 +130,7 @@ class Endpoint:
         if self.object_to_each and self.total % self.object_to_each == 0:
             self.objections += 1
             return 429, {"error": {"message": "slow down", "type": "requests", "code": "rate"}}
-        await asyncio.sleep(self.latency_s)
+        await asyncio.sleep(self.latency_of.get(text, self.latency_s))
         self.answered[text] += 1
         said = self.answer_of.get(asked["model"], self.answer)(text)
         message: dict[str, Any] = {"role": "assistant", "content": said, "refusal": None}

@@ -167,6 +167,16 @@ def test_workers_judge_each_answer_once(judged: EvalProject, endpoint: Endpoint)
     assert record["suites"][0]["judge_calls"] == 8
 
 
+def test_a_worker_that_is_done_ends_the_calls_that_another_one_waits_for(
+    judged: EvalProject, endpoint: Endpoint
+) -> None:
+    """It makes calls ahead for cases that run on the other worker, and ends before it."""
+    judged.golden([judged.case(number) for number in range(8)])
+    endpoint.latency_of = dict.fromkeys(judged.case(7)["inputs"].values(), 2.0)
+    judged.run("-n2").assert_outcomes(passed=8)
+    assert not endpoint.twice
+
+
 def test_a_failing_judge_fails_the_case_with_its_reason(
     judged: EvalProject, endpoint: Endpoint
 ) -> None:

@@ -72,6 +72,9 @@ class AheadWindow:
 Landed = TypeVar("Landed")
 
 _STOP_TIMEOUT_S = 10.0
+# For calls under way when all cases of this process are judged: another xdist worker may wait for
+# them, and would pay again. Longer holds up the end of a run; 0 cancels them at once.
+_LAST_CALLS_S = 8.0
 # Only one thread at a time runs Python. A case that is judged while answers arrive would keep the
 # next requests from being sent, so the loop first works off what has arrived, for at most so long.
 _GIVE_WAY_S = 0.02
@@ -113,6 +116,7 @@ class Lookahead(Generic[Landed]):
         self._taken = 0
         self._landed = 0
         self._held_up = False
+        self._last_calls_s = 0.0
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
@@ -128,7 +132,8 @@ class Lookahead(Generic[Landed]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop: what is under way is cancelled, what has landed was kept already."""
+        """Stop: an error cancels calls under way; otherwise they get some seconds to end."""
+        self._last_calls_s = _LAST_CALLS_S if kind is None else 0.0
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(_STOP_TIMEOUT_S)
 
@@ -199,6 +204,8 @@ class Lookahead(Generic[Landed]):
         walker = asyncio.ensure_future(self._walk())
         await self._stopping.wait()
         walker.cancel()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=self._last_calls_s)
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.wait({walker, *self._tasks})

@@ -216,14 +216,30 @@ def test_an_error_belongs_to_whoever_takes_the_draw():
         assert take(lookahead, draws[2]) == 2
 
 
-def test_leaving_cancels_what_is_under_way_and_leaves_no_thread():
+def test_leaving_ends_what_is_under_way():
+    draws = draws_of(20)
+    model = Model(lambda number: 0.0 if number == 0 else 0.5)
+    with ahead_of(draws, model, ahead=4) as lookahead:
+        take(lookahead, draws[0])
+        until(lambda: len(model.started) == 5)
+    assert not model.cancelled
+    assert model.closed
+
+
+def test_an_error_cancels_what_is_under_way_and_leaves_no_thread():
     before = {*threading.enumerate()}
     draws = draws_of(20)
     model = Model(lambda number: 0.0 if number == 0 else 60.0)
     started = time.monotonic()
-    with ahead_of(draws, model, ahead=4) as lookahead:
-        take(lookahead, draws[0])
-        until(lambda: len(model.started) == 5)
+
+    def interrupted() -> None:
+        with ahead_of(draws, model, ahead=4) as lookahead:
+            take(lookahead, draws[0])
+            until(lambda: len(model.started) == 5)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        interrupted()
     assert time.monotonic() - started < 5
     assert sorted(model.cancelled) == [1, 2, 3, 4]
     assert model.closed
