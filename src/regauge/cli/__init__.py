@@ -56,6 +56,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "lint": "Check prompts, datasets, recordings and baselines",
         "doctor": "Check the project's set-up",
         "judges": "List, try out or calibrate judges",
+        "mutate": "Find instructions that no golden case guards",
     },
     "Run": {
         "record": "Record missing completions; remove stale ones",

@@ -61,6 +61,7 @@ from regauge.gate._record import (
     case_from_json,
     case_to_json,
     facts_of_row,
+    facts_of_trial,
     policy_from_json,
     policy_to_json,
 )
@@ -150,6 +151,7 @@ __all__ = [
     "difference_text",
     "estimate",
     "facts_of_row",
+    "facts_of_trial",
     "final_decision",
     "first_draws_needed",
     "fresh_counts",

@@ -623,6 +623,19 @@ class RefineSettings(_Table):
     feedback_from: list[Association] = ["owner", "member", "collaborator"]
 
 
+class MutateSettings(_Table):
+    """How `regauge mutate` measures: `[tool.regauge.mutate]`.
+
+    Attributes:
+        floor: The least mutation score, between 0 and 1; below it the command exits with 1.
+        operators: Operators that run by default, with commas between, or `all`; None runs single
+            deletions.
+    """
+
+    floor: float | None = Field(default=None, ge=0, le=1)
+    operators: str | None = None
+
+
 class Settings(_Table):
     """`[tool.regauge]`: the defaults that options on the command line override.
 
@@ -645,6 +658,7 @@ class Settings(_Table):
         gate: What the gate holds a change to.
         calibration: When a judge that asks a model may gate.
         refine: What `regauge refine` may do.
+        mutate: How `regauge mutate` measures.
     """
 
     model: _ModelName | None = None
@@ -664,6 +678,7 @@ class Settings(_Table):
     gate: GateSettings = Field(default_factory=GateSettings)
     calibration: CalibrationSettings = Field(default_factory=CalibrationSettings)
     refine: RefineSettings = Field(default_factory=RefineSettings)
+    mutate: MutateSettings = Field(default_factory=MutateSettings)
 
     @classmethod
     def of_other_version(cls, table: object) -> Self:

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from regauge.statements._compare import Change, Comparison, MergeError, compare, merge
 from regauge.statements._edit import delete, insert, move, renumber, replace
-from regauge.statements._languages import content_words, guess_language, is_negated, stem
+from regauge.statements._languages import (
+    content_words,
+    guess_language,
+    is_negated,
+    negations,
+    stem,
+)
 from regauge.statements._match import alike, tokens
 from regauge.statements._nodes import Kind, Node, Tree, normalise
 from regauge.statements._numbering import Chain, Reference, numbering, references
@@ -33,6 +39,7 @@ __all__ = [
     "is_negated",
     "merge",
     "move",
+    "negations",
     "normalise",
     "numbering",
     "parse",

@@ -1,0 +1,330 @@
+"""Whether `regauge mutate` finds the class of an instruction, and how many calls it takes.
+
+    python benchmarks/mutate.py [--quick] [--families 6] [--seed 0] [--output FILE]
+
+Families are prompts and suites with known truth: each instruction is carried by checks of known
+cases, or changes outputs that no check judges, or does nothing, or makes cases fail. Cases pass on
+the base as often as in the mixes of the gate's benchmark, and outputs vary as models' do. The rules
+are those of `regauge mutate`; only the trials are made up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import sys
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks._gate_suites import MIXES, draw_suites
+from regauge.digests import digest_of
+from regauge.gate import Count, GatePolicy, History, TrialFacts
+from regauge.mutate import (
+    Case,
+    HuntPolicy,
+    MutantClass,
+    Observed,
+    choose_operators,
+    measure,
+    mutants_of,
+)
+from regauge.prompts import Message, Prompt
+from regauge.stats import clopper_pearson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.mutate import Measured, Mutant
+
+_INSTRUCTIONS = 24
+_BASELINE = 12
+_KINDS: Mapping[MutantClass, float] = {
+    "killed": 0.60,
+    "survived": 0.20,
+    "no-effect": 0.12,
+    "harmful": 0.08,
+}
+# Carriers: so many cases, or a share of all of them.
+_CARRIERS = (1, 1, 2, 3, 6, 0.1, 0.3)
+_CHANGED = (1, 2, 4, 0.1)
+# Cases that carry an instruction mostly name its subject; some need it without a word of it.
+_NAMED = 0.8
+_WHOLLY = 0.75
+_LABELS = ("alpha", "beta", "gamma")
+_GOALS = {"right": 0.95, "killed": 10.0, "rest": 1.5}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """One instruction and what depends on it.
+
+    Attributes:
+        subject: The words that only this instruction has.
+        kind: The class of its deletion.
+        carriers: The cases that depend on it.
+        effect: How often a carrier changes without it.
+    """
+
+    subject: str
+    kind: MutantClass
+    carriers: frozenset[int]
+    effect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """A prompt and its suite.
+
+    Attributes:
+        rates: How often each case passes on the base.
+        varied: How often the note of each case is worded in another way.
+    """
+
+    seed: int
+    prompt: Prompt
+    instructions: tuple[Instruction, ...]
+    rates: tuple[float, ...]
+    varied: tuple[float, ...]
+    texts: tuple[str, ...]
+
+    def trial(self, prompt: Prompt | None, case: int, number: int) -> Observed:
+        """One trial of a case, the same for the same prompt, case and number."""
+        text = (prompt or self.prompt).messages[0].content
+        name = "base" if prompt is None else prompt.digest
+        rng = random.Random(digest_of([self.seed, name, case, number]))
+        rate, changed = self.rates[case], False
+        fixed = False
+        for one in self.instructions:
+            if case not in one.carriers:
+                continue
+            missing = one.subject not in text
+            if one.kind == "killed" and missing:
+                rate = min(rate, 1 - one.effect)
+            elif one.kind == "survived" and missing:
+                changed = changed or rng.random() < one.effect
+            elif one.kind == "harmful":
+                fixed = fixed or missing
+        if fixed:
+            rate = max(rate, 0.98)
+        passed = rng.random() < rate
+        words = [f"note{case}", "states", "the", "evidence"]
+        if rng.random() < self.varied[case]:
+            words[1] = rng.choice(("shows", "gives", "names"))
+        if changed:
+            words[3] = "rest"
+        right = _LABELS[case % len(_LABELS)]
+        label = right if passed else "delta"
+        output = json.dumps({"label": label, "note": " ".join(words)})
+        facts = TrialFacts(checks={"label": passed, "note": True}, answer=digest_of(output))
+        return Observed(facts=facts, output=output)
+
+    def cases(self) -> list[Case]:
+        """The cases with a baseline of their own."""
+        found: list[Case] = []
+        for number, text in enumerate(self.texts):
+            drawn = [self.trial(None, number, 100 + n) for n in range(_BASELINE)]
+            passed = sum(one.facts.passed is True for one in drawn)
+            count = Count(passed=passed, trials=_BASELINE)
+            distinct = len({one.output for one in drawn})
+            history = History(
+                checks={"label": count, "note": Count(passed=_BASELINE, trials=_BASELINE)},
+                whole=count,
+                distinct_answers=distinct,
+            )
+            found.append(
+                Case(
+                    key=str(number),
+                    text=text,
+                    checks=("label", "note"),
+                    history=history,
+                    repeats=_BASELINE if distinct == 1 else 0,
+                    answer=drawn[0].facts.answer if distinct == 1 else "",
+                )
+            )
+        return found
+
+    async def draw(
+        self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
+    ) -> list[Observed | Exception]:
+        """Trials of cases, as `regauge.mutate.Bench` has it."""
+        return [self.trial(prompt, int(case), number) for case, number in trials]
+
+    def truth(self, mutant: Mutant) -> MutantClass:
+        """The class of a single deletion."""
+        return next(one.kind for one in self.instructions if one.subject in mutant.text)
+
+
+def make_family(seed: int, cases: int, mix: str) -> Family:
+    """A family of a size and a mix."""
+    rng = random.Random(digest_of([seed, cases, mix]))
+    numbers = np.random.default_rng(seed)
+    rates = [float(p) for p in draw_suites(numbers, mix, 1, cases)[0]]
+    kinds = rng.choices(list(_KINDS), list(_KINDS.values()), k=_INSTRUCTIONS)
+    stable = sorted(range(cases), key=lambda case: -rates[case])
+    firm = [case for case in stable if rates[case] >= 0.9] or stable[: max(4, cases // 5)]
+    instructions: list[Instruction] = []
+    taken: set[int] = set()
+    # What makes a case fail comes first: no other instruction is carried by a failing case.
+    kinds.sort(key=lambda kind: kind != "harmful")
+    for kind in kinds:
+        size = rng.choice(_CARRIERS if kind == "killed" else _CHANGED)
+        count = size if isinstance(size, int) else max(1, round(size * cases))
+        effect = 1.0
+        carriers: frozenset[int] = frozenset()
+        if kind == "harmful":
+            chosen = rng.sample(firm, k=min(rng.choice((1, 2)), len(firm) - 2))
+            taken |= {*chosen}
+            carriers = frozenset(chosen)
+            for case in chosen:
+                rates[case] = 0.01
+            firm = [case for case in firm if case not in taken]
+        elif kind != "no-effect":
+            carriers = frozenset(rng.sample(firm, k=min(count, len(firm))))
+            whole = rng.random() < _WHOLLY
+            effect = rng.uniform(0.96, 1.0) if whole or kind == "survived" else 0.65
+        subject = f"subject{_word(rng)} {_word(rng)}"
+        instructions.append(
+            Instruction(subject=subject, kind=kind, carriers=carriers, effect=effect)
+        )
+    noisy = rng.random() < 0.5
+    varied = [rng.uniform(0, 0.5) if noisy else 0.1 * (rng.random() < 0.05) for _ in range(cases)]
+    texts: list[str] = []
+    for case in range(cases):
+        words = [_word(rng) for _ in range(12)]
+        named = [one for one in instructions if case in one.carriers and rng.random() < _NAMED]
+        words += [one.subject for one in named]
+        texts.append(" ".join(words))
+    rng.shuffle(instructions)
+    return Family(
+        seed=seed,
+        prompt=_prompt(rng, instructions),
+        instructions=tuple(instructions),
+        rates=tuple(rates),
+        varied=tuple(varied),
+        texts=tuple(texts),
+    )
+
+
+def _word(rng: random.Random) -> str:
+    return "".join(rng.choice(c) for c in ("bdfgklmnprt", "aeiou", "bdfgklmnprt", "aeiou", "lmnrt"))
+
+
+def _prompt(rng: random.Random, instructions: Sequence[Instruction]) -> Prompt:
+    lines: list[str] = []
+    left = list(instructions)
+    while left:
+        size = min(len(left), rng.choice((2, 3, 5, 8)))
+        block, left = left[:size], left[size:]
+        if rng.random() < 0.7:
+            lines += [f"## {_word(rng).title()}", ""]
+            lines += [f"- Handle {one.subject} as the table states." for one in block]
+        else:
+            lines.append(" ".join(f"Handle {one.subject} as the table states." for one in block))
+        lines.append("")
+    messages = (
+        Message(role="system", content="\n".join(lines)),
+        Message(role="user", content="{{input}}"),
+    )
+    return Prompt(name="family", path=Path("family.prompt.yml"), messages=messages)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """The result of one family."""
+
+    mix: str
+    cases: int
+    classes: Counter[tuple[str, str]]
+    killed: tuple[int, ...]
+    rest: tuple[float, ...]
+    calls: int
+    base_calls: int
+
+
+def run_family(family: Family, mix: str) -> Row:
+    """Measure a family and compare the classes with the truth."""
+    cases = family.cases()
+    mutants = mutants_of(family.prompt, choose_operators(None))
+    policy = HuntPolicy(gate=GatePolicy())
+    measured: Measured = asyncio.run(measure(family.prompt, mutants, cases, family, policy))
+    classes: Counter[tuple[str, str]] = Counter()
+    killed: list[int] = []
+    rest: list[float] = []
+    for one in measured.results:
+        classes[family.truth(one.mutant), one.found.kind] += 1
+        if one.found.kind == "killed":
+            killed.append(one.found.calls)
+        else:
+            rest.append(one.found.calls / len(cases))
+    return Row(
+        mix=mix,
+        cases=len(cases),
+        classes=classes,
+        killed=tuple(killed),
+        rest=tuple(rest),
+        calls=measured.calls,
+        base_calls=measured.base_calls,
+    )
+
+
+def summary(rows: Sequence[Row]) -> Mapping[str, object]:
+    """The figures of some families, next to their goals."""
+    classes: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        classes.update(row.classes)
+    right = sum(count for (truth, kind), count in classes.items() if truth == kind)
+    total = classes.total()
+    interval = clopper_pearson(right, total)
+    wrong: dict[str, int] = {
+        f"{truth} as {kind}": count for (truth, kind), count in classes.items() if truth != kind
+    }
+    killed = [calls for row in rows for calls in row.killed]
+    rest = [share for row in rows for share in row.rest]
+    return {
+        "mutants": total,
+        "right": round(right / total, 4),
+        "low": round(interval.low, 4),
+        "high": round(interval.high, 4),
+        "wrong": wrong,
+        "calls_per_killed_median": statistics.median(killed) if killed else None,
+        "calls_per_case_of_others": round(statistics.mean(rest), 3) if rest else None,
+        "calls": sum(row.calls for row in rows),
+        "base_calls": sum(row.base_calls for row in rows),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="two families of each kind")
+    parser.add_argument("--families", type=int, default=6, help="of each size and mix")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, help="write the figures as JSON")
+    options = parser.parse_args()
+    count = 2 if options.quick else options.families
+    document: dict[str, object] = {"goals": _GOALS}
+    for cases in (40, 140):
+        by_mix: dict[str, list[Row]] = defaultdict(list)
+        for mix in MIXES:
+            for number in range(count):
+                family = make_family(options.seed + number, cases, mix)
+                by_mix[mix].append(run_family(family, mix))
+            print(f"{cases:4} {mix:12}", json.dumps(summary(by_mix[mix])), flush=True)
+        whole = summary([row for rows in by_mix.values() for row in rows])
+        print(f"{cases:4} {'all':12}", json.dumps(whole), flush=True)
+        document[str(cases)] = {mix: summary(rows) for mix, rows in by_mix.items()} | {"all": whole}
+    if options.output is not None:
+        options.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,303 @@
+"""`regauge mutate`: does the suite notice when an instruction goes missing?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regauge.cli._options import (
+    STDOUT,
+    dry_run_option,
+    json_option,
+    model_option,
+    output_option,
+    record_option,
+    run_options,
+    write_output,
+)
+from regauge.cli._terminal import Meter, echo, short
+from regauge.errors import UnmeasuredError, UsageError
+from regauge.gate import REVISION_FIRST, GatePolicy, policy_of
+from regauge.maintenance.collection import THE_SAME_COMMAND, option_words, with_evals
+from regauge.mutate import (
+    EvalBench,
+    HuntPolicy,
+    Measured,
+    MutantsFile,
+    MutationReport,
+    Progress,
+    Score,
+    Subject,
+    choose_operators,
+    estimate_calls,
+    load_mutants,
+    mark_equivalent,
+    measure,
+    mutants_of,
+    report_json,
+    report_of,
+    save_mutants,
+    subject_of,
+)
+from regauge.project import Project
+from regauge.reports import money
+from regauge.reports.mutants import mutation_lines, mutation_markdown
+from regauge.runner import Draw
+from regauge.stop_signals import run_stoppable
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.mutate import Mutant, MutantClass
+    from regauge.runner import EvalSession
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Exit codes: 0 done, 1 score below `floor` of [tool.regauge.mutate], 2 wrong use or a faulty file,
+3 unmeasured, 130 Ctrl-C (the same command continues).
+
+\b
+Examples:
+  regauge mutate alert-severity --dry-run
+  regauge mutate alert-severity
+  regauge mutate alert-severity --operators negate,move-limit --limit 20
+  regauge mutate alert-severity --mark delete-entry-4381ef40 --reason "Repeats line 56."
+"""
+_STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red", "warn": "yellow"}
+
+
+@click.command(name="mutate", epilog=_EPILOG)
+@click.argument("prompt", metavar="NAME")
+@click.option(
+    "--operators", metavar="NAMES", help="Operators, with commas between, or `all`; see the docs."
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Measure N mutants only.")
+@model_option()
+@record_option("none", "missing")
+@dry_run_option
+@run_options
+@click.option(
+    "--mark", "marks", multiple=True, metavar="ID", help="Mark a mutant equivalent; no calls."
+)
+@click.option("--reason", metavar="TEXT", help="Why marked mutants are equivalent.")
+@json_option
+@output_option()
+def command(
+    prompt: str,
+    *,
+    operators: str | None,
+    limit: int | None,
+    dry_run: bool,
+    marks: tuple[str, ...],
+    reason: str | None,
+    as_json: bool,
+    output: str | None,
+    path: Path | None,
+    **options: Any,
+) -> None:
+    """Delete the instructions of prompt NAME one by one, and report which deletions fail a case.
+
+    A mutant is killed where the gate's tests find a broken case. The classes are written to
+    fixtures/mutants/NAME.json; commit it. Completions of mutants stay in the local store.
+    """
+    project = Project.find()
+    if marks or reason is not None:
+        _mark(project, prompt, marks, reason)
+        return
+    _check_output(output, as_json=as_json, dry_run=dry_run)
+    chosen = choose_operators(operators or project.settings.mutate.operators)
+    if dry_run:
+        options["record"] = "none"
+    earlier = load_mutants(project, prompt)
+    done: list[Score] = []
+
+    def act(evals: EvalSession) -> None:
+        try:
+            subject = subject_of(evals, evals.plan.cases)
+            every = mutants_of(subject.prompt, chosen)
+            mutants = _sample(every, limit)
+            if not mutants:
+                raise UsageError(
+                    f"{prompt} has no text that these operators can edit\n"
+                    "  fix: name others with --operators"
+                )
+            measured = _measured(evals, subject, mutants, earlier)
+        finally:
+            evals.close()
+        if dry_run:
+            _say_estimate(evals, subject, mutants, measured, earlier, as_json=as_json)
+            return
+        report = report_of(subject, measured, earlier=earlier)
+        if options["model"] is None and any(row.kind != "undecided" for row in report.mutants):
+            file = save_mutants(project, report, subject.key, earlier)
+            echo(f"wrote {short(file)}", err=True)
+        _show(report, subject, as_json=as_json, output=output)
+        if len(mutants) < len(every):
+            echo(f"measured {len(mutants)} of {plural(len(every), 'mutant')} (--limit)", err=True)
+        _check_measured(measured)
+        done.append(report.score)
+
+    with_evals(
+        project,
+        path or project.root / "evals",
+        act,
+        prompts=[prompt],
+        options=option_words(options),
+        draw=False,
+        interrupted=lambda: THE_SAME_COMMAND,
+    )
+    for score in done:
+        _check_floor(project, score)
+
+
+def _check_floor(project: Project, score: Score) -> None:
+    floor = project.settings.mutate.floor
+    if floor is not None and (score.value is None or score.value < floor):
+        echo(f"the score is below the floor of {floor:g}", style="red", err=True)
+        click.get_current_context().exit(1)
+
+
+def _mark(project: Project, prompt: str, marks: Sequence[str], reason: str | None) -> None:
+    text = " ".join((reason or "").split())
+    if not marks or not text:
+        raise UsageError(
+            "--mark and --reason go together\n"
+            f'  fix: regauge mutate {prompt} --mark ID --reason "why its deletion changes nothing"'
+        )
+    file = mark_equivalent(project, prompt, marks, text)
+    echo(f"marked {plural(len(marks), 'mutant')} in {short(file)}")
+
+
+def _check_output(output: str | None, *, as_json: bool, dry_run: bool) -> None:
+    if output is None:
+        return
+    if dry_run:
+        raise UsageError(
+            "--dry-run measures nothing, so --output has nothing to write\n"
+            "  fix: leave one of them out"
+        )
+    if output == STDOUT and as_json:
+        raise UsageError(
+            "--json and --output - both write to standard output\n"
+            "  fix: name a file, or leave one of them out"
+        )
+    if output != STDOUT and Path(output).suffix not in {".md", ".json"}:
+        raise UsageError(f"{output}: the format is unknown\n  fix: end it in .md or .json")
+
+
+def _check_measured(measured: Measured) -> None:
+    missing = [one.found.reason for one in measured.results if one.found.unmeasured]
+    if missing:
+        raise UnmeasuredError(
+            f"{plural(len(missing), 'mutant')} could not be measured: {missing[0]}\n"
+            "  fix: run it with a key, and with --record=missing"
+        )
+
+
+def _sample(mutants: Sequence[Mutant], limit: int | None) -> list[Mutant]:
+    """So many mutants, spread over the whole prompt."""
+    if limit is None or limit >= len(mutants):
+        return list(mutants)
+    return [mutants[number * len(mutants) // limit] for number in range(limit)]
+
+
+def _measured(
+    evals: EvalSession, subject: Subject, mutants: Sequence[Mutant], earlier: MutantsFile | None
+) -> Measured:
+    progress = Progress()
+    rows = earlier.mutants if earlier is not None else []
+    first = {row.id: row.cases for row in rows if row.kind == "killed"}
+    policy = HuntPolicy(gate=_policy(evals.project))
+
+    async def run() -> Measured:
+        async with evals.making() as trials:
+            bench = EvalBench(subject, trials)
+            return await measure(
+                subject.prompt,
+                mutants,
+                subject.cases,
+                bench,
+                policy,
+                first=first,
+                progress=progress,
+            )
+
+    def line() -> str:
+        return (
+            f"regauge: {progress.done} of {plural(progress.mutants, 'mutant')},"
+            f" {plural(progress.calls, 'trial')}, {money(evals.budget.spent_usd)}"
+        )
+
+    with Meter(line):
+        return run_stoppable(run())
+
+
+def _policy(project: Project) -> GatePolicy:
+    """The gate's bounds; what a project lets pass with a warning is broken all the same."""
+    return replace(policy_of(project.settings.gate), on_broken="block")
+
+
+def _show(report: MutationReport, subject: Subject, *, as_json: bool, output: str | None) -> None:
+    document = json.dumps(report_json(report), ensure_ascii=False, indent=1)
+    if as_json:
+        click.echo(document)
+    elif output != STDOUT:
+        for text, tone in mutation_lines(report, subject.prompt):
+            echo(text, style=_STYLES[tone])
+    if output is not None:
+        is_json = output != STDOUT and Path(output).suffix == ".json"
+        write_output(f"{document}\n" if is_json else mutation_markdown(report), output)
+
+
+def _say_estimate(
+    evals: EvalSession,
+    subject: Subject,
+    mutants: Sequence[Mutant],
+    stored: Measured,
+    earlier: MutantsFile | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the calls of the mutants whose trials are not all stored."""
+    left = {one.mutant.id for one in stored.results if one.found.unmeasured}
+    missing = [mutant for mutant in mutants if mutant.id in left]
+    known: dict[str, MutantClass] = {}
+    if earlier is not None and (earlier.digest, earlier.key) == (
+        subject.prompt.digest,
+        subject.key,
+    ):
+        known = {row.id: row.kind for row in earlier.mutants}
+    calls = estimate_calls(subject.prompt, missing, len(subject.cases), known) if missing else 0
+    draws = [
+        Draw(planned, REVISION_FIRST) for planned in subject.members.values() if planned.plan()
+    ]
+    costs = [one.cost_usd for one in evals.missing_answers(draws)]
+    priced = [cost for cost in costs if cost is not None]
+    usd = calls * sum(priced) / len(draws) if draws and len(priced) == len(costs) else None
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "prompt": subject.prompt.name,
+                    "mutants": len(mutants),
+                    "cases": len(subject.cases),
+                    "stored": len(mutants) - len(missing),
+                    "calls": calls,
+                    "cost_usd": usd,
+                }
+            )
+        )
+        return
+    echo(
+        f"{subject.prompt.name} on {subject.model}: {plural(len(mutants), 'mutant')},"
+        f" {plural(len(subject.cases), 'case')}; {len(mutants) - len(missing)} measured before"
+    )
+    cost = "cost unknown (no price declared)" if usd is None else money(usd)
+    echo(f"about {plural(calls, 'call')}, {cost}; judges that call models come on top")

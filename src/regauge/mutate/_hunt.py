@@ -1,0 +1,496 @@
+"""One mutant against the suite: cases in the order of their relevance, until one is broken.
+
+The tests are the gate's: e-values of single cases against the base's record, the bounds of e-BH
+over all cells, the rule of critical cases, and the permutation test of the whole suite. Trials of
+the base are those of its record, so trials of mutants alone are drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import exp, log
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regauge.digests import digest_of
+from regauge.errors import BudgetError, MissingRecordingError, RegaugeError
+from regauge.gate.engine import screen, screen_bound
+from regauge.mutate._types import Found
+from regauge.stats import e_bh, log_e_value, suite_p_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from regauge.digests import JSON
+    from regauge.gate import Count, GatePolicy, History
+    from regauge.mutate._base import Base
+    from regauge.mutate._types import Bench, Case, Observed
+    from regauge.prompts import Prompt
+    from regauge.stats import Direction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HuntPolicy:
+    """How a mutant is measured.
+
+    Attributes:
+        gate: The bounds of the gate, which name a case broken or a suite worse.
+        changed: The level of the test whether outputs changed, for its stages together.
+        base_outputs: Outputs of the base for a case whose outputs vary.
+        more_base_outputs: The same for a case that is looked at closely.
+        fresh: Fresh trials of such a case.
+        fresh_cases: Cases that are looked at for their differences.
+        extra: Further trials of the cases that share most with the mutated text, most relevant
+            first.
+    """
+
+    gate: GatePolicy
+    changed: float = 0.01
+    base_outputs: int = 4
+    more_base_outputs: int = 12
+    fresh: int = 4
+    fresh_cases: int = 3
+    extra: tuple[int, ...] = (3, 3, 1, 1)
+
+
+_BATCHES = (1, 1, 1, 1, 1, 1, 2, 2, 2, 4, 4, 8)
+# A suspect with so many trials is weighed against so many more of the base: twelve trials that all
+# pass cannot show that a case now passes every third time.
+_LONGER = {8: 12, 14: 24}
+_SHOWN_OUTPUTS = 3
+_SHOWN_CHARACTERS = 400
+
+
+class Hunt:
+    """Looks for the class of one prompt text.
+
+    Args:
+        ranked: The cases with their relevance, most relevant first.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        ranked: Sequence[tuple[Case, float]],
+        base: Base,
+        bench: Bench,
+        policy: HuntPolicy,
+    ) -> None:
+        self._prompt = prompt
+        self._ranked = ranked
+        self._base = base
+        self._bench = bench
+        self._policy = policy
+        self._case_policy = policy.gate.case
+        self._drawn: dict[str, list[Observed]] = {}
+        self._history: dict[str, History] = {}
+        self._errors: list[Exception] = []
+        self._over: set[str] = set()
+        self._cells = sum(len(case.checks) for case in base.cases.values() if case.blocks)
+        self.calls = 0
+
+    async def run(self) -> Found:
+        """Draw until the class is known."""
+        try:
+            return replace(await self._run(), calls=self.calls)
+        except BudgetError:
+            return Found(kind="undecided", reason="out of budget", calls=self.calls)
+        except RegaugeError as error:
+            return _unmeasured(error, self.calls)
+
+    async def _run(self) -> Found:
+        for batch in _batches([case.key for case, _ in self._ranked]):
+            await self._draw(batch)
+            if (found := await self._settle()) is not None:
+                return found
+        if (found := await self._look_again()) is not None:
+            return found
+        return await self._classify()
+
+    async def _draw(self, keys: Iterable[str]) -> None:
+        """One more trial of each of some cases."""
+        wanted = [(key, len(self._drawn.setdefault(key, []))) for key in keys]
+        self.calls += len(wanted)
+        made = await self._bench.draw(self._prompt, wanted)
+        for (key, _), one in zip(wanted, made, strict=True):
+            if isinstance(one, BudgetError | MissingRecordingError):
+                raise one
+            if isinstance(one, Exception):
+                self._errors.append(one)
+                self._over.add(key)
+            else:
+                self._drawn[key].append(one)
+
+    async def _settle(self) -> Found | None:
+        """Draw the most suspicious case until no suspect is left, or one is broken."""
+        while True:
+            await self._learn()
+            if (found := self._broken()) is not None:
+                return found
+            suspects = [
+                (evidence, -rank, case.key)
+                for rank, (case, _) in enumerate(self._ranked)
+                if (evidence := self._suspicion(case)) is not None
+            ]
+            if not suspects:
+                return None
+            key = max(suspects)[2]
+            await self._draw([key])
+            await self._weigh_again(key)
+
+    async def _weigh_again(self, key: str) -> None:
+        """Have more trials of the base where its record is too short to decide."""
+        drawn = len(self._drawn[key])
+        if drawn in _LONGER and key in self._history and not self._errors:
+            self._history[key] = await self._base.history(key, _LONGER[drawn])
+
+    async def _learn(self) -> None:
+        """Have the base's record of every case in which a trial was drawn."""
+        for key, drawn in self._drawn.items():
+            if key not in self._history and drawn:
+                known = self._base.cases[key].history
+                failed = any(one.facts.passed is False for one in drawn)
+                if (known is None or not known.whole.trials) and not failed:
+                    continue
+                self._history[key] = await self._base.history(key)
+
+    async def _look_again(self) -> Found | None:
+        """Further trials of the cases that share most with the mutated text."""
+        shared = [
+            case.key for case, score in self._ranked if score > 0 and case.key not in self._over
+        ]
+        for key, more in zip(shared, self._policy.extra, strict=False):
+            while len(self._drawn[key]) <= more and key not in self._over:
+                await self._draw([key])
+                if (found := await self._settle()) is not None:
+                    return found
+        return None
+
+    def _count(self, key: str, check: str) -> tuple[int, int]:
+        bits = [one.facts.checks.get(check) for one in self._drawn[key]]
+        return bits.count(True), len(bits) - bits.count(None)
+
+    def _evidence(self, key: str, check: str, direction: Direction) -> float:
+        record = self._record(key, check)
+        passed, trials = self._count(key, check)
+        if not trials or record is None or not record.trials:
+            return -np.inf
+        return _log_e(record.passed, record.trials, passed, trials, direction)
+
+    def _record(self, key: str, check: str) -> Count | None:
+        history = self._history.get(key)
+        return history.checks.get(check) if history is not None else None
+
+    def _suspicion(self, case: Case) -> float | None:
+        """The evidence of a case that further trials may name; None where they would not."""
+        key, policy = case.key, self._case_policy
+        drawn = len(self._drawn.get(key, ()))
+        if not drawn or key in self._over:
+            return None
+        if case.tier == "critical" and case.blocks:
+            failed = sum(one.facts.passed is False for one in self._drawn[key])
+            rule = replace(self._policy.gate.critical, strict=case.strict)
+            return float(failed) if failed and drawn < rule.trials_wanted(failed) else None
+        if drawn > sum(policy.steps):
+            return None
+        found = [
+            evidence
+            for check in case.checks
+            for direction in ("worse", "better")
+            if (evidence := self._doubt(case, check, direction)) is not None
+        ]
+        return max(found, default=None)
+
+    def _doubt(self, case: Case, check: str, direction: Direction) -> float | None:
+        record = self._record(case.key, check)
+        if record is None or not record.trials:
+            return None
+        passed, trials = self._count(case.key, check)
+        policy = self._case_policy
+        if direction == "worse":
+            if not case.blocks or passed == trials or not record.passed:
+                return None
+            least = policy.suspect if trials < 2 else policy.clear  # noqa: PLR2004 - a first trial
+        else:
+            rare = record.passed <= self._policy.gate.improved_at_most * record.trials
+            if not trials or (trials == 1 and not passed) or not rare:
+                return None
+            least = policy.clear
+        evidence = self._evidence(case.key, check, direction)
+        return evidence if log(least) <= evidence < self._bound() else None
+
+    def _bound(self) -> float:
+        return self._case_policy.log_bound(max(self._cells, 1))
+
+    def _named(self, direction: Direction) -> list[tuple[Case, str, float]]:
+        """The cells that the gate's bound names."""
+        cells = [
+            (case, check, self._evidence(case.key, check, direction))
+            for case, _ in self._ranked
+            if self._drawn.get(case.key)
+            and (
+                (case.blocks and case.tier != "critical")
+                if direction == "worse"
+                else self._is_failing(case)
+            )
+            for check in case.checks
+        ]
+        if not cells:
+            return []
+        evidence = np.array([one[2] for one in cells])
+        size = max(self._cells, len(cells))
+        bound = e_bh(evidence, alpha=self._case_policy.alpha, cells=size)
+        return [cell for cell in cells if cell[2] >= float(bound.log_bound)]
+
+    def _is_failing(self, case: Case) -> bool:
+        history = self._history.get(case.key)
+        most = self._policy.gate.improved_at_most
+        return history is not None and history.whole.passed <= most * history.whole.trials
+
+    def _broken(self) -> Found | None:
+        for case, _ in self._ranked:
+            if case.tier != "critical" or not case.blocks:
+                continue
+            failures = [o for o in self._drawn.get(case.key, ()) if o.facts.passed is False]
+            rule = replace(self._policy.gate.critical, strict=case.strict)
+            if rule.blocks(len(failures)):
+                judges = {
+                    check for o in failures for check, ok in o.facts.checks.items() if ok is False
+                }
+                return self._killed([case.key], sorted(judges), {"tier": "critical"})
+        named = self._named("worse")
+        if not named:
+            return None
+        largest = max(evidence for *_, evidence in named)
+        return self._killed(
+            [case.key for case, *_ in named],
+            [check for _, check, _ in named],
+            {"e_value": _shown_e(largest)},
+        )
+
+    def _killed(
+        self, keys: Sequence[str], judges: Sequence[str], evidence: dict[str, JSON]
+    ) -> Found:
+        first = keys[0]
+        drawn = self._drawn[first]
+        record = self._history.get(first)
+        passed = sum(one.facts.passed is True for one in drawn)
+        return Found(
+            kind="killed",
+            cases=tuple(dict.fromkeys(keys)),
+            judges=tuple(dict.fromkeys(judges)),
+            evidence={
+                "passed": f"{passed} of {len(drawn)}",
+                "base": str(record.whole) if record is not None else "",
+                **evidence,
+                "cases_drawn": len(self._drawn),
+            },
+        )
+
+    async def _classify(self) -> Found:
+        """The class of a mutant that broke no case, after all of them were drawn."""
+        suite = await self._suite("worse")
+        if suite is not None:
+            return Found(kind="killed", cases=(), judges=(), evidence=suite)
+        fixed = self._named("better")
+        if self._errors:
+            return _unmeasured(self._errors[0], self.calls)
+        unsettled = self._unsettled()
+        if unsettled:
+            return Found(
+                kind="undecided",
+                reason=f"the gate leaves {unsettled} undecided",
+                cases=(unsettled,),
+            )
+        drawn: dict[str, JSON] = {"cases_drawn": len(self._drawn)}
+        if fixed:
+            keys = list(dict.fromkeys(case.key for case, *_ in fixed))
+            more: dict[str, JSON] = {
+                "passed": f"{sum(o.facts.passed is True for o in self._drawn[keys[0]])}"
+                f" of {len(self._drawn[keys[0]])}",
+                "base": str(self._history[keys[0]].whole),
+                "e_value": _shown_e(max(evidence for *_, evidence in fixed)),
+            }
+            checks = tuple(dict.fromkeys(check for _, check, _ in fixed))
+            return Found(
+                kind="harmful", cases=tuple(keys), judges=checks, evidence={**more, **drawn}
+            )
+        better = await self._suite("better")
+        if better is not None:
+            return Found(kind="harmful", evidence={**better, **drawn})
+        return await self._changed(drawn)
+
+    def _unsettled(self) -> str:
+        """A case that the gate would leave undecided at the cap of its trials."""
+        cap = sum(self._case_policy.steps)
+        for case, _ in self._ranked:
+            if len(self._drawn.get(case.key, ())) <= cap or not case.blocks:
+                continue
+            if any(
+                self._evidence(case.key, check, "worse") >= log(self._case_policy.undecided)
+                for check in case.checks
+            ):
+                return case.key
+        return ""
+
+    async def _suite(self, direction: Direction) -> dict[str, JSON] | None:
+        """The evidence that the whole suite is worse or better; None where it is neither.
+
+        The first trials of all cases ask, as in the gate; a further trial of each case answers.
+        """
+        keys = [case.key for case, _ in self._ranked if case.key in self._history]
+        level = screen_bound(self._policy.gate.suite, 0, prompts=1)
+        p_value = self._suite_p(keys, 0, direction)
+        if p_value > level:
+            return None
+        second = {key: len(self._drawn[key]) for key in keys}
+        await self._draw([key for key in keys if second[key] < 2])  # noqa: PLR2004 - a second trial
+        fresh = self._suite_p(keys, 1, direction)
+        if fresh > level:
+            return None
+        return {"suite": direction, "p_value": float(f"{fresh:.2g}")}
+
+    def _suite_p(self, keys: Sequence[str], number: int, direction: Direction) -> float:
+        rows: list[tuple[int, int, int, int]] = []
+        for key in keys:
+            drawn = self._drawn.get(key, [])
+            passed = drawn[number].facts.passed if len(drawn) > number else None
+            record = self._history[key].whole
+            rows.append((record.passed, record.trials, int(bool(passed)), int(passed is not None)))
+        if not rows:
+            return 1.0
+        s, m, k, r = (np.array(column) for column in zip(*rows, strict=True))
+        if direction == "worse":
+            return float(screen((s, m), (k, r)).p_value)
+        return float(suite_p_value(s, m, k, r, direction="better"))
+
+    async def _changed(self, drawn: dict[str, JSON]) -> Found:
+        """Whether the outputs differ from the base's by more than these from each other."""
+        base, policy = self._base, self._policy
+        seed = int(digest_of([self._prompt.digest])[:8], 16)
+        known = {
+            key: await base.texts(key, policy.base_outputs)
+            for key, made in self._drawn.items()
+            if made
+        }
+        first = {key: self._drawn[key][0].output for key in known}
+        novel = [key for key, output in first.items() if base.outputs.novel(output, known[key])]
+        if not novel:
+            return Found(kind="no-effect", evidence=drawn)
+        found = Found(
+            kind="survived",
+            cases=tuple(novel),
+            evidence={
+                "changed": len(novel),
+                "outputs": [
+                    {"case": key, "base": _cut(known[key][0]), "mutant": _cut(first[key])}
+                    for key in novel[:_SHOWN_OUTPUTS]
+                ],
+                **drawn,
+            },
+            novel=frozenset(novel),
+        )
+        if base.repeats_itself:
+            return found
+        noise = base.outputs.noise(known.values())
+        p_value = await self._relevant_p(noise, seed) / _SHARES[0]
+        if p_value > policy.changed:
+            whole = [(known[key], first[key], await base.is_usual(key)) for key in known]
+            p_value = base.outputs.first_trials_p(whole, noise=noise, seed=seed) / _SHARES[1]
+        if p_value > policy.changed:
+            p_value = await self._fresh_p(novel, known, first, noise, seed) / _SHARES[2]
+        shown = float(f"{min(1.0, p_value):.2g}")
+        if p_value > policy.changed:
+            return Found(kind="no-effect", evidence={"p_value": shown, **drawn})
+        return replace(found, evidence={"p_value": shown, **found.evidence})
+
+    async def _relevant_p(self, noise: dict[str, float], seed: int) -> float:
+        """The p-value on the cases that share most with the mutated text, with all their trials.
+
+        Their order was known before any trial, so these trials have chosen nothing.
+        """
+        shared = [case.key for case, score in self._ranked if score > 0 and self._drawn[case.key]]
+        cases: list[tuple[list[str], list[str]]] = []
+        p_values: list[float] = []
+        for key in shared[: len(self._policy.extra)]:
+            texts = await self._base.texts(key, self._policy.more_base_outputs)
+            cases.append((texts, [one.output for one in self._drawn[key]]))
+            if len(cases) in {1, len(self._policy.extra)}:
+                p_values.append(self._base.outputs.difference_p(cases, noise=noise, seed=seed))
+        return min(1.0, min(p_values, default=1.0) * max(len(p_values), 1))
+
+    async def _fresh_p(
+        self,
+        novel: Sequence[str],
+        known: dict[str, list[str]],
+        first: dict[str, str],
+        noise: dict[str, float],
+        seed: int,
+    ) -> float:
+        """The p-value on trials that did not choose the cases."""
+        base, policy = self._base, self._policy
+        relevance = {case.key: score for case, score in self._ranked}
+        most = max(relevance.values(), default=0.0) or 1.0
+
+        def promise(key: str) -> float:
+            apart = base.outputs.apart
+            across = [apart(first[key], text, noise) for text in known[key]]
+            within = [
+                apart(one, other, noise)
+                for number, one in enumerate(known[key])
+                for other in known[key][:number]
+            ]
+            excess = sum(across) / len(across) - (sum(within) / len(within) if within else 0.0)
+            return excess * (1 + relevance[key] / most)
+
+        chosen = sorted(novel, key=promise, reverse=True)[: policy.fresh_cases]
+        cases: list[tuple[list[str], list[str]]] = []
+        p_value = 1.0
+        for number, key in enumerate(chosen):
+            texts = await base.texts(key, policy.more_base_outputs)
+            before = len(self._drawn[key])
+            for _ in range(policy.fresh):
+                await self._draw([key])
+            cases.append((texts, [one.output for one in self._drawn[key][before:]]))
+            p_value = base.outputs.difference_p(cases, noise=noise, seed=seed + number)
+            # Each look has an equal share of the level.
+            p_value *= len(chosen)
+            if p_value <= policy.changed * _SHARES[2]:
+                break
+        return min(1.0, p_value)
+
+
+# Shares of the level: the most relevant cases, the first trials of all, and a closer look at those
+# that differ most.
+_SHARES = (0.4, 0.2, 0.4)
+
+
+def _batches(keys: Sequence[str]) -> Iterator[list[str]]:
+    """The cases, few at a time: what is drawn next to a killing case is wasted."""
+    start = 0
+    for number in range(len(keys)):
+        size = _BATCHES[min(number, len(_BATCHES) - 1)]
+        if start >= len(keys):
+            return
+        yield list(keys[start : start + size])
+        start += size
+
+
+@lru_cache(maxsize=65536)
+def _log_e(base_passed: int, base: int, passed: int, trials: int, direction: Direction) -> float:
+    return float(log_e_value(base_passed, base, passed, trials, direction=direction))
+
+
+def _shown_e(evidence: float) -> float:
+    return float(f"{exp(min(evidence, 700.0)):.3g}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+
+
+def _unmeasured(error: Exception, calls: int) -> Found:
+    text = str(error) if isinstance(error, RegaugeError) else f"{type(error).__name__}: {error}"
+    return Found(kind="undecided", reason=text.partition("\n")[0], calls=calls, unmeasured=True)

@@ -1,0 +1,229 @@
+"""Differences of outputs, and the test whether a mutant's differ from the base's.
+
+JSON is compared field by field; text by its normalised words; labels and numbers exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
+
+from regauge.strict_json import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+Fields: TypeAlias = "Mapping[str, object]"
+
+_WORD = re.compile(r"\w+")
+_FENCE = re.compile(r"\A\s*```\w*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
+# The smallest p-value is 1 / 4,000, far below the level of either stage.
+_PERMUTATIONS = 3999
+# A field that never varied on the base counts 50 times one that always does.
+_STEADY = 0.02
+
+
+def fields_of(output: str) -> Fields:
+    """An output as comparable fields; a text is the one field of itself.
+
+    >>> fields_of('{"severity": "info", "reason": "It is full."}')
+    {'severity': 'info', 'reason': ('it', 'is', 'full')}
+    """
+    fenced = _FENCE.match(output)
+    try:
+        document: object = read_json(fenced[1] if fenced else output)
+    except ValueError:
+        return {"": _words(output)}
+    if not isinstance(document, dict | list):
+        return {"": _leaf(document)}
+    found = dict(_flat(cast("object", document), ""))
+    return {"(fenced)": True, **found} if fenced else found
+
+
+def _flat(document: object, path: str) -> Iterator[tuple[str, object]]:
+    if isinstance(document, dict):
+        fields = cast("dict[str, object]", document)
+        for name, value in fields.items():
+            yield from _flat(value, f"{path}.{name}" if path else name)
+        if not fields:
+            yield path, "{}"
+    elif isinstance(document, list):
+        items = cast("list[object]", document)
+        yield f"{path}[]", len(items)
+        for number, value in enumerate(items):
+            yield from _flat(value, f"{path}[{number}]")
+    else:
+        yield path, _leaf(document)
+
+
+def _leaf(value: object) -> object:
+    if isinstance(value, str):
+        # A label is one word; it counts as it is written.
+        return _words(value) if len(value.split()) > 1 else value
+    return value
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(text.casefold()))
+
+
+def differences(one: Fields, other: Fields) -> dict[str, float]:
+    """How much the fields of two outputs differ, each between 0 and 1; equal ones are left out.
+
+    >>> differences({"a": "x", "b": 1}, {"a": "x", "b": 2})
+    {'b': 1.0}
+    """
+    found: dict[str, float] = {}
+    for name in one.keys() | other.keys():
+        mine, its = one.get(name), other.get(name)
+        if name not in one or name not in other or _kind(mine) != _kind(its):
+            found[name] = 1.0
+        elif mine != its:
+            words = isinstance(mine, tuple) and isinstance(its, tuple)
+            found[name] = _apart(mine, its) if words else 1.0
+    return found
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _apart(mine: object, its: object) -> float:
+    """The share of words that two texts do not have in common; above 0 for another order."""
+    a, b = Counter(cast("tuple[str, ...]", mine)), Counter(cast("tuple[str, ...]", its))
+    size = max(a.total(), b.total(), 1)
+    return max(1.0, float(size - (a & b).total())) / size
+
+
+class Outputs:
+    """Compares outputs; equal texts are read once."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Fields] = {}
+        self._different: dict[tuple[str, str], Mapping[str, float]] = {}
+
+    def apart(self, one: str, other: str, noise: Mapping[str, float] | None = None) -> float:
+        """The difference of two outputs; 0 where they mean the same.
+
+        Args:
+            noise: As `noise` returns it: a field that varies anyway counts less.
+        """
+        if one == other:
+            return 0.0
+        key = (one, other) if one < other else (other, one)
+        if key not in self._different:
+            self._different[key] = differences(self._of(one), self._of(other))
+        found = self._different[key]
+        noise = noise or {}
+        return sum(value / (_STEADY + noise.get(name, 0.0)) for name, value in found.items())
+
+    def noise(self, cases: Iterable[Sequence[str]]) -> dict[str, float]:
+        """How much each field differs between two outputs of the base for one case, on average."""
+        total: Counter[str] = Counter()
+        pairs = 0
+        for outputs in cases:
+            count = len(outputs) * (len(outputs) - 1) // 2
+            pairs += count
+            if len({*outputs}) < 2:  # noqa: PLR2004 - one output differs from none
+                continue
+            for number, one in enumerate(outputs):
+                for other in outputs[:number]:
+                    self.apart(one, other)
+                    key = (one, other) if one < other else (other, one)
+                    total.update(self._different.get(key, {}))
+        return {name: value / pairs for name, value in total.items()}
+
+    def novel(self, output: str, known: Sequence[str]) -> bool:
+        """Whether an output differs from all of some others."""
+        return all(self.apart(output, other) > 0 for other in {*known})
+
+    def difference_p(
+        self,
+        cases: Sequence[tuple[Sequence[str], Sequence[str]]],
+        *,
+        noise: Mapping[str, float],
+        seed: int,
+    ) -> float:
+        """The p-value that the mutant's outputs differ from the base's as these do from each other.
+
+        Outputs change places between mutant and base within a case alone.
+
+        Args:
+            cases: For each case the outputs of the base and of the mutant.
+        """
+        rng = np.random.default_rng(seed)
+        observed = 0.0
+        permuted = np.zeros(_PERMUTATIONS)
+        for base, mutant in cases:
+            matrix = self._matrix([*base, *mutant], noise)
+            if not base or not mutant or not matrix.any():
+                continue
+            size, own = len(matrix), len(mutant)
+            truth = np.zeros((1, size))
+            truth[0, len(base) :] = 1.0
+            order = np.argsort(rng.random((_PERMUTATIONS, size)), axis=1)[:, :own]
+            chosen = np.zeros((_PERMUTATIONS, size))
+            np.put_along_axis(chosen, order, 1.0, axis=1)
+            observed += float(_excess(matrix, truth)[0])
+            permuted += _excess(matrix, chosen)
+        # Equal sums may differ in their last binary digits.
+        as_large = int(np.sum(permuted >= observed - 1e-9))
+        return (1 + as_large) / (1 + _PERMUTATIONS)
+
+    def first_trials_p(
+        self,
+        cases: Sequence[tuple[Sequence[str], str, bool]],
+        *,
+        noise: Mapping[str, float],
+        seed: int,
+    ) -> float:
+        """The p-value of the first trials of all cases.
+
+        Args:
+            cases: For each case outputs of the base, the mutant's, and whether the first of the
+                base's is the output that its baseline had each time. Then it alone is compared: a
+                case was chosen for its baseline, and trials of the baseline prove nothing of it.
+        """
+        rng = np.random.default_rng(seed)
+        observed = 0.0
+        permuted = np.zeros(_PERMUTATIONS)
+        for base, mutant, is_usual in cases:
+            if is_usual:
+                values = np.array([0.0, self.apart(base[0], mutant, noise)])
+            else:
+                matrix = self._matrix([*base, mutant], noise)
+                values = matrix.sum(axis=1) / max(len(matrix) - 1, 1)
+            if not values.any():
+                continue
+            observed += float(values[-1])
+            permuted += values[rng.integers(len(values), size=_PERMUTATIONS)]
+        as_large = int(np.sum(permuted >= observed - 1e-9))
+        return (1 + as_large) / (1 + _PERMUTATIONS)
+
+    def _of(self, output: str) -> Fields:
+        if output not in self._fields:
+            self._fields[output] = fields_of(output)
+        return self._fields[output]
+
+    def _matrix(self, outputs: Sequence[str], noise: Mapping[str, float]) -> NDArray[np.float64]:
+        return np.array([[self.apart(one, other, noise) for other in outputs] for one in outputs])
+
+
+def _excess(matrix: NDArray[np.float64], chosen: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much further two groups are from each other than each is from itself, row by row."""
+    own = chosen.sum(axis=1)
+    others = chosen.shape[1] - own
+    reached = chosen @ matrix
+    across = np.sum(reached * (1 - chosen), axis=1)
+    within = np.sum(reached * chosen, axis=1)
+    rest = matrix.sum() - 2 * across - within
+    return np.asarray(
+        2 * across / (own * others)
+        - within / np.maximum(own * (own - 1), 1)
+        - rest / np.maximum(others * (others - 1), 1)
+    )

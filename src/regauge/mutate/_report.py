@@ -1,0 +1,307 @@
+"""The result of a measurement as a document, and the committed file of a prompt's mutants."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
+from regauge.atomic import write_whole
+from regauge.errors import Fault, FaultyFileError, UsageError
+from regauge.mutate._types import MutantClass  # noqa: TC001 - pydantic reads it
+from regauge.regular_file import read_regular
+from regauge.stats import wilson
+from regauge.strict_json import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from regauge.mutate._run import Measured
+    from regauge.mutate._subject import Subject
+    from regauge.project import Project
+
+SCHEMA_VERSION: Literal[1] = 1
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Span(_Document):
+    """The mutated part: offsets of characters in a message; 0 to 0 outside messages."""
+
+    part: str
+    start: int
+    end: int
+
+
+class MutantRow(_Document):
+    """One mutant.
+
+    Attributes:
+        line: In the prompt file, from 1.
+        kind: Its class; the key is `class`.
+        cases: The broken cases of a killed mutant, the changed ones of a survivor, the fixed ones
+            of a harmful text.
+        judges: The judges that noticed.
+        evidence: Counts, p-values and e-values; of a survivor also `outputs`, up to three pairs of
+            outputs of the base and of the mutant. `block` names the larger text whose deletion
+            changed nothing.
+        reason: Why it is equivalent or undecided.
+    """
+
+    id: str
+    operator: str
+    line: int
+    span: Span
+    text: str
+    kind: MutantClass = Field(
+        validation_alias=AliasChoices("class", "kind"), serialization_alias="class"
+    )
+    cases: list[str] = []
+    judges: list[str] = []
+    evidence: dict[str, Any] = {}
+    reason: str = ""
+
+
+class Score(_Document):
+    """Killed mutants, as a share of all but equivalent ones.
+
+    Attributes:
+        value: Between 0 and 1; null without any mutant.
+        low: Where the 95 % interval begins, with every undecided mutant not killed.
+        high: Where it ends, with every undecided mutant killed.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    killed: int
+    counted: int
+
+
+class MutationReport(_Document):
+    """The classes of a prompt's mutants.
+
+    Attributes:
+        digest: Of the prompt.
+        model: The model that completed, as `provider:model`.
+        calls: Trials that the classes rest on, replayed ones too.
+    """
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    prompt: str
+    version: str | None
+    digest: str
+    dataset: str
+    model: str
+    simulated: bool
+    calls: int
+    score: Score
+    mutants: list[MutantRow]
+
+
+class MutantsFile(MutationReport):
+    """`fixtures/mutants/NAME.json`: the classes and marks of the base.
+
+    Attributes:
+        key: A digest of the cases and judges that the classes were measured with.
+    """
+
+    key: str
+
+
+_UNSCORED = "order-in-input"
+_DIGITS = 4
+
+
+def score_of(rows: Iterable[MutantRow], unscored: Iterable[str] = (_UNSCORED,)) -> Score:
+    """The mutation score of some mutants.
+
+    Args:
+        unscored: Operators that are shown apart.
+    """
+    left_out = {*unscored}
+    kinds = [row.kind for row in rows if row.kind != "equivalent" and row.operator not in left_out]
+    killed, counted = kinds.count("killed"), len(kinds)
+    if not counted:
+        return Score(value=None, low=None, high=None, killed=0, counted=0)
+    # What is not decided may be either.
+    most = killed + kinds.count("undecided")
+    return Score(
+        value=round(killed / counted, _DIGITS),
+        low=round(wilson(killed, counted).low, _DIGITS),
+        high=round(wilson(most, counted).high, _DIGITS),
+        killed=killed,
+        counted=counted,
+    )
+
+
+def report_of(
+    subject: Subject, measured: Measured, *, earlier: MutantsFile | None = None
+) -> MutationReport:
+    """The report of a measurement.
+
+    Args:
+        earlier: The committed file: its marks stay, and its classes where the same texts, cases
+            and judges were measured and this measurement left them undecided.
+    """
+    known = {row.id: row for row in earlier.mutants} if earlier is not None else {}
+    same = earlier is not None and (earlier.digest, earlier.key, earlier.model) == (
+        subject.prompt.digest,
+        subject.key,
+        subject.model,
+    )
+    rows: list[MutantRow] = []
+    for one in measured.results:
+        mutant, found = one.mutant, one.found
+        row = MutantRow(
+            id=mutant.id,
+            operator=mutant.operator,
+            line=mutant.place.line,
+            span=Span(part=mutant.place.part, start=mutant.place.start, end=mutant.place.end),
+            text=mutant.text,
+            kind=found.kind,
+            cases=list(found.cases),
+            judges=list(found.judges),
+            evidence={**({"section": mutant.section} if mutant.section else {}), **found.evidence},
+            reason=found.reason,
+        )
+        before = known.get(mutant.id)
+        if before is not None and before.kind == "equivalent":
+            row = row.model_copy(update={"kind": "equivalent", "reason": before.reason})
+        elif before is not None and same and found.kind == "undecided":
+            row = before
+        rows.append(row)
+    version = subject.prompt.version
+    unscored = {one.mutant.operator for one in measured.results if not one.mutant.scored}
+    return MutationReport(
+        prompt=subject.prompt.name,
+        version=str(version) if version is not None else None,
+        digest=subject.prompt.digest,
+        dataset=subject.dataset,
+        model=subject.model,
+        simulated=subject.model.startswith("sim:"),
+        calls=measured.calls + measured.base_calls,
+        score=score_of(rows, {*unscored, _UNSCORED}),
+        mutants=rows,
+    )
+
+
+def mutants_path(project: Project, prompt: str) -> Path:
+    """The committed file of a prompt's mutants."""
+    return project.fixtures_dir / "mutants" / f"{prompt}.json"
+
+
+class MutantsFileError(FaultyFileError):
+    """A committed file of mutants cannot be read."""
+
+
+def load_mutants(project: Project, prompt: str) -> MutantsFile | None:
+    """The committed classes and marks of a prompt; None where there are none.
+
+    Raises:
+        MutantsFileError: The file is not what this command writes.
+    """
+    path = mutants_path(project, prompt)
+    try:
+        text = read_regular(path).decode()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise MutantsFileError([Fault.unreadable(path, error)]) from error
+    fix = f"correct it, or delete it and run: regauge mutate {prompt}"
+    try:
+        document = MutantsFile.model_validate(read_json(text))
+    except ValidationError as error:
+        faults = [
+            Fault(
+                path=path,
+                line=None,
+                message=f"{'.'.join(map(str, one['loc']))}: {one['msg']}",
+                fix=fix,
+            )
+            for one in error.errors()
+        ]
+        raise MutantsFileError(faults) from error
+    except ValueError as error:
+        raise MutantsFileError(
+            [Fault(path=path, line=None, message=f"not JSON: {error}", fix=fix)]
+        ) from error
+    for row in document.mutants:
+        if row.kind == "equivalent" and not row.reason.strip():
+            message = f"mutant {row.id} is marked equivalent without a reason"
+            raise MutantsFileError([Fault(path=path, line=None, message=message, fix="state why")])
+    return document
+
+
+def save_mutants(
+    project: Project, report: MutationReport, key: str, earlier: MutantsFile | None
+) -> Path:
+    """Write the committed file; mutants that this measurement left out stay where they still hold.
+
+    Marks stay as long as their text does.
+    """
+    measured = {row.id for row in report.mutants}
+    kept: list[MutantRow] = []
+    if earlier is not None:
+        same = (earlier.digest, earlier.key) == (report.digest, key)
+        kept = [
+            row
+            for row in earlier.mutants
+            if row.id not in measured and (same or row.kind == "equivalent")
+        ]
+    rows = sorted([*report.mutants, *kept], key=lambda row: (row.line, row.span.start, row.id))
+    document = MutantsFile(
+        prompt=report.prompt,
+        version=report.version,
+        digest=report.digest,
+        dataset=report.dataset,
+        model=report.model,
+        simulated=report.simulated,
+        calls=report.calls,
+        score=score_of(rows),
+        mutants=rows,
+        key=key,
+    )
+    return _write(project, document)
+
+
+def mark_equivalent(project: Project, prompt: str, ids: Sequence[str], reason: str) -> Path:
+    """Mark mutants equivalent in the committed file.
+
+    Raises:
+        UsageError: The file has no such mutant.
+    """
+    document = load_mutants(project, prompt)
+    if document is None:
+        raise UsageError(
+            f"{prompt} has no mutants yet, so none can be marked\n  fix: regauge mutate {prompt}"
+        )
+    known = {row.id for row in document.mutants}
+    unknown = [id_ for id_ in ids if id_ not in known]
+    if unknown:
+        raise UsageError(
+            f"{prompt} has no mutant {unknown[0]!r}\n"
+            f"  fix: name one of {project.relative(mutants_path(project, prompt))}"
+        )
+    rows = [
+        row.model_copy(update={"kind": "equivalent", "reason": reason}) if row.id in ids else row
+        for row in document.mutants
+    ]
+    return _write(project, document.model_copy(update={"mutants": rows, "score": score_of(rows)}))
+
+
+def _write(project: Project, document: MutantsFile) -> Path:
+    path = mutants_path(project, document.prompt)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(report_json(document), ensure_ascii=False, indent=1)
+    write_whole(path, f"{text}\n".encode())
+    return path
+
+
+def report_json(report: MutationReport) -> dict[str, Any]:
+    """The report as plain JSON values."""
+    return report.model_dump(mode="json", by_alias=True)

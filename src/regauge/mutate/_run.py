@@ -1,0 +1,229 @@
+"""All mutants of a prompt: whole blocks first, and into a block where something depends on it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from regauge.mutate._base import Base
+from regauge.mutate._hunt import Hunt
+from regauge.mutate._operators import Change, Mutant, probe_groups
+from regauge.mutate._rank import Ranking
+from regauge.mutate._types import Found, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from regauge.mutate._hunt import HuntPolicy
+    from regauge.mutate._types import Bench, Case, MutantClass
+    from regauge.prompts import Prompt
+
+# A block pays where it may save more trials than a killed block takes.
+_PROBE_SAVES = 40
+# A block that holds nearly the same mutants as the one around it shows nothing new.
+_NEARLY = 0.8
+_AT_ONCE = 8
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """How far a measurement is.
+
+    Attributes:
+        mutants: All that are measured.
+        done: Those with a class.
+        calls: Trials so far, of blocks and of the base too.
+    """
+
+    mutants: int = 0
+    done: int = 0
+    calls: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Block:
+    change: Change
+    ids: frozenset[str]
+    blocks: list[_Block] = field(default_factory=list["_Block"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The classes of the mutants of a prompt.
+
+    Attributes:
+        calls: Trials of mutants and blocks.
+        base_calls: Trials of the base that its baseline lacks.
+    """
+
+    results: tuple[Result, ...]
+    calls: int
+    base_calls: int
+
+
+async def measure(
+    prompt: Prompt,
+    mutants: Sequence[Mutant],
+    cases: Sequence[Case],
+    bench: Bench,
+    policy: HuntPolicy,
+    *,
+    first: Mapping[str, Collection[str]] | None = None,
+    progress: Progress | None = None,
+) -> Measured:
+    """Find the class of every mutant.
+
+    The classes depend on the trials alone, never on the order in which they land.
+
+    Args:
+        first: By the id of a mutant, the cases that killed it before.
+    """
+    run = _Run(
+        mutants=mutants,
+        blocks=_tree(prompt, mutants, len(cases)),
+        base=Base(cases, bench),
+        bench=bench,
+        policy=policy,
+        first=first or {},
+        progress=progress or Progress(),
+    )
+    await run.all()
+    results = tuple(
+        Result(mutant=mutant, found=run.found[mutant.id])
+        for mutant in mutants
+        if mutant.id in run.found
+    )
+    return Measured(results=results, calls=run.calls, base_calls=run.base.calls)
+
+
+class _Run:
+    def __init__(
+        self,
+        *,
+        mutants: Sequence[Mutant],
+        blocks: Sequence[_Block],
+        base: Base,
+        bench: Bench,
+        policy: HuntPolicy,
+        first: Mapping[str, Collection[str]],
+        progress: Progress,
+    ) -> None:
+        self.base = base
+        self.found: dict[str, Found] = {}
+        self.calls = 0
+        self._mutants = {mutant.id: mutant for mutant in mutants}
+        self._blocks = blocks
+        self._ranking = Ranking(list(base.cases.values()))
+        self._bench = bench
+        self._policy = policy
+        self._first = first
+        self._progress = progress
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        progress.mutants = len(mutants)
+
+    async def all(self) -> None:
+        """Measure every mutant."""
+        await self._within(self._blocks, frozenset(self._mutants), None)
+
+    async def _within(
+        self, blocks: Sequence[_Block], ids: Collection[str], only: Collection[str] | None
+    ) -> None:
+        """Measure some mutants: those in blocks by their blocks, the others one by one."""
+        inside = {id_ for block in blocks for id_ in block.ids}
+        alone = [self._mutants[id_] for id_ in self._mutants if id_ in ids and id_ not in inside]
+        await asyncio.gather(
+            *(self._block(block, only) for block in blocks),
+            *(self._single(mutant, only) for mutant in alone),
+        )
+
+    async def _block(self, block: _Block, only: Collection[str] | None) -> None:
+        if len(block.ids) * len(self.base.cases) < _PROBE_SAVES:
+            await self._within(block.blocks, block.ids, only)
+            return
+        change = block.change
+        found = await self._hunt(change.prompt, change.text, change.section, only)
+        if found.kind == "no-effect":
+            evidence = {**found.evidence, "block": change.text.partition("\n")[0][:80]}
+            for id_ in block.ids:
+                self._note(id_, replace(found, evidence=evidence, calls=0))
+            return
+        # What the whole block leaves as it is, a part of it leaves as it is.
+        narrowed = found.novel if found.kind == "survived" else only
+        await self._within(block.blocks, block.ids, narrowed)
+
+    async def _single(self, mutant: Mutant, only: Collection[str] | None) -> None:
+        first = self._first.get(mutant.id, ())
+        found = await self._hunt(mutant.prompt, mutant.text, mutant.section, only, first=first)
+        self._note(mutant.id, found)
+
+    async def _hunt(
+        self,
+        prompt: Prompt,
+        text: str,
+        section: str,
+        only: Collection[str] | None,
+        *,
+        first: Collection[str] = (),
+    ) -> Found:
+        ranked = self._ranking.rank(text, section, first=first)
+        if only is not None:
+            ranked = [one for one in ranked if one[0].key in only]
+        async with self._at_once:
+            hunt = Hunt(prompt, ranked, self.base, self._bench, self._policy)
+            try:
+                return await hunt.run()
+            finally:
+                self.calls += hunt.calls
+                self._progress.calls = self.calls + self.base.calls
+
+    def _note(self, id_: str, found: Found) -> None:
+        self.found[id_] = found
+        self._progress.done += 1
+
+
+def _tree(prompt: Prompt, mutants: Sequence[Mutant], cases: int) -> list[_Block]:
+    """The blocks, each within the one around it."""
+    top: list[_Block] = []
+    for change, ids in probe_groups(prompt, mutants):
+        block = _Block(change=change, ids=frozenset(ids))
+        level, size = top, len(mutants)
+        around = next((one for one in level if block.ids <= one.ids), None)
+        while around is not None:
+            level, size = around.blocks, len(around.ids)
+            around = next((one for one in level if block.ids <= one.ids), None)
+        if len(block.ids) < _NEARLY * size and len(block.ids) * cases >= _PROBE_SAVES:
+            level.append(block)
+    return top
+
+
+# Estimates, as measured on simulated families and this repository's prompts.
+_KILLED_SHARE = 0.7
+_KILLED_CALLS = 7
+_OTHER_CALLS_PER_CASE = 1.1
+
+
+def estimate_calls(
+    prompt: Prompt, mutants: Sequence[Mutant], cases: int, known: Mapping[str, MutantClass]
+) -> int:
+    """About how many trials a measurement takes.
+
+    Args:
+        known: The classes of an earlier measurement, by the id of the mutant.
+    """
+    blocks = _KILLED_CALLS * sum(1 for _ in _flat(_tree(prompt, mutants, cases)))
+    others = _OTHER_CALLS_PER_CASE * cases
+    total = 0.0
+    for mutant in mutants:
+        kind = known.get(mutant.id)
+        if kind is None:
+            total += _KILLED_SHARE * min(_KILLED_CALLS, others) + (1 - _KILLED_SHARE) * others
+        else:
+            total += _KILLED_CALLS if kind == "killed" else others
+    return round(blocks + total)
+
+
+def _flat(blocks: Sequence[_Block]) -> Iterator[_Block]:
+    for block in blocks:
+        yield block
+        yield from _flat(block.blocks)

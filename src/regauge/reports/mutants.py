@@ -1,0 +1,191 @@
+"""A mutation report for readers: lines of a terminal, and Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Literal
+
+from regauge.mutate import score_of
+from regauge.reports._markdown import escape_markdown
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from regauge.mutate import MutantClass, MutantRow, MutationReport, Score
+    from regauge.prompts import Prompt
+
+__all__ = ["CLASS_WORDS", "mutation_headline", "mutation_lines", "mutation_markdown"]
+
+Tone = Literal["plain", "good", "bad", "warn", "quiet"]
+
+CLASS_WORDS: dict[MutantClass, str] = {
+    "killed": "guarded",
+    "survived": "survived",
+    "no-effect": "no effect",
+    "harmful": "harmful",
+    "undecided": "undecided",
+    "equivalent": "equivalent",
+}
+_TONES: dict[MutantClass, Tone] = {
+    "killed": "good",
+    "survived": "bad",
+    "no-effect": "warn",
+    "harmful": "bad",
+    "undecided": "quiet",
+    "equivalent": "quiet",
+}
+# Of several mutants of a line the first of these marks it.
+_WORST: tuple[MutantClass, ...] = (
+    "harmful",
+    "survived",
+    "no-effect",
+    "undecided",
+    "killed",
+    "equivalent",
+)
+_MEANING: dict[MutantClass, str] = {
+    "survived": "outputs changed and no check failed: a judge or an expectation is missing",
+    "no-effect": "no output changed: a case is missing, or the text does nothing",
+    "harmful": "without the text, cases get better",
+    "undecided": "not enough trials",
+}
+_CASES_SHOWN = 2
+_TEXT_SHOWN = 70
+
+
+def mutation_headline(report: MutationReport) -> str:
+    """The result in one line."""
+    score = report.score
+    version = f" {report.version}" if report.version else ""
+    model = f"{report.model} (simulated)" if report.simulated else report.model
+    return f"{report.prompt}{version} on {model}: {_score_text(score)}"
+
+
+def _score_text(score: Score) -> str:
+    if score.value is None or score.low is None or score.high is None:
+        return "no mutants"
+    return (
+        f"{score.killed} of {score.counted} instructions guarded, {100 * score.value:.0f} %"
+        f" (95 % interval {100 * score.low:.0f} to {100 * score.high:.0f} %)"
+    )
+
+
+def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[tuple[str, Tone]]:
+    """The prompt with a mark on each line, then scores, then the next step."""
+    yield mutation_headline(report), "plain"
+    yield "", "plain"
+    by_line: dict[int, list[MutantRow]] = {}
+    for row in report.mutants:
+        by_line.setdefault(row.line, []).append(row)
+    source = prompt.source.split("\n")
+    if by_line:
+        width = max(map(len, CLASS_WORDS.values()))
+        for number in range(min(by_line), max(by_line) + 1):
+            rows = by_line.get(number, [])
+            text = source[number - 1] if number <= len(source) else ""
+            if not rows:
+                yield f"{'':{width}}  {number:4}  {text}".rstrip(), "quiet"
+                continue
+            worst = min(rows, key=lambda row: _WORST.index(row.kind))
+            word = CLASS_WORDS[worst.kind]
+            many = f" ({len(rows)} mutants)" if len(rows) > 1 else ""
+            yield f"{word:{width}}  {number:4}  {text}{many}{_by(worst)}", _TONES[worst.kind]
+        yield "", "plain"
+    for line in _scores(report):
+        yield line, "plain"
+    for kind, meaning in _MEANING.items():
+        rows = [row for row in report.mutants if row.kind == kind]
+        if rows:
+            yield f"{CLASS_WORDS[kind]}: {plural(len(rows), 'mutant')}; {meaning}", _TONES[kind]
+            for row in rows:
+                why = f"  ({row.reason})" if row.reason else _example(row)
+                yield f"  {row.id}  line {row.line}  {_cut(row.text)}{why}", "plain"
+    yield f"{plural(report.calls, 'trial')}; {_next(report)}", "plain"
+
+
+def _by(row: MutantRow) -> str:
+    if not row.cases:
+        return ""
+    shown = ", ".join(row.cases[:_CASES_SHOWN])
+    more = len(row.cases) - _CASES_SHOWN
+    return f"   [{shown}{f' and {more} more' if more > 0 else ''}]"
+
+
+def _example(row: MutantRow) -> str:
+    return f"  changed: {', '.join(row.cases[:_CASES_SHOWN])}" if row.kind == "survived" else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 3]}..."
+
+
+def _scores(report: MutationReport) -> Iterator[str]:
+    """Scores by part of the prompt and by operator, and the mutants that each judge kills."""
+
+    def grouped(title: str, group: Callable[[MutantRow], str]) -> Iterator[str]:
+        groups = sorted({group(row) for row in report.mutants})
+        if len(groups) < 2:  # noqa: PLR2004 - one group is the whole
+            return
+        for name in groups:
+            score = score_of(row for row in report.mutants if group(row) == name)
+            if score.counted:
+                yield f"{title} {_cut(name)}: {score.killed} of {score.counted} guarded"
+
+    yield from grouped("section", lambda row: str(row.evidence.get("section", "")) or row.span.part)
+    yield from grouped("operator", lambda row: row.operator)
+    killed = Counter(
+        judge for row in report.mutants if row.kind == "killed" for judge in row.judges
+    )
+    for judge, count in killed.most_common():
+        yield f"judge {judge}: guards {plural(count, 'instruction')}"
+
+
+def _next(report: MutationReport) -> str:
+    kinds = {row.kind for row in report.mutants}
+    if "undecided" in kinds:
+        return "next: run the same command again; it continues with the mutants that are undecided"
+    if kinds & {"survived", "no-effect"}:
+        return (
+            "next: add a golden case or a judge for each, delete the text, or mark it: regauge"
+            f" mutate {report.prompt} --mark ID --reason ..."
+        )
+    return "every instruction is guarded"
+
+
+def mutation_markdown(report: MutationReport) -> str:
+    """The report as Markdown: the mutants that need work first, guarded ones folded away."""
+    lines = [f"### {escape_markdown(mutation_headline(report))}", ""]
+    work = [row for row in report.mutants if row.kind not in {"killed", "equivalent"}]
+    rest = [row for row in report.mutants if row.kind in {"killed", "equivalent"}]
+    if work:
+        work.sort(key=lambda row: (_WORST.index(row.kind), row.line))
+        lines += _table(work)
+    if rest:
+        title = f"{len(rest)} guarded or equivalent"
+        lines += ["", f"<details><summary>{title}</summary>", "", *_table(rest), "", "</details>"]
+    scores = list(_scores(report))
+    if scores:
+        lines += ["", *(f"- {escape_markdown(line)}" for line in scores)]
+    lines += ["", f"{plural(report.calls, 'trial')}."]
+    return "\n".join(lines) + "\n"
+
+
+def _table(rows: Iterable[MutantRow]) -> Sequence[str]:
+    lines = [
+        "| class | line | operator | text | cases | judges or reason |",
+        "|---|--:|---|---|---|---|",
+    ]
+    for row in rows:
+        cases = ", ".join(row.cases[:_CASES_SHOWN])
+        more = len(row.cases) - _CASES_SHOWN
+        cells = (
+            CLASS_WORDS[row.kind],
+            str(row.line),
+            row.operator,
+            _cut(row.text),
+            f"{cases} and {more} more" if more > 0 else cases,
+            row.reason or ", ".join(row.judges),
+        )
+        lines.append(f"| {' | '.join(escape_markdown(cell) for cell in cells)} |")
+    return lines
