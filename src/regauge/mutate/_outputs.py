@@ -84,8 +84,7 @@ def differences(one: Fields, other: Fields) -> dict[str, float]:
         if name not in one or name not in other or _kind(mine) != _kind(its):
             found[name] = 1.0
         elif mine != its:
-            words = isinstance(mine, tuple) and isinstance(its, tuple)
-            found[name] = _apart(mine, its) if words else 1.0
+            found[name] = _apart(mine, its)
     return found
 
 
@@ -94,7 +93,9 @@ def _kind(value: object) -> str:
 
 
 def _apart(mine: object, its: object) -> float:
-    """The share of words that two texts do not have in common; above 0 for another order."""
+    """The share of words that two texts do not have in common; 1 for other unequal values."""
+    if not isinstance(mine, tuple) or not isinstance(its, tuple):
+        return 1.0
     a, b = Counter(cast("tuple[str, ...]", mine)), Counter(cast("tuple[str, ...]", its))
     size = max(a.total(), b.total(), 1)
     return max(1.0, float(size - (a & b).total())) / size
