@@ -116,7 +116,7 @@ limit_option = click.option(
     default=20,
     show_default=True,
     metavar="N",
-    help="Most lines to print.",
+    help="Most items.",
 )
 baseline_option = click.option(
     "--baseline",

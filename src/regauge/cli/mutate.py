@@ -78,7 +78,7 @@ _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red", "warn": "yel
 @click.option(
     "--operators", metavar="NAMES", help="Operators, with commas between, or `all`; see the docs."
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Measure N mutants only.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Most items.")
 @model_option()
 @record_option("none", "missing")
 @dry_run_option
