@@ -94,6 +94,8 @@ def _of_number(value: float, pass_at: float | None) -> Verdict:
 def _of_mapping(given: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
     flag = given.get("pass", given.get("pass_"))
     score, reason = given.get("score"), given.get("reason")
+    if ("pass" in given or "pass_" in given) and not flag and flag is not False:
+        return failed(f"it returned pass: {flag!r:.100}, not False", code="no_result")
     real = isinstance(score, int | float) and not isinstance(score, bool)
     if not isinstance(flag, bool) or not real or not isinstance(reason, str):
         raise _no_verdict(label, dict(given))
@@ -431,6 +433,19 @@ def _limits(kind: str, timeout_s: object, memory_mb: object) -> None:
         raise UsageError(f"{kind}: memory_mb is a whole number, not {memory_mb!r}")
 
 
+# Why a response holds no verdict, and the fix; the braces are filled from the response.
+_NO_VERDICT: Final = {
+    "missing": (
+        "it uses {name}, which is not available",
+        "give the assertion what it needs as an input of the case, or use a Python judge",
+    ),
+    "syntax": ("{message}{at}", "correct its syntax"),
+    "no-function": ("the file exports no function", "set module.exports to the function"),
+    "pending": ("its promise is never settled", "resolve the promise"),
+    "broken": ("{name}: {message}{at}", "correct the assertion"),
+}
+
+
 def _of_response(response: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
     """The verdict in a response of the engine.
 
@@ -446,23 +461,16 @@ def _of_response(response: Mapping[str, Any], label: str, pass_at: float | None)
         case "graded":
             graded = {**response, "score": float(response["score"])}
             return _verdict(graded, label=label, pass_at=pass_at)
-        case "other":
-            raise _no_verdict(label, response["value"])
+        case "unsound":
+            return failed(f"it returned {response['value']}, not false", code="no_result")
         case "threw":
             return _threw(f"it threw {response['name']}: {response['message']}{at}")
-        case "missing":
-            why = f"it uses {response['name']}, which is not available"
-            fix = "give the assertion what it needs as an input of the case, or use a Python judge"
-        case "syntax":
-            why, fix = f"{response['message']}{at}", "correct its syntax"
-        case "no-function":
-            why, fix = "the file exports no function", "set module.exports to the function"
-        case "pending":
-            why, fix = "its promise is never settled", "resolve the promise"
-        case _:
-            name = f"{response['name']}: " if response.get("name") else ""
-            why, fix = f"{name}{response['message']}{at}", "correct the assertion"
-    raise JudgeError(f"{label} gives no verdict: {why}\n  fix: {fix}", judge=label)
+        case "other":
+            raise _no_verdict(label, response["value"])
+        case kind:
+            why, fix = _NO_VERDICT[kind]
+            why = why.format_map({"name": "error", **response, "at": at})
+            raise JudgeError(f"{label} gives no verdict: {why}\n  fix: {fix}", judge=label)
 
 
 # -- Python ----------------------------------------------------------------------------------------

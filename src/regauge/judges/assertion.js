@@ -154,6 +154,9 @@
     if (typeof result === 'boolean') return {kind: 'value', value: result};
     if (typeof result === 'string') return {kind: 'value', value: text(result)};
     if (typeof result === 'number') return {kind: 'number', value: String(result)};
+    if (typeof result === 'object' && 'pass' in result && !result.pass && result.pass !== false) {
+      return {kind: 'unsound', value: `pass: ${text(result.pass)}`};
+    }
     const sound = typeof result === 'object' && typeof result.pass === 'boolean' &&
       typeof result.score === 'number' && typeof result.reason === 'string';
     if (!sound) return {kind: 'other', value: text(stringify(result) ?? String(result))};

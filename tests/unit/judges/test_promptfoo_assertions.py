@@ -67,6 +67,8 @@ def verdict(spec, output="abc", **given):
         ("output.", "unmeasured", "syntax"),
         ("undefinedName > 3", "unmeasured", "undefinedName is not defined"),
         ("({pass: true})", "unmeasured", "no verdict"),
+        ("({pass: output.x, score: 0, reason: 'r'})", "fail", "pass: undefined"),
+        ("({pass: 1, score: 1, reason: 'r'})", "unmeasured", "no verdict"),
         ("[1]", "unmeasured", "no verdict"),
         ("fetch('https://example.org')", "unmeasured", "fetch"),
         ("require('fs').readFileSync('/etc/passwd')", "unmeasured", "require('fs').readFileSync"),
@@ -378,6 +380,7 @@ def test_senseless_parameters_are_refused(project: Path, spec, words: str):
         ("open('/no/such/file')", "unmeasured", "FileNotFoundError"),
         ("context['prompt']", "unmeasured", "prompt"),
         ("{'pass': True}", "unmeasured", "no verdict"),
+        ("{'pass': None, 'score': 0, 'reason': 'r'}", "fail", "pass: None"),
     ],
 )
 def test_python_decides_as_promptfoo_does_or_gives_no_verdict(code: str, outcome: str, words: str):
