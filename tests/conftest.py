@@ -233,7 +233,7 @@ class EvalProject:
         return "\n".join(line for line in kept if line and not frame.match(line))
 
 
-def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the environment of the outer run decide nothing."""
     for name in tuple(os.environ):
         if name in {"CI", "PYTEST_ADDOPTS", "COLUMNS"} or name.startswith(
@@ -257,14 +257,14 @@ def endpoint() -> Iterator[Endpoint]:
 @pytest.fixture
 def project(pytester: Pytester, monkeypatch: pytest.MonkeyPatch) -> EvalProject:
     """A project with one prompt, five golden cases and one eval; the simulated model answers."""
-    _quiet_environment(monkeypatch)
+    quiet_environment(monkeypatch)
     return EvalProject(pytester)
 
 
 @pytest.fixture
 def live(pytester: Pytester, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> EvalProject:
     """The same project, with `endpoint` to answer."""
-    _quiet_environment(monkeypatch)
+    quiet_environment(monkeypatch)
     return EvalProject(pytester, base_url=endpoint.base_url)
 
 

@@ -20,37 +20,39 @@ _MIB: Final = 1024 * 1024
 
 
 class BodyTooLargeError(httpx2.RequestError):
-    """A response is larger than `BODY_MAX`, decompressed; the rest of it was not read."""
+    """A response is larger than it may be, decompressed; the rest of it was not read."""
 
-    def __init__(self) -> None:
-        super().__init__(f"more than {BODY_MAX // _MIB} MiB, decompressed")
+    def __init__(self, most: int) -> None:
+        super().__init__(f"more than {most // _MIB} MiB, decompressed")
 
 
 class _BoundedResponse(httpx2.Response):
     """Counts the decompressed bytes of its body while they are read.
 
     Attributes:
+        most: How many there may be.
         ends_at: When the last of them is to be there, by `time.monotonic`.
     """
 
+    most: int = BODY_MAX
     ends_at: float = math.inf
 
     def iter_bytes(self, chunk_size: int | None = None) -> Iterator[bytes]:
-        left = BODY_MAX
+        left = self.most
         for part in super().iter_bytes(chunk_size):
             left -= len(part)
             if left < 0:
-                raise BodyTooLargeError
+                raise BodyTooLargeError(self.most)
             if time.monotonic() > self.ends_at:
                 raise httpx2.ReadTimeout("the response does not end")
             yield part
 
     async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        left = BODY_MAX
+        left = self.most
         async for part in super().aiter_bytes(chunk_size):
             left -= len(part)
             if left < 0:
-                raise BodyTooLargeError
+                raise BodyTooLargeError(self.most)
             yield part
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "MachineError",
     "MissingOutputError",
     "MissingRecordingError",
+    "PendingError",
     "PromptError",
     "ProviderError",
     "RecordingError",
@@ -222,6 +223,10 @@ class UnmeasuredError(RegaugeError):
     """Something was not measured. It is never a pass and never a fail."""
 
     exit_code: ClassVar[int] = 3
+
+
+class PendingError(UnmeasuredError):
+    """A completion that comes in a batch, and is not there yet."""
 
 
 class ProviderError(UnmeasuredError):

@@ -30,6 +30,7 @@ __all__ = [
     "FiniteRange",
     "OutputFile",
     "baseline_option",
+    "batch_options",
     "branch_option",
     "budget_options",
     "budget_usd_option",
@@ -69,6 +70,30 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
+
+
+def batch_options(function: FC) -> FC:
+    """The options of commands whose calls may come in batches."""
+    for option in (
+        click.option(
+            "--no-submit",
+            is_flag=True,
+            help="With --batch: only write the files of requests.",
+        ),
+        click.option(
+            "--collect",
+            is_flag=True,
+            help="Take the results of batches, or those in FILE.jsonl; submit nothing.",
+        ),
+        click.option(
+            "--batch",
+            is_flag=True,
+            help="Take the results of batches, and submit what is missing as batches, for half the"
+            " price at most vendors.",
+        ),
+    ):
+        function = option(function)
+    return function
 
 
 STDOUT = "-"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from regauge.cli import Group
 from regauge.cli._options import (
     FiniteRange,
     baseline_option,
+    batch_options,
     dry_run_option,
     json_option,
     model_option,
@@ -25,6 +27,7 @@ from regauge.errors import UnmeasuredError, UsageError
 from regauge.gate import Target, cases_needed, first_draws_needed, operating_line, policy_of
 from regauge.gate.baselines import SESSIONS, TopUpPolicy, baseline_path, load_baseline
 from regauge.maintenance.baselines import BaselineUpdate, history_json, history_lines, no_baseline
+from regauge.maintenance.batches import BatchOptions
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.project import TRIALS_MAX, Project
 from regauge.refine.tally import shown, variance_of
@@ -71,8 +74,9 @@ def command() -> None:
 
 
 @command.command(name="update", epilog=_EPILOG)
-@click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
+@click.argument("prompts", nargs=-1, metavar="[PROMPT|FILE]...")
 @trials_option(1, 100)
+@batch_options
 @click.option(
     "--recheck",
     type=click.IntRange(0, 10),
@@ -104,6 +108,9 @@ def update(
     prompts: tuple[str, ...],
     *,
     trials: int | None,
+    batch: bool,
+    collect: bool,
+    no_submit: bool,
     recheck: int,
     session_gap: float,
     new_session: bool,
@@ -125,6 +132,16 @@ def update(
     """
     project = Project.find()
     gate = policy_of(project.settings.gate)
+    if (recheck or record == "none") and (batch or collect):
+        other = "--recheck" if recheck else "--record none"
+        raise UsageError(
+            f"{other} does not go with --batch and --collect\n  fix: run {other} by itself"
+        )
+    words = ["regauge", "baseline", "update"]
+    words += option_words({"model": options.get("model"), "trials": trials})
+    batches, prompts = BatchOptions.of_command(
+        shlex.join(words), prompts, batch=batch, collect=collect, no_submit=no_submit
+    )
 
     def policy(cases: int) -> TopUpPolicy:
         wanted = gate.baseline_trials_of(cases)
@@ -143,6 +160,7 @@ def update(
         dry_run=dry_run,
         say=(lambda _: None) if as_json else echo,
         meter=Meter,
+        batch=batches,
     )
 
     def act(evals: EvalSession) -> None:
@@ -167,6 +185,10 @@ def update(
         click.get_current_context().exit(1)
     if done.unmeasured:
         raise UnmeasuredError("\n".join(done.unmeasured))
+    if done.pending:
+        for line in done.pending if not as_json else ():
+            click.echo(line)
+        click.get_current_context().exit(UnmeasuredError.exit_code)
 
 
 @command.command(name="show", epilog=_EPILOG)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regauge.cli._options import (
+    batch_options,
     dry_run_option,
     json_option,
     judge_model_option,
@@ -20,13 +22,15 @@ from regauge.cli._options import (
     trials_option,
 )
 from regauge.cli._terminal import Meter
-from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
+from regauge.errors import BudgetError, RegaugeError, UnmeasuredError, UsageError
+from regauge.maintenance.batches import BatchOptions, ProjectBatches, ask_all
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.maintenance.stale import PrunedFile, prune_judgements, stale_files
 from regauge.project import TRIALS_MAX, Project
 from regauge.recordings import warn_of_sizes
 from regauge.reports import missing_judgement_lines, missing_lines, progress_line
 from regauge.runner import Plan
+from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -45,8 +49,10 @@ Examples:
   regauge record --dry-run            say what is missing and what it costs
   regauge record alert-severity
   regauge record --prune --json
+  regauge record --batch              submit what is missing; run it again for the next step
+  regauge record --collect            take the results that are there
 
-Exit codes: 0 done, 2 wrong use or a faulty file, 3 an answer could not be had.
+Exit codes: 0 done, 2 wrong use or a faulty file, 3 an answer could not be had, or is under way.
 """
 
 
@@ -69,9 +75,10 @@ class _Said:
 
 
 @click.command(name="record", epilog=_EPILOG)
-@click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
+@click.argument("prompts", nargs=-1, metavar="[PROMPT|FILE]...")
 @click.option("--refresh", is_flag=True, help="Record every case again.")
 @click.option("--prune", is_flag=True, help="Remove stale recordings.")
+@batch_options
 @model_option(multiple=True)
 @judge_model_option
 @trials_option(1, TRIALS_MAX)
@@ -83,6 +90,9 @@ def command(
     *,
     refresh: bool,
     prune: bool,
+    batch: bool,
+    collect: bool,
+    no_submit: bool,
     models: tuple[str, ...],
     dry_run: bool,
     path: Path | None,
@@ -95,10 +105,22 @@ def command(
     Completions are stored at once; after an interruption, the same command continues.
     """
     project = Project.find()
+    if (batch or collect) and (refresh or prune):
+        other = "--refresh" if refresh else "--prune"
+        raise UsageError(
+            f"{other} does not go with --batch and --collect\n"
+            f"  fix: run {other} by itself; a batch brings what is not recorded"
+        )
+    words = ["regauge", "record", *(f"--model={model}" for model in models)]
+    words += option_words({name: given.get(name) for name in ("judge_model", "trials")})
+    batches, prompts = BatchOptions.of_command(
+        shlex.join(words), prompts, batch=batch, collect=collect, no_submit=no_submit
+    )
     mode = "none" if dry_run or prune else "all" if refresh else "missing"
     options = option_words({"record": mode, **given})
     options += [f"--model={model}" for model in models or project.settings.models]
     failures: list[str] = []
+    pending: list[str] = []
     said = _Said(as_json=as_json)
     progress: Progress | None = None
 
@@ -109,6 +131,8 @@ def command(
             _prune(evals, project, prompts, said, dry_run=dry_run)
         elif dry_run:
             failures.extend(_estimate(evals, said, refresh=refresh))
+        elif batches is not None:
+            failures.extend(_batch(evals, project, said, batches, pending))
         else:
             failures.extend(_draw(evals, project, said))
 
@@ -118,12 +142,17 @@ def command(
         act,
         prompts=prompts,
         options=options,
+        draw=batches is None or dry_run,
         interrupted=lambda: _left_at(progress),
     )
     said.document["failures"] = [*failures]
+    if pending:
+        said.document["pending"] = [*pending]
     said.end()
     if failures:
         raise UnmeasuredError("\n".join(failures))
+    if pending:
+        click.get_current_context().exit(UnmeasuredError.exit_code)
 
 
 def _left_at(progress: Progress | None) -> str:
@@ -190,18 +219,76 @@ def _draw(evals: EvalSession, project: Project, said: _Said) -> list[str]:
                 failures[str(budget)] += 1
             except UnmeasuredError as error:
                 failures[str(error)] += 1
+    total = recorded + failures.total()
+    counts = _Counts(recorded=recorded, total=total, failures=failures, unjudged=unjudged)
+    return _publish(evals, project, said, counts, idle=not missing)
+
+
+def _batch(
+    evals: EvalSession,
+    project: Project,
+    said: _Said,
+    options: BatchOptions,
+    pending: list[str],
+) -> list[str]:
+    """Take what batches brought, and submit what is missing; returns each kind of failure.
+
+    Args:
+        pending: Takes what is under way, and the next command.
+    """
+    batches = ProjectBatches(project, evals, options, environ=os.environ)
+    failures = _unaskable(evals)
+    with batches.open():
+        plan = evals.prepare(evals.plan.cases)
+        evals.progress.start(len(plan.missing))
+        with Meter(lambda: progress_line(evals.progress, evals.budget)):
+            run_stoppable(ask_all(evals, plan.asks, failures))
+        troubles = batches.start()
+        batches.tidy()
+    done = evals.progress.landed
+    total = len(plan.missing) + failures.total()
+    counts = _Counts(recorded=done, total=total, failures=failures, unjudged=Counter())
+    left = _publish(evals, project, said, counts, idle=not (done or batches.open_calls))
+    pending += batches.sentences()
+    for line in (*batches.warnings(), *pending):
+        said.line(line)
+    if batches.open_calls and not pending:
+        pending.append("some calls do not come in batches")
+    said.document["batches"] = batches.to_json()
+    return [*left, *troubles]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts:
+    """How many completions were recorded, and why others and judgements were not."""
+
+    recorded: int
+    total: int
+    failures: Counter[str]
+    unjudged: Counter[str]
+
+
+def _publish(
+    evals: EvalSession, project: Project, said: _Said, counts: _Counts, *, idle: bool
+) -> list[str]:
+    """Write what was recorded, and say so; returns each kind of failure, with its count.
+
+    Args:
+        idle: Whether no completion was missing.
+    """
+    recorded, failures, unjudged = counts.recorded, counts.failures, counts.unjudged
     unembedded = _embed(evals)
     published = evals.finish(
         complete=True
     )  # so that nothing is called recorded that cannot be written
-    if missing or failures:
-        said.line(f"{recorded} of {recorded + failures.total()} answers recorded")
+    if recorded or failures:
+        said.line(f"{recorded} of {counts.total} answers recorded")
     calls = evals.progress.judge_calls
     if calls:
         said.line("1 judge call recorded" if calls == 1 else f"{calls} judge calls recorded")
     if evals.embeddings.asked:
         said.line(f"{plural(evals.embeddings.asked, 'vector')} recorded")
-    elif not any((missing, failures, calls, unjudged, unembedded)):
+    elif idle and not any((failures, calls, unjudged, unembedded)):
         said.line("nothing is missing")
     large = [str(warning) for warning in warn_of_sizes(project, published.written)]
     for warning in large:

@@ -148,6 +148,7 @@ class Bill:
         judge_calls: About how many calls their judges make.
         tokens: About how many tokens all calls use, in and out.
         cost_usd: About what they cost; None when a price is unknown.
+        batch_cost_usd: The same in a batch.
     """
 
     trials: int = 0
@@ -155,15 +156,16 @@ class Bill:
     judge_calls: int = 0
     tokens: int = 0
     cost_usd: float | None = 0.0
+    batch_cost_usd: float | None = 0.0
 
     def __add__(self, other: Bill) -> Bill:
-        known = self.cost_usd is not None and other.cost_usd is not None
         return Bill(
             trials=self.trials + other.trials,
             calls=self.calls + other.calls,
             judge_calls=self.judge_calls + other.judge_calls,
             tokens=self.tokens + other.tokens,
-            cost_usd=(self.cost_usd or 0) + (other.cost_usd or 0) if known else None,
+            cost_usd=_sum(self.cost_usd, other.cost_usd),
+            batch_cost_usd=_sum(self.batch_cost_usd, other.batch_cost_usd),
         )
 
     def times(self, share: float) -> Bill:
@@ -174,16 +176,30 @@ class Bill:
             judge_calls=round(share * self.judge_calls),
             tokens=round(share * self.tokens),
             cost_usd=None if self.cost_usd is None else share * self.cost_usd,
+            batch_cost_usd=None if self.batch_cost_usd is None else share * self.batch_cost_usd,
         )
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 def bill_draws(draws: Sequence[Draw], session: EvalSession) -> Bill:
     """The calls and cost of trials that have no completion yet."""
     bill = Bill(trials=len(draws), calls=len(draws))
     for completions in session.missing_answers(draws):
-        bill += Bill(tokens=completions.tokens, cost_usd=completions.cost_usd)
+        bill += Bill(
+            tokens=completions.tokens,
+            cost_usd=completions.cost_usd,
+            batch_cost_usd=completions.batch_cost_usd,
+        )
     for judged in session.missing_judgements(draws):
-        bill += Bill(judge_calls=judged.calls, tokens=judged.tokens, cost_usd=judged.cost_usd)
+        bill += Bill(
+            judge_calls=judged.calls,
+            tokens=judged.tokens,
+            cost_usd=judged.cost_usd,
+            batch_cost_usd=judged.batch_cost_usd,
+        )
     return bill
 
 

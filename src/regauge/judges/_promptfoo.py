@@ -174,7 +174,11 @@ def _context(answer: Answer, output: JSON, config: Mapping[str, JSON] | None) ->
         "providerResponse": {
             "output": output,
             "finishReason": completion.finish_reason,
-            "latencyMs": round(completion.latency_s * 1000),
+            **(
+                {}
+                if completion.latency_s is None
+                else {"latencyMs": round(completion.latency_s * 1000)}
+            ),
             "tokenUsage": {
                 "prompt": usage.input_tokens,
                 "completion": usage.output_tokens,

@@ -45,9 +45,10 @@ from regauge.gate.baselines import (
     top_up,
 )
 from regauge.github import GitHub, Mark
+from regauge.maintenance.batches import ProjectBatches
 from regauge.project import TARGET_KINDS
 from regauge.prompts import Repository, find_prompt, load_prompt, lock_of, read_prompt_text
-from regauge.reports import escape_markdown, money, progress_line, quantity, shown_name
+from regauge.reports import escape_markdown, in_batch, money, progress_line, quantity, shown_name
 from regauge.runner import Draw, PlannedCase
 from regauge.stats import AnchorPolicy, flaky_probability
 from regauge.targets import WorkingFiles, load_target, settings_of_target
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         TopUpPolicy,
     )
     from regauge.github import Posted
+    from regauge.maintenance.batches import BatchOptions
     from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.runner import EvalSession, Suite
@@ -764,6 +766,10 @@ class BaselineUpdate:
         dry_run: Whether only the estimate is made.
         say: Takes each line for people.
         meter: Shows how far the work has come, as long as it is entered.
+        batch: What is done with batches; None for live calls.
+
+    Attributes:
+        pending: What is under way in batches, so that nothing is kept yet.
     """
 
     def __init__(
@@ -775,9 +781,13 @@ class BaselineUpdate:
         dry_run: bool,
         say: Callable[[str], None],
         meter: Callable[[Callable[[], str]], AbstractContextManager[object]],
+        batch: BatchOptions | None = None,
     ) -> None:
         self._project = project
         self._policy = policy
+        self._batch = batch
+        self._batches: dict[str, Any] | None = None
+        self.pending: list[str] = []
         self._redraw = redraw
         self._dry_run = dry_run
         self._say = say
@@ -798,6 +808,7 @@ class BaselineUpdate:
             "dry_run": self._dry_run,
             "planned": self._estimates,
             "done": [one.to_json() for one in self._done],
+            **({} if self._batches is None else {"batches": self._batches}),
         }
 
     def run(self, evals: EvalSession) -> None:
@@ -820,17 +831,49 @@ class BaselineUpdate:
         every = [asked for prompt in prompts for asked in prompt.suites]
         try:
             with self._meter(lambda: progress_line(evals.progress, evals.budget)):
-                self._draw(every, evals)
-                complete = [asked for asked in every if self._due(asked)]
-                if complete:
-                    self._draw_again(complete, evals)
-                if evals.options.record != "none":
-                    self._audit(prompts, evals)
-                self._compare_with_anchors(every, evals)
+                if self._batch is not None:
+                    self._take_batches(every, evals, self._batch)
+                else:
+                    self._draw_live(prompts, every, evals)
         finally:
             evals.close()
-        for prompt in prompts:
-            self._keep(prompt)
+        if not self.pending:
+            for prompt in prompts:
+                self._keep(prompt)
+
+    def _draw_live(
+        self, prompts: list[AskedPrompt], every: list[AskedEval], evals: EvalSession
+    ) -> None:
+        self._draw(every, evals)
+        complete = [asked for asked in every if self._due(asked)]
+        if complete:
+            self._draw_again(complete, evals)
+        if evals.options.record != "none":
+            self._audit(prompts, evals)
+        self._compare_with_anchors(every, evals)
+
+    def _take_batches(
+        self, every: list[AskedEval], evals: EvalSession, options: BatchOptions
+    ) -> None:
+        """Take the trials that batches brought; a session is kept once all of them are there.
+
+        An audit of recordings waits for live trials.
+        """
+        for one in every:
+            one.audited = one.asked.asked.history.audited
+        batches = ProjectBatches(self._project, evals, options, environ=os.environ)
+        with batches.open():
+            self._draw(every, evals)
+            if not batches.open_calls:
+                self._compare_with_anchors(every, evals)
+            troubles = batches.start()
+            batches.tidy()
+        for line in batches.warnings():
+            self._say(line)
+        self._batches = batches.to_json()
+        self.pending = [*batches.sentences(), *troubles]
+        if batches.open_calls and not self.pending:
+            self.pending = ["the session is kept once all of its trials are measured"]
 
     def _draw(self, asked: list[AskedEval], evals: EvalSession) -> None:
         anchors = [one.anchor for one in asked if one.anchor is not None]
@@ -1045,6 +1088,7 @@ class BaselineUpdate:
                 "judge_calls": bill.judge_calls,
                 "tokens": bill.tokens,
                 "cost_usd": bill.cost_usd,
+                "batch_cost_usd": bill.batch_cost_usd,
                 "waits_h": one.asked.waits_h,
             }
         )
@@ -1062,7 +1106,7 @@ class BaselineUpdate:
             self._say(
                 f"{label}: {fresh}{plural(len(draws), 'trial')} of {plural(cases, 'case')},"
                 f" {plural(bill.calls, 'call')}{judged}: about {quantity(bill.tokens)} tokens,"
-                f" {money(bill.cost_usd)}"
+                f" {money(bill.cost_usd)}{in_batch(bill.batch_cost_usd)}"
             )
 
         if asked.anchor is not None and asked.anchor.asked is not None:
@@ -1086,6 +1130,7 @@ class BaselineUpdate:
                 "judge_calls": bill.judge_calls,
                 "tokens": bill.tokens,
                 "cost_usd": bill.cost_usd,
+                "batch_cost_usd": bill.batch_cost_usd,
             }
         )
         self._say(
@@ -1093,6 +1138,7 @@ class BaselineUpdate:
             f" {plural(bill.calls, 'call')}"
             + (f" + about {bill.judge_calls} of judges" if bill.judge_calls else "")
             + f": about {quantity(bill.tokens)} tokens, {money(bill.cost_usd)}"
+            + in_batch(bill.batch_cost_usd)
         )
 
     def _bill(self, evals: EvalSession, draws: list[Draw]) -> Bill:

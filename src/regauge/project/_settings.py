@@ -261,6 +261,8 @@ class EndpointSettings(_Table):
         accepts: Parameters that the endpoint takes although regauge lists them as ignored or
             rejected, such as `seed`.
         options: Passed to the provider of an entry point.
+        batch_price: The price of a request in a batch as a share of its live price, such as 0.5;
+            by default 0.5 for OpenAI, Azure and Anthropic, and unknown for others.
     """
 
     api: str = "openai"
@@ -275,6 +277,7 @@ class EndpointSettings(_Table):
     api_key_command: Annotated[list[str] | None, Field(min_length=1)] = None
     accepts: list[str] = []
     options: dict[str, Any] = {}
+    batch_price: float | None = Field(default=None, ge=0, le=1)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -18,6 +18,7 @@ from regauge.providers._conversation import (
 from regauge.providers._cost import (
     Estimate,
     approximate_tokens,
+    batch_cost_of,
     cost_of,
     estimate_requests,
     price_of,
@@ -52,6 +53,7 @@ __all__ = [
     "Usage",
     "Window",
     "approximate_tokens",
+    "batch_cost_of",
     "cost_of",
     "estimate_requests",
     "parse_model_id",

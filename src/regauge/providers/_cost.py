@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 
     from regauge.providers._types import CompletionRequest, Usage
 
-__all__ = ["Estimate", "approximate_tokens", "cost_of", "estimate_requests", "price_of"]
+__all__ = [
+    "Estimate",
+    "approximate_tokens",
+    "batch_cost_of",
+    "cost_of",
+    "estimate_requests",
+    "price_of",
+]
 
 _MILLION: Final = 1_000_000
 _ATTACHED_TOKENS: Final = 1_000
@@ -50,6 +57,28 @@ def price_of(
         if (price := prices.get(name)) is not None:
             return price
     return published_price(url, model) if _PUBLIC.match(url) else None
+
+
+# OpenAI, Azure and Anthropic publish half of the live price for batches.
+_HALF_PRICE: Final = re.compile(
+    r"https://(?:api\.openai\.com|api\.anthropic\.com|[^/]+\.(?:openai|services\.ai)\.azure\.com)"
+    r"(?::\d+)?(?:/|$)"
+)
+
+
+def batch_cost_of(cost_usd: float | None, *, url: str, share: float | None) -> float | None:
+    """The cost of calls in a batch, or None where it is not known.
+
+    Args:
+        cost_usd: What they cost live.
+        url: The endpoint's.
+        share: `batch_price` of the endpoint's settings.
+    """
+    if not cost_usd:
+        return cost_usd
+    if share is None and _HALF_PRICE.match(url):
+        share = 0.5
+    return None if share is None else round(share * cost_usd, 9)
 
 
 @cache

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from regauge.errors import ProviderError
 from regauge.providers._client import cannot_connect
@@ -18,7 +18,7 @@ from regauge.providers._types import Completion, Usage
 from regauge.providers._wire import EmbeddedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     import httpx2
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from regauge.providers._wire import WireAnswer
 
 __all__ = ["HttpApi"]
+
+Done = TypeVar("Done")
 
 _UNAUTHORISED: Final = 401
 _ENCODE: Final = json.JSONEncoder(
@@ -83,6 +85,8 @@ class HttpApi:
 
     Attributes:
         sent: How many requests went over the wire.
+        path: The path of the API in files of batches.
+        limit_keys: The names of `max_tokens`, the usual one first.
     """
 
     def __init__(
@@ -99,10 +103,11 @@ class HttpApi:
         self._translation = cast("_Translation", import_module(f"regauge.providers.{wire.module}"))
         # Whole: the SDK would parse and join it again for every request.
         self._url = f"{endpoint.url}/{wire.path}"
-        self._limit_keys = wire.limit_keys
+        self.path = f"/v1/{wire.path}"
+        self.limit_keys = wire.limit_keys
         if endpoint.url == OPENAI_URL:
-            self._limit_keys = wire.limit_keys[::-1]
-        self._limit_names: dict[str, str] = {}
+            self.limit_keys = wire.limit_keys[::-1]
+        self._other_limits: set[str] = set()
         self._timeout_s = timeout_s
         self._connections = connections
         self._transport = transport
@@ -182,12 +187,23 @@ class HttpApi:
         began = time.perf_counter()
         response = await self._post(request, timeout_s)
         latency_s = time.perf_counter() - began
+        completion = self.read(request, response.content, headers=response.headers)
+        return replace(completion, latency_s=round(latency_s, 4)), quotas_in(response.headers)
+
+    def read(
+        self, request: CompletionRequest, content: bytes, *, headers: Mapping[str, str]
+    ) -> Completion:
+        """The completion in the body of a response; its latency is unknown here.
+
+        Raises:
+            AttemptError: There is none.
+        """
         try:
-            answer = self._translation.read_answer(self._clean(response.content), where=self._where)
+            answer = self._translation.read_answer(self._clean(content), where=self._where)
         except EmbeddedError as error:
-            raise self._refused(
+            raise self.refused(
                 request,
-                response,
+                headers=headers,
                 status=error.status,
                 body=error.body,
                 answered="200 with an error",
@@ -202,49 +218,92 @@ class HttpApi:
             model=answer.model or request.model,
             fingerprint=answer.fingerprint,
             provider=self._endpoint.name,
-            latency_s=round(latency_s, 4),
-        ), quotas_in(response.headers)
+            latency_s=None,
+        )
+
+    def body(self, request: CompletionRequest, *, other_limit: bool = False) -> bytes:
+        """The body of a request as it goes over the wire.
+
+        Args:
+            request: What is requested.
+            other_limit: Whether `max_tokens` has its less usual name.
+
+        Raises:
+            ProviderError: The API has no such request.
+        """
+        document = self._translation.body_of(
+            request,
+            limit_key=self.limit_keys[-1 if other_limit else 0],
+            vary_seed=self._endpoint.settings.vary_seed,
+        )
+        return _ENCODE(document).encode("utf-8", "backslashreplace")
 
     async def _post(self, request: CompletionRequest, timeout_s: float) -> httpx2.Response:
         # One limit, two names: which one a model takes is between it and us.
-        name = self._limit_names.get(request.model, self._limit_keys[0])
+        other = request.model in self._other_limits
         try:
-            return await self._send(request, timeout_s, limit_key=name)
+            return await self._send(request, timeout_s, other_limit=other)
         except AttemptError as error:
-            if error.param not in self._limit_keys or "max_tokens" not in request.parameters:
+            if error.param not in self.limit_keys or "max_tokens" not in request.parameters:
                 raise
-            others = [other for other in self._limit_keys if other != name]
-            if not others:
+            if len(self.limit_keys) == 1:
                 raise
-        response = await self._send(request, timeout_s, limit_key=others[0])
+        response = await self._send(request, timeout_s, other_limit=not other)
         # Remembered once it worked, so that a limit wrong under both names is not.
-        self._limit_names[request.model] = others[0]
+        if other:
+            self._other_limits.remove(request.model)
+        else:
+            self._other_limits.add(request.model)
         return response
 
     async def _send(
-        self, request: CompletionRequest, timeout_s: float, *, limit_key: str
+        self, request: CompletionRequest, timeout_s: float, *, other_limit: bool
     ) -> httpx2.Response:
         import httpx2
 
-        body = self._translation.body_of(
-            request, limit_key=limit_key, vary_seed=self._endpoint.settings.vary_seed
-        )
+        body = self.body(request, other_limit=other_limit)
+        await self.open()
+        self.sent += 1
+
+        async def post(client: Any) -> httpx2.Response:
+            # Raw: building the SDK's models costs more time than all of our own code.
+            response: httpx2.Response = await client.post(
+                self._url, cast_to=httpx2.Response, content=body
+            )
+            return response
+
+        return await self.perform(post, request=request, timeout_s=timeout_s)
+
+    async def perform(
+        self,
+        work: Callable[[Any], Awaitable[Done]],
+        *,
+        request: CompletionRequest,
+        timeout_s: float,
+    ) -> Done:
+        """Use the SDK's client once.
+
+        Args:
+            work: Receives the client.
+            request: What errors are about.
+            timeout_s: The longest that it may take.
+
+        Raises:
+            AttemptError: It failed.
+        """
         await self.open()
         sdk = self._opened
         assert sdk is not None
-        self.sent += 1
         try:
             # The SDK's timeout starts again with every chunk; a server that drips never meets it.
             async with asyncio.timeout(timeout_s):
-                # Raw: building the SDK's models costs more time than all of our own code.
-                response: httpx2.Response = await sdk.client.post(
-                    self._url,
-                    cast_to=httpx2.Response,
-                    content=_ENCODE(body).encode("utf-8", "backslashreplace"),
-                )
+                return await work(sdk.client)
         except sdk.status_error as error:
-            raise self._refused(
-                request, error.response, status=error.status_code, body=error.response.text
+            raise self.refused(
+                request,
+                headers=error.response.headers,
+                status=error.status_code,
+                body=error.response.text,
             ) from error
         except TimeoutError as error:
             raise AttemptError(
@@ -260,22 +319,22 @@ class HttpApi:
             raise AttemptError(
                 f"{self._where}: {error}", kind="malformed", transient=False
             ) from error
-        return response
 
-    def _refused(
+    def refused(
         self,
         request: CompletionRequest,
-        response: httpx2.Response,
         *,
+        headers: Mapping[str, str],
         status: int,
         body: str,
         answered: str = "",
     ) -> AttemptError:
+        """The failure that an HTTP status other than 2xx stands for."""
         return refused(
             request,
             status=status,
             body=self._clean(body.encode("utf-8", "backslashreplace")).decode("utf-8", "replace"),
-            headers=response.headers,
+            headers=headers,
             where=self._where,
             key_env=self._endpoint.key_env,
             answered=answered,

@@ -172,7 +172,8 @@ class Completion:
         context: The texts that were retrieved for it; only of targets.
         model: As the provider reports it, which may name a snapshot.
         fingerprint: The provider's word for its configuration, or None.
-        latency_s: How long the attempt that answered took, in seconds.
+        latency_s: How long the attempt that answered took, in seconds; None for a batch, which
+            states no times.
         cost_usd: In US dollars; None when the price of the model is not known.
         attempts: How often it was tried, the one that answered included.
         logprobs: The tokens of the text, where the request asks for `logprobs` and they are given.
@@ -188,7 +189,7 @@ class Completion:
     model: str = ""
     fingerprint: str | None = None
     provider: str = ""
-    latency_s: float = 0.0
+    latency_s: float | None = 0.0
     cost_usd: float | None = None
     attempts: int = 1
     logprobs: tuple[TokenLogprob, ...] = ()

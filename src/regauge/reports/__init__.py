@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         StyledLine,
         cause_lines,
         duration,
+        in_batch,
         judge_lines,
         missing_judgement_lines,
         missing_lines,
@@ -75,8 +76,9 @@ else:
         __name__,
         {
             "_console": (
-                "StyledLine cause_lines duration judge_lines missing_judgement_lines missing_lines "
-                "money not_blocking_lines progress_line quantity recorded_lines suite_lines"
+                "StyledLine cause_lines duration in_batch judge_lines missing_judgement_lines "
+                "missing_lines money not_blocking_lines progress_line quantity recorded_lines "
+                "suite_lines"
             ),
             "_decision": "AnswerDocument CaseDocument DecisionDocument PromptDocument",
             "_gate_console": (
@@ -131,6 +133,7 @@ __all__ = [
     "gate_annotations",
     "gate_progress_line",
     "git_state",
+    "in_batch",
     "judge_lines",
     "junit_properties",
     "list_runs",

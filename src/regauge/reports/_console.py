@@ -23,6 +23,7 @@ __all__ = [
     "StyledLine",
     "cause_lines",
     "duration",
+    "in_batch",
     "judge_lines",
     "missing_judgement_lines",
     "missing_lines",
@@ -114,7 +115,7 @@ def missing_lines(missing: Sequence[MissingAnswers]) -> list[StyledLine]:
             StyledLine(f"needs recording: {one.prompt}, {_count(one.cases, 'case')}{older}", "bad"),
             StyledLine(
                 f"  {_count(one.answers, 'answer')} of {model}: about"
-                f" {quantity(one.tokens)} tokens, {_about(one.cost_usd)}"
+                f" {quantity(one.tokens)} tokens, {_about(one.cost_usd, one.batch_cost_usd)}"
             ),
             StyledLine(f"  record them: {one.command}"),
         ]
@@ -211,7 +212,7 @@ def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[Styled
             ),
             StyledLine(
                 f"  about {_count(one.calls, 'call')} of {models}: about"
-                f" {quantity(one.tokens)} tokens, {_about(one.cost_usd)}"
+                f" {quantity(one.tokens)} tokens, {_about(one.cost_usd, one.batch_cost_usd)}"
             ),
             StyledLine(f"  record them: {one.command}"),
         ]
@@ -286,8 +287,19 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _about(cost_usd: float | None) -> str:
-    return "cost unknown (no price declared)" if cost_usd is None else money(cost_usd)
+def _about(cost_usd: float | None, batch_cost_usd: float | None) -> str:
+    if cost_usd is None:
+        return "cost unknown (no price declared)"
+    return f"{money(cost_usd)}{in_batch(batch_cost_usd)}"
+
+
+def in_batch(cost_usd: float | None) -> str:
+    """What an estimate adds for a batch; nothing where that is free, or unknown.
+
+    >>> in_batch(0.5), in_batch(None)
+    (', $0.5000 in a batch', '')
+    """
+    return f", {money(cost_usd)} in a batch" if cost_usd else ""
 
 
 def _cells(suite: SuiteSummary) -> dict[str, str]:

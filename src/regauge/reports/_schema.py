@@ -49,7 +49,7 @@ class VerdictRow(_Document):
         output_tokens: Of all its calls.
         calls: How many model calls it took; what judgements share counts for one of them.
         live_calls: Those that this run made.
-        latency_s: Of the calls, one after the other, in seconds.
+        latency_s: Of the calls, one after the other, in seconds; None where one is unknown.
         labels: Whether `expected` and `actual` are labels; `actual` is left out where they agree.
     """
 
@@ -70,7 +70,7 @@ class VerdictRow(_Document):
     retries: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    latency_s: float = 0.0
+    latency_s: float | None = 0.0
     labels: bool = False
     details: dict[str, Any] = {}
 

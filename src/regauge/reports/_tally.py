@@ -169,7 +169,7 @@ class _JudgeCount:
     output_tokens: int = 0
     cost_usd: float | None = 0.0
     spent_usd: float | None = 0.0
-    latency_s: float = 0.0
+    latency_s: float | None = 0.0
     labels: LabelCounts = field(default_factory=LabelCounts)
     labelled: set[str] = field(default_factory=set[str])
 
@@ -191,7 +191,7 @@ class _JudgeCount:
             self.retries += verdict["retries"]
             self.input_tokens += verdict["input_tokens"]
             self.output_tokens += verdict["output_tokens"]
-            self.latency_s += verdict["latency_s"]
+            self.latency_s = _sum(self.latency_s, verdict["latency_s"])
 
     def named(self) -> JudgeName:
         from regauge.reports._schema import JudgeName
@@ -474,7 +474,9 @@ def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
         "judge_cost_usd": _sum(*(judge.cost_usd for judge in judges)),
         "judge_spent_usd": _sum(*(judge.spent_usd for judge in judges)),
         "judge_latency_s": (
-            sum(judge.latency_s for judge in judges) / judgements if judgements else None
+            total_s / judgements
+            if judgements and (total_s := _sum(*(judge.latency_s for judge in judges))) is not None
+            else None
         ),
     }
 

@@ -493,7 +493,8 @@ def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
         if trial.answer is not None:
             completion = trial.answer.completion
             at = f"[{trial.number}]" if len(result.trials) > 1 else ""
-            yield f"regauge.latency_s{at}", completion.latency_s
+            if completion.latency_s is not None:
+                yield f"regauge.latency_s{at}", completion.latency_s
             if completion.cost_usd is not None:
                 yield f"regauge.cost_usd{at}", completion.cost_usd
             yield f"regauge.source{at}", trial.answer.source

@@ -190,6 +190,10 @@ class Answers:
         """
         return self._files.file(name)
 
+    def knows(self, key: RecordingKey) -> bool:
+        """Whether a completion is in the local store, or in a file that this run has read."""
+        return key in self._local() or any(key in file for file in self._files)
+
     def independent(self, trial: int) -> bool:
         """Return whether a trial is one that committed recordings do not stand in for."""
         return self._independent is not None and trial >= self._independent.first

@@ -408,6 +408,8 @@ class _Conversation:
         last = completions[-1]
         costs = [completion.cost_usd for completion in completions]
         known = [cost for cost in costs if cost is not None]
+        times = [completion.latency_s for completion in completions]
+        timed = [time_s for time_s in times if time_s is not None]
         shown = self._messages
         opening = self._opening.messages
         if shown[0].role != "user" and opening and opening[-1].role == "user":
@@ -420,7 +422,7 @@ class _Conversation:
             messages=tuple(message.to_json() for message in shown),
             context=tuple(context),
             usage=sum((completion.usage for completion in completions), Usage()),
-            latency_s=round(sum(completion.latency_s for completion in completions), 4),
+            latency_s=round(sum(timed), 4) if len(timed) == len(times) else None,
             cost_usd=sum(known) if len(known) == len(costs) else None,
             attempts=sum(completion.attempts for completion in completions) - len(completions) + 1,
             logprobs=(),

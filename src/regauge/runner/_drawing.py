@@ -6,18 +6,19 @@ import asyncio
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 from regauge.errors import BudgetError, ProviderError, RecordingError
 from regauge.providers import Usage, cost_of
 from regauge.runner._expected import ExpectedUsage
-from regauge.runner._providers import Providers, price_for
+from regauge.runner._providers import Providers, batch_cost, price_for
 from regauge.runner._result import SourcedCompletion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
     from contextlib import AbstractContextManager
 
+    from regauge.errors import PendingError
     from regauge.project import Project
     from regauge.providers import Completion, Provider
     from regauge.recordings import RecordingKey
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from regauge.runner._plan import Question
     from regauge.targets import Target
 
-__all__ = ["Budget", "Charge", "Drawing", "Progress", "Writes"]
+__all__ = ["Batches", "Budget", "Charge", "Drawing", "Progress", "Writes"]
 
 # Until a first call shows it, calls may cost so many times what is expected of them.
 _UNKNOWN_EXCESS: Final = 4.0
@@ -254,11 +255,32 @@ _ASK_AGAIN_S = 0.05
 _ASK_AGAIN_MAX_S = 0.8
 
 
+class Batches(Protocol):
+    """Completions that come in batches: none of them is waited for."""
+
+    def find(self, question: Question) -> Completion | None:
+        """The collected completion of a call; None where it is to be requested.
+
+        Raises:
+            PendingError: It is under way, or cannot come in a batch.
+        """
+        ...
+
+    def request(self, question: Question) -> PendingError:
+        """Add a call to the next batch; returns the reason why it has no completion yet.
+
+        Raises:
+            ProviderError: The endpoint takes no such request.
+        """
+        ...
+
+
 class Drawing:
     """Asks models for one run; every answer is kept the moment it lands.
 
     Args:
         workers: How many processes share the run; each takes its share of the concurrency.
+        batches: Where completions come from instead of live calls; None for live calls.
 
     Attributes:
         paid: The answers that this process asked a model for.
@@ -273,8 +295,10 @@ class Drawing:
         budget: Budget,
         environ: Mapping[str, str],
         workers: int,
+        batches: Batches | None = None,
     ) -> None:
         self._settings = project.settings
+        self._batches = batches
         self._options = options
         self._answers = answers
         self._budget = budget
@@ -299,7 +323,8 @@ class Drawing:
         """
         task = self._under_way.get(question.key)
         if task is None:
-            task = asyncio.ensure_future(self._ask(question))
+            collected = None if self._batches is None else self._collected(question, self._batches)
+            task = asyncio.ensure_future(self._ask(question, collected))
             self._under_way[question.key] = task
             task.add_done_callback(lambda done: self._landed(question.key, done))
         # A call that is paid for continues when its caller has stopped waiting for it.
@@ -327,7 +352,21 @@ class Drawing:
         if not task.cancelled():
             task.exception()  # all who waited have it; maybe no one does any more
 
-    async def _ask(self, question: Question) -> SourcedCompletion:
+    def _collected(self, question: Question, batches: Batches) -> Completion:
+        """The completion that a batch brought; without one the call goes into the next batch."""
+        collected = batches.find(question)
+        if collected is not None:
+            return collected
+        usage = self._usage.of_question(question) if self._budget.limited else Usage()
+        tokens = usage.input_tokens + usage.output_tokens
+        expected_usd = self._expected_usd(question, usage)
+        with self._budget.charge(expected_usd, tokens=tokens) as charge:
+            pending = batches.request(question)
+            # A batch is paid for once it has started.
+            charge.actual_usd, charge.actual_tokens = expected_usd, tokens
+        raise pending
+
+    async def _ask(self, question: Question, collected: Completion | None) -> SourcedCompletion:
         if self._store_error is not None:
             raise RecordingError(self._store_error.faults)
         key = question.key
@@ -345,7 +384,7 @@ class Drawing:
             assert landed is not None
             return landed
         try:
-            completion = await self._completion(question)
+            completion = collected or await self._completion(question)
             self.paid.add(key)
             # Judges see what a replay will show them, so that both come to the same verdicts.
             kept = await self._stored(lambda: self._answers.keep(question, completion))
@@ -405,6 +444,8 @@ class Drawing:
                 )
             return question.target.settings.cost_usd
         cost_usd = cost_of(usage, price_for(self._settings, request))
+        if self._batches is not None:
+            cost_usd = batch_cost(self._settings, request.provider, cost_usd)
         if cost_usd is None:
             raise BudgetError(
                 f"a budget is set, but nothing says what {request.provider}:{request.model} costs\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.model_id import is_simulated
 from regauge.providers import cost_of
 from regauge.runner._plan import judges_file
-from regauge.runner._providers import price_for
+from regauge.runner._providers import batch_cost, price_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +33,7 @@ class MissingAnswers:
         stale: How many cases have an answer to an older request of the prompt.
         tokens: About how many tokens the calls would use, in and out.
         cost_usd: About what they would cost; None when no price is declared.
+        batch_cost_usd: The same in a batch; None where no batch is possible or its price unknown.
         command: What records them.
     """
 
@@ -44,6 +45,7 @@ class MissingAnswers:
     stale: int
     tokens: int
     cost_usd: float | None
+    batch_cost_usd: float | None
     command: str
 
 
@@ -76,6 +78,7 @@ def missing_answers(
         expected = [(draw.planned.request(draw.trial), usage.of_draw(draw)) for draw in missing]
         costs = [cost_of(each, price_for(settings, request)) for request, each in expected]
         known = [cost for cost in costs if cost is not None]
+        cost_usd = round(sum(known), 9) if len(known) == len(costs) else None
         found.append(
             MissingAnswers(
                 prompt=prompt,
@@ -85,7 +88,8 @@ def missing_answers(
                 cases=len(cases),
                 stale=sum(answers.has_older(planned) for planned in cases.values()),
                 tokens=sum(each.input_tokens + each.output_tokens for _, each in expected),
-                cost_usd=round(sum(known), 9) if len(known) == len(costs) else None,
+                cost_usd=cost_usd,
+                batch_cost_usd=batch_cost(settings, model.partition(":")[0], cost_usd),
                 command=record_command(missing[0].planned.suite, settings, options),
             )
         )
@@ -119,6 +123,7 @@ class MissingJudgements:
         calls: About how many calls they take; those that follow from replies are an estimate.
         tokens: About how many tokens the calls would use, in and out.
         cost_usd: About what they would cost; None when no price is declared.
+        batch_cost_usd: The same in a batch; None where no batch is possible or its price unknown.
         command: What records them.
     """
 
@@ -132,11 +137,11 @@ class MissingJudgements:
     calls: int
     tokens: int
     cost_usd: float | None
+    batch_cost_usd: float | None
     command: str
 
     def plus(self, other: MissingJudgements) -> MissingJudgements:
         """Of two processes that each judged cases of their own."""
-        known = self.cost_usd is not None and other.cost_usd is not None
         return MissingJudgements(
             prompt=self.prompt,
             judge=self.judge,
@@ -147,9 +152,14 @@ class MissingJudgements:
             stale=self.stale + other.stale,
             calls=self.calls + other.calls,
             tokens=self.tokens + other.tokens,
-            cost_usd=(self.cost_usd or 0) + (other.cost_usd or 0) if known else None,
+            cost_usd=_sum(self.cost_usd, other.cost_usd),
+            batch_cost_usd=_sum(self.batch_cost_usd, other.batch_cost_usd),
             command=self.command,
         )
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 class Misses:
@@ -180,6 +190,9 @@ class Misses:
             cases = {draw.planned.case.id for draw in draws}
             recorded = {x.case for x in answers.file(judges_file(prompt)) if x.judge == name}
             expected = judging.of_draws(judge, draws)
+            cost_usd = None if expected.cost_usd is None else round(expected.cost_usd, 9)
+            providers = {model.partition(":")[0] for model in judge.models}
+            in_batch = {batch_cost(settings, provider, cost_usd) for provider in providers}
             found.append(
                 MissingJudgements(
                     prompt=prompt,
@@ -191,7 +204,8 @@ class Misses:
                     stale=len(cases & recorded),
                     calls=round(expected.calls),
                     tokens=round(expected.tokens),
-                    cost_usd=None if expected.cost_usd is None else round(expected.cost_usd, 9),
+                    cost_usd=cost_usd,
+                    batch_cost_usd=in_batch.pop() if len(in_batch) == 1 else None,
                     command=record_command(draws[0].planned.suite, settings, options),
                 )
             )

@@ -16,6 +16,7 @@ from regauge.errors import (
     BudgetError,
     JudgeError,
     MissingRecordingError,
+    PendingError,
     RegaugeError,
     UnmeasuredError,
 )
@@ -355,7 +356,7 @@ def _prepare(judge: MemoisedJudge, future: Future[None]) -> None:
 def _explained(judge: ModelJudge, error: BaseException, calls: RunCalls) -> UnmeasuredError:
     """The reason for a missing verdict; a failed call comes before its consequences."""
     if calls.failure is not None:
-        if isinstance(calls.failure, (MissingRecordingError, BudgetError)):
+        if isinstance(calls.failure, (MissingRecordingError, BudgetError, PendingError)):
             return calls.failure
         return _of_call(judge, calls.failure)
     if isinstance(error, UnmeasuredError):

@@ -18,7 +18,7 @@ from regauge.project import (
     EndpointSettings,
     PriceSettings,
 )
-from regauge.providers import price_of
+from regauge.providers import batch_cost_of, price_of
 from regauge.providers._endpoint import Endpoint
 from regauge.providers.registry import (
     APIS,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from regauge.providers import CompletionRequest, Provider
     from regauge.targets import Target
 
-__all__ = ["Providers", "endpoint_digest", "endpoint_of", "price_for"]
+__all__ = ["Providers", "batch_cost", "endpoint_digest", "endpoint_of", "price_for"]
 
 _FREE = PriceSettings(input_per_million=0, output_per_million=0)
 # There without being declared.
@@ -213,3 +213,15 @@ def price_for(settings: Settings, request: CompletionRequest) -> PriceSettings |
         return _FREE
     url = Endpoint(name=request.provider, settings=endpoint, environ=os.environ).url
     return price_of(endpoint.prices, request.model, url=url)
+
+
+def batch_cost(settings: Settings, provider: str, cost_usd: float | None) -> float | None:
+    """The cost of calls in a batch that cost so much live; None if it is unknown."""
+    try:
+        endpoint = endpoint_of(settings, provider)
+    except UsageError:  # a target, or a judge that calls by itself
+        return None
+    if endpoint is None or endpoint.api not in APIS:
+        return None
+    url = Endpoint(name=provider, settings=endpoint, environ=os.environ).url
+    return batch_cost_of(cost_usd, url=url, share=endpoint.batch_price)

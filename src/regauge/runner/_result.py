@@ -50,7 +50,7 @@ class CallTotals:
         retries: How many attempts came to nothing.
         cost_usd: Of all of them, at what they cost when they were made; None where a price is
             not known.
-        latency_s: Of all of them, one after the other, in seconds.
+        latency_s: Of all of them, one after the other, in seconds; None where one is unknown.
     """
 
     calls: int = 0
@@ -60,7 +60,7 @@ class CallTotals:
     output_tokens: int = 0
     cost_usd: float | None = 0.0
     spent_usd: float | None = 0.0
-    latency_s: float = 0.0
+    latency_s: float | None = 0.0
 
     def plus(self, completion: Completion, *, live: bool) -> CallTotals:
         """With one more call; `live` when this run pays for it."""
@@ -73,7 +73,7 @@ class CallTotals:
             output_tokens=self.output_tokens + completion.usage.output_tokens,
             cost_usd=_sum(self.cost_usd, cost_usd),
             spent_usd=_sum(self.spent_usd, cost_usd) if live else self.spent_usd,
-            latency_s=round(self.latency_s + completion.latency_s, 6),
+            latency_s=_sum(self.latency_s, completion.latency_s),
         )
 
     def to_json(self) -> dict[str, JSON]:
@@ -94,13 +94,13 @@ class CallTotals:
             value = document.get(name)
             return value if isinstance(value, (int, float)) else 0
 
-        cost_usd = document.get("cost_usd", 0.0)
+        cost_usd, latency_s = document.get("cost_usd", 0.0), document.get("latency_s", 0.0)
         return cls(
             calls=int(number("calls")),
             input_tokens=int(number("input_tokens")),
             output_tokens=int(number("output_tokens")),
             cost_usd=cost_usd if isinstance(cost_usd, (int, float)) else None,
-            latency_s=number("latency_s"),
+            latency_s=latency_s if isinstance(latency_s, (int, float)) else None,
         )
 
 

@@ -11,7 +11,7 @@ from regauge.errors import RegaugeError
 from regauge.providers import parse_model_id
 from regauge.runner._answers import Answers, Embeddings, Published
 from regauge.runner._conversation import calls_of
-from regauge.runner._drawing import Budget, Drawing, Progress
+from regauge.runner._drawing import Batches, Budget, Drawing, Progress
 from regauge.runner._expected import ExpectedJudging, ExpectedUsage
 from regauge.runner._lookahead import AheadWindow, Lookahead
 from regauge.runner._missing import Misses, missing_answers
@@ -181,6 +181,9 @@ class EvalSession:
         run_started: When the run began, as recordings write times.
         independent: The trials that committed recordings do not stand in for; None for a run
             without such trials.
+
+    Attributes:
+        batches: Where completions come from instead of live calls; None for live calls.
     """
 
     def __init__(
@@ -221,6 +224,7 @@ class EvalSession:
             limit_calls=options.budget_calls,
         )
         self.progress = Progress()
+        self.batches: Batches | None = None
         self.plan = Plan(cases=())
         self._environ = environ
         self._workers = workers
@@ -443,6 +447,7 @@ class EvalSession:
             budget=self.budget,
             environ=self._environ,
             workers=self._workers,
+            batches=self.batches,
         )
 
     def _made_by(self, drawing: Drawing | None, window: AheadWindow | None = None) -> Trials:

@@ -95,6 +95,8 @@ def max_latency_s(limit: float, *, gates: bool = False) -> Check:
 
     def check(answer: Answer) -> Verdict:
         found = completion_of(answer, "max_latency_s").latency_s
+        if found is None:
+            return abstained("the latency of a batch is unknown", code="no_latency")
         verdict = _at_most(found, limit, "s", "too_slow")
         return verdict if gates else abstained(verdict.reason, code="informs")
 

@@ -1,0 +1,947 @@
+"""The batches of a project: written, started, found again, and collected by the key of a call.
+
+State lies in `.regauge/batches/`: for each batch NAME.json, NAME.jsonl with its requests, and
+NAME.results-N.jsonl once there are results. Nothing here is needed to find a batch again: its
+provider keeps the name and the project's digest as metadata, and results carry the keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+import secrets
+import time
+from collections import Counter
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from regauge.atomic import write_whole
+from regauge.digests import digest_of
+from regauge.errors import PendingError, ProviderError, RegaugeError, UsageError
+from regauge.model_id import is_simulated
+from regauge.printable import printable
+from regauge.providers import parse_model_id
+from regauge.providers.registry import APIS
+from regauge.recordings import RecordingKey, exclusive
+from regauge.runner import endpoint_of
+from regauge.stop_signals import run_stoppable
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncGenerator,
+        Collection,
+        Generator,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
+
+    from regauge.project import Project
+    from regauge.providers import Completion
+    from regauge.providers.batches import BatchClient, RemoteBatch, ResultLine
+    from regauge.runner import Draw, EvalSession, Question
+
+__all__ = ["BatchOptions", "ProjectBatches", "ask_all", "key_of", "result_id"]
+
+_DIRECTORY: Final = "batches"
+# Providers keep results for 29 or 30 days.
+_KEPT_S: Final = 30 * 86_400.0
+# A batch ends within a day.
+_WINDOW_S: Final = 25 * 3600.0
+_CLOCKS_S: Final = 300.0
+_PEEKS_MAX: Final = 50
+_NAMED_MAX: Final = 5
+_AT_ONCE: Final = 500
+_UNKNOWN: Final = ("result of an unknown call", "left", "results of unknown calls")
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}-\d{1,15}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_NAME: Final = r"^\d{8}T\d{6}Z-[0-9a-f]{6}-\d{1,6}$"
+
+
+def result_id(key: RecordingKey) -> str:
+    """The `custom_id` of a call: its whole key, in the 64 characters that providers take.
+
+    >>> result_id(RecordingKey("00" * 31 + "ff", 2))
+    'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAP8-2'
+    """
+    digest = base64.urlsafe_b64encode(bytes.fromhex(key.digest)).decode().rstrip("=")
+    return f"{digest}-{key.trial}"
+
+
+def key_of(custom_id: str) -> RecordingKey | None:
+    """The key in a `custom_id`; None where it is not one of ours.
+
+    >>> key_of("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAP8-2") == RecordingKey("00" * 31 + "ff", 2)
+    True
+    >>> key_of("request-1") is None
+    True
+    """
+    if not _ID.fullmatch(custom_id):
+        return None
+    digest = base64.urlsafe_b64decode(f"{custom_id[:43]}=").hex()
+    return RecordingKey(digest, int(custom_id[44:]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOptions:
+    """What a command does with batches.
+
+    Attributes:
+        start: Whether missing calls are written into new batches.
+        upload: Whether these are uploaded and started.
+        files: Files of results to take; without any, providers are asked for theirs.
+        command: What collects, for messages.
+    """
+
+    start: bool
+    upload: bool = True
+    files: tuple[Path, ...] = ()
+    command: str = "regauge record"
+
+    @classmethod
+    def of_command(
+        cls, command: str, names: Sequence[str], *, batch: bool, collect: bool, no_submit: bool
+    ) -> tuple[BatchOptions | None, tuple[str, ...]]:
+        """The options of a command line, and the names of prompts among its arguments.
+
+        Raises:
+            UsageError: Options contradict each other, or a file is not there.
+        """
+        if no_submit and not batch:
+            raise UsageError("--no-submit goes with --batch\n  fix: add --batch")
+        if batch and collect:
+            raise UsageError(
+                "--batch and --collect exclude each other\n  fix: use --batch alone: it collects"
+                " what is there, and submits the rest"
+            )
+        if not batch and not collect:
+            return None, (*names,)
+        files = tuple(Path(name) for name in names if name.endswith(".jsonl")) if collect else ()
+        prompts = tuple(name for name in names if not (collect and name.endswith(".jsonl")))
+        for file in files:
+            if not file.is_file():
+                raise UsageError(f"there is no file {str(file)!r}\n  fix: name a file of results")
+        return cls(start=batch, upload=not no_submit, files=files, command=command), prompts
+
+
+class _State(BaseModel):
+    """NAME.json.
+
+    Attributes:
+        model: `provider:model`; the model is empty where the batch was found at its provider.
+        status: `written` and not uploaded, `starting` while it is not known whether it started,
+            `started`, `ended`, `collected` when nothing of it is left to take, and `by-hand` where
+            the user runs the file.
+        failed: Why calls have no completion, by `custom_id`; of files that `--collect` was given.
+        cut: The size of results that were cut off, when they were last downloaded.
+        other_limit: Whether `max_tokens` has its less usual name.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal[1] = 1
+    name: Annotated[str, Field(pattern=_NAME)]
+    model: str
+    requests: int
+    status: Literal["written", "starting", "started", "ended", "collected", "by-hand"]
+    batch_id: str = ""
+    created_at: float
+    found: bool = False
+    failed: dict[str, str] = {}
+    problems: list[str] = []
+    cut: int | None = None
+    whole: bool = True
+    provider_status: str = ""
+    other_limit: bool = False
+
+    @property
+    def provider(self) -> str:
+        """The name of the provider."""
+        return self.model.partition(":")[0]
+
+    @property
+    def problem(self) -> str:
+        """Why a call of a batch that has ended has no result."""
+        if self.provider_status in {"completed", "ended", ""}:
+            return f"no result in batch {self.name}"
+        return ": ".join([f"batch {self.provider_status}", *self.problems])
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a result lies."""
+
+    path: Path
+    offset: int
+    length: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """A file of requests that is being written."""
+
+    name: str
+    model: str
+    path: Path
+    file: IO[bytes]
+    other_limit: bool
+    requests: int = 0
+    size: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Read:
+    """The lines of files of results.
+
+    Attributes:
+        places: Where the first completion of each call is.
+        problems: Why others have none.
+        unreadable: Lines that are no result, each with its file, number and reason.
+        cut: Whether the last line of a file is not whole.
+        lines: How many there are.
+    """
+
+    places: dict[str, _Place] = field(default_factory=dict[str, _Place])
+    problems: dict[str, str] = field(default_factory=dict[str, str])
+    unreadable: list[str] = field(default_factory=list[str])
+    cut: bool = False
+    lines: int = 0
+
+    def add(self, path: Path, shown: str) -> None:
+        """Read one file."""
+        from regauge.providers.batches import LINE_MAX, ResultLine
+
+        with path.open("rb") as file:
+            number = offset = 0
+            while line := file.readline(LINE_MAX + 1):
+                number, start = number + 1, offset
+                offset += len(line)
+                long = len(line) > LINE_MAX
+                while len(line) > LINE_MAX and not line.endswith(b"\n"):
+                    line = file.readline(LINE_MAX + 1)
+                    offset += len(line)
+                if not line.strip() and not long:
+                    continue
+                self.lines += 1
+                why = f"longer than {LINE_MAX} bytes" if long else ""
+                try:
+                    if not long:
+                        self._take(ResultLine.parse(line), _Place(path, start, len(line)))
+                except (ValueError, RecursionError) as error:
+                    cut = not line.endswith(b"\n")
+                    self.cut = self.cut or cut
+                    named = "not JSON" if isinstance(error, json.JSONDecodeError) else str(error)
+                    why = "cut off" if cut else printable(named)[:80]
+                if why:
+                    self.unreadable.append(f"{shown}:{number}: {why}")
+
+    def _take(self, result: ResultLine, place: _Place) -> None:
+        if result.body:
+            self.places.setdefault(result.custom_id, place)
+        else:
+            self.problems.setdefault(result.custom_id, result.problem)
+
+
+class ProjectBatches:
+    """The completions of a run that come in batches: the protocol `Batches` of the runner.
+
+    Args:
+        project: Whose batches.
+        evals: The run, which is made to take its completions from here.
+        options: What the command does.
+        environ: Where keys are.
+
+    Attributes:
+        taken: The calls whose completions were taken from results.
+        pending: The calls that are under way, with the batch of each.
+        missing: The calls that are in no batch.
+        failures: Why calls have no completion, with an example and their number.
+        live_only: What does not come in batches, with the number of calls.
+        notes: What else a user should know.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        evals: EvalSession,
+        options: BatchOptions,
+        *,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._project = project
+        self._environ = environ
+        self._evals = evals
+        self._options = options
+        self._directory = project.state_dir / _DIRECTORY
+        self._tag = digest_of({"project": _project_name(project)})[:16]
+        self._now = time.time()
+        self._batches: list[_State] = []
+        self._results: dict[str, _Place] = {}
+        self._failed: dict[str, str] = {}
+        self._under_way: dict[str, str] = {}
+        self._known: set[str] = set()
+        self._drafts: dict[tuple[str, str, bool], _Draft] = {}
+        self._started: list[_State] = []
+        self._clients: dict[str, BatchClient] = {}
+        self._suspects: list[tuple[str, RemoteBatch]] = []
+        self._peeks = 0
+        self._of_files = _Read()
+        self.taken: set[str] = set()
+        self.pending: dict[str, str] = {}
+        self._judge_calls: set[str] = set()
+        self.missing: set[str] = set()
+        self.failures: dict[str, tuple[str, int]] = {}
+        self.live_only: Counter[str] = Counter()
+        self.notes: list[str] = []
+
+    # The protocol of the runner.
+
+    def find(self, question: Question) -> Completion | None:
+        """The collected completion of a call; None where it is to be requested."""
+        custom_id = result_id(question.key)
+        if question.judge is not None:
+            self._judge_calls.add(custom_id)
+        if (why := self._cannot_batch(question)) is not None:
+            self.live_only[why] += 1
+            raise PendingError(f"not by batch: {why}")
+        if (place := self._results.get(custom_id)) is not None:
+            try:
+                completion = self._read(question, place)
+            except ProviderError as error:
+                del self._results[custom_id]
+                self._failed[custom_id] = str(error)
+            else:
+                self.taken.add(custom_id)
+                return completion
+        if (name := self._under_way.get(custom_id)) is not None:
+            self.pending[custom_id] = name
+            raise self._is_pending(name)
+        if (problem := self._failed.get(custom_id)) is not None:
+            words = self._evals.answers.redact(printable(problem.partition("\n")[0]))[:300]
+            case, count = self.failures.get(words, (question.case, 0))
+            self.failures[words] = case, count + 1
+            if not self._options.start:
+                raise PendingError(f"failed in a batch: {words}")
+        elif not self._options.start:
+            self.missing.add(custom_id)
+            raise PendingError("not in a batch yet")
+        return None
+
+    def request(self, question: Question) -> PendingError:
+        """Add a call to the next batch."""
+        custom_id = result_id(question.key)
+        client = self._client(question.request.provider)
+        other = client.objects_to_limit(self._failed.get(custom_id, ""))
+        line = client.line(custom_id, question.request, other_limit=other)
+        self._failed.pop(custom_id, None)
+        draft = self._draft(question.model, other, client, len(line))
+        draft.file.write(line)
+        draft.requests += 1
+        draft.size += len(line)
+        self._under_way[custom_id] = self.pending[custom_id] = draft.name
+        return self._is_pending(draft.name)
+
+    def _is_pending(self, name: str) -> PendingError:
+        return PendingError(f"under way in batch {name}")
+
+    def _cannot_batch(self, question: Question) -> str | None:
+        if question.target is not None:
+            return f"target {question.model}"
+        request = question.request
+        if request.answered_by is not None:
+            return f"calls that judge {question.judge!r} makes by itself"
+        if is_simulated(question.model):
+            return f"{question.model}, simulated"
+        endpoint = endpoint_of(self._project.settings, request.provider)
+        if endpoint is None or endpoint.api not in APIS:
+            return f"{question.model}, whose provider takes no batches"
+        return None
+
+    def _read(self, question: Question, place: _Place) -> Completion:
+        from regauge.providers.batches import ResultLine
+
+        with place.path.open("rb") as file:
+            file.seek(place.offset)
+            result = ResultLine.parse(file.read(place.length))
+        return self._client(question.request.provider).read(question.request, result.body)
+
+    def _client(self, provider: str) -> BatchClient:
+        """What writes and reads lines; it is not used on the network."""
+        client = self._clients.get(provider)
+        if client is None:
+            client = self._clients[provider] = self._new_client(provider)
+        return client
+
+    def _new_client(self, provider: str) -> BatchClient:
+        from regauge.providers.batches import BatchClient
+
+        settings = endpoint_of(self._project.settings, provider)
+        assert settings is not None
+        return BatchClient(settings, name=provider, environ=self._environ)
+
+    def _draft(self, model: str, other: bool, client: BatchClient, size: int) -> _Draft:  # noqa: FBT001 - part of a key
+        provider = parse_model_id(model).provider
+        key = (provider, model, other)
+        draft = self._drafts.get(key)
+        if draft is not None and (
+            draft.requests >= client.requests_max or draft.size + size > client.bytes_max
+        ):
+            self._write(self._drafts.pop(key))
+            draft = None
+        if draft is None:
+            day = datetime.fromtimestamp(self._now, UTC).strftime("%Y%m%dT%H%M%SZ")
+            number = len(self._started) + len(self._drafts)
+            name = f"{day}-{secrets.token_hex(3)}-{number}"
+            path = self._directory / f"{name}.jsonl.part"
+            draft = self._drafts[key] = _Draft(
+                name=name, model=model, path=path, file=path.open("wb"), other_limit=other
+            )
+        return draft
+
+    def _write(self, draft: _Draft) -> None:
+        draft.file.close()
+        draft.path.replace(self._requests(draft.name))
+        state = _State(
+            name=draft.name,
+            model=draft.model,
+            requests=draft.requests,
+            status="written" if self._options.upload else "by-hand",
+            created_at=self._now,
+            other_limit=draft.other_limit,
+        )
+        self._save(state)
+        self._started.append(state)
+
+    # The command.
+
+    @contextmanager
+    def open(self) -> Generator[None]:
+        """Take what is there, and have the run take its completions from here.
+
+        Nothing else works with the project's batches meanwhile.
+
+        Raises:
+            RegaugeError: State cannot be read, or a provider cannot be asked.
+        """
+        self._project.prepare_state_dir(_DIRECTORY)
+        with exclusive(self._directory):
+            for path in self._directory.glob("*.part"):
+                path.unlink()
+            self._load()
+            if not self._options.files and self._options.upload:
+                run_stoppable(self._look())
+            for file in self._options.files:
+                self._take_file(file)
+            self._resolve()
+            self._evals.batches = self
+            try:
+                yield
+            finally:
+                self._evals.batches = None
+                for draft in self._drafts.values():
+                    draft.file.close()
+                    draft.path.unlink(missing_ok=True)
+
+    def start(self) -> list[str]:
+        """Write the requested calls, and start their batches; returns what went wrong.
+
+        A batch that did not start is written again by the next command.
+        """
+        for key in [*self._drafts]:
+            self._write(self._drafts.pop(key))
+        return run_stoppable(self._start()) if self._started and self._options.upload else []
+
+    @property
+    def open_calls(self) -> bool:
+        """Whether calls of this run have no completion yet."""
+        return bool(self.pending or self.missing or self.failures or self.live_only)
+
+    def sentences(self) -> Iterator[str]:
+        """What is under way, and the command that collects it."""
+        by_hand = [state for state in self._states() if state.status == "by-hand"]
+        files = {state.name: state for state in by_hand}
+        remote = [x for x, name in self.pending.items() if name not in files]
+        if remote:
+            yield (
+                f"{self._counted(remote)} under way; collect the results with:"
+                f" {self._options.command} --collect"
+            )
+        for name, state in files.items():
+            if written := [x for x, batch in self.pending.items() if batch == name]:
+                yield (
+                    f"{self._counted(written)} of {state.model} written to"
+                    f" {self._project.relative(self._requests(name))}; run the file, then:"
+                    f" {self._options.command} --collect RESULTS.jsonl"
+                )
+        if self.missing:
+            yield (
+                f"{self._counted(self.missing)} missing; submit them with:"
+                f" {self._options.command} --batch"
+            )
+        if self.failures and not self._options.start:
+            count = sum(count for _, count in self.failures.values())
+            yield (
+                f"{plural(count, 'call')} failed; submit them again with:"
+                f" {self._options.command} --batch"
+            )
+
+    def _counted(self, custom_ids: Collection[str]) -> str:
+        """How many of the calls are answers, and how many judges made."""
+        of_judges = len(self._judge_calls & {*custom_ids})
+        answers = len(custom_ids) - of_judges
+        counts = [plural(answers, "answer")] if answers else []
+        return " and ".join([*counts, *([plural(of_judges, "judge call")] if of_judges else [])])
+
+    def warnings(self) -> Iterator[str]:
+        """What was left, and what did not come by batch."""
+        yield from self.notes
+        for why, (case, count) in self.failures.items():
+            cases = f"case {case}" if count == 1 else f"cases such as {case}"
+            yield f"{plural(count, 'call')} failed in a batch, of {cases}: {why}"
+        for why, count in self.live_only.most_common():
+            yield (
+                f"not by batch: {plural(count, 'call')}: {why}; record live:"
+                f" {self._options.command}"
+            )
+        yield from _some(self._of_files.unreadable, "unreadable line", "left")
+        unknown = [
+            custom_id
+            for custom_id in (*self._of_files.places, *self._of_files.problems)
+            if custom_id not in self.taken and not self._is_known(custom_id)
+        ]
+        yield from _some(unknown, *_UNKNOWN)
+
+    def to_json(self) -> dict[str, Any]:
+        """What programs read."""
+        return {
+            "under_way": len(self.pending),
+            "collected": len(self.taken),
+            "batches": sorted(set(self.pending.values())),
+            "notes": [*self.warnings()],
+        }
+
+    def tidy(self) -> None:
+        """Remove results that are recorded by now; a note of each batch stays for a month."""
+        for state in self._states():
+            if state.created_at < self._now - _KEPT_S - 86_400:
+                self._remove(state, note=False)
+            elif state.status in {"ended", "by-hand"} and not any(
+                self._is_open(custom_id, state) for custom_id in self._ids(state)
+            ):
+                self._save(state.model_copy(update={"status": "collected", "failed": {}}))
+                self._remove(state, note=True)
+
+    def _is_open(self, custom_id: str, state: _State) -> bool:
+        """Whether a call of a batch has no recorded completion, and is in no later batch."""
+        if custom_id in self.taken:
+            return False
+        under_way = self._under_way.get(custom_id) == state.name
+        if not (under_way or custom_id in self._results or custom_id in self._failed):
+            return False
+        key = key_of(custom_id)
+        return key is not None and not self._evals.answers.knows(key)
+
+    def _is_known(self, custom_id: str) -> bool:
+        key = key_of(custom_id)
+        return custom_id in self._known or (key is not None and self._evals.answers.knows(key))
+
+    # State.
+
+    def _requests(self, name: str) -> Path:
+        return self._directory / f"{name}.jsonl"
+
+    def _result_paths(self, state: _State) -> list[Path]:
+        return sorted(self._directory.glob(f"{state.name}.results-*.jsonl"))
+
+    def _save(self, state: _State) -> None:
+        text = json.dumps(state.model_dump(mode="json"), indent=2, ensure_ascii=False)
+        write_whole(self._directory / f"{state.name}.json", f"{text}\n".encode())
+
+    def _remove(self, state: _State, *, note: bool) -> None:
+        for path in (self._requests(state.name), *self._result_paths(state)):
+            path.unlink(missing_ok=True)
+        if not note:
+            (self._directory / f"{state.name}.json").unlink(missing_ok=True)
+
+    def _states(self) -> list[_State]:
+        return [*self._batches, *self._started]
+
+    def _load(self) -> None:
+        for path in sorted(self._directory.glob("*.json")):
+            try:
+                state = _State.model_validate_json(path.read_bytes())
+            except (OSError, ValidationError) as error:
+                raise UsageError(
+                    f"{self._project.relative(path)} cannot be read: {type(error).__name__}\n"
+                    "  fix: remove it; the batch is found again at its provider"
+                ) from error
+            if state.status in {"written", "by-hand"} and not self._requests(state.name).exists():
+                path.unlink()  # the user removed the file of requests
+                continue
+            self._batches.append(state)
+
+    def _ids(self, state: _State) -> list[str]:
+        """The calls of a batch; none where they are not known yet."""
+        try:
+            content = self._requests(state.name).read_bytes()
+        except FileNotFoundError:
+            return []
+        found: list[str] = []
+        for line in content.splitlines():
+            # The id comes first in a line of ours; a file from a provider may order its keys.
+            given = re.match(rb'\{"custom_id":"([A-Za-z0-9_-]{45,60})"', line)
+            if given is not None:
+                found.append(given[1].decode())
+                continue
+            with suppress(ValueError, TypeError, KeyError):
+                found.append(str(json.loads(line)["custom_id"]))
+        return found
+
+    def _resolve(self) -> None:
+        """Work out the result of each call of each batch; later batches count more."""
+        for state in self._batches:
+            if state.status != "collected":
+                self._resolve_batch(state)
+        for custom_id, place in self._of_files.places.items():
+            self._results.setdefault(custom_id, place)
+            self._under_way.pop(custom_id, None)
+        for custom_id, problem in self._of_files.problems.items():
+            if custom_id not in self._results:
+                self._failed[custom_id] = problem
+                self._under_way.pop(custom_id, None)
+
+    def _resolve_batch(self, state: _State) -> None:
+        read = _Read()
+        for path in self._result_paths(state):
+            read.add(path, self._project.relative(path).as_posix())
+        ids = dict.fromkeys(self._ids(state) or [*read.places, *read.problems])
+        self._known.update(ids)
+        unknown = [x for x in (*read.places, *read.problems) if x not in ids]
+        self.notes += _some(read.unreadable, "unreadable line", "left")
+        self.notes += _some(unknown, *_UNKNOWN)
+        problems = {**read.problems, **state.failed}
+        for custom_id in ids:
+            self._under_way.pop(custom_id, None)
+            self._failed.pop(custom_id, None)
+            if custom_id in read.places:
+                self._results.setdefault(custom_id, read.places[custom_id])
+            elif custom_id in problems or (state.status == "ended" and state.whole):
+                self._failed[custom_id] = problems.get(custom_id) or state.problem
+            elif custom_id not in self._results:
+                self._under_way[custom_id] = state.name
+
+    def _take_file(self, path: Path) -> None:
+        """Read a file of results that the user names; its failures are kept for the next batch."""
+        self._of_files.add(path, str(path))
+        for state in self._batches:
+            if state.status == "collected":
+                continue
+            failed = {
+                custom_id: self._of_files.problems[custom_id]
+                for custom_id in self._ids(state)
+                if custom_id in self._of_files.problems and custom_id not in self._of_files.places
+            }
+            if failed:
+                state.failed.update(failed)
+                self._save(state)
+
+    # Providers.
+
+    async def _look(self) -> None:
+        """Ask providers what became of batches, and for those that are not known here."""
+        known = {state.provider for state in self._batches if state.status != "by-hand"}
+        for provider in sorted(known | self._providers()):
+            settings = endpoint_of(self._project.settings, provider)
+            if settings is not None and settings.api in APIS:
+                async with self._online(provider) as client:
+                    await self._look_at(provider, client)
+
+    def _providers(self) -> set[str]:
+        """Whom calls of the plan may go to."""
+        models: set[str] = set()
+        for suite in {id(one.suite): one.suite for one in self._evals.plan.cases}.values():
+            if suite.target is None:
+                models.add(str(suite.model))
+            for judge in suite.model_judges:
+                models.update(judge.models)
+        found: set[str] = set()
+        for model in models:
+            with suppress(RegaugeError):
+                found.add(parse_model_id(model).provider)
+        return found
+
+    @asynccontextmanager
+    async def _online(self, provider: str) -> AsyncGenerator[BatchClient]:
+        client = self._new_client(provider)
+        try:
+            yield client
+        except ProviderError as error:
+            # Gateways repeat the key that they refuse.
+            error.args = (self._evals.answers.redact(str(error)),)
+            raise
+        finally:
+            await client.aclose()
+
+    async def _look_at(self, provider: str, client: BatchClient) -> None:
+        from regauge.providers.batches import NoBatchesError
+
+        mine = [state for state in self._batches if state.provider == provider]
+        try:
+            listed = await client.list_since(self._now - _KEPT_S)
+        except NoBatchesError:
+            if any(state.status in {"starting", "started"} for state in mine):
+                raise
+            return
+        for state in mine:
+            await self._settle(state, listed, client)
+        claimed = {state.batch_id for state in self._batches}
+        names = {state.name for state in self._batches}
+        for batch in listed:
+            if batch.id not in claimed:
+                name = await self._name_of(batch, provider, client)
+                if name is not None and name not in names:
+                    await self._adopt(name, provider, batch, client)
+
+    async def _settle(
+        self, state: _State, listed: Sequence[RemoteBatch], client: BatchClient
+    ) -> None:
+        """Find out how a batch of this machine is doing."""
+        if state.status in {"written", "starting"}:
+            named = [one for one in listed if one.tag and one.tag.name == state.name]
+            batch = named[0] if named else await self._likely(state, listed, client)
+            if batch is None:
+                # Not started, so not paid for: what is still needed is written again.
+                self._batches.remove(state)
+                self._remove(state, note=False)
+                return
+            state.batch_id, state.status = batch.id, "started"
+            self._save(state)
+        if state.status == "started" or (state.status == "ended" and not state.whole):
+            by_id = {batch.id: batch for batch in listed}
+            batch = by_id.get(state.batch_id) or await client.fetch(state.batch_id)
+            await self._update(state, batch, client)
+
+    async def _name_of(self, batch: RemoteBatch, provider: str, client: BatchClient) -> str | None:
+        """The name of a batch of this project that is not known here; None for any other."""
+        if batch.tag is not None:
+            ours = batch.tag.project == self._tag and re.fullmatch(_NAME, batch.tag.name)
+            return batch.tag.name if ours else None
+        if batch.tagged:
+            return None
+        if not batch.ended and not batch.input_file:
+            self._suspects.append((provider, batch))
+            return None
+        self._peeks += 1
+        if self._peeks > _PEEKS_MAX or not await self._is_ours(batch, client):
+            return None
+        day = datetime.fromtimestamp(batch.created_at, UTC).strftime("%Y%m%dT%H%M%SZ")
+        return f"{day}-{digest_of({'batch': batch.id})[:6]}-0"
+
+    async def _adopt(
+        self, name: str, provider: str, batch: RemoteBatch, client: BatchClient
+    ) -> None:
+        """Keep track of a batch that another machine started."""
+        state = _State(
+            name=name,
+            model=f"{provider}:",
+            requests=batch.requests or 0,
+            status="started",
+            batch_id=batch.id,
+            created_at=batch.created_at,
+            found=True,
+        )
+        if batch.input_file:
+            await client.save_requests(batch, self._requests(name))
+        self._batches.append(state)
+        self._batches.sort(key=lambda one: one.name)
+        self._save(state)
+        await self._update(state, batch, client)
+
+    async def _likely(
+        self, state: _State, listed: Sequence[RemoteBatch], client: BatchClient
+    ) -> RemoteBatch | None:
+        """The batch that a command started and could not note, where there are no metadata."""
+        if state.status == "written":
+            return None
+        ids = {*self._ids(state)}
+        claimed = {one.batch_id for one in self._states()}
+        for batch in listed:
+            if batch.tagged or batch.id in claimed:
+                continue
+            if batch.requests not in {None, state.requests}:
+                continue
+            if batch.created_at < state.created_at - _CLOCKS_S:
+                continue
+            if not batch.ended or self._first_id(await client.first_bytes(batch)) in ids:
+                return batch
+        return None
+
+    async def _is_ours(self, batch: RemoteBatch, client: BatchClient) -> bool:
+        try:
+            first = self._first_id(await client.first_bytes(batch))
+        except ProviderError:
+            return False
+        return first is not None and key_of(first) is not None
+
+    @staticmethod
+    def _first_id(content: bytes) -> str | None:
+        found = re.search(rb'"custom_id"\s*:\s*"([A-Za-z0-9_-]{1,64})"', content)
+        return None if found is None else found[1].decode()
+
+    async def _update(self, state: _State, batch: RemoteBatch, client: BatchClient) -> None:
+        """Note how a batch is doing, and download what it brought."""
+        state.provider_status = batch.status
+        state.problems = [printable(problem)[:300] for problem in batch.problems[:_NAMED_MAX]]
+        if batch.ended:
+            trouble = await client.download(
+                batch, lambda number: self._directory / f"{state.name}.results-{number}.jsonl"
+            )
+            self._weigh(state, batch, trouble)
+            state.status = "ended"
+        self._save(state)
+
+    def _weigh(self, state: _State, batch: RemoteBatch, trouble: str) -> None:
+        """Whether all results arrived; the same part twice is all that there is."""
+        read = _Read()
+        paths = self._result_paths(state)
+        for path in paths:
+            read.add(path, path.name)
+        short = batch.completed is not None and len(read.places) < batch.completed
+        size = sum(path.stat().st_size for path in paths)
+        cut = bool(trouble) or read.cut or short
+        state.whole = not cut or state.cut == size
+        state.cut = size if cut else None
+        if cut and state.whole:
+            self.notes.append(
+                f"the results of batch {state.name} stay cut off at"
+                f" {plural(read.lines, 'line')}; the other calls count as failed"
+            )
+        elif cut:
+            self.notes.append(
+                f"the results of batch {state.name} are cut off after"
+                f" {plural(read.lines, 'line')}; collect again to get the rest"
+            )
+
+    async def _start(self) -> list[str]:
+        from regauge.providers.batches import NoBatchesError
+
+        troubles: list[str] = []
+        for state in self._started:
+            provider = state.provider
+            if (suspect := self._suspect(state)) is not None:
+                troubles.append(
+                    f"{plural(state.requests, 'call')} of {state.model} not submitted: batch"
+                    f" {suspect} at {provider!r} has as many and may hold them\n"
+                    f"  fix: {self._options.command} --collect when it has ended"
+                )
+                self._abandon(state)
+                continue
+            try:
+                async with self._online(provider) as client:
+                    await self._start_batch(state, client)
+            except NoBatchesError as error:
+                state.status = "by-hand"
+                self._save(state)
+                self.notes.append(str(error))
+            except ProviderError as error:
+                troubles.append(
+                    f"{plural(state.requests, 'call')} of {state.model} not submitted: {error}"
+                )
+                for custom_id in self._ids(state):
+                    self.pending.pop(custom_id, None)
+        return troubles
+
+    async def _start_batch(self, state: _State, client: BatchClient) -> None:
+        from regauge.providers.batches import BatchTag
+
+        path = self._requests(state.name)
+        file_id = await client.upload(path)
+        state.status = "starting"
+        self._save(state)
+        try:
+            batch = await client.start(path, file_id, BatchTag(project=self._tag, name=state.name))
+        except ProviderError as error:
+            if error.status is not None and 400 <= error.status < 500:  # noqa: PLR2004 - refused
+                state.status = "written"
+                self._save(state)
+                raise
+            # It may have started all the same.
+            listed = await client.list_since(self._now - _CLOCKS_S)
+            named = [one for one in listed if one.tag and one.tag.name == state.name]
+            found = named[0] if named else await self._likely(state, listed, client)
+            if found is None:
+                raise
+            batch = found
+        state.batch_id, state.status = batch.id, "started"
+        self._save(state)
+
+    def _suspect(self, state: _State) -> str | None:
+        """A running batch of nobody here that may hold the same calls; None without one."""
+        return next(
+            (
+                batch.id
+                for provider, batch in self._suspects
+                if provider == state.provider
+                and batch.requests in {None, state.requests}
+                and batch.created_at > self._now - _WINDOW_S
+            ),
+            None,
+        )
+
+    def _abandon(self, state: _State) -> None:
+        for custom_id in self._ids(state):
+            self.pending.pop(custom_id, None)
+        self._remove(state, note=False)
+
+
+async def ask_all(evals: EvalSession, draws: Iterable[Draw], failures: Counter[str]) -> None:
+    """Have every draw take its completion and judge calls from batches.
+
+    Args:
+        evals: The run.
+        draws: The trials.
+        failures: Takes each kind of failure but what is not collected yet.
+    """
+    draws = [*draws]
+    async with evals.making() as trials:
+        for start in range(0, len(draws), _AT_ONCE):
+            asked = await asyncio.gather(
+                *(trials.ask(draw) for draw in draws[start : start + _AT_ONCE]),
+                return_exceptions=True,
+            )
+            for result in asked:
+                error = result if isinstance(result, BaseException) else result.failure
+                if isinstance(error, RegaugeError):
+                    if not isinstance(error, PendingError):
+                        failures[str(error)] += 1
+                elif error is not None:
+                    raise error
+
+
+def _project_name(project: Project) -> str:
+    """The name that the project has on every machine: that of pyproject.toml, or its directory."""
+    import tomllib
+
+    try:
+        table = tomllib.loads(project.pyproject.read_text(encoding="utf-8"))
+        name = table["project"]["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return project.root.name
+    return name if isinstance(name, str) else project.root.name
+
+
+def _some(found: Sequence[str], noun: str, done: str, nouns: str = "") -> Iterator[str]:
+    """A count with the first few of what it counts; nothing for none."""
+    if found:
+        named = ", ".join(printable(one)[:120] for one in found[:_NAMED_MAX])
+        more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
+        yield f"{plural(len(found), noun, nouns)} {done}: {named}{more}"

@@ -1,0 +1,438 @@
+"""`--batch` and `--collect`: what is missing comes in batches, and nothing is paid twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from tests import processes
+from tests.batch_server import BatchServer
+from tests.conftest import PRICES, EvalProject, quiet_environment
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from _pytest.pytester import Pytester
+
+_COLLECT = "collect the results with: regauge record --collect"
+_RUBRIC = """\
+name: clarity
+model: local:judge
+messages:
+  - role: system
+    content: Score the answer.
+  - role: user
+    content: "{{output}}"
+rubric:
+  scale: {min: 1, max: 5}
+  pass_at: 4
+"""
+
+
+@pytest.fixture
+def provider() -> Iterator[BatchServer]:
+    with BatchServer() as served:
+        yield served
+
+
+@pytest.fixture
+def batched(
+    pytester: Pytester, provider: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> EvalProject:
+    """A project whose provider takes batches at half the price."""
+    quiet_environment(monkeypatch)
+    made = EvalProject(pytester, base_url=provider.base_url)
+    made.settings(provider=f"batch_price = 0.5\nmax_attempts = 2\n{PRICES}")
+    return made
+
+
+def _without_times(lines: list[dict[str, Any]], *, cost: float = 1.0) -> list[dict[str, Any]]:
+    """Recordings without times and latencies, and with the cost of a live call."""
+    found = [json.loads(json.dumps(line)) for line in lines]
+    for line in found:
+        del line["recorded_at"], line["completion"]["latency_s"]
+        line["completion"]["cost_usd"] = round(line["completion"]["cost_usd"] * cost, 9)
+    return found
+
+
+def _state(project: EvalProject) -> Path:
+    return project.root / ".regauge" / "batches"
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
+    return done.returncode, re.sub(r"\d{8}T\d{6}Z-[0-9a-f]{6}-0", "NAME", done.stdout), done.stderr
+
+
+def test_recordings_of_a_batch_equal_those_of_a_live_run(
+    batched: EvalProject, provider: BatchServer
+):
+    assert batched.command("record", "--trials=2").returncode == 0
+    live = batched.recordings()
+    (batched.root / "fixtures" / "recordings" / "triage.jsonl").unlink()
+    for path in (batched.root / ".regauge").glob("store*"):
+        path.unlink()
+
+    assert _said(batched.command("record", "--trials=2", "--batch")) == snapshot(
+        (
+            3,
+            "10 answers under way; collect the results with: regauge record --trials=2 --collect\n",
+            "",
+        )
+    )
+    assert provider.live.total() == 10
+    assert _said(batched.command("record", "--trials=2", "--collect")) == snapshot(
+        (0, "10 of 10 answers recorded\n", "")
+    )
+    recorded = batched.recordings()
+    assert _without_times(recorded, cost=2) == _without_times(live)
+    assert {line["completion"]["latency_s"] for line in recorded} == {None}
+    batched.run("--record=none", "--trials=2").assert_outcomes(passed=5)
+
+    again = batched.command("record", "--trials=2", "--batch")
+    assert (again.returncode, again.stdout) == (0, "nothing is missing\n")
+    assert set(provider.paid.values()) == {2}
+    assert [path.suffix for path in _state(batched).iterdir()] == [".json"]
+
+
+def test_a_dry_run_states_both_prices(batched: EvalProject, provider: BatchServer):
+    assert _said(batched.command("record", "--batch", "--dry-run")) == snapshot(
+        (
+            0,
+            """\
+needs recording: triage, 5 cases
+  5 answers of local:clerk: about 1.6k tokens, $0.0031, $0.0016 in a batch
+  record them: regauge record triage
+""",
+            "",
+        )
+    )
+    assert not provider.batches
+    batched.settings(provider=PRICES)
+    assert "in a batch" not in batched.command("record", "--dry-run").stdout
+
+
+def test_what_is_under_way_is_not_submitted_again(batched: EvalProject, provider: BatchServer):
+    provider.faults.running = True
+    assert batched.command("record", "--batch").returncode == 3
+    batched.golden(batched.case(number) for number in range(7))
+    more = batched.command("record", "--batch")
+    assert (more.returncode, more.stdout) == (3, f"7 answers under way; {_COLLECT}\n")
+    assert [len(batch["requests"]) for batch in provider.batches.values()] == [5, 2]
+    waiting = batched.command("record", "--collect")
+    assert (waiting.returncode, waiting.stdout) == (3, f"7 answers under way; {_COLLECT}\n")
+    provider.faults.running = False
+    assert batched.command("record", "--collect").returncode == 0
+    assert set(provider.paid.values()) == {1}
+    assert len(batched.recordings()) == 7
+
+
+def test_a_file_cut_in_the_middle_loses_nothing(batched: EvalProject, provider: BatchServer):
+    batched.golden(batched.case(number) for number in range(20))
+    assert batched.command("record", "--batch").returncode == 3
+    provider.faults.cut = 0.5
+    first = batched.command("record", "--batch")
+    assert first.returncode == 3
+    assert "cut off" in first.stdout
+    some = len(batched.recordings())
+    assert 0 < some < 20
+    provider.faults.cut = 1.0
+    assert batched.command("record", "--collect").returncode == 0
+    assert len(batched.recordings()) == 20
+    assert set(provider.paid.values()) == {1}
+
+
+def test_results_that_stay_cut_off_are_submitted_again(batched: EvalProject, provider: BatchServer):
+    assert batched.command("record", "--batch").returncode == 3
+    provider.faults.cut, provider.faults.stays_cut = 0.5, True
+    assert batched.command("record", "--collect").returncode == 3
+    assert len(provider.batches) == 1
+    assert "stay cut off" in batched.command("record", "--collect").stdout
+    provider.faults.cut = 1.0
+    assert batched.command("record", "--batch").returncode == 3
+    assert batched.command("record", "--collect").returncode == 0
+    assert len(batched.recordings()) == 5
+
+
+def test_an_expired_batch_brings_what_it_has(batched: EvalProject, provider: BatchServer):
+    provider.faults.expired = 3
+    assert batched.command("record", "--batch").returncode == 3
+    partial = batched.command("record", "--collect")
+    assert _said(partial) == snapshot(
+        (
+            3,
+            """\
+3 of 5 answers recorded
+2 calls failed in a batch, of cases such as disk-003: batch_expired: This request could not be executed.
+2 calls failed; submit them again with: regauge record --batch
+""",
+            "",
+        )
+    )
+    assert len(batched.recordings()) == 3
+    provider.faults.expired = None
+    assert batched.command("record", "--batch").returncode == 3
+    assert batched.command("record", "--collect").returncode == 0
+    assert set(provider.paid.values()) == {1}
+
+
+def test_doubled_unknown_and_unreadable_lines_are_left(batched: EvalProject, provider: BatchServer):
+    faults = provider.faults
+    faults.doubled = faults.unknown = faults.malformed = True
+    assert batched.command("record", "--batch").returncode == 3
+    assert _said(batched.command("record", "--collect")) == snapshot(
+        (
+            0,
+            """\
+5 of 5 answers recorded
+1 unreadable line left: .regauge/batches/NAME.results-0.jsonl:2: not JSON
+1 result of an unknown call left: request-of-others-1
+""",
+            "",
+        )
+    )
+    assert len(batched.recordings()) == 5
+
+
+def test_a_failed_call_is_named_and_submitted_again(batched: EvalProject, provider: BatchServer):
+    text = batched.case(2)["inputs"]["text"]
+    provider.faults.failing = {text}
+    assert batched.command("record", "--batch").returncode == 3
+    assert _said(batched.command("record", "--collect")) == snapshot(
+        (
+            3,
+            """\
+4 of 5 answers recorded
+1 call failed in a batch, of case disk-002: 400: invalid_request_error: no such text
+1 call failed; submit them again with: regauge record --batch
+""",
+            "",
+        )
+    )
+    again = batched.command("record", "--batch")
+    assert again.returncode == 3
+    assert [len(batch["requests"]) for batch in provider.batches.values()] == [5, 1]
+
+
+def test_a_batch_that_is_not_valid_is_named_and_submitted_again(
+    batched: EvalProject, provider: BatchServer
+):
+    provider.faults.invalid = True
+    assert batched.command("record", "--batch").returncode == 3
+    assert _said(batched.command("record", "--collect")) == snapshot(
+        (
+            3,
+            """\
+5 calls failed in a batch, of cases such as disk-000: batch failed: invalid_json_line: This line is not valid. (line 1)
+5 calls failed; submit them again with: regauge record --batch
+""",
+            "",
+        )
+    )
+    provider.faults.invalid = False
+    assert batched.command("record", "--batch").returncode == 3
+    assert batched.command("record", "--collect").returncode == 0
+
+
+def test_an_upload_that_fails_is_tried_again(batched: EvalProject, provider: BatchServer):
+    provider.faults.upload_errors = 1
+    assert batched.command("record", "--batch").returncode == 3
+    assert len(provider.batches) == 1
+    batched.golden(batched.case(number) for number in range(6))
+    provider.faults.upload_errors = 2
+    failed = batched.command("record", "--batch")
+    assert failed.returncode == 3
+    assert "1 call of local:clerk not submitted" in failed.stderr
+    assert batched.command("record", "--batch").returncode == 3
+    assert [len(batch["requests"]) for batch in provider.batches.values()] == [5, 1]
+
+
+@pytest.mark.parametrize("moment", ["upload", "start", "started"])
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+def test_a_killed_command_pays_nothing_twice(
+    batched: EvalProject,
+    provider: BatchServer,
+    kill: Callable[[processes.Started], None],
+    moment: str,
+    api: str,
+):
+    if api == "anthropic":
+        _use_anthropic(batched)
+    if (api, moment) == ("anthropic", "upload"):
+        moment = "start"
+    provider.faults.hangs = moment
+    started = processes.start("regauge", "record", "--batch", cwd=batched.root, env={**os.environ})
+    assert provider.waiting.wait(30)
+    kill(started)
+    provider.faults.hangs = ""
+    # What started is found, and has ended by now.
+    assert batched.command("record", "--batch").returncode == (0 if moment == "started" else 3)
+    assert batched.command("record", "--collect").returncode == 0
+    assert len(provider.batches) == 1
+    assert set(provider.paid.values()) == {1}
+    assert len(batched.recordings()) == 5
+
+
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("api", ["openai", "anthropic", "untagged"])
+def test_batches_are_found_again_where_their_state_is_gone(
+    batched: EvalProject, provider: BatchServer, api: str, *, running: bool
+):
+    """As in CI, where the next job begins without `.regauge`."""
+    if api == "anthropic":
+        _use_anthropic(batched)
+    provider.faults.untagged = api == "untagged"
+    provider.faults.running = running
+    assert batched.command("record", "--batch").returncode == 3
+    _forget(batched)
+    again = batched.command("record", "--batch")
+    assert again.returncode == (3 if running else 0)
+    assert len(provider.batches) == 1
+    provider.faults.running = False
+    assert batched.command("record", "--collect").returncode == 0
+    assert len(batched.recordings()) == 5
+
+
+def _forget(project: EvalProject) -> None:
+    import shutil
+
+    shutil.rmtree(project.root / ".regauge")
+
+
+def _use_anthropic(project: EvalProject) -> None:
+    project.settings(provider=f'api = "anthropic"\nbatch_price = 0.5\nmax_attempts = 2\n{PRICES}')
+
+
+def test_anthropics_batches_bring_the_recordings_of_a_live_run(
+    batched: EvalProject, provider: BatchServer
+):
+    _use_anthropic(batched)
+    assert batched.command("record").returncode == 0
+    live = batched.recordings()
+    (batched.root / "fixtures" / "recordings" / "triage.jsonl").unlink()
+    _forget(batched)
+    provider.faults.expired = 4
+    assert batched.command("record", "--batch").returncode == 3
+    partial = batched.command("record", "--collect")
+    assert "batch_expired" in partial.stdout
+    provider.faults.expired = None
+    assert batched.command("record", "--batch").returncode == 3
+    assert batched.command("record", "--collect").returncode == 0
+    assert _without_times(batched.recordings(), cost=2) == _without_times(live)
+    assert set(provider.paid.values()) == {1}
+
+
+def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider: BatchServer):
+    provider.faults.no_batches = True
+    done = batched.command("record", "--batch", "--no-submit")
+    assert _said(done) == snapshot(
+        (
+            3,
+            "5 answers of local:clerk written to .regauge/batches/NAME.jsonl; run the file, then: regauge record --collect RESULTS.jsonl\n",
+            "",
+        )
+    )
+    (path,) = _state(batched).glob("*.jsonl")
+    assert str(path.relative_to(batched.root)) in done.stdout
+    requests = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {(one["method"], one["url"]) for one in requests} == {("POST", "/v1/chat/completions")}
+    results = [
+        {
+            "id": "vllm-1",
+            "custom_id": one["custom_id"],
+            "response": {
+                "status_code": 200,
+                "request_id": "r",
+                "body": provider.completion(one["body"]),
+            },
+            "error": None,
+        }
+        for one in requests
+    ]
+    text = "".join(f"{json.dumps(one)}\n" for one in results)
+    batched.write("half.jsonl", text[: len(text) // 2])
+    assert _said(batched.command("record", "--collect", "half.jsonl")) == snapshot(
+        (
+            3,
+            """\
+2 of 5 answers recorded
+1 unreadable line left: half.jsonl:3: cut off
+3 answers of local:clerk written to .regauge/batches/NAME.jsonl; run the file, then: regauge record --collect RESULTS.jsonl
+""",
+            "",
+        )
+    )
+    batched.write("whole.jsonl", text)
+    assert _said(batched.command("record", "--collect", "whole.jsonl")) == snapshot(
+        (0, "3 of 3 answers recorded\n", "")
+    )
+    assert len(batched.recordings()) == 5
+    again = batched.command("record", "--collect", "whole.jsonl", "half.jsonl")
+    assert again.returncode == 0
+    assert not [*_state(batched).glob("*.jsonl")]
+
+
+def test_an_endpoint_without_batches_leaves_its_files(batched: EvalProject, provider: BatchServer):
+    provider.faults.no_batches = True
+    done = batched.command("record", "--batch")
+    assert done.returncode == 3
+    assert "takes no batches (404)" in done.stdout
+    assert "run the file, then: regauge record --collect RESULTS.jsonl" in done.stdout
+
+
+def test_simulated_models_are_named_as_live_only(project: EvalProject):
+    assert _said(project.command("record", "--batch")) == snapshot(
+        (3, "not by batch: 5 calls: sim:clerk-1, simulated; record live: regauge record\n", "")
+    )
+    assert project.recordings() == []
+
+
+def test_a_limit_of_tokens_goes_under_its_other_name(batched: EvalProject, provider: BatchServer):
+    text = (batched.root / "prompts" / "triage.prompt.yml").read_text()
+    batched.write("prompts/triage.prompt.yml", f"{text}\nmodelParameters:\n  maxTokens: 50\n")
+    provider.faults.old_limit = True
+    assert batched.command("record", "--batch").returncode == 3
+    assert batched.command("record", "--batch").returncode == 3
+    assert batched.command("record", "--collect").returncode == 0
+    assert len(batched.recordings()) == 5
+
+
+def test_a_budget_holds_for_what_is_submitted(batched: EvalProject, provider: BatchServer):
+    done = batched.command("record", "--batch", "--budget-usd=0.0008")
+    assert done.returncode == 3
+    assert "the budget of $0.00 is reached" in done.stderr
+    (batch,) = provider.batches.values()
+    assert 0 < len(batch["requests"]) < 5
+
+
+def test_secrets_and_wrong_use(
+    batched: EvalProject, provider: BatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LOCAL_KEY", "sk-a-secret-of-this-test-0123456789")
+    batched.settings(provider=f'api_key_env = "LOCAL_KEY"\n{PRICES}')
+    secret = os.environ["LOCAL_KEY"]
+
+    def leak(text: str) -> str:
+        return json.dumps({"severity": "info", "reason": f"{secret} {text}"})
+
+    provider.answer = leak
+    assert batched.command("record", "--batch").returncode == 3
+    (batch,) = provider.batches.values()
+    assert "secret" not in json.dumps(batch["metadata"])
+    assert batched.command("record", "--collect").returncode == 0
+    assert "secret-of-this" not in json.dumps(batched.recordings())
+    for words, message in {
+        ("--no-submit",): "--no-submit goes with --batch",
+        ("--batch", "--collect"): "--batch and --collect exclude each other",
+        ("--batch", "--refresh"): "--refresh does not go with --batch",
+        ("--collect", "nothing.jsonl"): "there is no file 'nothing.jsonl'",
+    }.items():
+        refused = batched.command("record", *words)
+        assert refused.returncode == 2
+        assert message in refused.stderr
