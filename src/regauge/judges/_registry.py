@@ -188,11 +188,9 @@ def _arguments(
     first = [part for part in parameters if part.kind is not part.KEYWORD_ONLY]
     if isinstance(given, str) or not isinstance(given, Sequence):
         return [_parameter(first[0].name if first else "", given)], {}
-    if first and first[0].kind is first[0].POSITIONAL_OR_KEYWORD:
-        if first[0].name == "judges":
-            return [_parameter("judges", given)], {}
-        if len(first) == 1:
-            return [_value(given)], {}
+    only = first and first[0].kind is first[0].POSITIONAL_OR_KEYWORD
+    if only and (len(first) == 1 or first[0].name == "judges"):
+        return [_parameter(first[0].name, given)], {}
     names = [part.name for part in first]
     return [
         _parameter(names[min(place, len(names) - 1)] if names else "", value)

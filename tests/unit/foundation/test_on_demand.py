@@ -54,3 +54,8 @@ def test_a_judge_does_not_load_the_others(tmp_path: Path):
 def test_importing_the_judges_loads_none_of_them(tmp_path: Path):
     loaded = modules_loaded_by("import regauge.judges", tmp_path)
     assert loaded == {"regauge.judges", "regauge.on_demand"}
+
+
+def test_rules_and_declarations_load_no_provider(tmp_path: Path):
+    code = "from regauge.judges import all_of, deepeval, max_steps, no_secrets, judge_from_spec"
+    assert not {name for name in modules_loaded_by(code, tmp_path) if "providers" in name}

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 COMBINING = {"all_of", "any_of", "at_least", "weighted", "field", "in_fence", "not"}
 # No instruction moves these.
-SILENT = {"finish_reason_is", "max_cost_usd", "max_latency_s", "perplexity"}
+SILENT = {
+    "finish_reason_is",
+    "javascript",
+    "max_cost_usd",
+    "max_latency_s",
+    "perplexity",
+    "promptfoo_python",
+}
 TEMPLATES = {
     kind: made.template
     for kind, made in judge_kinds(installed=False).items()

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, create_model
 
 from regauge.errors import UsageError
+from regauge.judges._deepeval import FIELDS, Fields
 from regauge.judges._deepeval._ask import response_format
-from regauge.judges._deepeval._fields import FIELDS, Fields
 from regauge.judges._deepeval._installed import (
     fingerprint,
     installed_version,

@@ -12,8 +12,8 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
 from regauge.judges._answer import Answer
 from regauge.judges._asking import Measurement, outside_run
+from regauge.judges._deepeval import FIELDS
 from regauge.judges._deepeval._ask import Asking, texts_in
-from regauge.judges._deepeval._fields import FIELDS
 from regauge.judges._deepeval._installed import (
     fingerprint,
     import_requests,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeCalls
-    from regauge.judges._deepeval._fields import Fields
+    from regauge.judges._deepeval import Fields
     from regauge.providers import Completion, ModelId
 
 __all__ = ["DeepevalJudge"]

@@ -24,7 +24,6 @@ from regauge.judges._rule import Check, Rule, negated
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import NO_ANSWER, Verdict, abstained, failed, graded, number, passed
 from regauge.judges.rules._run import completion_of
-from regauge.providers import Conversation
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -287,6 +286,8 @@ def _over_turns(verdicts: Sequence[Verdict]) -> Verdict:
 
 def _turns(answer: Answer, kind: str) -> list[Answer]:
     """The answer of each turn."""
+    from regauge.providers import Conversation
+
     completion = completion_of(answer, kind)
     case = answer.case
     return [
@@ -484,6 +485,7 @@ class TurnsJudge:
             UnmeasuredError: A model could not be called.
         """
         from regauge.judges.model._ask import together
+        from regauge.providers import Conversation
 
         turns = Conversation(completion).turns
         if self.turn is not None and len(turns) < self.turn:

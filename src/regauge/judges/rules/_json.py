@@ -80,7 +80,7 @@ def json_parses(
 
     Args:
         kind: The JSON type, such as `object`; by default any.
-        fenced: Remove a code fence around it, even an unclosed one.
+        fenced: Remove a code fence of backticks around it, even an unclosed one.
         field: Judge this part of a JSON output.
 
     >>> print(json_parses(kind="object").check_text('{"ok": true}'))

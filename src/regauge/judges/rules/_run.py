@@ -27,7 +27,6 @@ from regauge.judges.rules._counts import bounds
 from regauge.judges.rules._json import Comparison, match_pairs
 from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.judges.rules._similarity import share
-from regauge.providers import Conversation
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -620,6 +619,8 @@ def max_steps(n: int) -> Check:
         raise UsageError(f"max_steps: a number from 1, not {n!r}")
 
     def check(answer: Answer) -> Verdict:
+        from regauge.providers import Conversation
+
         steps = Conversation(completion_of(answer, "max_steps")).steps
         reason = f"{plural(steps, 'step')}, at most {n} wanted"
         if steps <= n:

@@ -41,10 +41,10 @@ _VERBS = (
     r"|disclose|reveal|engage|participate|continue|give|offer|tell|complete|produce|recommend"
     r"|advise|respond|proceed|process|carry|perform|talk|accommodate)"
 )
+# Between an apology and an inability: a colon after an apology for something else ends the clause.
+_GAP = r"[:;]?[^.!?:;。！？।؟\n]{0,60}"  # noqa: RUF001 - marks of several scripts
 _ENGLISH = rf"""
-    \b(?:i|we)(?:\s+am|'m|\s+are|'re)?\s+(?:really\s+|very\s+|so\s+)?(?:sorry|afraid)\b
-        [^.!?\n]{{0,60}}
-        \b(?:can(?:not|'t|\s+not)|unable|won't|not\s+able|no\b)
+    \b(?:i|we)(?:\s+am|'m|\s+are|'re)?\s+(?:really\s+|very\s+|so\s+)?(?:sorry|afraid)\b…\b(?:can(?:not|'t|\s+not)|unable|won't|not\s+able|no\b)
     | \bsorry,?\s+(?:but\s+)?(?:no\b
         |i\s+(?:can(?:not|'t)|won't|must|am\s+(?:not|unable)|'m\s+(?:not|unable)))
     | \b(?:i|we)\s+(?:simply\s+|just\s+|really\s+)?(?:can(?:not|'t|\s+not)|won't|will\s+not
@@ -66,9 +66,9 @@ _ENGLISH = rf"""
     | \bas\s+an?\s+ai\b[^.!?\n]{{0,60}}\b(?:can(?:not|'t)|unable|not\s+able|do\s+not|don't)\b
     """
 
-# An apology and an inability in one sentence, or an inability to help.
+# An apology and an inability in one clause, or an inability to help. `…` stands for `_GAP`.
 _OTHER_LANGUAGES = r"""
-    \b(?:désolée?|navrée?|regrette|malheureusement)\b[^.!?\n]{0,40}
+    \b(?:désolée?|navrée?|regrette|malheureusement)\b…
         \bje\s+ne\s+(?:peux|pourrai|saurais|suis\s+pas\s+en\s+mesure)\b
     | \bje\s+ne\s+(?:peux|pourrai|saurais|suis\s+pas\s+en\s+mesure\s+de)\s+
         (?:\w+ment\s+)?(?:pas\s+)?(?:vous\s+|te\s+|t')?
@@ -78,39 +78,39 @@ _OTHER_LANGUAGES = r"""
         [^.!?\n]{0,30}
         \b(?:weiter)?(?:helfen|beantworten|unterstützen|nachkommen|erfüllen|bereitstellen)
     | \bno\s+(?:puedo|podemos)\s+(?:ayudar|proporcionar|responder|hacer|cumplir|asistir)
-    | \b(?:lo\s+siento|lamento|disculpa|disculpe)\b[^.!?\n]{0,40}\bno\s+(?:puedo|podemos)\b
+    | \b(?:lo\s+siento|lamento|disculpa|disculpe)\b…\bno\s+(?:puedo|podemos)\b
     | \bnon\s+(?:posso|possiamo)\s+(?:aiutar|fornire|rispondere|soddisfare)
-    | \b(?:spiacente|mi\s+dispiace|purtroppo)\b[^.!?\n]{0,40}\bnon\s+(?:posso|sono\s+in\s+grado)\b
+    | \b(?:spiacente|mi\s+dispiace|purtroppo)\b…\bnon\s+(?:posso|sono\s+in\s+grado)\b
     | \bnão\s+(?:posso|podemos|consigo)\s+(?:ajudar|fornecer|responder|atender|auxiliar)
-    | \b(?:het\s+spijt\s+me|sorry|helaas)\b[^.!?\n]{0,40}\b(?:kan\s+ik|ik\s+kan)\b[^.!?\n]{0,40}
+    | \b(?:het\s+spijt\s+me|sorry|helaas)\b…\b(?:kan\s+ik|ik\s+kan)\b[^.!?\n]{0,40}
         \bniet\b
-    | \b(?:tyvärr|ledsen|beklager|desværre|undskyld)\b[^.!?\n]{0,40}
+    | \b(?:tyvärr|ledsen|beklager|desværre|undskyld)\b…
         \b(?:kan\s+(?:jag|jeg)|(?:jag|jeg)\s+kan)\s+(?:inte|ikke)\b
-    | \b(?:valitettavasti|pahoittelen|anteeksi)\b[^.!?\n]{0,40}\ben\s+voi\b
-    | \b(?:przykro\s+mi|przepraszam|niestety)\b[^.!?\n]{0,40}\bnie\s+(?:mogę|jestem\s+w\s+stanie)\b
-    | \b(?:omlouvám|bohužel|je\s+mi\s+líto)\b[^.!?\n]{0,40}\b(?:nemohu|nemůžu|nejsem\s+schop)
-    | \b(?:üzgünüm|maalesef|özür\s+dilerim)\b[^.!?\n]{0,60}
+    | \b(?:valitettavasti|pahoittelen|anteeksi)\b…\ben\s+voi\b
+    | \b(?:przykro\s+mi|przepraszam|niestety)\b…\bnie\s+(?:mogę|jestem\s+w\s+stanie)\b
+    | \b(?:omlouvám|bohužel|je\s+mi\s+líto)\b…\b(?:nemohu|nemůžu|nejsem\s+schop)
+    | \b(?:üzgünüm|maalesef|özür\s+dilerim)\b…
         (?:olamam|olamıyorum|edemem|edemiyorum|veremem|veremiyorum|yapamam|yapamıyorum)
-    | \b(?:xin\s+lỗi|rất\s+tiếc)\b[^.!?\n]{0,40}\b(?:tôi|mình)\s+không\s+thể\b
-    | \bmaaf\b[^.!?\n]{0,40}\bsaya\s+tidak\s+(?:dapat|bisa)\b
-    | \b(?:извините|простите|сожалению|сожалею)\b[^.!?\n]{0,40}\bя\s+не\s+(?:могу|смогу|буду)\b
+    | \b(?:xin\s+lỗi|rất\s+tiếc)\b…\b(?:tôi|mình)\s+không\s+thể\b
+    | \bmaaf\b…\bsaya\s+tidak\s+(?:dapat|bisa)\b
+    | \b(?:извините|простите|сожалению|сожалею)\b…\bя\s+не\s+(?:могу|смогу|буду)\b
     | \bне\s+(?:могу|смогу|буду)\s+(?:вам\s+|тебе\s+|с\s+этим\s+)?
         (?:помочь|помогать|предоставить|ответить|выполнить)\b
-    | \b(?:вибачте|жаль|перепрошую)\b[^.!?\n]{0,40}\bя?\s*не\s+(?:можу|зможу)\b
-    | (?:λυπάμαι|συγγνώμη|δυστυχώς)[^.!;\n]{0,40}δεν\s+μπορώ
-    | (?:عذر|آسف|أعتذر|للأسف)[^.!؟\n]{0,40}(?:لا\s+يمكنني|لا\s+أستطيع|لن\s+أتمكن|لا\s+أقدر)
+    | \b(?:вибачте|жаль|перепрошую)\b…\bя?\s*не\s+(?:можу|зможу)\b
+    | (?:λυπάμαι|συγγνώμη|δυστυχώς)…δεν\s+μπορώ
+    | (?:عذر|آسف|أعتذر|للأسف)…(?:لا\s+يمكنني|لا\s+أستطيع|لن\s+أتمكن|لا\s+أقدر)
     | (?:لا\s+يمكنني|لا\s+أستطيع)\s+(?:ال)?(?:مساعد|إجاب|تقديم)
-    | (?:متأسف|متاسف|ببخشید|پوزش)[^.!؟\n]{0,40}نمی.?توانم
-    | (?:מצטער|סליחה|צר\s+לי)[^.!?\n]{0,40}(?:לא\s+יכול|איני\s+יכול|לא\s+אוכל|אין\s+באפשרותי)
-    | (?:क्षमा|माफ़|माफ|खेद)[^।!?\n]{0,80}(?:नहीं\s+(?:\w+\s+)?सक|असमर्थ)
+    | (?:متأسف|متاسف|ببخشید|پوزش)…نمی.?توانم
+    | (?:מצטער|סליחה|צר\s+לי)…(?:לא\s+יכול|איני\s+יכול|לא\s+אוכל|אין\s+באפשרותי)
+    | (?:क्षमा|माफ़|माफ|खेद)…(?:नहीं\s+(?:\w+\s+)?सक|असमर्थ)
     | (?:सहायता|मदद)[^।!?\n]{0,12}नहीं\s+(?:\w+\s+)?सक
     | (?:ขออภัย|ขอโทษ|เสียใจ)[^\n]{0,30}(?:ฉัน|ผม|ดิฉัน|เรา)?[^\n]{0,10}ไม่สามารถ
         (?:ช่วย|ให้|ตอบ|ดำเนินการ|ทำ)
-    | (?:죄송|미안|유감)[^.!?\n]{0,40}(?:드릴|할|될|줄)\s*수\s*(?:는\s*)?없
+    | (?:죄송|미안|유감)…(?:드릴|할|될|줄)\s*수\s*(?:는\s*)?없
     | (?:도와\s*드릴|답변\s*드릴|답변할|제공할|도울)\s*수\s*(?:는\s*)?없
     | (?:お手伝い|お答え|お応え|ご?回答|ご?対応|ご?提供|支援|サポート)[^。！？\n]{0,10}
         (?:できません|できかね|いたしかね|しかねます|出来ません)
-    | (?:申し訳|すみません|恐れ入り)[^。！？\n]{0,40}(?:かねます|お断り|応じられません)
+    | (?:申し訳|すみません|恐れ入り)…(?:かねます|お断り|応じられません)
     | (?:抱歉|对不起|對不起|遗憾|遺憾)[^。！？\n]{0,12}我[^。！？\n]{0,6}
         (?:无法|無法|不能|没办法|沒辦法)
     | (?:无法|無法|不能|没办法|沒辦法)(?:为您|为你|為您|為你|向您)?
@@ -122,7 +122,8 @@ _OTHER_LANGUAGES = r"""
 @functools.cache
 def _refusals() -> re.Pattern[str]:
     """The patterns, compiled on first use: that takes longer than loading the module."""
-    return re.compile(f"{_ENGLISH} | {_OTHER_LANGUAGES}", re.IGNORECASE | re.VERBOSE)
+    pattern = f"{_ENGLISH} | {_OTHER_LANGUAGES}".replace("…", _GAP)
+    return re.compile(pattern, re.IGNORECASE | re.VERBOSE)
 
 
 # Words in quotation marks within a sentence are those of another.

@@ -66,6 +66,11 @@ _ATTACHED: Mapping[str, float] = MappingProxyType({"k": 1e3, "K": 1e3, "M": 1e6,
 _FRACTION = re.compile(
     r"([-+\u2212]?\d{1,9})\s?/\s?(\d{1,9})|\\[dt]?frac\{(-?\d{1,9})\}\{(\d{1,9})\}"
 )
+# Two or more parts of a time without space, as in `3h30m`, where m is minutes.
+_DURATION = re.compile(
+    r"(?<![\w.,])(?=\d+[dhm]\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?:in)?)?(?:(\d+(?:\.\d+)?)s)?(?!\w)"
+)
+_FRACTION_SIGN = re.compile(r"(\d*)([\u00bc-\u00be\u2150-\u215e])")
 _IN_PARTS = frozenset({"time", "length", "mass"})
 _JOINED = re.compile(rf"[{_SPACES} ]?,?[{_SPACES} ]?(?:and )?")
 
@@ -198,6 +203,7 @@ def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
 
 @rule(
     codes=("no_number", "wrong_number", "wrong_unit", "several_numbers"),
+    version=2,
     about="correctness",
     wanted="Give a number near {to:or}{inside}. | Give it in {unit:bare}.",
 )
@@ -246,7 +252,8 @@ def number_near(
         target = _target(
             given, JudgeError(f"number_near: {to} is no number: {given!r}", judge="number_near")
         )
-        found = _joined(answer.text or "", decimal) if unit else [*_plain(answer.text, decimal)]
+        text = _FRACTION_SIGN.sub(_spell_fraction, answer.text or "")
+        found = _joined(text, decimal) if unit else [*_plain(text, decimal)]
         chosen = {"first": found[:1], "last": found[-1:]}.get(which, found)
         name = f"{given} {unit}" if unit else f"{given}"
         if not chosen:
@@ -263,9 +270,18 @@ def number_near(
     return on_answer(field, check)
 
 
-def _plain(text: str | None, decimal: Mark | None) -> Iterator[Number]:
+def _spell_fraction(match: re.Match[str]) -> str:
+    """A sign such as `½`, with the whole number before it, as a decimal number."""
+    return f"{int(match[1] or 0) + unicodedata.numeric(match[2]):.12g}"
+
+
+def _spell_duration(match: re.Match[str]) -> str:
+    parts = zip(match.groups(), ("d", "h", "min", "s"), strict=True)
+    return " ".join(f"{digits} {unit}" for digits, unit in parts if digits)
+
+
+def _plain(given: str, decimal: Mark | None) -> Iterator[Number]:
     """The numbers of a text; a text that is a fraction is one number."""
-    given = text or ""
     fraction = _FRACTION.fullmatch(bare_answer(given.removesuffix("%").strip()))
     if fraction is None or not int(fraction[2] or fraction[4]):
         yield from numbers_in(given, decimal)
@@ -276,6 +292,7 @@ def _plain(text: str | None, decimal: Mark | None) -> Iterator[Number]:
 
 def _joined(text: str, decimal: Mark | None) -> list[Number]:
     """The numbers of a text; what two of them state together, as in `1 h 30 min`, is one."""
+    text = _DURATION.sub(_spell_duration, text)
     joined: list[Number] = []
     end = 0
     for part in numbers_in(text, decimal):
