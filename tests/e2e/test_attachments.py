@@ -149,3 +149,82 @@ def test_a_cell_of_a_table_may_name_an_image(shots: EvalProject, vision: Vision)
     shots.write("fixtures/golden/triage.csv", f'id,inputs.shot,inputs.paper\ncat,"{cell}",none\n')
     shots.run().assert_outcomes(passed=1)
     assert vision.bodies[0]["messages"][1]["content"][1]["type"] == "image_url"
+
+
+HISTORY = """\
+name: Triage
+version: 1.0.0
+model: local:clerk
+messages:
+  - role: system
+    content: Name the animal.
+  - history: earlier
+  - role: user
+    content: "{{text}}"
+"""
+PARTS = [{"type": "text", "text": "Look: "}, {"image": "shots/cat.png"}]
+IMAGE = {
+    "type": "image_url",
+    "image_url": {"url": f"data:image/png;base64,{base64.b64encode(PNG).decode()}"},
+}
+
+
+def test_messages_of_a_history_have_images(shots: EvalProject, vision: Vision):
+    shots.write("prompts/triage.prompt.yml", HISTORY)
+    earlier: list[Any] = [
+        {"role": "user", "content": PARTS},
+        {"role": "assistant", "content": "A cat."},
+    ]
+    case = {"id": "cat", "inputs": {"text": "Sure?", "earlier": earlier}}
+    shots.golden([case])
+    shots.run().assert_outcomes(passed=1)
+    shots.run("--record=none").assert_outcomes(passed=1)
+    [body] = vision.bodies
+    assert body["messages"][1]["content"] == [{"type": "text", "text": "Look: "}, IMAGE]
+    (shots.root / "fixtures/shots/cat.png").write_bytes(PNG + b"!")
+    assert shots.run("--record=none").parseoutcomes() == {"unmeasured": 1}
+
+    for content, said in (
+        ([{"image": "shots/dog.png"}], "inputs.earlier[[]0[]].content: there is no file"),
+        ([{"image_url": "x"}], "the content of message 0 has a part that is neither text nor"),
+    ):
+        earlier[0]["content"] = content
+        shots.golden([case])
+        shots.run().stdout.fnmatch_lines([f"*{said}*"])
+    earlier[0] = {"role": "assistant", "content": PARTS}
+    shots.golden([case])
+    shots.run().stdout.fnmatch_lines(["*message 0 has an attachment, and its role is assistant*"])
+
+
+def test_turns_of_a_conversation_have_images(shots: EvalProject, vision: Vision):
+    shots.prompt(system="Name the animal.", user="{{text}}")
+    turns = [{}, {"user": ["And this?", {"image": "shots/cat.png"}]}, {"user": "Sure?"}]
+    shots.golden([{"id": "cat", "inputs": {"text": "Hello"}, "turns": turns}])
+    shots.run().assert_outcomes(passed=1)
+    shots.run("--record=none").assert_outcomes(passed=1)
+    assert len(vision.bodies) == 3
+    for body in vision.bodies[1:]:
+        assert body["messages"][3]["content"] == [{"type": "text", "text": "And this?"}, IMAGE]
+    rows = "".join(path.read_text() for path in (shots.root / ".regauge/runs").rglob("*.jsonl"))
+    assert "And this?[image: shots/cat.png]" in rows
+    (shots.root / "fixtures/shots/cat.png").write_bytes(PNG + b"!")
+    assert shots.run("--record=none").parseoutcomes() == {"unmeasured": 1}
+
+    shots.golden([{"id": "cat", "inputs": {"text": "Hello"}, "turns": [{"user": [{"x": 1}]}]}])
+    refused = shots.run("--record=none")
+    refused.stdout.fnmatch_lines(["*triage.jsonl:1: the user of turn 1 is a list, not text*"])
+
+
+def test_a_target_receives_images_of_turns_as_a_case_names_them(shots: EvalProject, vision: Vision):
+    shots.write("app.py", "def answer(messages):\n    return str(messages[-1]['content'])\n")
+    shots.eval(
+        "from regauge import golden\nfrom regauge.judges import contains\n"
+        "@golden('triage', target='app:answer', judges=[contains('shots/cat.png')])\n"
+        "def test_triage(result):\n    result.check()\n"
+    )
+    turns = [{"user": ["What is it?", {"image": "shots/cat.png"}]}]
+    shots.golden([{"id": "cat", "inputs": {}, "turns": turns}])
+    shots.run().assert_outcomes(passed=1)
+    [line] = shots.recordings()
+    assert line["completion"]["text"].startswith("['What is it?', {'image': 'shots/cat.png', 'sha")
+    assert vision.bodies == []

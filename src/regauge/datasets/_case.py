@@ -501,25 +501,52 @@ def _with_texts(
     where: str, values: Mapping[str, JSON], line: int, source: Source, texts: Texts
 ) -> Mapping[str, JSON]:
     """The same mapping, with the text of a file instead of each `{"file": ...}` value."""
-    if not any(isinstance(item, dict) for item in values.values()):
+    if not any(isinstance(item, dict | list) for item in values.values()):
         return values
     found = dict(values)
     for key, item in values.items():
+        if isinstance(item, list) and where == "inputs":
+            found[key] = [
+                _with_files(f"{where}.{key}[{number}]", message, line, source, texts)
+                for number, message in enumerate(item)
+            ]
         if not isinstance(item, dict):
             continue
         if (reference := file_reference(item)) is not None:
             found[key] = _text_of(f"{where}.{key}", reference, line, source, texts)
-        elif where == "inputs" and (kind := _attached_kind(item)):
-            path = str(item[kind])
-            try:
-                found[key] = {kind: path, "sha256": texts.digest(path, kind)}
-            except ValueError as error:
-                source.fault(line, f"{where}.{key}: {error}")
+        elif where == "inputs":
+            found[key] = _part(f"{where}.{key}", item, line, source, texts)
     return found
 
 
-def _attached_kind(value: Mapping[str, JSON]) -> str:
+def _with_files(where: str, message: JSON, line: int, source: Source, texts: Texts) -> JSON:
+    """A message of a list, with what the parts of its content name; any other value as it is."""
+    if not isinstance(message, dict) or not isinstance(message.get("content"), list | dict):
+        return message
+    content = message["content"]
+    if isinstance(content, list):
+        parts = [_part(f"{where}.content", part, line, source, texts) for part in content]
+        return {**message, "content": parts}
+    return {**message, "content": [_part(f"{where}.content", content, line, source, texts)]}
+
+
+def _part(where: str, part: JSON, line: int, source: Source, texts: Texts) -> JSON:
+    """A part of a content: a text from its file, an attachment with its digest, or as it is."""
+    if (reference := file_reference(part)) is not None:
+        return _text_of(where, reference, line, source, texts)
+    if isinstance(part, dict) and (kind := _attached_kind(part)):
+        path = str(part[kind])
+        try:
+            return {kind: path, "sha256": texts.digest(path, kind)}
+        except ValueError as error:
+            source.fault(line, f"{where}: {error}")
+    return part
+
+
+def _attached_kind(value: JSON) -> str:
     """`image` or `pdf` where an input names such a file; what else it may hold is its digest."""
+    if not isinstance(value, dict):
+        return ""
     for kind in _MAGIC:
         if isinstance(value.get(kind), str) and not value.keys() - {kind, "sha256"}:
             return kind
@@ -634,11 +661,10 @@ def _turns(record: Record, source: Source, texts: Texts) -> tuple[Turn, ...]:
             if key not in TURN_KEYS:
                 hint = did_you_mean(key, TURN_KEYS) or f"known keys: {', '.join(TURN_KEYS)}"
                 source.fault(line, f"turn {number} has no key {key!r}", hint)
-        user: object = fields.get("user", "")
-        if (reference := file_reference(user)) is not None:
-            user = _text_of(f"turns[{number}].user", reference, line, source, texts)
-        if not isinstance(user, str):
-            source.fault(line, f"the user of turn {number} is {_kind(user)}, not text", fix)
+        user = _user(fields.get("user", ""), number, line, source, texts)
+        if user is None:
+            what = f"the user of turn {number} is {_kind(fields['user'])}, not text"
+            source.fault(line, what, fix)
             continue
         if not user and number > 1:
             why = "only the first turn can leave `user` out: the prompt itself may end with it"
@@ -646,6 +672,18 @@ def _turns(record: Record, source: Source, texts: Texts) -> tuple[Turn, ...]:
         checks = _listed_checks(fields.get("checks"), source, line)
         turns.append(Turn(user=user, expected=fields.get("expected"), checks=checks))
     return tuple(turns)
+
+
+def _user(value: JSON, number: int, line: int, source: Source, texts: Texts) -> JSON:
+    """The message of a turn: a text, or a list of texts and attachments; None where it is none."""
+    parts = [
+        _part(f"turns[{number}].user", part, line, source, texts)
+        for part in (value if isinstance(value, list) else [value])
+    ]
+    if all(isinstance(part, str) for part in parts):
+        return "".join(map(str, parts))
+    is_content = all(isinstance(part, str) or _attached_kind(part) for part in parts)
+    return parts if is_content else None
 
 
 def _pass_at(record: Record, source: Source, script: Script | None) -> float | None:

@@ -35,12 +35,13 @@ class Turn:
     """One turn of a scripted conversation.
 
     Attributes:
-        user: The user's message; empty where the prompt itself ends with one.
+        user: The user's message: a text, or a list of texts and attachments; empty where the
+            prompt itself ends with one.
         expected: What judges of this turn compare with.
         checks: Judges of this turn alone.
     """
 
-    user: str = ""
+    user: JSON = ""
     expected: JSON = None
     checks: tuple[JSON, ...] = ()
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         Semver,
         ToolCall,
         attachment_of,
+        content_of,
         input_text,
     )
 else:
@@ -83,7 +84,7 @@ else:
             "_tools": "tool_calls_of",
             "_types": (
                 "ATTACHED Acknowledgement Attachment ChangelogEntry Evaluator InputSpec Message"
-                " Part PromptVersion Role Semver ToolCall attachment_of input_text"
+                " Part PromptVersion Role Semver ToolCall attachment_of content_of input_text"
             ),
         },
     )
@@ -120,6 +121,7 @@ __all__ = [
     "begins_section",
     "bump",
     "content_errors",
+    "content_of",
     "find_prompt",
     "input_text",
     "lint_prompts",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import yaml
 
-from regauge.prompts._types import Message, Role, ToolCall
+from regauge.prompts._types import Message, Role, ToolCall, content_of
 from regauge.prompts._yaml import is_scalar, line_of, scalar_tag
 from regauge.wording import did_you_mean
 
@@ -201,8 +201,15 @@ def _message(number: int, item: object) -> Message:
         raise ValueError(f"{where} has no role among {', '.join(get_args(Role))}")
     if unknown:
         raise ValueError(f"{where} has no key {unknown[0]!r}")
-    if content is not None and not isinstance(content, str):
-        raise ValueError(f"the content of {where} is no text")
+    try:
+        text, attachments = content_of("" if content is None else content)
+    except ValueError as error:
+        raise ValueError(f"the content of {where} {error}") from error
+    for part in attachments:
+        if role != "user":
+            raise ValueError(f"{where} has an attachment, and its role is {role}, not user")
+        if not part.sha256:
+            raise ValueError(f"{where} names {part.kind} {part.path!r}, read by no dataset")
     try:
         calls = tool_calls_of(fields["tool_calls"]) if "tool_calls" in fields else ()
     except ValueError as error:
@@ -213,7 +220,11 @@ def _message(number: int, item: object) -> Message:
     if (role == "tool") != bool(answers) or not isinstance(answers, str):
         raise ValueError(f"{where}: role `tool` and `tool_call_id` belong together")
     return Message(
-        role=cast("Role", role), content=content or "", tool_calls=calls, tool_call_id=answers
+        role=cast("Role", role),
+        content=text,
+        tool_calls=calls,
+        tool_call_id=answers,
+        attachments=attachments,
     )
 
 

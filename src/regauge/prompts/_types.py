@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import total_ordering
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
@@ -29,6 +29,7 @@ __all__ = [
     "ToolCall",
     "attachment_of",
     "compile_template",
+    "content_of",
     "first_lines",
     "input_text",
     "odd_braces",
@@ -269,6 +270,33 @@ def attachment_of(value: object) -> Attachment | None:
     return None
 
 
+def content_of(value: object) -> tuple[str, tuple[Attachment, ...]]:
+    """The text of a content and its attachments: a text, or a list of texts and attachments.
+
+    >>> content_of(["Look: ", {"image": "shots/a.png", "sha256": "0"}])[0]
+    'Look: [image: shots/a.png]'
+
+    Raises:
+        ValueError: It is neither.
+    """
+    text = ""
+    attachments: list[Attachment] = []
+    for part in cast("list[object]", value) if isinstance(value, list) else [value]:
+        inner = part
+        if isinstance(part, dict) and cast("_Fields", part).get("type") == "text":
+            inner = cast("_Fields", part).get("text")
+        if isinstance(inner, str):
+            text += inner
+        elif attached := attachment_of(inner):
+            attachments.append(replace(attached, start=len(text)))
+            text += attached.name
+        else:
+            raise ValueError(
+                'has a part that is neither text nor `{"image": "path"}` or `{"pdf": "path"}`'
+            )
+    return text, tuple(attachments)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One message: a template in a prompt, plain text once rendered.
@@ -287,6 +315,18 @@ class Message:
     tool_call_id: str = ""
     history: bool = False
     attachments: tuple[Attachment, ...] = ()
+
+    @property
+    def parts(self) -> Iterator[str | Attachment]:
+        """The texts and attachments of the content, in order."""
+        end = 0
+        for attached in self.attachments:
+            if before := self.content[end : attached.start]:
+                yield before
+            yield attached
+            end = attached.start + len(attached.name)
+        if rest := self.content[end:]:
+            yield rest
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document, for digests and reports; what is not set is left out."""

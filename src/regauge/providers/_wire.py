@@ -140,14 +140,8 @@ def parts_of(message: Message, request: CompletionRequest) -> Iterator[str | Att
     Raises:
         ProviderError: A file cannot be read, or is no longer the one that the case names.
     """
-    end = 0
-    for attached in message.attachments:
-        if before := message.content[end : attached.start]:
-            yield before
-        yield _attached_file(attached, request)
-        end = attached.start + len(attached.name)
-    if after := message.content[end:]:
-        yield after
+    for part in message.parts:
+        yield part if isinstance(part, str) else _attached_file(part, request)
 
 
 def _attached_file(attached: Attachment, request: CompletionRequest) -> AttachedFile:

@@ -15,7 +15,7 @@ from regauge.datasets import GoldenCase, Script, error_content
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Fault, PromptError, RegaugeError, UnmeasuredError
 from regauge.project import PythonTarget
-from regauge.prompts import Message, load_prompt
+from regauge.prompts import Message, content_of, load_prompt
 from regauge.providers import CompletionRequest, Usage, parse_model_id, transcript
 from regauge.runner._plan import Question
 from regauge.runner._result import SourcedCompletion
@@ -233,7 +233,8 @@ async def converse(
     while (user := await conversation.user(number)) is not None:
         number += 1
         if user:
-            conversation.add(Message(role="user", content=user))
+            content, attachments = content_of(user)
+            conversation.add(Message(role="user", content=content, attachments=attachments))
         if not await conversation.answer(number):
             break
     return conversation.whole()
@@ -265,7 +266,7 @@ class _Conversation:
         """Add a message."""
         self._messages.append(message)
 
-    async def user(self, number: int) -> str | None:
+    async def user(self, number: int) -> JSON:
         """The next message of the user; None where the conversation is over.
 
         Args:
@@ -348,10 +349,11 @@ class _Conversation:
         """The next request for what is tested."""
         if self._suite.target is not None:
             # A target calls its tools itself.
-            texts: list[JSON] = [
-                {"role": message.role, "content": message.content} for message in self._messages
+            messages: list[JSON] = [
+                {"role": message.role, "content": _plain_content(message)}
+                for message in self._messages
             ]
-            inputs = {**self._case.inputs, "messages": texts}
+            inputs = {**self._case.inputs, "messages": messages}
             case = replace(self._case, inputs=inputs, script=None)
             return self._suite.request(case, self._draw.trial)
         opening = self._opening
@@ -419,7 +421,7 @@ class _Conversation:
         completion = replace(
             last,
             tool_calls=calls,
-            messages=tuple(message.to_json() for message in shown),
+            messages=tuple(replace(message, attachments=()).to_json() for message in shown),
             context=tuple(context),
             usage=sum((completion.usage for completion in completions), Usage()),
             latency_s=round(sum(timed), 4) if len(timed) == len(times) else None,
@@ -432,3 +434,13 @@ class _Conversation:
         for worse in ("store", "live"):
             source = worse if worse in sources else source
         return SourcedCompletion(completion=completion, source=source)
+
+
+def _plain_content(message: Message) -> JSON:
+    """The content of a message for a target: a text, or parts as a case writes them."""
+    if not message.attachments:
+        return message.content
+    return [
+        part if isinstance(part, str) else {part.kind: part.path, "sha256": part.sha256}
+        for part in message.parts
+    ]

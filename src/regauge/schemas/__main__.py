@@ -74,8 +74,11 @@ def _case() -> dict[str, JSON]:
                     "additionalProperties": False,
                     "properties": {
                         "user": {
-                            "type": ["string", "object"],
-                            "description": 'The user\'s message; {"file": "..."} for a long text.',
+                            "type": ["string", "object", "array"],
+                            "description": (
+                                'The user\'s message; {"file": "..."} for a long text; or a list of'
+                                ' texts and {"image": "..."} or {"pdf": "..."}.'
+                            ),
                         },
                         "expected": {"description": "What judges of this turn compare with."},
                         "checks": _checks("Judges of this turn alone."),
