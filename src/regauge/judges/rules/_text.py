@@ -54,7 +54,7 @@ __all__ = [
 _SPACE = re.compile(r"\s+")
 # White space, a byte order mark, and marks of direction, which are invisible.
 _INVISIBLE = r"[\s\ufeff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-_EDGE = re.compile(rf"\A{_INVISIBLE}+|(?<!{_INVISIBLE}){_INVISIBLE}+\Z")
+_EDGE = re.compile(rf"\A{_INVISIBLE}++|(?<!{_INVISIBLE}){_INVISIBLE}++\Z")
 
 
 def normaliser(

@@ -70,7 +70,7 @@ _FRACTION = re.compile(
 _DURATION = re.compile(
     r"(?<![\w.,])(?=\d+[dhm]\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?:in)?)?(?:(\d+(?:\.\d+)?)s)?(?!\w)"
 )
-_FRACTION_SIGN = re.compile(r"(\d*)([\u00bc-\u00be\u2150-\u215e])")
+_FRACTION_SIGN = re.compile(r"((?<!\d)\d{0,15})([\u00bc-\u00be\u2150-\u215e])")
 _IN_PARTS = frozenset({"time", "length", "mass"})
 _JOINED = re.compile(rf"[{_SPACES} ]?,?[{_SPACES} ]?(?:and )?")
 
