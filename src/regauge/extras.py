@@ -13,6 +13,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "anthropic": ("anthropic",),
     "infra": ("hcl2", "sqlglot"),
     "js": ("py_mini_racer",),
+    "otel": ("opentelemetry.exporter.otlp.proto.http",),
     "parquet": ("pyarrow",),
     "postgres": ("psycopg",),
     "text": ("langdetect", "rapidfuzz", "snowballstemmer"),
@@ -52,3 +53,5 @@ def _is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except ValueError:  # a module without a spec, such as one that a test put there
         return True
+    except ModuleNotFoundError:  # a package above it
+        return False

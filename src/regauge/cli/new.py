@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -16,10 +17,13 @@ from regauge.cli._options import (
     input_values,
     install_option,
     json_option,
+    output_option,
     tier_option,
 )
 from regauge.cli._terminal import echo, short
-from regauge.errors import UsageError
+from regauge.datasets import find_dataset, load_dataset
+from regauge.errors import DatasetError, UsageError
+from regauge.maintenance.spans import candidate_cases, read_spans, write_candidates
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
 from regauge.scaffold import (
@@ -36,6 +40,7 @@ from regauge.scaffold import (
 )
 from regauge.scaffold._golden import append_case, redacted
 from regauge.strict_json import read_json
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +57,7 @@ Examples:
   regauge new eval alert-severity
   regauge new case ticket-kind slow-page -i ticket=@mail.txt --expected '{"kind": "bug"}'
   regauge new case ticket-kind wrong-price-2 --from-run latest --case wrong-price --edit
+  regauge new case ticket-kind --from-spans spans.json
   regauge new rubric tone
   regauge new workflow evals
 
@@ -147,7 +153,7 @@ def workflow_command(name: str, *, install: str | None, dry_run: bool, as_json: 
 
 @command.command(name="case", epilog=_EPILOG)
 @click.argument("name")
-@click.argument("case_id", metavar="ID")
+@click.argument("case_id", metavar="ID", required=False)
 @input_option
 @click.option("--expected", metavar="JSON", help="The expected value: JSON, or text.")
 @tier_option
@@ -160,11 +166,19 @@ def workflow_command(name: str, *, install: str | None, dry_run: bool, as_json: 
     help="--from-run: use the output as the expected value.",
 )
 @click.option("--edit", is_flag=True, help="Edit the case before it is added.")
+@click.option(
+    "--from-spans",
+    "spans",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Write candidates for review, from OpenTelemetry spans of model calls.",
+)
+@output_option()
 @dry_run_option
 @json_option
 def case_command(
     name: str,
-    case_id: str,
+    case_id: str | None,
     *,
     inputs: tuple[str, ...],
     expected: str | None,
@@ -174,6 +188,8 @@ def case_command(
     trial: int | None,
     expected_from_output: bool,
     edit: bool,
+    spans: Path | None,
+    output: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -181,23 +197,37 @@ def case_command(
 
     With --from-run, inputs are those of the run's case, from the dataset or from git. A failed
     trial is used if there is one. Inputs and --expected replace those of the run.
+
+    With --from-spans, candidates are written to fixtures/candidates/NAME.jsonl or --output: inputs
+    that the prompt's templates show, personal data and secrets masked, near duplicates joined.
+    Review them, add `expected`, and move them to the golden dataset.
     """
     project = Project.find()
+    if spans is not None:
+        options = (case_id, inputs, expected, tier, run, case, trial, expected_from_output, edit)
+        if any(value not in {None, (), False} for value in options):
+            raise UsageError("--from-spans makes cases by itself", fix="leave out ID and options")
+        _from_spans(project, name, spans, output, dry_run=dry_run, as_json=as_json)
+        return
+    _refuse_unused(
+        {"--output needs --from-spans": output},
+        {
+            "--case needs --from-run": case,
+            "--trial needs --from-run": trial,
+            "--expected-from-output needs --from-run": expected_from_output or None,
+        }
+        if run is None
+        else {},
+    )
+    if case_id is None:
+        raise UsageError("the case has no id", fix=f"regauge new case {name} ID")
     given = input_values(inputs, option="--input")
-    if run is None:
-        for option, value in {
-            "--case": case,
-            "--trial": trial,
-            "--expected-from-output": expected_from_output or None,
-        }.items():
-            if value is not None:
-                raise UsageError(f"{option} needs --from-run\n  fix: add --from-run latest")
-        document: dict[str, JSON] = {"id": case_id, "inputs": given}
-    else:
-        document = case_from_run(
+    document: dict[str, JSON] = {"id": case_id, "inputs": given}
+    if run is not None:
+        copied = case_from_run(
             project, run, case or case_id, trial, expected_from_output=expected_from_output
         )
-        document |= {"id": case_id, "inputs": {**_inputs(document), **given}}
+        document = copied | {"id": case_id, "inputs": {**_inputs(copied), **given}}
     if expected is not None:
         document["expected"] = _value(expected)
     if tier is not None:
@@ -215,6 +245,60 @@ def case_command(
     else:
         echo(f"added {document['id']} to {shown}:{line}", style="green")
         echo(f"  see it: pytest evals -k {document['id']}")
+
+
+def _from_spans(
+    project: Project, name: str, spans: Path, output: str | None, *, dry_run: bool, as_json: bool
+) -> None:
+    """Write candidate cases from a file of spans."""
+    is_prompt = name not in project.settings.targets
+    prompt = load_prompt(find_prompt(name)) if is_prompt else None
+    calls = read_spans(spans)
+    try:
+        dataset = find_dataset(name, fixtures_dir=project.fixtures_dir)
+    except DatasetError:
+        known = []
+    else:
+        known = [case.inputs for case in load_dataset(dataset, fixtures_dir=project.fixtures_dir)]
+    found = candidate_cases(calls, prompt, project.settings, known)
+    if not found.calls:
+        raise UsageError(
+            f"{short(spans)} has no model call",
+            fix="export spans with the messages of requests, which instrumentations leave out by"
+            " default",
+        )
+    path = Path(output) if output else project.fixtures_dir / "candidates" / f"{name}.jsonl"
+    added = len(found.documents) if dry_run else write_candidates(path, found)
+    summary: dict[str, JSON] = {
+        "path": str(path),
+        "calls": found.calls,
+        "candidates": len(found.documents),
+        "added": added,
+        "joined": found.joined,
+        "unmatched": list(found.unmatched),
+        "masked": found.masked,
+    }
+    if as_json:
+        click.echo(json.dumps({**summary, "cases": list(found.documents)}, ensure_ascii=False))
+        return
+    if dry_run:
+        for document in found.documents:
+            click.echo(json.dumps(document, ensure_ascii=False))
+    verb = "would add" if dry_run else "added"
+    echo(f"{verb} {plural(added, 'candidate')} to {short(path)}", style="green")
+    echo(
+        f"  {plural(found.calls, 'model call')}: {found.joined} joined or known,"
+        f" {len(found.unmatched)} of other prompts, {plural(found.masked, 'text')} masked"
+    )
+    if added:
+        echo("  next: review them, add `expected`, move them to the golden dataset")
+
+
+def _refuse_unused(*options: dict[str, object]) -> None:
+    """Refuse options without the one they need, by the sentence that says so."""
+    for sentence, value in [item for found in options for item in found.items()]:
+        if value is not None:
+            raise UsageError(sentence, fix=f"add {sentence.split()[-1]}, or leave it out")
 
 
 def _inputs(document: dict[str, JSON]) -> dict[str, JSON]:

@@ -28,6 +28,7 @@ from regauge.project import Project
 from regauge.reports import (
     decision_markdown,
     escape_markdown,
+    export_run,
     find_run,
     read_record,
     read_rows,
@@ -37,6 +38,7 @@ from regauge.reports import (
     write_parquet,
 )
 from regauge.reports.html import html_report, load_source
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,10 +60,13 @@ Examples:
   regauge report --comment                 the latest run, on the pull request of the workflow
   regauge report --comment --pr 12 --repo acme/prompts
   regauge report --comment --dry-run       print the comment
+  regauge report --otel                    verdicts as OpenTelemetry events
 
 \b
 Environment of --comment: GITHUB_TOKEN (or GH_TOKEN), and as GitHub Actions sets them
 GITHUB_REPOSITORY, GITHUB_EVENT_PATH and GITHUB_API_URL.
+Environment of --otel: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS and the others of
+OpenTelemetry.
 
 \b
 Exit codes: 0 done, or no pull request to comment on; 2 wrong use, a faulty file, or GitHub refuses.
@@ -92,6 +97,7 @@ _SUFFIXES: dict[str, Format] = {
     metavar="NAME",
     help="--comment: name of the comment, by default gate; another name is another comment.",
 )
+@click.option("--otel", is_flag=True, help="Send verdicts as OpenTelemetry events over OTLP.")
 @dry_run_option
 @output_option(default=STDOUT)
 @json_option
@@ -104,6 +110,7 @@ def command(
     number: int | None,
     repo: str | None,
     marker: str | None,
+    otel: bool,
     dry_run: bool,
     output: str,
     as_json: bool,
@@ -122,6 +129,9 @@ def command(
     )
     if comment:
         _comment(run, number, repo, marker or "gate", dry_run=dry_run, as_json=as_json)
+        return
+    if otel:
+        _export(run, output)
         return
     form = form or ("json" if as_json else _format_of(output))
     _refuse_misfits(form, output, against)
@@ -159,6 +169,13 @@ def command(
             with writing(output) as path:
                 write_parquet(rows, path)
     _wrote(output)
+
+
+def _export(run: str, output: str) -> None:
+    if output != STDOUT:
+        raise UsageError("--otel writes no file", fix="leave out --output")
+    count, endpoint = export_run(find_run(Project.find(), run))
+    echo(f"sent {plural(count, 'event')} to {endpoint}")
 
 
 def _format_of(output: str) -> Format:

@@ -19,7 +19,7 @@ from regauge.prompts._types import (
 from regauge.wording import closest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -168,6 +168,27 @@ class Prompt:
         except (TypeError, ValueError) as error:
             raise self._unwritable(inputs, case_at) from error
         return tuple(_filled(message, template, texts) for message, template in self._templates)
+
+    def inputs_in(self, messages: Sequence[tuple[str, str]]) -> dict[str, str] | None:
+        """The inputs with which the prompt renders to messages, as far as templates show them.
+
+        Args:
+            messages: Pairs of role and text; white space between words may differ.
+
+        Returns:
+            The texts of all inputs; None if a template with an input matches no message.
+        """
+        inputs: dict[str, str] = {}
+        for message, template in self._templates:
+            if not template.slots or message.history:
+                continue
+            pattern = template.pattern
+            texts = [text for role, text in messages if role == message.role]
+            match = next(filter(None, map(pattern.fullmatch, texts)), None)
+            if match is None:
+                return None
+            inputs |= match.groupdict()
+        return inputs if inputs.keys() == self.variables else None
 
     def _with_parts(
         self, inputs: Mapping[str, JSON], texts: Mapping[str, str], case_at: str

@@ -139,6 +139,24 @@ class Template:
             pieces[position] = texts[name]
         return "".join(pieces)
 
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        r"""Matches filled templates, a group for each name; white space may differ.
+
+        >>> compile_template("<a>{{ a }}</a>").pattern.fullmatch("<a>x y</a>\n")["a"]
+        'x y'
+        """
+        names = dict(self.slots)
+        parts: list[str] = []
+        for position, piece in enumerate(self.pieces):
+            name = names.get(position)
+            if name is None:
+                parts.append(r"\s*".join(re.escape(word) for word in re.split(r"\s+", piece)))
+            else:
+                known = f"(?P<{name}>" in "".join(parts)
+                parts.append(f"(?P={name})" if known else f"(?P<{name}>.*?)")
+        return re.compile(rf"\s*{''.join(parts)}\s*", re.DOTALL)
+
 
 def compile_template(text: str) -> Template:
     """Cut a text at its placeholders.

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         write_job_summary,
     )
     from regauge.reports._markdown import escape_markdown, run_markdown, shown_name
+    from regauge.reports._otel import export_run
     from regauge.reports._runs import (
         find_run,
         list_runs,
@@ -89,6 +90,7 @@ else:
                 "decision_annotations failure_annotations gate_annotations write_job_summary"
             ),
             "_markdown": "escape_markdown run_markdown shown_name",
+            "_otel": "export_run",
             "_runs": (
                 "find_run list_runs read_record read_rows trials_table write_csv write_parquet"
             ),
@@ -128,6 +130,7 @@ __all__ = [
     "decision_markdown",
     "duration",
     "escape_markdown",
+    "export_run",
     "failure_annotations",
     "find_run",
     "gate_annotations",

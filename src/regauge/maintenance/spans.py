@@ -1,0 +1,420 @@
+"""Candidate golden cases from recorded spans of production, for `regauge new case --from-spans`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+from regauge.atomic import write_whole
+from regauge.digests import digest_of
+from regauge.errors import UsageError
+from regauge.judges.rules import PersonalKind, personal_data
+from regauge.recordings import redactor_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.digests import JSON
+    from regauge.project import Settings
+    from regauge.prompts import Prompt
+
+__all__ = ["CandidateCases", "SpanCall", "candidate_cases", "read_spans", "write_candidates"]
+
+_BYTES_MAX = 512 * 1024 * 1024
+# Word sets of two inputs; in logs of support tickets pairs above it ask for the same thing.
+_ALIKE = 0.9
+_SHOWN_CHARS = 200
+_WORD = re.compile(r"\w+")
+_VARYING = re.compile(
+    r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=\w*\d)[0-9a-f]{12,}\b|\d+", re.IGNORECASE
+)
+# Conventions that number messages: OpenLLMetry's and OpenInference's.
+_NUMBERED = re.compile(
+    r"(?P<way>gen_ai\.prompt|gen_ai\.completion|llm\.input_messages|llm\.output_messages)"
+    r"\.(?P<number>\d+)\.(?:message\.)?(?P<key>role|content)"
+)
+_EVENT_ROLES = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanCall:
+    """One model call of a span.
+
+    Attributes:
+        messages: Pairs of role and text, in order.
+        output: The text of the completion; empty if the span does not have it.
+        place: `file:number`, with the number of the span in the file, from 1.
+    """
+
+    messages: tuple[tuple[str, str], ...]
+    output: str
+    model: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateCases:
+    """Golden cases for review.
+
+    Attributes:
+        documents: Lines of a golden dataset, the most frequent request first.
+        calls: The number of model calls read.
+        joined: The number of calls that repeat or nearly repeat another one.
+        unmatched: Calls with messages that the prompt could not have sent.
+        masked: The number of secrets and personal data that were replaced.
+    """
+
+    documents: tuple[dict[str, JSON], ...]
+    calls: int
+    joined: int
+    unmatched: tuple[str, ...]
+    masked: int
+
+
+def read_spans(path: Path) -> list[SpanCall]:
+    """Read the model calls of a file of spans.
+
+    The file holds JSON documents, one per line or one after the other: OTLP JSON as the
+    OpenTelemetry Collector's file exporter writes it, spans of the console exporter, or lists of
+    either. Messages are read by the semantic conventions of OpenTelemetry for generative AI
+    (`gen_ai.input.messages`, and the events of versions before 1.37), of OpenLLMetry
+    (`gen_ai.prompt.0.content`) and of OpenInference (`llm.input_messages.0.message.content`).
+
+    Raises:
+        UsageError: The file cannot be read, is above 512 MiB or is no JSON.
+    """
+    try:
+        if path.stat().st_size > _BYTES_MAX:
+            raise UsageError(f"{path} is larger than 512 MiB", fix="split the file")
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", fix="give a file of spans") from error
+    calls: list[SpanCall] = []
+    number = 0
+    for document in _documents(text, path):
+        for span in _spans(document):
+            number += 1
+            call = _call(span, f"{path}:{number}")
+            if call is not None:
+                calls.append(call)
+    return calls
+
+
+def _documents(text: str, path: Path) -> Iterator[object]:
+    decoder = json.JSONDecoder()
+    place = 0
+    while True:
+        while place < len(text) and (text[place].isspace() or text[place] == ","):
+            place += 1
+        if place >= len(text):
+            return
+        try:
+            document, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError) as error:
+            line = text.count("\n", 0, place) + 1
+            raise UsageError(
+                f"{path}:{line}: not JSON: {error}", fix="export spans as OTLP JSON"
+            ) from error
+        yield document
+
+
+def _spans(document: object) -> Iterator[dict[str, Any]]:
+    """The spans in a document, at any depth that exporters use."""
+    if isinstance(document, list):
+        for item in cast("list[object]", document):
+            yield from _spans(item)
+    elif isinstance(document, dict):
+        found = cast("dict[str, Any]", document)
+        inner = [
+            found[key]
+            for key in ("resourceSpans", "scopeSpans", "instrumentationLibrarySpans", "spans")
+            if isinstance(found.get(key), list)
+        ]
+        for items in inner:
+            yield from _spans(items)
+        if not inner and "attributes" in found:
+            yield found
+
+
+def _call(span: dict[str, Any], place: str) -> SpanCall | None:
+    """The model call of a span; None for a span of another kind."""
+    values = _attributes(span.get("attributes"))
+    sent: list[tuple[str, str]] = []
+    received: list[tuple[str, str]] = []
+    events = span.get("events")
+    for event in cast("list[object]", events) if isinstance(events, list) else []:
+        if isinstance(event, dict):
+            _add_event(cast("dict[str, Any]", event), values, sent, received)
+    system = _texts(values.get("gen_ai.system_instructions"))
+    messages = _messages(values.get("gen_ai.input.messages"), "user")
+    if messages:
+        sent = [*([("system", "\n".join(system))] if system else []), *messages]
+        received = _messages(values.get("gen_ai.output.messages"), "assistant") or received
+    numbered = _numbered(values)
+    sent = sent or numbered["sent"]
+    received = received or numbered["received"]
+    if not sent and isinstance(values.get("input.value"), str):
+        sent = [("user", values["input.value"])]
+        output = values.get("output.value")
+        received = [("assistant", output)] if isinstance(output, str) else []
+    if not any(role == "user" for role, _ in sent):
+        return None
+    model = next(
+        (
+            str(values[key])
+            for key in ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name")
+            if values.get(key)
+        ),
+        "",
+    )
+    return SpanCall(
+        messages=tuple(sent),
+        output=received[0][1] if received else "",
+        model=model,
+        place=place,
+    )
+
+
+def _add_event(
+    event: dict[str, Any],
+    values: dict[str, Any],
+    sent: list[tuple[str, str]],
+    received: list[tuple[str, str]],
+) -> None:
+    """Read a message that stands in an event of a span."""
+    name, fields = str(event.get("name", "")), _attributes(event.get("attributes"))
+    if name in _EVENT_ROLES:
+        content = fields.get("content") or fields.get("gen_ai.event.content")
+        sent += [(_EVENT_ROLES[name], text) for text in _texts(content)]
+    elif name == "gen_ai.choice":
+        message = _parsed(fields.get("message"))
+        received += [("assistant", text) for text in _texts(message or fields.get("content"))]
+    else:  # such as gen_ai.client.inference.operation.details
+        for key, value in fields.items():
+            if key.startswith("gen_ai."):
+                values.setdefault(key, value)
+
+
+def _attributes(found: object) -> dict[str, Any]:
+    """Attributes as a mapping, from OTLP's list of keys and typed values or from a mapping."""
+    if isinstance(found, dict):
+        return dict(cast("dict[str, Any]", found))
+    values: dict[str, Any] = {}
+    for item in cast("list[object]", found) if isinstance(found, list) else []:
+        if isinstance(item, dict):
+            pair = cast("dict[str, Any]", item)
+            values[str(pair.get("key"))] = _value(pair.get("value"))
+    return values
+
+
+def _value(value: object) -> Any:
+    """A value of OTLP JSON: `{"stringValue": "x"}`, with lists and mappings inside."""
+    wrapped: dict[str, Any] = cast("Any", value) if isinstance(value, dict) else {}
+    if len(wrapped) != 1:
+        return cast("Any", value)
+    ((kind, inner),) = wrapped.items()
+    if kind == "arrayValue":
+        return [_value(one) for one in inner.get("values", [])]
+    if kind == "kvlistValue":
+        return _attributes(inner.get("values"))
+    return cast("object", inner) if kind.endswith("Value") else wrapped
+
+
+def _parsed(value: object) -> Any:
+    """A value that may be JSON in a text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _texts(value: object) -> list[str]:
+    """The texts of a content: a text, or a list of parts."""
+    value = _parsed(value) if isinstance(value, str) and value[:1] in "[{" else value
+    if isinstance(value, str):
+        return [value] if value else []
+    if isinstance(value, dict):
+        part = cast("dict[str, Any]", value)
+        return _texts(part.get("content") or part.get("text"))
+    if isinstance(value, list):
+        return [text for item in cast("list[object]", value) for text in _texts(item)]
+    return []
+
+
+def _messages(value: object, role: str) -> list[tuple[str, str]]:
+    found = _parsed(value)
+    messages: list[tuple[str, str]] = []
+    for item in cast("list[object]", found) if isinstance(found, list) else []:
+        if isinstance(item, dict):
+            message = cast("dict[str, Any]", item)
+            text = "\n".join(_texts(message.get("parts") or message.get("content")))
+            if text:
+                messages.append((str(message.get("role") or role), text))
+    return messages
+
+
+def _numbered(values: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    found: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+    for key, value in values.items():
+        match = _NUMBERED.fullmatch(key)
+        if match:
+            side = "sent" if match["way"].endswith(("prompt", "input_messages")) else "received"
+            found[side, int(match["number"])][match["key"]] = "\n".join(_texts(value))
+    sides: dict[str, list[tuple[str, str]]] = {"sent": [], "received": []}
+    for (side, _), message in sorted(found.items()):
+        if message.get("content"):
+            role = message.get("role", "user" if side == "sent" else "assistant")
+            sides[side].append((role, message["content"]))
+    return sides
+
+
+def candidate_cases(
+    calls: Sequence[SpanCall],
+    prompt: Prompt | None,
+    settings: Settings,
+    known: Sequence[Mapping[str, JSON]] = (),
+) -> CandidateCases:
+    """Make golden cases for review from model calls.
+
+    The inputs of a prompt are found by matching its templates against the messages; a prompt with
+    one input takes the last user message if its text differs. Secrets and personal data are
+    replaced. Inputs whose words agree in at least 90 % (Jaccard) become one case.
+
+    Args:
+        calls: From `read_spans`.
+        prompt: The prompt; None for a target, whose input `input` is the last user message.
+        settings: With the names of further secrets.
+        known: Inputs of existing golden cases, which are not proposed again.
+    """
+    redactor = redactor_for(settings, os.environ)
+    masked = 0
+
+    def mask(text: str) -> str:
+        nonlocal masked
+        clean = redactor.redact(text)
+        masked += clean != text
+        for kind, found in list(personal_data(clean, get_args(PersonalKind))):
+            masked += 1
+            clean = clean.replace(found, f"<{kind}>")
+        return clean
+
+    unmatched: list[str] = []
+    read: list[tuple[dict[str, str], SpanCall]] = []
+    for call in calls:
+        inputs = _inputs(call, prompt)
+        if inputs is None:
+            unmatched.append(call.place)
+            continue
+        clean = {name: mask(text) for name, text in inputs.items()}
+        read.append((clean, replace(call, output=mask(call.output))))
+    words = [_words(inputs) for inputs, _ in read]
+    old = [_words(inputs) for inputs in known]
+    groups = _groups([*old, *words])
+    documents: list[tuple[int, dict[str, JSON]]] = []
+    for members in groups:
+        if members[0] < len(old):
+            continue
+        inputs, call = read[members[0] - len(old)]
+        documents.append((len(members), _document(inputs, call, len(members))))
+    documents.sort(key=lambda found: (-found[0], str(found[1]["id"])))
+    return CandidateCases(
+        documents=tuple(document for _, document in documents),
+        calls=len(calls),
+        joined=len(read) - len(documents),
+        unmatched=tuple(unmatched),
+        masked=masked,
+    )
+
+
+def write_candidates(path: Path, found: CandidateCases) -> int:
+    """Add cases to a JSON Lines file; cases whose id is there already are left out.
+
+    Returns:
+        The number of cases added.
+
+    Raises:
+        UsageError: The file cannot be read or written, or holds a line that is no case.
+    """
+    try:
+        before = path.read_text(encoding="utf-8") if path.is_file() else ""
+        known = {json.loads(line)["id"] for line in before.splitlines() if line.strip()}
+        new = [document for document in found.documents if document["id"] not in known]
+        lines = [json.dumps(document, ensure_ascii=False) for document in new]
+        gap = "" if not before or before.endswith("\n") else "\n"
+        if new:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, "".join([before, gap, *(f"{line}\n" for line in lines)]).encode())
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path} cannot take cases: {error}", fix="name another --output"
+        ) from error
+    return len(new)
+
+
+def _inputs(call: SpanCall, prompt: Prompt | None) -> dict[str, str] | None:
+    """The inputs that would make the prompt send these messages; None if no inputs would."""
+    last = next(text for role, text in reversed(call.messages) if role == "user")
+    if prompt is None:
+        return {"input": last}
+    inputs = prompt.inputs_in(call.messages)
+    if inputs is None and len(prompt.variables) == 1:
+        return dict.fromkeys(prompt.variables, last)
+    return inputs
+
+
+def _words(inputs: Mapping[str, JSON]) -> frozenset[str]:
+    """The words of inputs, without numbers and identifiers, which vary from call to call."""
+    text = " ".join(value if isinstance(value, str) else "" for value in inputs.values())
+    return frozenset(_WORD.findall(_VARYING.sub("0", text).casefold()))
+
+
+def _groups(sets: Sequence[frozenset[str]]) -> list[list[int]]:
+    """Positions of sets that are alike, each group led by its first.
+
+    Two sets with a Jaccard index of t share one of their |s| - ceil(t |s|) + 1 rarest words, so
+    only sets that share such a word are compared (prefix filtering; Chaudhuri et al., ICDE 2006).
+    """
+    counts = Counter(word for words in sets for word in words)
+    leaders: dict[str, list[int]] = defaultdict(list)
+    groups: dict[int, list[int]] = {}
+    for number, words in enumerate(sets):
+        ordered = sorted(words, key=lambda word: (counts[word], word)) or [""]
+        prefix = ordered[: len(ordered) - -(-len(ordered) * 9 // 10) + 1]
+        near = {leader for word in prefix for leader in leaders[word]}
+        found = next((leader for leader in sorted(near) if _alike(sets[leader], words)), None)
+        if found is None:
+            groups[number] = [number]
+            for word in prefix:
+                leaders[word].append(number)
+        else:
+            groups[found].append(number)
+    return list(groups.values())
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    return len(one & other) >= _ALIKE * len(one | other)
+
+
+def _document(inputs: Mapping[str, str], call: SpanCall, count: int) -> dict[str, JSON]:
+    model = f" of {call.model}" if call.model else ""
+    output = " ".join(call.output.split())
+    shown = output if len(output) <= _SHOWN_CHARS else f"{output[:_SHOWN_CHARS]}…"
+    seen = f"review: {count} like it in spans, first {call.place}"
+    return {
+        "id": f"span-{digest_of(dict(inputs))[:10]}",
+        "inputs": dict(inputs),
+        "tier": "tracked",
+        "tags": ["from-spans"],
+        "note": f"{seen}; output{model}: {shown}" if shown else seen,
+    }
