@@ -328,7 +328,7 @@ class _Documents:
         )
 
     def _compose(self, text: str) -> Iterator[yaml.Node]:
-        loader = _Resolver(text)
+        loader: Any = _Resolver(text)
         try:
             while loader.check_node():
                 yield loader.get_node()
@@ -363,7 +363,7 @@ class _Documents:
             tag = key.tag.removeprefix(_STANDARD)
             if tag == "merge":
                 part = self._value(value, below)
-                for source in reversed(part if isinstance(part, list) else [part]):
+                for source in reversed(part if is_list(part) else [part]):
                     if isinstance(source, dict):
                         merged.update(cast("dict[str, Any]", source))
                 continue

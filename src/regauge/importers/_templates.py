@@ -260,11 +260,17 @@ def _environment() -> SandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         undefined=ChainableUndefined, finalize=_text, keep_trailing_newline=True
     )
-    own = {"dump": _dump, "nl2br": _break_lines, "join": _join, "replace": _replace}
-    environment.filters = {
-        name: filter_ for name, filter_ in environment.filters.items() if name in _FILTERS
-    } | own
-    environment.globals = {"range": _range}
+    for name in environment.filters.keys() - {*_FILTERS}:
+        del environment.filters[name]
+    own: dict[str, Any] = {
+        "dump": _dump,
+        "nl2br": _break_lines,
+        "join": _join,
+        "replace": _replace,
+    }
+    environment.filters.update(own)
+    environment.globals.clear()
+    environment.globals["range"] = cast("Any", _range)
     return environment
 
 

@@ -7,13 +7,15 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from regauge.atomic import write_whole
 from regauge.errors import ConfigError, Fault, UsageError
+from regauge.importers._description import Place
 from regauge.importers._report import report_markdown
+from regauge.importers._source import is_list, is_mapping, mapping_of
 from regauge.prompts import PromptLock, parse_prompt, prompt_files, prompt_name
 from regauge.prompts._lock import LOCK_NAME
 from regauge.prompts._parse import SUFFIXES
@@ -159,7 +161,10 @@ class _Dumper(yaml.SafeDumper):
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    scalar: yaml.ScalarNode = dumper.represent_scalar(  # pyright: ignore[reportUnknownMemberType]
+        "tag:yaml.org,2002:str", text, style=style
+    )
+    return scalar
 
 
 _Dumper.add_representer(str, _represent_text)
@@ -234,6 +239,9 @@ def _settings(imported: Imported, root: Path) -> str | None:
         before = re.sub(
             r"(\[tool\.regauge\]\n)(?:#.*\n)*model = .*\n", lambda match: match[1] + lines, before
         )
+    elif "judge_model" in imported.settings and "judge_model" not in own:
+        at = Place(path=_SETTINGS)
+        imported.note("person", at, "set judge_model in [tool.regauge]: LLM judges need a model")
     added: list[str] = []
     for kind, tables in (("providers", imported.providers), ("targets", imported.targets)):
         known = own.get(kind, {})
@@ -272,13 +280,12 @@ def _settings(imported: Imported, root: Path) -> str | None:
     return text
 
 
-def _own_settings(root: Path) -> dict[str, dict[str, Mapping[str, JSON]]]:
+def _own_settings(root: Path) -> dict[str, Mapping[str, Any]]:
     path = root / _SETTINGS
     if not path.is_file():
         return {}
-    tool = tomllib.loads(read_regular(path).decode()).get("tool", {})
-    found = tool.get("regauge", {}) if isinstance(tool, dict) else {}
-    return found if isinstance(found, dict) else {}
+    tool = mapping_of(tomllib.loads(read_regular(path).decode()).get("tool"))
+    return {key: mapping_of(value) for key, value in mapping_of(tool.get("regauge")).items()}
 
 
 def _table(header: str, table: Mapping[str, JSON]) -> str:
@@ -296,12 +303,12 @@ def _toml(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return repr(value)
-    if isinstance(value, dict):
+    if is_mapping(value):
         parts = [
             f"{_key(str(key))} = {_toml(part)}" for key, part in value.items() if part is not None
         ]
         return "{" + ", ".join(parts) + "}"
-    if isinstance(value, (list, tuple)):
+    if is_list(value):
         return "[" + ", ".join(_toml(part) for part in value if part is not None) + "]"
     return _text(str(value))
 

@@ -155,8 +155,8 @@ def _output(answer: Answer, *, parse_json: bool) -> JSON:
 
 def _context(answer: Answer, output: JSON, config: Mapping[str, JSON] | None) -> dict[str, JSON]:
     """The second argument of an assertion; `prompt` is not known."""
-    inputs = dict(answer.inputs)
     expected = answer.expected_at(())
+    inputs = {**(expected if isinstance(expected, Mapping) else {}), **answer.inputs}
     test: dict[str, JSON] = {"vars": inputs}
     if answer.case is not None:
         test |= {"description": answer.case.id, "metadata": {"tags": list(answer.case.tags)}}
@@ -365,11 +365,12 @@ def javascript(
     """A JavaScript assertion, as promptfoo runs it, in V8.
 
     An expression, the body of a function with `return`, or a module that exports a function, with
-    the variables `output` and `context`: `vars` (the inputs), `expected`, `config`, `test`,
-    `provider`, `providerResponse`, `logProbs`. It returns a boolean, a number, or
-    `{pass, score, reason}`; a promise is awaited. An exception fails the output. Files, network,
-    clock, environment and modules other than `assert` and the project's own are not available: an
-    assertion that uses them, names something undefined, or reaches a limit gives no verdict.
+    the variables `output` and `context`: `vars` (the inputs, and the keys of `expected`),
+    `expected`, `config`, `test`, `provider`, `providerResponse`, `logProbs`. It returns a boolean,
+    a number, or `{pass, score, reason}`; a promise is awaited. An exception fails the output.
+    Files, network, clock, environment and modules other than `assert` and the project's own are not
+    available: an assertion that uses them, names something undefined, or reaches a limit gives no
+    verdict.
 
     Args:
         code: The expression or function body.

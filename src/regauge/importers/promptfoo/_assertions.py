@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from regauge.errors import UsageError
 from regauge.importers._source import SourceError, is_list, is_mapping, list_of, place_of
 from regauge.importers.promptfoo._javascript import transformed_check
 from regauge.importers.promptfoo._patterns import python_pattern
+from regauge.judges import judge_from_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from regauge.digests import JSON
     from regauge.importers._description import Place
@@ -261,10 +263,11 @@ def _judge(given: _Given, context: Context) -> dict[str, JSON]:
     if given.kind in _CRITERIA:
         return _criterion(given, context)
     if given.kind in {"javascript", "python"}:
-        return _code(given)
+        return _code(given, context)
     build = _RULES.get(given.kind)
     if build is not None:
         made = build(given)
+        _require_judge(made, given, context)
         return {"not": made} if given.negated else made
     build = _MODEL_JUDGES.get(given.kind)
     if build is not None:
@@ -296,20 +299,26 @@ def _transformed(given: _Given, transform: object, context: Context) -> dict[str
     )
     made: dict[str, JSON] = {"code": check}
     if given.kind == "javascript" and given.threshold is not None:
-        made["threshold"] = given.threshold
+        made["pass_at"] = given.threshold
     return {"javascript": made}
 
 
-def _code(given: _Given) -> dict[str, JSON]:
+def _code(given: _Given, context: Context) -> dict[str, JSON]:
+    if given.code and re.search(r"\.[mc]?ts\Z", str(given.code["file"])):
+        raise _UnmeasuredError("it is TypeScript; compile it to JavaScript, and name that file")
+    if find_spec("py_mini_racer") is None and given.kind == "javascript":
+        context.note("person", given.place, "judges in JavaScript need pip install 'regauge[js]'")
     name = "javascript" if given.kind == "javascript" else "promptfoo_python"
     made: dict[str, JSON] = dict(given.code) if given.code else {"code": given.text}
     if given.code and str(given.code["file"]).endswith(_PYTHON) and name == "javascript":
         name = "promptfoo_python"
     if given.threshold is not None:
-        made["threshold"] = given.threshold
+        made["pass_at"] = given.threshold
     config = given.body.get("config")
     if is_mapping(config) and config:
-        made["config"] = cast("JSON", config)
+        made["config"] = config
+    if given.test.parses_json:
+        made["parse_json"] = True
     return {"not": {name: made}} if given.negated else {name: made}
 
 
@@ -341,7 +350,23 @@ def _criterion(given: _Given, context: Context) -> dict[str, JSON]:
             made["pass_at"] = 0.7
     if model:
         made["model"] = model
+    else:
+        context.need_judge_model(given.place)
     return {"rubric": made}
+
+
+def _require_judge(made: dict[str, JSON], given: _Given, context: Context) -> None:
+    """Make the rule, as a run does.
+
+    Raises:
+        _UnmeasuredError: Its parameters make no sense.
+    """
+    try:
+        judge_from_spec(made)
+    except UsageError as error:
+        if "is not installed" not in error.message:
+            raise _UnmeasuredError(" ".join(error.message.split())) from error
+        context.note("person", given.place, f"{error.message} ({error.fix})")
 
 
 def _number(value: object) -> float | None:
@@ -387,7 +412,7 @@ def _contains(given: _Given) -> dict[str, JSON]:
 
 
 def _equals(given: _Given) -> dict[str, JSON]:
-    if isinstance(given.value, Mapping | list):
+    if is_mapping(given.value) or is_list(given.value):
         return {"json_like": {"value": given.value, "extra": "none"}}
     if given.value is None:
         raise _UnmeasuredError("it has no value")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.importers._description import (
@@ -159,7 +159,10 @@ class Configuration:
         )
         at = place_of(config, "prompts", otherwise=self._place)
         prompts = read_prompts(config.get("prompts", ["{{prompt}}"]), context, at)
-        tests = read_tests(config, context, self._place)
+        tests = [
+            replace(test, parses_json=self._parses_json())
+            for test in read_tests(config, context, self._place)
+        ]
         if not tests:
             at = place_of(config, "tests", otherwise=self._place)
             context.note("person", at, "there is no test to import")
@@ -178,6 +181,12 @@ class Configuration:
         served = not self._providers or any(one.kind != "other" for one in self._providers)
         if not served or not prompts:
             self._cases_alone(asked, what="target" if prompts else "prompt")
+
+    def _parses_json(self) -> bool:
+        """Whether models are asked for JSON, which promptfoo then parses."""
+        models = [one for one in self._providers if one.kind == "model"]
+        formats = {str(one.parameters.get("responseFormat")) for one in models}
+        return bool(models) and formats <= {"json_object", "json_schema"}
 
     def _prompt(self, prompt: SourcePrompt, name: str, tests: Sequence[SourceTest]) -> None:
         """The evals of one prompt: of its models, and of each target."""
@@ -343,6 +352,7 @@ class Configuration:
             document["description"] = description.strip()
         if models:
             document["model"] = models[0].model
+            self._imported.settings.setdefault("model", models[0].model)
             document.update(models[0].parameters)
         if prompt.config:
             document.update(prompt_parameters(prompt.config, self._context, prompt.place))
@@ -495,6 +505,11 @@ class Configuration:
             if not command:
                 raise SourceError("it names no command")
             path = f"evals/targets/{module}.py"
+            for word in command.split():
+                looks_like_file = re.search(r"\.(?:py|sh|rb|[cm]?[jt]s)\Z", word) is not None
+                if looks_like_file and not (context.base / word).exists():
+                    why = f"{word} of the command does not exist"
+                    context.note("person", provider.place, why)
             self._imported.files.append(
                 ImportedFile(path=path, text=command_adapter(command, folder, **options))
             )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Context"]
 
 _ENVIRONMENT = re.compile(r"\{\{-?\s*env\.(?P<name>\w+)[^}]*\}\}|\$\{(?P<shell>\w+)\}")
+_JUDGE_MODEL = "openai:gpt-5.4-mini"
 _RUBRIC_NAMES = {"rubric": "reference", "output": "answer", "criteria": "reference"}
 
 
@@ -106,6 +107,13 @@ class Context:
             if model:
                 return self._model_of(model, place, self)
         return ""
+
+    def need_judge_model(self, place: Place) -> None:
+        """Have the project name a model for LLM judges."""
+        settings = self.imported.settings
+        model = settings.setdefault("judge_model", _JUDGE_MODEL)
+        why = f"promptfoo chooses a grader by the keys that are set; judge_model is {model} here"
+        self.note("changed", place, why)
 
     def rubric(self, prompt: object, place: Place) -> str:
         """The name of the rubric for a `rubricPrompt`; empty where it cannot be read."""

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from regauge.importers._source import is_list, is_mapping
+
 __all__ = ["constant_vars", "function_body", "transformed_check"]
 
 _DECLARED = re.compile(r"(?:const|let|var)\s")
@@ -68,12 +70,10 @@ _ASSERTIONS = {
 def _assertion(kind: str, value: Any) -> str | None:
     """The body of a function for an assertion; None where it needs more than a text."""
     body = _ASSERTIONS.get(kind)
-    structured = isinstance(value, dict) or (
-        isinstance(value, list) and "values" not in (body or "")
-    )
+    structured = is_mapping(value) or (is_list(value) and "values" not in (body or ""))
     if body is None or structured or (kind == "is-json" and value):
         return None
-    parts = value if isinstance(value, list) else [part.strip() for part in str(value).split(",")]
+    parts = value if is_list(value) else [part.strip() for part in str(value).split(",")]
     constants = f"const value = {json.dumps(str(value))};\n"
     if "values" in body:
         constants = f"const values = {json.dumps([str(part) for part in parts])};\n"

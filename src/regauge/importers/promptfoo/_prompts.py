@@ -26,6 +26,7 @@ _SUFFIXES: Final = (
 )  # fmt: skip
 _CODE: Final = re.compile(r"\.(?:js|mjs|cjs|ts|mts|cts|py|sh|rb|go|exe|bat)(?::[\w$.]+)?\Z")
 _REMOTE: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_INCLUDED: Final = re.compile(r"\{%-?\s*include\s+(['\"])(?P<path>[^'\"]+)\1\s*-?%\}")
 _PATH_MAX: Final = 500
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 
@@ -88,12 +89,28 @@ def _prompt(item: Any, context: Context, place: Place) -> Iterator[SourcePrompt]
     given = mapping_of(config)
     for raw, own in _texts(text, context, place):
         yield SourcePrompt(
-            raw=raw,
+            raw=_included(raw, context, place),
             label=label or str(body.get("id") or "").removeprefix("file://") or own,
             names=frozenset({*names, text, own} - {""}),
             config=given,
             place=place,
         )
+
+
+def _included(raw: str, context: Context, place: Place) -> str:
+    """A template with the files that it includes; what they include is not read."""
+
+    def content(match: re.Match[str]) -> str:
+        for base in (context.base, context.repository.root):
+            try:
+                path = context.repository.resolve(match["path"], base)
+                return context.repository.read_text(path).rstrip("\n")
+            except SourceError as error:
+                problem = str(error)
+        context.note("person", place, f"a part of the prompt is missing: {problem}")
+        return ""
+
+    return _INCLUDED.sub(content, raw)
 
 
 def _texts(text: str, context: Context, place: Place) -> Iterator[tuple[str, str]]:

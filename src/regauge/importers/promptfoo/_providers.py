@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -15,9 +14,10 @@ from regauge.importers.promptfoo._models import (
     prompt_parameters,
     without_environment,
 )
+from regauge.providers.remote import GAPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from regauge.digests import JSON
     from regauge.importers._description import Place
@@ -98,7 +98,7 @@ def _name_of(given: Any) -> tuple[str, Mapping[str, Any]]:
         return body["id"], body
     if len(body) == 1:
         name, inner = next(iter(body.items()))
-        if isinstance(inner, Mapping | None):
+        if inner is None or is_mapping(inner):
             return name, inner or {}
     return "", {}
 
@@ -125,9 +125,49 @@ def _provider(name: str, body: Mapping[str, Any], context: Context, place: Place
         place=place,
         names=frozenset({name, full, label} - {""}),
         model=model,
-        parameters=prompt_parameters(settings, context, place) if model else {},
+        parameters=_accepted(model, prompt_parameters(settings, context, place), context, place)
+        if model
+        else {},
         prompts=tuple(map(str, prompts)) if is_list(prompts) else (),
     )
+
+
+def _accepted(
+    model: str, document: dict[str, JSON], context: Context, place: Place
+) -> dict[str, JSON]:
+    """The keys of a prompt file without those that the endpoint of its model rejects.
+
+    An endpoint that only speaks the API of a vendor is taken to accept them.
+    """
+    name, _, own = model.partition(":")
+    table = context.imported.providers.get(name, {})
+    api = str(table.get("api", "anthropic" if name == "anthropic" else "openai"))
+    url = str(table.get("base_url", "https://api.openai.com/v1" if api == "openai" else ""))
+    given = mapping_of(document.get("modelParameters"))
+    keys = {re.sub(r"([A-Z])", r"_\1", key).lower(): key for key in given}
+    if document.get("responseFormat") == "json_object":
+        keys["json_object"] = "responseFormat"
+    rejected = {
+        parameter
+        for gap in GAPS
+        if api in gap.apis and re.search(gap.url, url) and re.match(gap.model, own)
+        for parameter in gap.names
+        if parameter in keys
+    }
+    if not rejected:
+        return document
+    if api == "anthropic" and "base_url" in table:
+        context.imported.providers[name] = {**table, "accepts": sorted(rejected)}
+        return document
+    names = ", ".join(sorted(rejected))
+    context.note("changed", place, f"{model} rejects or ignores {names}; the prompt has none")
+    kept = {
+        key: value for key, value in given.items() if key not in {keys[one] for one in rejected}
+    }
+    rest = {key: value for key, value in document.items() if key != "modelParameters"}
+    if "json_object" in rejected:
+        rest.pop("responseFormat", None)
+    return {**({"modelParameters": kept} if kept else {}), **rest}
 
 
 def _kind(name: str) -> _Kind:

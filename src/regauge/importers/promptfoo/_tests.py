@@ -132,6 +132,7 @@ class SourceTest:
         providers: The providers that it runs on, by id or label; empty for all.
         prompts: The prompts that it runs with, by id or label; empty for all.
         output: The output that it brings; None where the provider makes it.
+        parses_json: Whether its output is parsed before code judges it.
     """
 
     description: str
@@ -144,6 +145,7 @@ class SourceTest:
     output: Any
     metadata: Mapping[str, Any]
     place: Place
+    parses_json: bool = False
 
 
 class _UnreadableError(Exception):
@@ -155,6 +157,14 @@ def read_tests(config: Mapping[str, Any], context: Context, place: Place) -> lis
     default = _default_test(config, context, place)
     found: list[SourceTest] = []
     given = config.get("tests")
+    if not given and not config.get("scenarios") and default.get("assert"):
+        context.note(
+            "changed",
+            place,
+            "there are no tests: promptfoo runs the prompt once, with the default assertions",
+        )
+        once: dict[str, Any] = {}
+        given = [once]
     bodies = _Files(context).tests(
         given, place_of(config, "tests", otherwise=place), context.base, 0
     )
@@ -392,6 +402,8 @@ def _transformed(
             "`transformVars` is code that is not run; the variables stay as they are",
         )
         return given
+    names = ", ".join(constants)
+    context.note("changed", place, f"`transformVars` became the variables {names} of each test")
     return {**given, **constants}
 
 
