@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from regauge.judges._answer import Answer
     from regauge.judges._rule import Check
 
-COMBINING = {"all_of", "any_of", "at_least", "weighted", "field", "in_fence", "not"}
+# Made of other rules, or without a verdict.
+COMBINING = {"all_of", "any_of", "at_least", "weighted", "field", "in_fence", "not", "unmeasured"}
 # No instruction moves these.
 SILENT = {
     "finish_reason_is",
