@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,15 +18,19 @@ from regauge.pytest_items import commanded_key
 from regauge.pytest_output import terminal_stream
 from regauge.reports import (
     RunEnd,
+    ShardPart,
+    ShardSuite,
     cause_lines,
     failure_annotations,
     gate_annotations,
     git_state,
+    job_state,
     judge_lines,
     missing_judgement_lines,
     missing_lines,
     not_blocking_lines,
     recorded_lines,
+    shard_lines,
     suite_lines,
     write_job_summary,
 )
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
+    from regauge.datasets import Shard
     from regauge.errors import Fault
     from regauge.project import Project
     from regauge.pytest_gate import PytestGate
@@ -68,6 +73,7 @@ class PytestEnd:
         collected: How many cases were collected, selected or not.
         owed: What the run leaves out without a word of the user.
         turns: Which of the planned items had their turn.
+        parts: In a shard, what it runs of each eval, in the shape of `ShardSuite`.
         worker: Whether this process is a worker of xdist.
         say: Writes a line on the terminal.
     """
@@ -82,6 +88,7 @@ class PytestEnd:
     collected: int
     owed: Sequence[Fault]
     turns: Turns
+    parts: Sequence[dict[str, Any]]
     worker: bool
     say: Callable[[str], None]
     _record: RunRecord | None = field(default=None, init=False)
@@ -107,7 +114,13 @@ class PytestEnd:
         decision = self.gate.document if self.gate is not None else None
         if self.gate is not None and self.gate.exit_status and _is_quiet(session):
             session.exitstatus = self.gate.exit_status
-        if self.writer.empty and decision is None:
+        if self._shard is not None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK  # no case is of this shard
+        if (
+            self.writer.empty
+            and decision is None
+            and not self._is_finished_shard(interrupted=interrupted)
+        ):
             # Workers that were cut off report no plan. Errors of collection interrupt a run, too.
             planned = self._end.planned > 0 or not (self._end.collected or self._end.owed)
             self._nothing_judged = (
@@ -122,14 +135,16 @@ class PytestEnd:
             for result in self.gate.results if self.gate is not None else ():
                 self.suggesting.note(result)
             self._suggestions = self.suggesting.made(self.say)
+        self._judge_troubles(session)
         self._record = self.writer.finish(
             started_at=self.started_at,
             interrupted=interrupted,
             command=_typed(),
-            options=asdict(self.evals.options),
+            options=asdict(replace(self.evals.options, shard=None)),
             git=git_state(self.project.root, written=self.project.recordings_dir),
             decision=decision,
             suggestions=self._suggestions,
+            shard=self._part(session),
         )
         self._trouble += filter(None, [self.writer.trouble])
         self._judge_troubles(session)
@@ -142,6 +157,29 @@ class PytestEnd:
                 self._trouble.append(f"--report {target}: {error.strerror or error}")
                 session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
         return None
+
+    @property
+    def _shard(self) -> Shard | None:
+        return self.evals.options.shard
+
+    def _is_finished_shard(self, *, interrupted: bool) -> bool:
+        """Return whether the run is a shard, which is recorded without a case, too."""
+        return self._shard is not None and not interrupted and bool(self._end.parts)
+
+    def _part(self, session: pytest.Session) -> ShardPart | None:
+        """The part that this run is of a sharded one."""
+        if self._shard is None:
+            return None
+        return ShardPart(
+            number=self._shard.number,
+            count=self._shard.count,
+            by=self._shard.by,
+            base=self.gate.base_commit if self.gate is not None else "",
+            record=self.evals.options.record,
+            exit_status=int(session.exitstatus),
+            job=job_state(os.environ),
+            suites=[ShardSuite.model_validate(part) for part in self._end.parts],
+        )
 
     def _judge_troubles(self, session: pytest.Session) -> None:
         """Make a run red whose recordings or record could not be written."""
@@ -174,7 +212,10 @@ class PytestEnd:
             without_result=self.turns.without_result,
             left_out=self.turns.left_out,
             # What a gate is owed is part of its decision.
-            owed=[str(fault) for fault in self.owed] if self.gate is None else [],
+            owed=[str(fault) for fault in self.owed]
+            if self.gate is None or self._shard is not None
+            else [],
+            parts=[*self.parts],
         )
         try:
             end = replace(
@@ -260,7 +301,12 @@ class PytestEnd:
             return
         terminal.section("regauge", sep="=")
         lines = [
-            *(self.gate.lines() if self.gate is not None else suite_lines(self._record.suites)),
+            *shard_lines(self._record),
+            *(
+                self.gate.lines()
+                if self.gate is not None and self._shard is None
+                else suite_lines(self._record.suites)
+            ),
             *judge_lines(self._record.suites),
             *not_blocking_lines(self.writer.tally.not_blocking()),
             *cause_lines(self.writer.tally.causes()),

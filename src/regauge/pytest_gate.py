@@ -7,11 +7,11 @@ import os
 import shlex
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 import pytest
 
-from regauge.errors import RegaugeError, UnmeasuredError, UsageError
+from regauge.errors import MissingRecordingError, RegaugeError, UnmeasuredError, UsageError
 from regauge.gate import (
     EVALS_COPIES,
     EXIT_CODES,
@@ -19,6 +19,8 @@ from regauge.gate import (
     PolicyOptions,
     compare,
     decide,
+    draw_part,
+    is_base_unavailable,
     operating_line_of,
     policy_of,
 )
@@ -38,14 +40,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.errors import Fault
-    from regauge.gate import Baseline, Decided, GateProgress
+    from regauge.gate import Baseline, Decided, GateProgress, GateRun
     from regauge.reports import CaseDocument, DecisionDocument, RunWriter, StyledLine
-    from regauge.runner import EvalSession, PlannedCase
+    from regauge.runner import EvalSession, PlannedCase, Trial
 
 __all__ = [
     "GateFailed",
     "GateRequest",
     "GatedResult",
+    "PartResult",
     "PytestGate",
     "missing_trials",
     "request_key",
@@ -123,6 +126,11 @@ class GatedResult(EvalResult):
             self.outcome = "failed" if self.breaks else "passed"
 
     @property
+    def verdict(self) -> str:
+        """The verdict on the case."""
+        return self.gated.verdict
+
+    @property
     def breaks(self) -> bool:
         """Return whether the case is worse, and blocks."""
         return self.gated.blocks and self.gated.verdict in {"broken", "new"}
@@ -139,6 +147,44 @@ class GatedResult(EvalResult):
             raise self.error or UnmeasuredError(self.gated.message)
         if self.breaks:
             raise GateFailed(self.gated, where=self.where)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PartResult(EvalResult):
+    """The trials of one case in a shard of a gate, which decides nothing.
+
+    Attributes:
+        base: The trials of the base.
+        outcome: `unmeasured` where a trial of either is, else `passed`, whatever judges found. A
+            replay is measured by the trials that are recorded.
+    """
+
+    base: tuple[Trial, ...] = ()
+    verdict: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        self.passed = [trial.outcome for trial in self.trials].count("passed")
+        self.outcome = "unmeasured" if self.error is not None else "passed"
+
+    @property
+    def error(self) -> UnmeasuredError | None:
+        """The first error that leaves the case unmeasured."""
+        known = any(trial.error is None for trial in self.trials)
+        for trial in (*self.trials, *self.base):
+            if trial.error is None or is_base_unavailable(trial.error):
+                continue
+            if not (known and isinstance(trial.error, MissingRecordingError)):
+                return trial.error
+        return None
+
+    def check(self) -> None:
+        """Hold that the case is measured.
+
+        Raises:
+            UnmeasuredError: Trials have no answer or no verdict.
+        """
+        if self.error is not None:
+            raise self.error
 
 
 # Trials of a suspect for each step of an undecided gate.
@@ -204,6 +250,7 @@ class PytestGate:
     Attributes:
         document: What it came to, once it has.
         cut_off: Whether a user interrupted it before it decided.
+        base_commit: In a shard, what its trials compare with; empty elsewhere.
     """
 
     def __init__(
@@ -223,9 +270,11 @@ class PytestGate:
         self._writer = writer
         self._cases: dict[int, CaseDocument] = {}
         self._results: dict[int, GatedResult] = {}
+        self._parts: dict[int, PartResult] = {}
         self._left_alone: set[int] = set()
         self.document: DecisionDocument | None = None
         self.cut_off = False
+        self.base_commit = ""
 
     def run(
         self,
@@ -265,6 +314,16 @@ class PytestGate:
                     config=self._config, comparison=comparison, policy=policy
                 )
                 return
+            if self._session.options.shard is not None:
+                run = draw_part(
+                    self._session,
+                    comparison,
+                    policy,
+                    waiting=self._waiting(self._request.say or say),
+                )
+                self._keep_part(run, nodes)
+                self.base_commit = comparison.at.commit
+                return
             decided = decide(
                 self._session,
                 comparison,
@@ -293,9 +352,9 @@ class PytestGate:
         """Of all cases that were drawn, once it has decided."""
         return [*self._results.values()]
 
-    def result(self, planned: PlannedCase, *, where: str) -> GatedResult:
+    def result(self, planned: PlannedCase, *, where: str) -> GatedResult | PartResult:
         """The item's case; a case without a trial is skipped if nothing is recorded."""
-        known = self._results.get(id(planned))
+        known = self._results.get(id(planned)) or self._parts.get(id(planned))
         if known is not None:
             return known
         document = self._cases.get(id(planned))
@@ -346,7 +405,7 @@ class PytestGate:
     @property
     def exit_status(self) -> int:
         """Of a pytest run in which every item passed: 2 where the change is refused."""
-        if self._request.dry_run:
+        if self._request.dry_run or self._session.options.shard is not None:
             return pytest.ExitCode.OK
         decision = self.document.decision if self.document is not None else None
         if decision == "refused":
@@ -396,6 +455,24 @@ class PytestGate:
                     suite=main.suite, case=main.case, trials=tuple(trials), where=node
                 )
                 self._writer.add(result_of_main, arm="main")
+
+    def _keep_part(self, run: GateRun, nodes: Mapping[int, str]) -> None:
+        """Write the trials of a shard, and keep them for the items."""
+        for compared in run.compared:
+            planned, main = compared.candidate, compared.main
+            prompt, case = compared.case.prompt, compared.case.case
+            trials = tuple(run.trials.get((prompt, case, "candidate"), ()))
+            if planned is None or not trials:
+                continue
+            node = nodes.get(id(planned), "")
+            of_base = tuple(run.trials.get((prompt, case, "main"), ()))
+            result = self._parts[id(planned)] = PartResult(
+                suite=planned.suite, case=planned.case, trials=trials, where=node, base=of_base
+            )
+            self._writer.add(result, arm="candidate")
+            if main is not None and of_base:
+                of_main = EvalResult(suite=main.suite, case=main.case, trials=of_base, where=node)
+                self._writer.add(of_main, arm="main")
 
     def _waiting(self, say: Callable[[str], None]) -> Callable[[GateProgress], None]:
         """Shows how far the gate is: as often as whoever asked for it likes, else now and then."""

@@ -26,6 +26,7 @@ __all__ = [
     "PromptFile",
     "Turns",
     "commanded_key",
+    "is_empty_eval",
     "is_prompt_file",
     "locate",
     "planned_case",
@@ -183,6 +184,16 @@ def planned_case(item: pytest.Item) -> PlannedCase | None:
         return None
     planned = callspec.params.get(FIXTURE)
     return planned if isinstance(planned, PlannedCase) else None
+
+
+def is_empty_eval(item: pytest.Item) -> bool:
+    """Return whether an item stands for an eval without cases: pytest makes one and skips it."""
+    callspec = getattr(item, "callspec", None)
+    return (
+        callspec is not None
+        and hasattr(getattr(item, "function", None), "__regauge_eval__")
+        and not isinstance(callspec.params.get(FIXTURE), PlannedCase)
+    )
 
 
 def locate(items: Iterable[pytest.Item]) -> None:

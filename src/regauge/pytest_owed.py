@@ -135,9 +135,15 @@ def refuse_runs_of_nothing(config: pytest.Config) -> None:
         pytest.UsageError: `addopts`, an ini file or `PYTEST_ADDOPTS` has such an option.
     """
     given = [name for name in _RUNNING_NOTHING if getattr(config.option, name, None)]
-    if not given or not may_run_evals(config):
+    sharded = config.getoption("--shard") is not None
+    if not (given or sharded) or not may_run_evals(config):
         return
     typed = typed_options(config)
+    if sharded and typed.shard is None:
+        raise pytest.UsageError(
+            "settings of pytest add --shard, so most cases would not be measured\n"
+            "  fix: give --shard on the command line"
+        )
     for name in given:
         if not getattr(typed, name, None):
             option = _RUNNING_NOTHING[name]
@@ -192,13 +198,22 @@ class CollectedEvals:
     Attributes:
         places: File and first line of their functions.
         cases: Of all of them, in the order of collection.
+        suites: The suites of each eval, by the node id of its function or prompt file.
     """
 
     places: set[tuple[Path, int]] = field(default_factory=set[tuple[Path, int]])
     cases: list[PlannedCase] = field(default_factory=list["PlannedCase"])
+    suites: dict[str, Sequence[Suite]] = field(default_factory=dict[str, "Sequence[Suite]"])
 
-    def add(self, function: Callable[..., Any] | None, cases: Iterable[PlannedCase]) -> None:
+    def add(
+        self,
+        node: str,
+        function: Callable[..., Any] | None,
+        suites: Sequence[Suite],
+        cases: Iterable[PlannedCase],
+    ) -> None:
         """Count the cases of one eval; `function` is None for those of a prompt file."""
+        self.suites[node] = suites
         self.cases += cases
         code = getattr(function, "__code__", None)
         if code is not None:
@@ -222,7 +237,7 @@ def owed_by(
     """
     if command_line.selects:
         return []
-    suites = list({id(case.suite): case.suite for case in collected.cases}.values())
+    suites = [suite for of_eval in collected.suites.values() for suite in of_eval]
     evals = list(_uncollected(project, command_line, collected.places))
     owed = [*_left_out(project, collected.cases, selected), *(fault for fault, _ in evals)]
     if command_line.covers(project.root / "evals"):

@@ -114,6 +114,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="with --suggest: the most cycles per prompt (default 2)",
     )
     group.addoption(
+        "--shard",
+        type=_utf8,
+        metavar="K/N",
+        help="run the cases of shard K of N, by a hash of their ids; `regauge runs merge` joins the"
+        " shards",
+    )
+    group.addoption(
+        "--shard-by",
+        choices=("id", "time"),
+        default="id",
+        help="with --shard: deal cases by a hash of their ids (default), or by recorded latency",
+    )
+    group.addoption(
         "--report",
         type=_directory,
         metavar="DIR",
@@ -165,6 +178,10 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--suggest asks models side by side in one process, and does not share its run with"
             " xdist's workers\n  fix: leave out -n, or add -n 0"
+        )
+    if config.getoption("--suggest") and config.getoption("--shard"):
+        raise pytest.UsageError(
+            "--suggest needs every case, and --shard runs a part of them\n  fix: leave out one"
         )
     models: list[str] = config.getoption("--model") or []
     if len(models) > 1 and (config.getoption("--gate") or config.getoption("--suggest")):
@@ -230,6 +247,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one item per golden case of an eval."""
     if hasattr(metafunc.function, _EVAL):
         _run_of_eval(metafunc).parametrize(metafunc)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Remove what pytest makes of an eval without a case in this shard."""
+    if config.getoption("--shard") is not None:
+        from regauge.pytest_items import is_empty_eval
+
+        items[:] = [item for item in items if not is_empty_eval(item)]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -8,10 +8,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from regauge.datasets import Shard
 from regauge.errors import Fault, FaultyFileError, RegaugeError, UnmeasuredError
 from regauge.prompts import LOCK_NAME
 from regauge.pytest_items import (
@@ -28,7 +30,7 @@ from regauge.pytest_items import (
 from regauge.pytest_output import loggers_may_appear, redact_report, redact_terminal
 from regauge.pytest_owed import CollectedEvals, CommandLine, owed_by, project_of
 from regauge.recordings import describe_process
-from regauge.reports import RunWriter, junit_properties
+from regauge.reports import RunWriter, junit_properties, parts_of
 from regauge.runner import (
     CaseFailed,
     Draw,
@@ -44,8 +46,8 @@ from regauge.stop_signals import held, stoppable
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
+    from regauge.datasets import ShardBy
     from regauge.gate import ReplayEvidence
     from regauge.project import Project, Settings
     from regauge.pytest_end import PytestEnd
@@ -88,6 +90,7 @@ class PytestRun:
             budget_tokens=config.getoption("--budget-tokens"),
             budget_calls=config.getoption("--budget-calls"),
             fail_fast=bool(config.getoption("maxfail")),
+            shard=_shard(config),
         )
         if options.record == "all" and _gates(config):
             # What a gate drew stays its evidence: to call models again would be another chance.
@@ -103,6 +106,7 @@ class PytestRun:
             run_owner=describe_process(os.getppid()) if worker else None,
             run_started=self._started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             independent=_independent(config),
+            part_dir=self._project.state_dir / "runs" / run_id,
         )
         redact_terminal(config, self._session.answers.redact)
         self._writer = RunWriter(
@@ -117,6 +121,7 @@ class PytestRun:
         self._owed: list[Fault] = []
         self._turns = Turns()
         self._nodes: dict[int, str] = {}
+        self._parts: list[dict[str, Any]] = []
         self._gate = self._asked_to_gate()
         self._declared: dict[int, Callable[[EvalSession], Suite]] = {}
         self._suggesting = self._asked_to_suggest()
@@ -144,7 +149,8 @@ class PytestRun:
         # A search for suggestions has one model.
         self._declared[id(suites[0])] = lambda session: session.bind(spec, function)[0]
         planned = _planned_cases(suites)
-        self._collected.add(inspect.unwrap(function), planned)
+        node = metafunc.definition.nodeid
+        self._collected.add(node, inspect.unwrap(function), suites, planned)
         ids = [_item_name(one, suites) for one in planned]
         metafunc.parametrize(FIXTURE, planned, ids=ids, indirect=True)
 
@@ -160,7 +166,8 @@ class PytestRun:
             raise pytest.Collector.CollectError(str(error)) from error
         self._declared[id(suites[0])] = lambda session: session.bind_prompt_file(path)[0]
         planned = _planned_cases(suites)
-        self._collected.add(None, planned)
+        node = Path(os.path.relpath(path, self._config.rootpath)).as_posix()
+        self._collected.add(node, None, suites, planned)
         return [(_item_name(one, suites), one) for one in planned]
 
     def plan(self, session: pytest.Session) -> None:
@@ -178,6 +185,8 @@ class PytestRun:
             )
         if self._gate is not None:
             self._nodes = {id(planned): item.nodeid for item, planned in evals}
+        if self._session.options.shard is not None:
+            self._parts = parts_of(self._collected.suites, selected)
         locate([item for item, _ in evals])
         self._session.prepare(selected)
         self._config.hook.pytest_regauge_planned(config=self._config, evals=self._session)
@@ -225,7 +234,8 @@ class PytestRun:
         result: EvalResult
         if self._gate is not None:
             gated = result = self._gate.result(planned, where=item.nodeid)
-            item.user_properties.append(("regauge.verdict", gated.gated.verdict))
+            if gated.verdict:
+                item.user_properties.append(("regauge.verdict", gated.verdict))
         else:
             result = self._session.result(planned, where=item.nodeid, waiting=self._say_progress)
             if result.outcome == "failed":
@@ -366,6 +376,7 @@ class PytestRun:
             collected=len(self._collected.cases),
             owed=self._owed,
             turns=self._turns,
+            parts=self._parts,
             worker=self._worker_id is not None,
             say=self._say,
         )
@@ -432,6 +443,13 @@ def _models(config: pytest.Config, settings: Settings) -> Sequence[str]:
         return named
     plain = commanded_key not in config.stash and not config.getoption("--suggest")
     return settings.models if plain and config.getoption("--gate") is None else ()
+
+
+def _shard(config: pytest.Config) -> Shard | None:
+    """The part of the cases to run; None for all of them."""
+    text: str | None = config.getoption("--shard")
+    by: ShardBy = config.getoption("--shard-by") or "id"
+    return None if text is None else Shard.parse(text, by=by)
 
 
 def _gates(config: pytest.Config) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["BYTES_MAX", "read_regular"]
+__all__ = ["BYTES_MAX", "open_regular", "read_regular"]
 
 BYTES_MAX: Final = 1024 * 1024 * 1024
 """The size of a file above which it is refused: 1 GiB."""
@@ -35,12 +37,23 @@ def read_regular(path: Path, *, bytes_max: int = BYTES_MAX) -> bytes:
     Raises:
         OSError: It cannot be read, is too large, or is no regular file; a pipe is not opened.
     """
+    with open_regular(path, bytes_max=bytes_max) as file:
+        return file.read()
+
+
+@contextmanager
+def open_regular(path: Path, *, bytes_max: int = BYTES_MAX) -> Generator[BinaryIO]:
+    """Open a regular file to read it piece by piece; see `read_regular`.
+
+    Raises:
+        OSError: It cannot be read, is too large, or is no regular file; a pipe is not opened.
+    """
     _check(path.stat(), path, bytes_max)
     # It may have become a pipe since, which this would wait for.
     descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
     with os.fdopen(descriptor, "rb") as file:
         _check(os.fstat(descriptor), path, bytes_max)
-        return file.read()
+        yield file
 
 
 def _check(status: os.stat_result, path: Path, bytes_max: int) -> None:

@@ -67,7 +67,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "show": "Show a prompt at any version",
         "diff": "Diff two versions of a prompt",
         "log": "List versions with pass rates",
-        "runs": "List or compare runs",
+        "runs": "List, compare or merge runs",
         "report": "Write a run as HTML, Markdown, JSON, CSV or PR comment",
         "migrate": "Gate prompts on another model",
     },

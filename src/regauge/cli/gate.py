@@ -37,6 +37,7 @@ from regauge.reports import (
     decision_markdown,
     find_run,
     gate_annotations,
+    git_state,
     money,
     quantity,
     read_record,
@@ -70,6 +71,7 @@ Examples:
   regauge gate --model openai:gpt-5.4-mini    the same prompts on another model
   regauge gate --suggest                    and propose a fix of what broke
   regauge gate --from latest --on-broken block    decide again, with other settings, for free
+  regauge gate main --from latest --record missing    decide from shards that are merged
 """
 _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
 BlockOrWarn = Literal["block", "warn"]
@@ -139,7 +141,13 @@ class _Output:
     metavar="REASON",
     help="Accept changed judges or a lowered bar; the report shows REASON.",
 )
-@click.option("--from", "run", metavar="RUN", help="Decide again from a run, without calls.")
+@click.option(
+    "--from",
+    "run",
+    metavar="RUN",
+    help="Decide again from a run, without calls; with REF, from merged shards, whose suspicious "
+    "cases run again.",
+)
 @baseline_option
 @click.option("--suggest", is_flag=True, help="Propose a fix of what broke.")
 @click.option("--annotations", is_flag=True, help="Mark lines of prompt files on GitHub.")
@@ -178,10 +186,12 @@ def command(
     policy = PolicyOptions(on_broken=on_broken, on_undecided=on_undecided, on_drifted=on_drifted)
     outputs = _Output(as_json=as_json, file=output, annotations=annotations, project=project)
     stored = _baseline(project, baseline)
-    if run is not None:
+    if run is not None and ref is not None:
+        _refuse_unmerged(project, run)
+    if run is not None and ref is None:
         options.update(accept_judge_change=accept_judge_change, suggest=suggest or None)
         options["more-trials"] = more_trials or None
-        _refuse_with_from(ref, dry_run=dry_run, prompts=prompts, options=options)
+        _refuse_with_from(dry_run=dry_run, prompts=prompts, options=options)
         decided = _again(project, run, policy, stored)
     else:
         meter = Meter()
@@ -252,6 +262,35 @@ def _again(
     return document, decided, {}
 
 
+def _refuse_unmerged(project: Project, run: str) -> None:
+    """Refuse to decide from a run that is not merged from all shards of a gate of this commit.
+
+    Raises:
+        UsageError: It is something else.
+        UnmeasuredError: Shards or cases are missing.
+    """
+    record = read_record(find_run(project, run))
+    if record.merged is None or not record.merged.base:
+        raise UsageError(
+            f"run {record.id} is not merged from shards of a gate\n"
+            "  fix: leave out REF to decide again from its trials, or --from to gate from scratch"
+        )
+    here = git_state(project.root, written=project.recordings_dir)
+    if here is not None and record.git is not None and here.commit != record.git.commit:
+        raise UsageError(
+            f"run {record.id} is of commit {record.git.commit[:12]}, and this checkout is"
+            f" {here.commit[:12]}\n  fix: run and merge the shards of this commit"
+        )
+    if record.status != "finished":
+        missing = ", ".join(map(str, record.merged.missing))
+        what = (
+            f"shards {missing} of {record.merged.count} are" if missing else "cases of shards are"
+        )
+        raise UnmeasuredError(
+            f"{what} missing in run {record.id}\n  fix: run what is missing, and merge again"
+        )
+
+
 def _baseline(project: Project, path: Path | None) -> Baseline | None:
     return load_baseline(path, shown=project.relative(path)) if path is not None else None
 
@@ -295,13 +334,11 @@ def _default_ref(project: Project) -> str:
 
 
 def _refuse_with_from(
-    ref: str | None, *, dry_run: bool, prompts: tuple[str, ...], options: Mapping[str, object]
+    *, dry_run: bool, prompts: tuple[str, ...], options: Mapping[str, object]
 ) -> None:
     """What says which trials to make has no place where all are made."""
     given = [name for name, value in options.items() if value is not None]
-    given += [
-        name for name, value in (("REF", ref), ("dry-run", dry_run), ("prompt", prompts)) if value
-    ]
+    given += [name for name, value in (("dry-run", dry_run), ("prompt", prompts)) if value]
     if given:
         raise UsageError(
             f"--from decides again from trials that are there; it takes no {given[0]}\n"

@@ -34,12 +34,17 @@ from regauge.project import Project
 from regauge.reports import (
     RunTally,
     answer_lines,
+    cause_lines,
     find_run,
+    judge_lines,
     list_runs,
     money,
+    not_blocking_lines,
     read_record,
     read_rows,
+    recorded_lines,
     run_markdown,
+    shard_lines,
     suite_lines,
 )
 from regauge.wording import plural
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_TONES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
 _LIST_EPILOG = """\
 \b
 Examples:
@@ -67,6 +73,7 @@ _EPILOG = """\
 Examples:
   regauge runs list --limit 5
   regauge runs compare 20261120-1015 latest
+  regauge runs merge shards/*
 
 Exit codes: 0 done, 2 wrong use or a faulty file.
 """
@@ -74,7 +81,7 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 
 @click.group(name="runs", cls=Group, epilog=_EPILOG)
 def command() -> None:
-    """List or compare runs."""
+    """List, compare or merge runs."""
 
 
 @command.command(name="list", epilog=_LIST_EPILOG)
@@ -101,6 +108,61 @@ def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
             click.echo(json.dumps(record.model_dump(mode="json"), ensure_ascii=False))
         else:
             echo(_run_line(record))
+
+
+_MERGE_EPILOG = """\
+\b
+Examples:
+  regauge runs merge shards/*
+  regauge runs merge shard-1 shard-2 && regauge gate main --from latest --record missing
+
+Exit codes: 0 all passed (of a gate: all is measured), 1 a case failed, 2 shards contradict each
+other or a file of one is faulty, 3 a shard or a case is missing.
+"""
+
+
+@command.command(name="merge", epilog=_MERGE_EPILOG)
+@click.argument(
+    "directories",
+    metavar="DIR...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+)
+def merge_command(directories: tuple[Path, ...]) -> None:
+    """Join the shards of a run: one run record, and the recordings of all shards.
+
+    DIR is what `pytest evals --shard K/N --report DIR` left. The joined run is `latest`, and new
+    recordings are in fixtures/recordings. The order of directories is free.
+
+    Shards of a gate decide nothing; `regauge gate REF --from latest` does, after this.
+    """
+    from regauge.maintenance.shards import merge_shards
+
+    project = Project.find()
+    words = ["regauge", "runs", "merge", *map(str, directories)]
+    merged = merge_shards(project, directories, environ=os.environ, command=words)
+    record = merged.record
+    for line in [
+        *shard_lines(record),
+        *suite_lines(record.suites),
+        *judge_lines(record.suites),
+        *not_blocking_lines(merged.tally.not_blocking()),
+        *(cause_lines(merged.tally.causes()) if record.merged and not record.merged.base else ()),
+        *recorded_lines(project, merged.written),
+    ]:
+        echo(line.text, style=_TONES[line.tone])
+    for text in merged.unmeasured:
+        echo(printable(f"unmeasured: {text}"), style="red")
+    for text in merged.notes:
+        echo(printable(text))
+    for text in merged.trouble:
+        echo(text, style="red")
+    if record.merged is not None and record.merged.base:
+        base = record.merged.base[:12]
+        echo(f"no decision yet: regauge gate {base} --from {record.id} --record missing")
+    echo(f"run {record.id} · regauge report {record.id}")
+    click.get_current_context().exit(merged.exit_code)
 
 
 def _of_history(project: Project, *, limit: int, sync: bool) -> tuple[list[RunRecord], str]:

@@ -19,9 +19,10 @@ from regauge.regular_file import read_regular
 from regauge.wording import closest, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from regauge.datasets._formats import ToolFiles
+    from regauge.datasets._shard import Shard
 
 __all__ = [
     "KEYS",
@@ -33,6 +34,7 @@ __all__ = [
     "Texts",
     "Tier",
     "cases_of",
+    "decode_line",
     "decode_lines",
     "file_reference",
     "is_known",
@@ -92,6 +94,8 @@ class Source:
         shown: The file as faults name it.
         unit: What places of this file are counted in: `line`, or `row` for parquet.
         holds: What one record of it is, in words.
+        part: The shard whose cases alone are read; None reads all.
+        left_out: How many cases of other shards were left out.
     """
 
     path: Path
@@ -99,6 +103,15 @@ class Source:
     unit: str = "line"
     holds: str = "a case"
     faults: list[Fault] = field(default_factory=list[Fault])
+    part: Shard | None = None
+    left_out: int = 0
+
+    def leaves_out(self, case_id: object) -> bool:
+        """Return whether a case is of another shard; it is counted then."""
+        if self.part is None or not isinstance(case_id, str) or self.part.holds(case_id):
+            return False
+        self.left_out += 1
+        return True
 
     def fault(self, line: int | None, message: str, fix: str = "") -> None:
         """Note that something is wrong at `line` and go on."""
@@ -111,22 +124,31 @@ def decode_lines(source: Source) -> str | None:
     Line ends stay as they are.
     """
     data = read_regular(source.path)
-    if data.startswith(_MARKS_OF_UTF16):
-        source.fault(1, "the file is UTF-16, not UTF-8", "save it as UTF-8")
-        return None
+    if not data.startswith(_MARKS_OF_UTF16):
+        with suppress(UnicodeDecodeError):
+            return data.decode("utf-8-sig")
+    for number, raw in enumerate(data.split(b"\n"), 1):
+        if decode_line(source, number, raw) is None:
+            break
+    return None
+
+
+def decode_line(source: Source, number: int, raw: bytes) -> str | None:
+    """The text of a line; empty with an error where it is no UTF-8, None where no line can be."""
+    if number == 1:
+        if raw.startswith(_MARKS_OF_UTF16):
+            source.fault(1, "the file is UTF-16, not UTF-8", "save it as UTF-8")
+            return None
+        raw = raw.removeprefix(codecs.BOM_UTF8)
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        for number, raw in enumerate(data.split(b"\n"), 1):
-            try:
-                raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                source.fault(
-                    number,
-                    f"not UTF-8: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
-                    "save the file as UTF-8",
-                )
-        return None
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        source.fault(
+            number,
+            f"not UTF-8: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
+            "save the file as UTF-8",
+        )
+        return ""
 
 
 def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -> bool:
@@ -401,11 +423,13 @@ class Reading:
     holdout: float
 
 
-def cases_of(records: Sequence[Record], source: Source, reading: Reading) -> list[GoldenCase]:
+def cases_of(records: Iterable[Record], source: Source, reading: Reading) -> list[GoldenCase]:
     """The cases of a file; what is wrong with any of them is noted in `source`."""
     first: dict[str, int] = {}
     cases: list[GoldenCase] = []
     for record in records:
+        if source.leaves_out(record.values.get("id")):
+            continue
         faults = len(source.faults)
         case_id = _id(record, source, first)
         for key in record.values:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
 from regauge.datasets._case import Reading, Record, Source, Texts, cases_of
 from regauge.datasets._formats import ToolFiles, read_jsonl, read_yaml
+from regauge.datasets._shard import Shard
 from regauge.datasets._table import read_csv, read_parquet
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Fault
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from regauge.datasets._case import GoldenCase
 
-__all__ = ["Dataset", "dataset_files", "find_dataset", "load_dataset"]
+__all__ = ["Dataset", "case_ids", "dataset_files", "find_dataset", "load_dataset"]
 
-_READERS: dict[str, Callable[[Source], list[Record]]] = {
+_READERS: dict[str, Callable[[Source], Iterable[Record]]] = {
     ".jsonl": read_jsonl,
     ".yaml": read_yaml,
     ".yml": read_yaml,
@@ -39,20 +40,29 @@ class Dataset:
     Attributes:
         name: The file's stem, which is the name of its prompt by custom.
         path: The file.
-        cases: At least one.
+        cases: At least one, but of a shard.
         fixtures_dir: The folder that images and files of inputs are in; None where cases have none.
+        shard: The part of the file's cases that `cases` are; None where they are all.
+        left_out: How many cases of the file are of other shards.
     """
 
     name: str
     path: Path
     cases: tuple[GoldenCase, ...]
     fixtures_dir: Path | None = None
+    shard: Shard | None = None
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.cases)
 
     def __iter__(self) -> Iterator[GoldenCase]:
         return iter(self.cases)
+
+    @property
+    def size(self) -> int:
+        """The number of cases of the file, in all shards."""
+        return len(self.cases) + self.left_out
 
     def __contains__(self, case_id: object) -> bool:
         return case_id in self._by_id
@@ -80,7 +90,12 @@ class Dataset:
 
 
 def load_dataset(
-    path: Path, *, fixtures_dir: Path, salt: str = "", holdout: float = 0.3
+    path: Path,
+    *,
+    fixtures_dir: Path,
+    salt: str = "",
+    holdout: float = 0.3,
+    shard: Shard | None = None,
 ) -> Dataset:
     """Read the golden cases of a .jsonl, .yaml, .yml, .csv or .parquet file.
 
@@ -89,13 +104,16 @@ def load_dataset(
         fixtures_dir: The folder that files named by cases are looked up in, and must stay in.
         salt: Reshuffles cases without a `split`; see `split_of`.
         holdout: The share of them to hold out, from 0 to 1.
+        shard: Whose cases alone are kept; those of .jsonl and .parquet files are read one after
+            the other, and errors of other shards' cases are left to them.
 
     Raises:
         DatasetError: The file cannot be used; it lists all that is wrong with it.
     """
     project = fixtures_dir.parent
     shown = path.relative_to(project) if path.is_relative_to(project) else path
-    source = Source(path=path, shown=shown, unit="row" if path.suffix == ".parquet" else "line")
+    unit = "row" if path.suffix == ".parquet" else "line"
+    source = Source(path=path, shown=shown, unit=unit, part=shard)
     read = _READERS.get(path.suffix)
     if read is None:
         formats = ", ".join(_READERS)
@@ -103,22 +121,50 @@ def load_dataset(
             None, f"{path.suffix or 'a file without suffix'} is no dataset format", formats
         )
         raise DatasetError(source.faults)
+    reading = Reading(
+        texts=Texts(fixtures_dir), tools=ToolFiles(fixtures_dir), salt=salt, holdout=holdout
+    )
     try:
-        records = read(source)
+        cases = cases_of(read(source), source, reading)
     except IsADirectoryError as error:
         raise DatasetError([Fault.unreadable(shown, error)]) from error
     except OSError as error:
         source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
         raise DatasetError(source.faults) from error
-    reading = Reading(
-        texts=Texts(fixtures_dir), tools=ToolFiles(fixtures_dir), salt=salt, holdout=holdout
-    )
-    cases = cases_of(records, source, reading)
-    if not cases and not source.faults:
+    if not cases and not source.faults and not source.left_out:
         source.fault(None, "no cases", "add one, or remove the file")
     if source.faults:
         raise DatasetError(_first_faults(source))
-    return Dataset(name=path.stem, path=path, cases=tuple(cases), fixtures_dir=fixtures_dir)
+    return Dataset(
+        name=path.stem,
+        path=path,
+        cases=tuple(cases),
+        fixtures_dir=fixtures_dir,
+        shard=shard,
+        left_out=source.left_out,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NoCase(Shard):
+    """A shard without cases, which notes the ids of all."""
+
+    ids: dict[str, None] = field(default_factory=dict[str, None])
+
+    def holds(self, case_id: str) -> bool:
+        self.ids[case_id] = None
+        return False
+
+
+def case_ids(path: Path, *, fixtures_dir: Path) -> list[str]:
+    """The ids of the golden cases of a file, in their order; the cases are not kept.
+
+    Raises:
+        DatasetError: The file cannot be read.
+    """
+    none = _NoCase(number=1, count=1)
+    load_dataset(path, fixtures_dir=fixtures_dir, shard=none)
+    return list(none.ids)
 
 
 def _first_faults(source: Source) -> list[Fault]:

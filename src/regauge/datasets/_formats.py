@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import yaml
 
-from regauge.datasets._case import Record, Source, decode_lines
+from regauge.datasets._case import Record, Source, decode_line, decode_lines
 from regauge.datasets._script import ToolResult, ToolResults, error_content, result_content
+from regauge.regular_file import BYTES_MAX, open_regular
 from regauge.strict_json import NoNumberError, TwiceError, no_constant, read_json, unique
 from regauge.wording import closest, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -82,39 +83,57 @@ def parse_json(text: str) -> object:
     return value
 
 
-def read_jsonl(source: Source) -> list[Record]:
-    """The records of a JSON Lines file; blank lines count but hold none."""
-    text = decode_lines(source)
-    if text is None:
-        return []
-    if text.lstrip().startswith("["):
-        source.fault(
-            1,
-            "this is a JSON array, not JSON Lines",
-            "write one object per line, without brackets around them and commas between them",
-        )
-        return []
-    records: list[Record] = []
-    # Only \n ends a line here: str.splitlines would also cut at characters that JSON allows inside
-    # its strings, such as U+2028.
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line or line.isspace():
-            continue
-        try:
-            value = parse_json(line)
-        except _NotJSONError as error:
-            source.fault(number, str(error), error.fix or _whole_line(source))
-            try:
-                # Python reads more than JSON has, so the rest of such a case can be checked too.
-                value = read_json(line)
-            except (ValueError, RecursionError):
+# The first key of a line as we write it: a line of another shard is not parsed.
+_FIRST_ID = re.compile(rb'\s*\{\s*"id"\s*:\s*"([A-Za-z0-9_.+/-]+)"\s*[,}]')
+# A shard keeps no more than its own cases, so the file may be larger than memory.
+_SHARDED_BYTES_MAX = 64 * BYTES_MAX
+
+
+def read_jsonl(source: Source) -> Iterator[Record]:
+    """The records of a JSON Lines file, one after the other; blank lines count but hold none."""
+    begun = False
+    size = BYTES_MAX if source.part is None else _SHARDED_BYTES_MAX
+    with open_regular(source.path, bytes_max=size) as file:
+        # Only \n ends a line here: str.splitlines would also cut at characters that JSON allows
+        # inside its strings, such as U+2028.
+        for number, raw in enumerate(file, 1):
+            if source.part is not None and (first := _FIRST_ID.match(raw)) is not None:
+                begun = True
+                if source.leaves_out(first[1].decode("ascii")):
+                    continue
+            line = decode_line(source, number, raw.removesuffix(b"\n"))
+            if line is None:
+                return
+            if not line or line.isspace():
                 continue
-        if isinstance(value, dict):
-            records.append(Record(line=number, values=cast("dict[str, object]", value)))
-        else:
-            message = f"{source.holds} is a JSON object, not {json.dumps(value)[:40]}"
-            source.fault(number, message, _whole_line(source))
-    return records
+            if not begun and line.lstrip().startswith("["):
+                source.fault(
+                    1,
+                    "this is a JSON array, not JSON Lines",
+                    "write one object per line, without brackets around them and commas between"
+                    " them",
+                )
+                return
+            begun = True
+            yield from _record(source, number, line)
+
+
+def _record(source: Source, number: int, line: str) -> Iterator[Record]:
+    """The record of a line; none, with the error noted, where it is no object."""
+    try:
+        value = parse_json(line)
+    except _NotJSONError as error:
+        source.fault(number, str(error), error.fix or _whole_line(source))
+        try:
+            # Python reads more than JSON has, so the rest of such a case can be checked too.
+            value = read_json(line)
+        except (ValueError, RecursionError):
+            return
+    if isinstance(value, dict):
+        yield Record(line=number, values=cast("dict[str, object]", value))
+    else:
+        message = f"{source.holds} is a JSON object, not {json.dumps(value)[:40]}"
+        source.fault(number, message, _whole_line(source))
 
 
 def _whole_line(source: Source) -> str:

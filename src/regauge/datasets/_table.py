@@ -13,15 +13,16 @@ import importlib
 import io
 import json
 import math
-from typing import TYPE_CHECKING, Any, Final, cast
+import re
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from regauge.datasets._case import Record, Source, decode_lines, is_known
 from regauge.datasets._formats import parse_json
 from regauge.extras import find_missing, install_command
-from regauge.regular_file import read_regular
+from regauge.regular_file import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["BYTES_MAX", "ROWS_MAX", "count_rows_and_bytes", "read_csv", "read_parquet"]
 
@@ -36,9 +37,11 @@ _ITEM_BYTES: Final = 8
 _TEXT_BYTES: Final = 49
 _LIST_BYTES: Final = 56
 _DICT_BYTES: Final = 184
+# How pandas stores an index without a name.
+_UNNAMED_INDEX: Final = re.compile(r"__index_level_\d+__")
 
 
-def count_rows_and_bytes(data: io.BytesIO) -> tuple[int, int]:
+def count_rows_and_bytes(data: BinaryIO) -> tuple[int, int]:
     """The rows of a file, and the bytes they need; counting ends where one exceeds its maximum.
 
     Raises:
@@ -217,54 +220,77 @@ def _json_or_text(source: Source, line: int, column: str, cell: str) -> object:
         return cell
 
 
-def read_parquet(source: Source) -> list[Record]:
-    """The records of a parquet file; an empty cell (null) is an absent key."""
+def read_parquet(source: Source) -> Iterator[Record]:
+    """The records of a parquet file, batch by batch; an empty cell (null) is an absent key."""
     if find_missing("parquet"):
         source.fault(
             None, "parquet needs pyarrow, which is not installed", install_command("pyarrow")
         )
-        return []
+        return
+    with open_regular(source.path) as file:
+        number = 0
+        names: list[str] = []
+        try:
+            if not _fits_in_memory(source, file):
+                return
+            for frame in _frames(file):
+                if not number:
+                    names = [str(name) for name in frame.columns]
+                    if not _columns_are_sound(source, names, None):
+                        return
+                columns: list[list[object]] = [frame[name].tolist() for name in frame.columns]
+                for row in zip(*columns, strict=True):
+                    number += 1
+                    cells = dict(zip(names, row, strict=True))
+                    if not source.leaves_out(cells.get("id")):
+                        yield _row(source, number, cells)
+        except (OSError, ValueError, NotImplementedError):
+            source.fault(None, "not a parquet file, or a damaged one")
+
+
+def _frames(file: BinaryIO) -> Iterator[Any]:
+    """The rows of a parquet file as frames of pandas; one without rows where there is none."""
     import pandas as pd
 
-    data = io.BytesIO(read_regular(source.path))
-    try:
-        if not _fits_in_memory(source, data):
-            return []
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    arrow: Any = importlib.import_module("pyarrow")
+    opened = parquet.ParquetFile(file)
+    empty = opened.schema_arrow.empty_table().to_batches()
+    for batch in [*empty[:1]] if not opened.metadata.num_rows else opened.iter_batches(_BATCH_ROWS):
         # Arrow's types keep apart what numpy would merge: null and NaN, whole numbers and floats.
-        frame = pd.read_parquet(data, dtype_backend="pyarrow")
-    except (OSError, ValueError, NotImplementedError):
-        source.fault(None, "not a parquet file, or a damaged one")
-        return []
-    if frame.index.names != [None]:
         # A column that was made the index before the file was written is still a column.
-        frame = frame.reset_index()
-    names = [str(name) for name in frame.columns]
-    if not _columns_are_sound(source, names, None):
-        return []
-    columns: list[list[object]] = [frame[name].tolist() for name in frame.columns]
-    records: list[Record] = []
-    for number, row in enumerate(zip(*columns, strict=True), 1):
-        cells = {
-            name: _typed_cell(source, number, name, cell)
-            for name, cell in zip(names, row, strict=True)
-            if cell is not None and cell is not pd.NA
-        }
-        records.append(_from_cells(cells, number))
-    return records
+        table = arrow.Table.from_batches([batch])
+        frame = table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
+        yield frame[[name for name in frame.columns if not _UNNAMED_INDEX.fullmatch(str(name))]]
 
 
-def _fits_in_memory(source: Source, data: io.BytesIO) -> bool:
-    """Return whether a parquet file is of a size that cases have; a fault if not."""
-    rows, size = count_rows_and_bytes(data)
-    data.seek(0)
-    if rows > ROWS_MAX:
+def _row(source: Source, number: int, cells: Mapping[str, object]) -> Record:
+    import pandas as pd
+
+    typed = {
+        name: _typed_cell(source, number, name, cell)
+        for name, cell in cells.items()
+        if cell is not None and cell is not pd.NA
+    }
+    return _from_cells(typed, number)
+
+
+def _fits_in_memory(source: Source, file: BinaryIO) -> bool:
+    """Return whether a parquet file is of a size that cases have; a fault if not.
+
+    A shard keeps its own part of the rows.
+    """
+    rows, size = count_rows_and_bytes(file)
+    file.seek(0)
+    parts = source.part.count if source.part is not None else 1
+    if rows > ROWS_MAX * parts:
         source.fault(None, f"{rows:,} rows, and a dataset has at most {ROWS_MAX:,}")
-    elif size > BYTES_MAX:
+    elif size > BYTES_MAX * parts:
         limit = BYTES_MAX // 1024 // 1024
         source.fault(
             None, f"its rows need more than {limit} MiB of memory", "keep long texts in files"
         )
-    return rows <= ROWS_MAX and size <= BYTES_MAX
+    return rows <= ROWS_MAX * parts and size <= BYTES_MAX * parts
 
 
 def _typed_cell(source: Source, row: int, column: str, cell: object) -> object:

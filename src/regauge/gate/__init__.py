@@ -17,7 +17,7 @@ from regauge.gate._audit import (
     recorded_outcomes,
     today_is_worse,
 )
-from regauge.gate._decide import Comparison, compare, decide
+from regauge.gate._decide import Comparison, compare, decide, draw_part
 from regauge.gate._decided import (
     EXIT_CODES,
     Bill,
@@ -66,7 +66,7 @@ from regauge.gate._record import (
     policy_to_json,
 )
 from regauge.gate._replay import ReplayEvidence
-from regauge.gate._run import GateProgress
+from regauge.gate._run import GateProgress, GateRun, is_base_unavailable
 from regauge.gate._types import (
     NONE_DRAWN,
     Arm,
@@ -121,6 +121,7 @@ __all__ = [
     "GateOutcome",
     "GatePolicy",
     "GateProgress",
+    "GateRun",
     "History",
     "MessageContext",
     "Needed",
@@ -149,12 +150,14 @@ __all__ = [
     "critical_note",
     "decide",
     "difference_text",
+    "draw_part",
     "estimate",
     "facts_of_row",
     "facts_of_trial",
     "final_decision",
     "first_draws_needed",
     "fresh_counts",
+    "is_base_unavailable",
     "operating_line",
     "operating_line_of",
     "policy_from_json",

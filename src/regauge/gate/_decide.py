@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.runner import EvalSession, PlannedCase
 
-__all__ = ["Comparison", "compare", "decide"]
+__all__ = ["Comparison", "compare", "decide", "draw_part"]
 
 _LOG = "gate/decisions.jsonl"
 _NAMES_MAX = 3
@@ -263,6 +263,42 @@ def decide(
             )
         )
     return decided
+
+
+def draw_part(
+    session: EvalSession,
+    comparison: Comparison,
+    policy: GatePolicy,
+    *,
+    waiting: Callable[[GateProgress], None],
+) -> GateRun:
+    """Run a shard's part of the first wave, in both arms; nothing is decided.
+
+    Main's control of a whole comparison is left to the run that decides.
+
+    Args:
+        session: Finds recorded answers, asks models and keeps what they say.
+        comparison: What is compared; a refused one gets no trial.
+        policy: What the change is held to.
+        waiting: Called every second while models answer.
+    """
+    compared = [] if comparison.refusals else compared_cases(comparison.suites)
+    elsewhere: dict[str, int] = {}
+    for one in comparison.suites:
+        changed = sum(case.state == "changed" for case in one.base.cases)
+        dataset = one.suite.dataset
+        elsewhere[one.name] = round(changed * dataset.left_out / max(1, len(dataset)))
+    policy = replace(
+        policy,
+        provisional=session.options.record == "none",
+        suite=replace(policy.suite, control=0),
+    )
+    run = GateRun(compared, policy, session=session, waiting=waiting, elsewhere=elsewhere)
+    try:
+        run.draw_first_wave()
+    finally:
+        comparison.at.checkout.remove()
+    return run
 
 
 def _unavailable_bases(run: GateRun) -> dict[str, str]:

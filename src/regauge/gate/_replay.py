@@ -88,7 +88,7 @@ class ReplayEvidence:
             )
             for check in checks
         )
-        bound = log(max(len(suite.dataset), 1) / CasePolicy().alpha)
+        bound = log(max(suite.dataset.size, 1) / CasePolicy().alpha)
         # Evidence below 1 speaks for the candidate; up to the bound it needs a pass, or a case
         # that always fails would hide behind too few trials.
         if evidence < 0 or (passed and evidence < bound):

@@ -79,6 +79,7 @@ class GateRun:
         waiting: Called every second while models answer.
         copied: How many trials of each case are kept as trials of the evals, too, where these
             have none.
+        elsewhere: By prompt, about how many changed cases other shards have.
     """
 
     def __init__(
@@ -89,10 +90,11 @@ class GateRun:
         session: EvalSession,
         waiting: Callable[[GateProgress], None],
         copied: int = 1,
+        elsewhere: Mapping[str, int] | None = None,
     ) -> None:
         self.compared = compared
         self._copied = min(copied, EVALS_COPIES)
-        self.gate = Gate([one.case for one in compared], policy)
+        self.gate = Gate([one.case for one in compared], policy, elsewhere=elsewhere)
         self._session = session
         self._waiting = waiting
         self._by_key = {one.case.key: one for one in compared}
@@ -113,6 +115,10 @@ class GateRun:
         """
         run_stoppable(self._decide())
         return self.gate.outcome()
+
+    def draw_first_wave(self) -> None:
+        """Run the trials of the first wave alone, which are wanted whatever they show."""
+        run_stoppable(self._decide(waves=1))
 
     def first_outcomes(self) -> dict[tuple[str, str], list[bool | None]]:
         """The candidate's first verdicts, by suite and case; None for unmeasured ones."""
@@ -149,11 +155,11 @@ class GateRun:
                 found.append((before, Count(passed=sum(judged), trials=len(judged))))
         return found
 
-    async def _decide(self) -> None:
+    async def _decide(self, *, waves: int | None = None) -> None:
         ticker = asyncio.ensure_future(self._tick())
         try:
             async with self._session.making() as trials:
-                while wanted := self.gate.wanted():
+                while self._progress.wave != waves and (wanted := self.gate.wanted()):
                     await self._wave(
                         trials,
                         [(w.prompt, w.case, w.arm, n) for w in wanted for n in w.trials],

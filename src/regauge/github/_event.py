@@ -23,7 +23,7 @@ class Event:
         number: Of the pull request; None where the event does not name it.
         base_ref: The branch that the pull request goes into; empty where the event leaves it out.
         base_sha: The commit of that branch.
-        head_repo: `owner/name` of the head branch, of a `workflow_run`.
+        head_repo: `owner/name` of the head branch, of a pull request or a `workflow_run`.
         head_owner: Owner of the head branch, of a `workflow_run`.
         head_branch: Of a `workflow_run` whose pull request GitHub leaves out, as for all forks.
         head_sha: The commit that the run was for.
@@ -84,6 +84,7 @@ def _event(document: Mapping[str, Any]) -> Event:
             number=_number(pull),
             base_ref=_text(_table(pull.get("base")), "ref"),
             base_sha=_text(_table(pull.get("base")), "sha"),
+            head_repo=_text(_table(_table(pull.get("head")).get("repo")), "full_name"),
             head_sha=_text(_table(pull.get("head")), "sha"),
         )
     if issue.get("pull_request"):

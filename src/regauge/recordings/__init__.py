@@ -11,9 +11,13 @@ from regauge.recordings._file import (
     RecordingKey,
     RecordingsFile,
     Replacements,
+    append_lines,
+    encode_line,
     exclusive,
+    placed_lines_of,
     replacements_in,
     request_summary,
+    rewriting,
     utc_now,
     warn_of_sizes,
 )
@@ -21,7 +25,7 @@ from regauge.recordings._find_secrets import find_secrets
 from regauge.recordings._measurements import MeasurementLine, MeasurementsFile
 from regauge.recordings._redact import REDACTED, Redactor, map_texts, redactor_for
 from regauge.recordings._store import Claim, LocalStore, describe_process
-from regauge.recordings._vectors import VectorsFile
+from regauge.recordings._vectors import VectorsFile, check_vector
 
 __all__ = [
     "REDACTED",
@@ -36,13 +40,18 @@ __all__ = [
     "Redactor",
     "Replacements",
     "VectorsFile",
+    "append_lines",
+    "check_vector",
     "describe_process",
+    "encode_line",
     "exclusive",
     "find_secrets",
     "map_texts",
+    "placed_lines_of",
     "redactor_for",
     "replacements_in",
     "request_summary",
+    "rewriting",
     "utc_now",
     "warn_of_sizes",
 ]

@@ -7,6 +7,8 @@ import os
 import re
 import stat
 import time
+from array import array
+from bisect import bisect_left
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
@@ -16,12 +18,12 @@ from regauge.atomic import write_whole
 from regauge.errors import Fault, RecordingError, explain_os_error
 from regauge.providers import Completion, approximate_tokens
 from regauge.recordings._redact import Redactor
-from regauge.regular_file import read_regular
+from regauge.regular_file import BYTES_MAX, open_regular
 from regauge.strict_json import read_json
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -33,15 +35,20 @@ __all__ = [
     "RecordingKey",
     "RecordingsFile",
     "Replacements",
+    "append_lines",
     "encode_line",
     "exclusive",
     "lines_of",
+    "placed_lines_of",
     "replacements_in",
     "request_summary",
     "rewriting",
     "utc_now",
     "warn_of_sizes",
 ]
+
+
+_SAFE: Final = "the answers are safe in the local store"
 
 
 @contextmanager
@@ -70,16 +77,36 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     Raises:
         RecordingError: The file cannot be read.
     """
+    for number, _, line in placed_lines_of(path):
+        yield number, line
+
+
+def placed_lines_of(path: Path, *, bytes_max: int = BYTES_MAX) -> Iterator[tuple[int, int, bytes]]:
+    """Like `lines_of`, with the place of each line in the file after its number."""
+    place = 0
     try:
-        content = read_regular(path)
+        with open_regular(path, bytes_max=bytes_max) as file:
+            for number, ended in enumerate(file, 1):
+                line = ended.rstrip(b"\r\n")
+                if line.strip():
+                    yield number, place, line
+                place += len(ended)
     except FileNotFoundError:
         return
     except OSError as error:
         raise RecordingError([Fault.unreadable(path, error)]) from error
-    for number, ended in enumerate(content.split(b"\n"), 1):
-        line = ended.rstrip(b"\r")
-        if line.strip():
-            yield number, line
+
+
+def append_lines(path: Path, lines: Collection[bytes]) -> int:
+    """Add lines to a file that several processes write; returns how many.
+
+    Raises:
+        RecordingError: It cannot be written.
+    """
+    if lines:
+        with rewriting(path, safe=_SAFE), path.open("ab") as file:
+            file.write(b"".join([line + b"\n" for line in lines]))
+    return len(lines)
 
 
 @contextmanager
@@ -296,7 +323,6 @@ def encode_line(recording: Recording) -> bytes:
         return _ENCODE_ASCII(document).encode()
 
 
-_SAFE: Final = "the answers are safe in the local store"
 _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
 
 
@@ -315,6 +341,56 @@ class _Line:
         return Recording.from_json(json.loads(self.raw))
 
 
+# The first keys of a line as we write it: a line of another shard is not parsed.
+_HEAD: Final = re.compile(
+    rb'\{"case":"([^"\\]*)",(?:"judge":"(?:[^"\\]|\\.)*",)?"trial":([0-9]+),"digest":"([0-9a-f]{64})"'
+)
+# A shard keeps the recordings of its own cases alone, so the file may be larger than memory.
+_SHARDED_BYTES_MAX: Final = 64 * BYTES_MAX
+
+
+class _Elsewhere:
+    """The places of lines of other cases in the file: 16 bytes for each line.
+
+    Cases with one request share a recording, and so do judgements that share a call; it is filed
+    under the first of them.
+    """
+
+    __slots__ = ("_digests", "_path", "_places", "_sorted")
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._digests = array("Q")
+        self._places = array("Q")
+        self._sorted = True
+
+    def add(self, digest: bytes, place: int) -> None:
+        self._digests.append(int(digest[:16], 16))
+        self._places.append(place)
+        self._sorted = False
+
+    def find(self, key: RecordingKey) -> _Line | None:
+        """The line of a key, read from the file."""
+        if not self._digests:
+            return None
+        if not self._sorted:
+            order = sorted(range(len(self._digests)), key=self._digests.__getitem__)
+            self._digests = array("Q", [self._digests[place] for place in order])
+            self._places = array("Q", [self._places[place] for place in order])
+            self._sorted = True
+        head = int(key.digest[:16], 16)
+        at = bisect_left(self._digests, head)
+        with open_regular(self._path, bytes_max=_SHARDED_BYTES_MAX) as file:
+            while at < len(self._digests) and self._digests[at] == head:
+                file.seek(self._places[at])
+                raw = file.readline().rstrip(b"\r\n")
+                line = _Line(raw, Recording.from_json(read_json(raw)))
+                if line.key == key:
+                    return line
+                at += 1
+        return None
+
+
 class RecordingsFile:
     """The recorded answers of one prompt, one line each, sorted by case, trial and digest.
 
@@ -323,33 +399,59 @@ class RecordingsFile:
     """
 
     def __init__(
-        self, path: Path, lines: Mapping[RecordingKey, _Line], *, redactor: Redactor
+        self,
+        path: Path,
+        lines: Mapping[RecordingKey, _Line],
+        *,
+        redactor: Redactor,
+        elsewhere: _Elsewhere | None = None,
     ) -> None:
         self.path = path
         self._redactor = redactor
+        self._elsewhere = elsewhere
         self._lines = dict(lines)
         self._cases: Mapping[tuple[str, str], Collection[str]] | None = None
         self._added: dict[RecordingKey, tuple[Recording, bool]] = {}
         self._removed: set[RecordingKey] = set()
 
     @classmethod
-    def load(cls, path: Path, *, redactor: Redactor | None = None) -> RecordingsFile:
+    def load(
+        cls,
+        path: Path,
+        *,
+        redactor: Redactor | None = None,
+        own: Callable[[str], bool] | None = None,
+    ) -> RecordingsFile:
         """Read a file; one that does not exist holds nothing.
 
         Args:
             path: The file.
             redactor: What keeps secrets out of new lines; by default the well-known forms of keys.
+            own: Whether a shard runs a case. The others' recordings are found by key and left out
+                of everything else; such a file is not saved.
 
         Raises:
             RecordingError: Lines that cannot be read, all of them at once.
         """
-        return cls(path, _read(path), redactor=redactor or Redactor())
+        redactor = redactor or Redactor()
+        if own is None:
+            return cls(path, _read(path), redactor=redactor)
+        elsewhere = _Elsewhere(path)
+        return cls(path, _read(path, own, elsewhere), redactor=redactor, elsewhere=elsewhere)
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._lines
+        return key in self._lines or (isinstance(key, RecordingKey) and self._find(key) is not None)
+
+    def _find(self, key: RecordingKey) -> _Line | None:
+        line = self._lines.get(key)
+        if line is None and self._elsewhere is not None:
+            line = self._elsewhere.find(key)
+            if line is not None:
+                self._lines[key] = line
+        return line
 
     def __iter__(self) -> Iterator[Recording]:
         """All recordings, in the order of the file."""
@@ -367,7 +469,7 @@ class RecordingsFile:
 
     def get(self, key: RecordingKey) -> Recording | None:
         """The answer to one request and draw, or None."""
-        line = self._lines.get(key)
+        line = self._find(key)
         return None if line is None else line.recording()
 
     def cases_with_other_digest(self, case: str, digest: str, *, model: str) -> bool:
@@ -416,6 +518,11 @@ class RecordingsFile:
         self._removed.update(stale)
         self._cases = None
         return len(stale)
+
+    def added(self) -> list[bytes]:
+        """The lines that `save` would write, in their order."""
+        lines = sorted((self._lines[key] for key in self._added), key=_order)
+        return [line.raw for line in lines]
 
     def _by_case(self) -> Mapping[tuple[str, str], Collection[str]]:
         if self._cases is None:
@@ -472,11 +579,20 @@ def _order(line: _Line) -> tuple[str, int, str]:
     return (line.case, line.key.trial, line.key.digest)
 
 
-def _read(path: Path) -> dict[RecordingKey, _Line]:
+def _read(
+    path: Path,
+    own: Callable[[str], bool] | None = None,
+    elsewhere: _Elsewhere | None = None,
+) -> dict[RecordingKey, _Line]:
     lines: dict[RecordingKey, _Line] = {}
     numbers: dict[RecordingKey, int] = {}
     faults: list[Fault] = []
-    for number, raw in lines_of(path):
+    size = BYTES_MAX if own is None else _SHARDED_BYTES_MAX
+    for number, place, raw in placed_lines_of(path, bytes_max=size):
+        head = _HEAD.match(raw) if own is not None else None
+        if head and own and elsewhere and not own(head[1].decode("utf-8", "replace")):
+            elsewhere.add(head[3], place)
+            continue
         try:
             line = _Line(raw, Recording.from_json(read_json(raw)))
         except (ValueError, RecursionError) as error:

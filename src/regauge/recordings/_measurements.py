@@ -13,7 +13,7 @@ from regauge.recordings._file import RecordingKey, lines_of, rewriting
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -110,13 +110,18 @@ class MeasurementsFile:
     Changes are kept in memory until `save`, which makes them to the file as it is by then, so
     that two processes may change it at once.
 
+    Args:
+        path: The file.
+        own: Whether a shard runs a case; the measurements of others are left out, and such a file
+            is not saved.
+
     Raises:
         RecordingError: Lines that cannot be read, all of them at once.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, own: Callable[[str], bool] | None = None) -> None:
         self.path = path
-        self._lines = _read(path)
+        self._lines = _read(path, own)
         self._added: dict[str, tuple[MeasurementLine, bool]] = {}
         self._removed: set[str] = set()
 
@@ -139,6 +144,10 @@ class MeasurementsFile:
             return
         self._lines[line.key] = line
         self._added[line.key] = (line, replace)
+
+    def added(self) -> list[bytes]:
+        """The lines that `save` would write, in their order."""
+        return [x.encode() for x in sorted((x for x, _ in self._added.values()), key=_order)]
 
     def unused(self, keep: Collection[str]) -> list[MeasurementLine]:
         """The lines whose keys are not in `keep`, in the order of the file."""
@@ -181,11 +190,18 @@ def _order(line: MeasurementLine) -> tuple[str, str, int, str]:
     return (line.case, line.judge, line.trial, line.key)
 
 
-def _read(path: Path) -> dict[str, MeasurementLine]:
+# The first key of a line as we write it: a line of another shard is not parsed.
+_CASE: Final = re.compile(rb'\{"case":"([^"\\]*)",')
+
+
+def _read(path: Path, own: Callable[[str], bool] | None = None) -> dict[str, MeasurementLine]:
     """The lines of a file, by their keys."""
     lines: dict[str, MeasurementLine] = {}
     faults: list[Fault] = []
     for number, raw in lines_of(path):
+        case = _CASE.match(raw) if own is not None else None
+        if case and own and not own(case[1].decode("utf-8", "replace")):
+            continue
         try:
             line = MeasurementLine.decode(raw)
         except (ValueError, RecursionError) as error:

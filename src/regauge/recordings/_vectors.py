@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["VectorsFile"]
+__all__ = ["VectorsFile", "check_vector"]
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _FLOAT_BYTES: Final = 4
@@ -93,6 +93,10 @@ class VectorsFile:
             self._lines[key] = line
             self._added[key] = replace
 
+    def added(self) -> list[bytes]:
+        """The lines that `save` would write, in their order."""
+        return [self._lines[key] for key in sorted(self._added)]
+
     def save(self) -> int:
         """Make the changes to the file, atomically; returns how many lines changed.
 
@@ -146,6 +150,15 @@ def _parsed(raw: bytes) -> tuple[str, tuple[float, ...]]:
     if not all(map(math.isfinite, vector)):
         raise ValueError("float32 holds what is no number")
     return key, vector
+
+
+def check_vector(raw: bytes) -> str:
+    """The key of a line.
+
+    Raises:
+        ValueError: It is no line of a vector.
+    """
+    return _parsed(raw)[0]
 
 
 def _read(path: Path) -> dict[str, bytes]:

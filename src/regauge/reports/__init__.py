@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         progress_line,
         quantity,
         recorded_lines,
+        shard_lines,
         suite_lines,
     )
     from regauge.reports._decision import (
@@ -53,8 +54,10 @@ if TYPE_CHECKING:
     from regauge.reports._runs import (
         find_run,
         list_runs,
+        parse_row,
         read_record,
         read_rows,
+        row_lines,
         trials_table,
         write_csv,
         write_parquet,
@@ -63,15 +66,27 @@ if TYPE_CHECKING:
         SCHEMA_VERSION,
         Cause,
         GitState,
+        JobState,
         JudgeName,
+        MergedShards,
         RunRecord,
+        ShardPart,
+        ShardSuite,
         Suggestion,
         SuiteSummary,
         TrialRow,
         VerdictRow,
     )
     from regauge.reports._tally import CauseGroup, RunTally
-    from regauge.reports._writer import RunEnd, RunWriter, git_state, junit_properties, rows_of
+    from regauge.reports._writer import (
+        RunEnd,
+        RunWriter,
+        git_state,
+        job_state,
+        junit_properties,
+        parts_of,
+        rows_of,
+    )
 else:
     __getattr__ = names_of(
         __name__,
@@ -79,6 +94,7 @@ else:
             "_console": (
                 "StyledLine cause_lines duration in_batch judge_lines missing_judgement_lines "
                 "missing_lines money not_blocking_lines progress_line quantity recorded_lines "
+                "shard_lines "
                 "suite_lines"
             ),
             "_decision": "AnswerDocument CaseDocument DecisionDocument PromptDocument",
@@ -92,14 +108,15 @@ else:
             "_markdown": "escape_markdown run_markdown shown_name",
             "_otel": "export_run",
             "_runs": (
-                "find_run list_runs read_record read_rows trials_table write_csv write_parquet"
+                "find_run list_runs parse_row read_record read_rows row_lines trials_table "
+                "write_csv write_parquet"
             ),
             "_schema": (
-                "Cause GitState JudgeName RunRecord SCHEMA_VERSION Suggestion SuiteSummary "
-                "TrialRow VerdictRow"
+                "Cause GitState JobState JudgeName MergedShards RunRecord SCHEMA_VERSION ShardPart "
+                "ShardSuite Suggestion SuiteSummary TrialRow VerdictRow"
             ),
             "_tally": "CauseGroup RunTally",
-            "_writer": "RunEnd RunWriter git_state junit_properties rows_of",
+            "_writer": "RunEnd RunWriter git_state job_state junit_properties parts_of rows_of",
         },
     )
 
@@ -111,12 +128,16 @@ __all__ = [
     "CauseGroup",
     "DecisionDocument",
     "GitState",
+    "JobState",
     "JudgeName",
+    "MergedShards",
     "PromptDocument",
     "RunEnd",
     "RunRecord",
     "RunTally",
     "RunWriter",
+    "ShardPart",
+    "ShardSuite",
     "StyledLine",
     "Suggestion",
     "SuiteSummary",
@@ -137,6 +158,7 @@ __all__ = [
     "gate_progress_line",
     "git_state",
     "in_batch",
+    "job_state",
     "judge_lines",
     "junit_properties",
     "list_runs",
@@ -144,14 +166,18 @@ __all__ = [
     "missing_lines",
     "money",
     "not_blocking_lines",
+    "parse_row",
+    "parts_of",
     "pass_rates",
     "progress_line",
     "quantity",
     "read_record",
     "read_rows",
     "recorded_lines",
+    "row_lines",
     "rows_of",
     "run_markdown",
+    "shard_lines",
     "shown_name",
     "suite_lines",
     "trials_table",

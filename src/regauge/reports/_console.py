@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.project import Project
-    from regauge.reports._schema import SuiteSummary
+    from regauge.reports._schema import RunRecord, ShardPart, SuiteSummary
     from regauge.reports._tally import CauseGroup
     from regauge.runner import Budget, MissingAnswers, MissingJudgements, Progress
 
@@ -33,6 +33,7 @@ __all__ = [
     "quantity",
     "rates_of_k",
     "recorded_lines",
+    "shard_lines",
     "suite_lines",
 ]
 
@@ -57,6 +58,8 @@ class StyledLine:
 
 def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     """The table: a heading, and one line per suite."""
+    if not suites:
+        return []
     rows = [_cells(suite) for suite in suites]
     unused = {
         _NOT_BLOCKING: not any(suite.not_blocking for suite in suites),
@@ -69,6 +72,26 @@ def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         clean = not (suite.failed or suite.unmeasured)
         lines.append(StyledLine(_aligned(row, widths), "good" if clean else "bad"))
     return lines
+
+
+def shard_lines(record: RunRecord) -> list[StyledLine]:
+    """The part of a run that a record holds; empty for a whole run."""
+    if (part := record.shard) is not None:
+        name = f"shard {part.number} of {part.count}"
+        own = sum(suite.planned for suite in part.suites)
+        what = "no decision" if part.base else f"{own:,} of {_all(part):,} cases"
+        join = "  join the shards: regauge runs merge DIR..."
+        return [StyledLine(f"{name}: {what}"), StyledLine(join)]
+    if record.merged is None or not record.merged.missing:
+        return []
+    numbers = ", ".join(map(str, record.merged.missing))
+    many = "shards" if len(record.merged.missing) > 1 else "shard"
+    return [StyledLine(f"unmeasured: {many} {numbers} of {record.merged.count} missing", "bad")]
+
+
+def _all(part: ShardPart) -> int:
+    """The cases of all shards."""
+    return sum(suite.total for suite in part.suites)
 
 
 def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[StyledLine]:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import os
 import unicodedata
+from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from pydantic import ValidationError
 
 from regauge.errors import Fault, FaultyFileError, UsageError
 from regauge.extras import require
 from regauge.printable import printable
-from regauge.regular_file import read_regular
+from regauge.regular_file import open_regular
 from regauge.reports._schema import SCHEMA_VERSION, RunRecord, TrialRow
 from regauge.strict_json import no_constant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     import pandas as pd
 
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
 __all__ = [
     "find_run",
     "list_runs",
+    "parse_row",
     "read_record",
     "read_rows",
+    "row_lines",
     "trials_table",
     "write_csv",
     "write_parquet",
@@ -121,17 +124,53 @@ def read_rows(run: Path) -> Iterator[dict[str, Any]]:
         FaultyFileError: A line does not parse, or is no row.
     """
     path = run / "trials.jsonl"
+    for number, line in row_lines(path, parts=_parts(run)):
+        yield parse_row(path, number, line)[0].model_dump()
+
+
+def _parts(run: Path) -> int:
+    """The number of shards that a run of this machine was merged from; 1 for any other run."""
+    if run.resolve().parent.name != "runs" or run.resolve().parents[1].name != ".regauge":
+        return 1
+    try:
+        merged = read_record(run).merged
+    except FaultyFileError:
+        return 1
+    return merged.count if merged is not None else 1
+
+
+def row_lines(path: Path, *, parts: int = 1) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file of rows, one after the other, with their numbers from 1.
+
+    Args:
+        path: The file.
+        parts: The number of runs whose rows it holds; each may have as many bytes.
+
+    Raises:
+        FaultyFileError: It is no regular file, is too large, or cannot be read.
+    """
     if not os.path.lexists(path):
         return
-    for number, line in enumerate(_read(path).splitlines(), 1):
-        document = _parsed(path, line, "row", number)
-        try:
-            yield TrialRow.model_validate(document).model_dump()
-        except ValidationError as error:
-            raise _not_a(path, number, "row", error) from error
+    with _opened(path, parts=parts) as file:
+        for number, line in enumerate(file, 1):
+            yield number, line.rstrip(b"\n")
 
 
-def _read(path: Path) -> bytes:
+def parse_row(path: Path, number: int, line: bytes) -> tuple[TrialRow, dict[str, Any]]:
+    """The row of a line, and its JSON.
+
+    Raises:
+        FaultyFileError: It does not parse, or is no row.
+    """
+    document = _parsed(path, line, "row", number)
+    try:
+        return TrialRow.model_validate(document), document
+    except ValidationError as error:
+        raise _not_a(path, number, "row", error) from error
+
+
+@contextmanager
+def _opened(path: Path, *, parts: int = 1) -> Generator[BinaryIO]:
     """A file of a run, which may come from elsewhere: a link could lead to any file.
 
     Raises:
@@ -141,9 +180,15 @@ def _read(path: Path) -> bytes:
         message = "a link; a run has a file there"
         raise FaultyFileError([Fault(path=path, line=None, message=message)])
     try:
-        return read_regular(path, bytes_max=_BYTES_MAX[path.name])
+        with open_regular(path, bytes_max=_BYTES_MAX[path.name] * parts) as file:
+            yield file
     except OSError as error:
         raise FaultyFileError([Fault.unreadable(path, error)]) from error
+
+
+def _read(path: Path) -> bytes:
+    with _opened(path) as file:
+        return file.read()
 
 
 def _parsed(path: Path, data: bytes, kind: str, line: int | None = None) -> dict[str, Any]:

@@ -11,16 +11,21 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from regauge.criteria import Criterion  # noqa: TC001 - pydantic reads it
+from regauge.datasets import SHARDS_MAX
 from regauge.reports._decision import DecisionDocument  # noqa: TC001 - pydantic reads it
 
 __all__ = [
     "SCHEMA_VERSION",
     "Cause",
     "GitState",
+    "JobState",
     "JudgeName",
     "LabelRow",
+    "MergedShards",
     "ModelComparison",
     "RunRecord",
+    "ShardPart",
+    "ShardSuite",
     "Suggestion",
     "SuiteSummary",
     "TrialRow",
@@ -302,6 +307,81 @@ class GitState(_Document):
     dirty: bool
 
 
+class ShardSuite(_Document):
+    """The part of one eval, with one model, that a shard ran.
+
+    Attributes:
+        eval: The node id of the test function, or the prompt file.
+        dataset_digest: The SHA-256 of the golden file.
+        judges: The digest of each judge, by its name.
+        total: The cases of the golden file.
+        cases: Those of them that are this shard's.
+        planned: Those of them that were selected.
+        plan: The digest of how cases were dealt by time; empty where a hash of ids deals them.
+    """
+
+    eval: str
+    prompt: str
+    version: str | None
+    prompt_digest: str
+    dataset: str
+    dataset_digest: str
+    model: str
+    judges: dict[str, str]
+    trials: int
+    total: int = Field(ge=0)
+    cases: int = Field(ge=0)
+    planned: int = Field(ge=0)
+    plan: str = ""
+
+
+class JobState(_Document):
+    """The CI job that a shard ran in.
+
+    Attributes:
+        id: Of the workflow run or the pipeline; empty outside of CI.
+        fork: Whether it ran for a pull request from a fork.
+    """
+
+    id: str = ""
+    fork: bool = False
+
+
+class ShardPart(_Document):
+    """The part that a run is of a sharded one.
+
+    Attributes:
+        number: From 1.
+        by: How cases are dealt.
+        base: The commit that a gate compares with; empty for a run that does not gate.
+        record: The record mode.
+        exit_status: Of pytest.
+        suites: What it ran, in the order of collection.
+    """
+
+    number: int = Field(ge=1)
+    count: int = Field(ge=1, le=SHARDS_MAX)
+    by: Literal["id", "time"]
+    base: str = ""
+    record: str
+    exit_status: int
+    job: JobState
+    suites: list[ShardSuite]
+
+
+class MergedShards(_Document):
+    """The shards that a run was merged from.
+
+    Attributes:
+        missing: The numbers of shards that were not there or did not finish.
+        base: The commit that a gate compares with; empty for a run that does not gate.
+    """
+
+    count: int = Field(ge=1, le=SHARDS_MAX)
+    missing: list[int] = []
+    base: str = ""
+
+
 class RunRecord(_Document):
     """One run. Times are ISO 8601 in UTC.
 
@@ -310,6 +390,8 @@ class RunRecord(_Document):
         options: The options of the run.
         decision: What a run that gates has come to; None of any other.
         suggestions: What `--suggest` found for prompts that failed.
+        shard: The part that this run is of a sharded one; None of a whole run.
+        merged: The shards that it was merged from; None where there were none.
     """
 
     schema_version: Literal[1] = 1
@@ -325,3 +407,5 @@ class RunRecord(_Document):
     suites: list[SuiteSummary]
     decision: DecisionDocument | None = None
     suggestions: list[Suggestion] = []
+    shard: ShardPart | None = None
+    merged: MergedShards | None = None

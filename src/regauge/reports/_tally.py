@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.model_id import is_simulated
@@ -154,6 +156,25 @@ class CauseGroup:
 
 
 @dataclass(slots=True)
+class _Amounts:
+    """Amounts whose sum does not depend on their order, 8 bytes each."""
+
+    values: array[float] = field(default_factory=lambda: array("d"))
+    unknown: bool = False
+
+    def add(self, amount: float | None) -> None:
+        if amount is None:
+            self.unknown = True
+        elif amount:
+            self.values.append(amount)
+
+    @property
+    def total(self) -> float | None:
+        """The sum; None where an amount is unknown."""
+        return None if self.unknown else math.fsum(self.values)
+
+
+@dataclass(slots=True)
 class _JudgeCount:
     """The running counts of one judge of a suite."""
 
@@ -167,9 +188,9 @@ class _JudgeCount:
     retries: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    cost_usd: float | None = 0.0
-    spent_usd: float | None = 0.0
-    latency_s: float | None = 0.0
+    costs_usd: _Amounts = field(default_factory=_Amounts)
+    spent_usd: _Amounts = field(default_factory=_Amounts)
+    latencies_s: _Amounts = field(default_factory=_Amounts)
     labels: LabelCounts = field(default_factory=LabelCounts)
     labelled: set[str] = field(default_factory=set[str])
 
@@ -182,8 +203,8 @@ class _JudgeCount:
             self.labelled.add(node)
         calls = verdict.get("calls", 0)
         if "cost_usd" in verdict:
-            self.cost_usd = _sum(self.cost_usd, verdict["cost_usd"])
-            self.spent_usd = _sum(self.spent_usd, verdict.get("spent_usd", 0.0))
+            self.costs_usd.add(verdict["cost_usd"])
+            self.spent_usd.add(verdict.get("spent_usd", 0.0))
         if calls:
             self.judgements += 1
             self.calls += calls
@@ -191,7 +212,7 @@ class _JudgeCount:
             self.retries += verdict["retries"]
             self.input_tokens += verdict["input_tokens"]
             self.output_tokens += verdict["output_tokens"]
-            self.latency_s = _sum(self.latency_s, verdict["latency_s"])
+            self.latencies_s.add(verdict["latency_s"])
 
     def named(self) -> JudgeName:
         from regauge.reports._schema import JudgeName
@@ -221,17 +242,18 @@ class _SuiteCount:
         default_factory=dict[tuple[str, str], tuple[int, int]]
     )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
-    latencies: list[float] = field(default_factory=list[float])
+    latencies: array[float] = field(default_factory=lambda: array("d"))
     of_nodes: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    settled: Counter[str] = field(default_factory=Counter[str])
+    settled_nodes: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
     trials: int = 0
     replayed: int = 0
     live: int = 0
     retries: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    cost_usd: float = 0.0
-    spent_usd: float = 0.0
-    unpriced: bool = False
+    costs_usd: _Amounts = field(default_factory=_Amounts)
+    spent_usd: _Amounts = field(default_factory=_Amounts)
 
     def add(self, row: Mapping[str, Any]) -> None:
         self.outcomes[row["node"]] = row["case_outcome"]
@@ -257,14 +279,11 @@ class _SuiteCount:
         source = row["source"]
         if source is None:
             return
-        if row["cost_usd"] is None:
-            self.unpriced = True
-        else:
-            self.cost_usd += row["cost_usd"]
+        self.costs_usd.add(row["cost_usd"])
         if source == "live":
             self.live += 1
             self.retries += max(0, row["attempts"] - 1)
-            self.spent_usd += row["cost_usd"] or 0.0
+            self.spent_usd.add(row["cost_usd"] or 0.0)
         else:
             self.replayed += 1
         if row["latency_s"] is not None:
@@ -277,14 +296,34 @@ class _SuiteCount:
         passed, trials = self.counts.get(key, (0, 0))
         self.counts[key] = (passed + (row["outcome"] == "passed"), trials + 1)
 
+    def settle(self, *, compared: bool) -> None:
+        """Keep the counts of the cases so far, and forget which cases they are of.
+
+        Args:
+            compared: Whether models are compared case by case, which takes the counts of each.
+        """
+        self.settled += self._outcomes()
+        self.settled_nodes += Counter((c[0], c[1]) for c in self.of_nodes.values() if c[1])
+        self.outcomes, self.tracked, self.of_nodes = {}, set(), {}
+        if not compared:
+            self.counts = {}
+        for judge in self.judges.values():
+            judge.labelled = set()
+
+    def _outcomes(self) -> Counter[str]:
+        """The number of cases by outcome; failed tracked ones are `tracked`, too."""
+        outcomes = Counter(self.outcomes.values())
+        outcomes["tracked"] = sum(self.outcomes[node] == "failed" for node in self.tracked)
+        return outcomes
+
     def summary(self) -> SuiteSummary:
         from regauge.reports._schema import SuiteSummary
 
         first = self.first
-        failed = [node for node, outcome in self.outcomes.items() if outcome == "failed"]
-        tracked_failed = sum(node in self.tracked for node in failed)
-        outcomes = list(self.outcomes.values())
+        outcomes = self.settled + self._outcomes()
+        tracked_failed = outcomes.pop("tracked", 0)
         latencies = sorted(self.latencies)
+        judges = sorted(self.judges.values(), key=_order_of_judge)
         return SuiteSummary(
             prompt=first["prompt"],
             version=first["version"],
@@ -292,75 +331,89 @@ class _SuiteCount:
             dataset=first["dataset"],
             model=first["model"],
             simulated=is_simulated(first["model"]),
-            judges=[judge.named() for judge in self.judges.values()],
-            cases=len(outcomes),
-            passed=outcomes.count("passed"),
-            failed=len(failed) - tracked_failed - len(self.not_blocking),
+            judges=[judge.named() for judge in judges],
+            cases=outcomes.total(),
+            passed=outcomes["passed"],
+            failed=outcomes["failed"] - tracked_failed - len(self.not_blocking),
             tracked_failed=tracked_failed,
             not_blocking=len(self.not_blocking),
-            unmeasured=outcomes.count("unmeasured"),
+            unmeasured=outcomes["unmeasured"],
             trials=self.trials,
             replayed=self.replayed,
             live=self.live,
             retries=self.retries,
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
-            cost_usd=None if self.unpriced else self.cost_usd,
-            spent_usd=None if self.unpriced and self.live else self.spent_usd,
+            cost_usd=self.costs_usd.total,
+            spent_usd=None
+            if self.costs_usd.unknown and self.live
+            else math.fsum(self.spent_usd.values),
             latency_p50_s=_percentile(latencies, 0.50),
             latency_p95_s=_percentile(latencies, 0.95),
             arm=first.get("arm"),
             all_of_k=all_of_k(self._counts()),
             one_of_k=one_of_k(self._counts()),
-            **_of_judges(list(self.judges.values())),
+            **_of_judges(judges),
         )
 
-    def _counts(self) -> list[tuple[int, int]]:
+    def _counts(self) -> Counter[tuple[int, int]]:
         """The passed and all trials of each case; none in a gate run."""
         if self.first.get("arm") is not None:
-            return []
-        return [(passed, trials) for passed, trials in self.of_nodes.values() if trials]
+            return Counter()
+        counts = Counter((c[0], c[1]) for c in self.of_nodes.values() if c[1])
+        return self.settled_nodes + counts
 
 
-def all_of_k(counts: Sequence[tuple[int, int]]) -> list[float]:
+def _order_of_judge(judge: _JudgeCount) -> str:
+    """Advisory checks of cases come last, by name: each case brings its own."""
+    name: str = judge.first["judge"]
+    return name if name.startswith(f"{_CHECKS}: ") else ""
+
+
+def all_of_k(counts: Counter[tuple[int, int]]) -> list[float]:
     """The mean over cases of the probability that k trials all pass, for k = 1, 2, ...
 
     The unbiased estimate C(c, k) / C(n, k) for c of n trials that pass: pass^k in Yao et al. 2024,
     "tau-bench", arXiv:2406.12045, section 3.
 
     Args:
-        counts: By case, the trials that passed, and the measured ones.
+        counts: How many cases have so many trials that passed, of so many measured ones.
 
-    >>> all_of_k([(4, 4), (2, 4)])
+    >>> all_of_k(Counter({(4, 4): 1, (2, 4): 1}))
     [0.75, 0.5833333333333334, 0.5, 0.5]
     """
     return _over_k(counts, lambda c, n, k: math.comb(c, k) / math.comb(n, k))
 
 
-def one_of_k(counts: Sequence[tuple[int, int]]) -> list[float]:
+def one_of_k(counts: Counter[tuple[int, int]]) -> list[float]:
     """The mean over cases of the probability that one of k trials passes, for k = 1, 2, ...
 
     The unbiased estimate 1 - C(n - c, k) / C(n, k) for c of n trials that pass: pass@k in Chen et
     al. 2021, "Evaluating Large Language Models Trained on Code", arXiv:2107.03374, equation 1.
 
     Args:
-        counts: By case, the trials that passed, and the measured ones.
+        counts: How many cases have so many trials that passed, of so many measured ones.
 
-    >>> one_of_k([(4, 4), (1, 4)])
+    >>> one_of_k(Counter({(4, 4): 1, (1, 4): 1}))
     [0.625, 0.75, 0.875, 1.0]
     """
     return _over_k(counts, lambda c, n, k: 1 - math.comb(n - c, k) / math.comb(n, k))
 
 
 def _over_k(
-    counts: Sequence[tuple[int, int]], rate: Callable[[int, int, int], float]
+    counts: Counter[tuple[int, int]], rate: Callable[[int, int, int], float]
 ) -> list[float]:
     """A rate of each k up to the fewest trials of a case; none where a case has one trial."""
     fewest = min((trials for _, trials in counts), default=0)
     if fewest <= 1:
         return []
     return [
-        math.fsum(rate(passed, trials, k) for passed, trials in counts) / len(counts)
+        math.fsum(
+            chain.from_iterable(
+                repeat(rate(passed, trials, k), cases) for (passed, trials), cases in counts.items()
+            )
+        )
+        / counts.total()
         for k in range(1, fewest + 1)
     ]
 
@@ -391,6 +444,15 @@ class RunTally:
             )
             group.cases[row["node"]] = row["case"]
             group.prompts[row["prompt"]] = None
+
+    def settle(self, *, compared: bool) -> None:
+        """Forget the cases so far, whose rows are all counted.
+
+        Args:
+            compared: Whether models are compared case by case.
+        """
+        for suite in self._suites.values():
+            suite.settle(compared=compared)
 
     def not_blocking(self) -> dict[str, list[str]]:
         """Per prompt, each failed case that does not fail the run, with the reason."""
@@ -471,11 +533,12 @@ def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
         "judge_retries": sum(judge.retries for judge in judges),
         "judge_input_tokens": sum(judge.input_tokens for judge in judges),
         "judge_output_tokens": sum(judge.output_tokens for judge in judges),
-        "judge_cost_usd": _sum(*(judge.cost_usd for judge in judges)),
-        "judge_spent_usd": _sum(*(judge.spent_usd for judge in judges)),
+        "judge_cost_usd": _sum(*(judge.costs_usd.total for judge in judges)),
+        "judge_spent_usd": _sum(*(judge.spent_usd.total for judge in judges)),
         "judge_latency_s": (
             total_s / judgements
-            if judgements and (total_s := _sum(*(judge.latency_s for judge in judges))) is not None
+            if judgements
+            and (total_s := _sum(*(judge.latencies_s.total for judge in judges))) is not None
             else None
         ),
     }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
 import shutil
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,11 +18,19 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import TypeAdapter
 
 from regauge.atomic import write_whole
-from regauge.errors import GitError, JudgeError, MachineError, ProviderError, RegaugeError
+from regauge.errors import (
+    GitError,
+    JudgeError,
+    MachineError,
+    ProviderError,
+    RegaugeError,
+    UsageError,
+)
 from regauge.git import run_git, work_tree
+from regauge.github import read_event
 from regauge.providers import shown_messages
 from regauge.recordings import map_texts
-from regauge.reports._schema import GitState
+from regauge.reports._schema import GitState, JobState
 from regauge.reports._tally import RunTally
 from regauge.runner import MissingAnswers, MissingJudgements
 
@@ -32,10 +42,20 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.errors import UnmeasuredError
     from regauge.reports._decision import DecisionDocument
-    from regauge.reports._schema import RunRecord, Suggestion
-    from regauge.runner import EvalResult, JudgedVerdict
+    from regauge.reports._schema import RunRecord, ShardPart, Suggestion
+    from regauge.runner import EvalResult, JudgedVerdict, PlannedCase, Suite
 
-__all__ = ["RunEnd", "RunWriter", "cause_of", "git_state", "junit_properties", "rows_of"]
+__all__ = [
+    "RECORD",
+    "RunEnd",
+    "RunWriter",
+    "cause_of",
+    "git_state",
+    "job_state",
+    "junit_properties",
+    "parts_of",
+    "rows_of",
+]
 
 _TIMEOUT_S = 10
 
@@ -74,6 +94,24 @@ def git_state(root: Path, *, written: Path | None = None) -> GitState | None:
     )
 
 
+def job_state(environ: Mapping[str, str]) -> JobState:
+    """The CI job of this process, and whether it runs for a fork."""
+    if run := environ.get("GITHUB_RUN_ID"):
+        try:
+            head = read_event(environ).head_repo
+        except UsageError:
+            head = ""
+        own = environ.get("GITHUB_REPOSITORY", "")
+        return JobState(id=f"github:{run}", fork=bool(head) and head != own)
+    if pipeline := environ.get("CI_PIPELINE_ID"):
+        source = environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID", "")
+        return JobState(
+            id=f"gitlab:{pipeline}",
+            fork=bool(source) and source != environ.get("CI_MERGE_REQUEST_PROJECT_ID", ""),
+        )
+    return JobState()
+
+
 def _git(root: Path, *arguments: str) -> str | None:
     try:
         done = run_git(root, *arguments, literal=False, timeout_s=_TIMEOUT_S)
@@ -99,6 +137,7 @@ class RunEnd:
         owed: What the run leaves out without a word of the user, each with its fix.
         trouble: What could not be written, and why.
         unwritten: Rows of the run record that are not on the disk.
+        parts: In a shard, what it runs of each eval, in the shape of `ShardSuite`.
     """
 
     collected: int = 0
@@ -113,6 +152,7 @@ class RunEnd:
     owed: list[str] = field(default_factory=list[str])
     trouble: list[str] = field(default_factory=list[str])
     unwritten: list[str] = field(default_factory=list[str])
+    parts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def joined(self, other: RunEnd) -> RunEnd:
         """Of two processes: all plan the same cases, each writes recordings of its own."""
@@ -129,6 +169,7 @@ class RunEnd:
             owed=self.owed or other.owed,
             trouble=[*dict.fromkeys([*self.trouble, *other.trouble])],
             unwritten=[*self.unwritten, *other.unwritten],
+            parts=self.parts or other.parts,
         )
 
     def with_written(self, written: Mapping[str, int]) -> RunEnd:
@@ -158,6 +199,44 @@ def _joined(
 
 def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {path: one.get(path, 0) + other.get(path, 0) for path in sorted({*one, *other})}
+
+
+def parts_of(
+    evals: Mapping[str, Sequence[Suite]], selected: Sequence[PlannedCase]
+) -> list[dict[str, Any]]:
+    """The part of each eval that a shard runs, in the shape of `ShardSuite`.
+
+    Args:
+        evals: The suites of each eval, by its node id.
+        selected: The cases that are left to run.
+    """
+    planned = Counter(id(case.suite) for case in selected)
+    digests: dict[Path, str] = {}
+    for suites in evals.values():
+        for suite in suites:
+            path = suite.dataset.path
+            if path not in digests:
+                with path.open("rb") as file:
+                    digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
+    return [
+        {
+            "eval": node,
+            "prompt": suite.prompt.name,
+            "version": str(suite.prompt.version) if suite.prompt.version else None,
+            "prompt_digest": suite.prompt.digest,
+            "dataset": suite.dataset.name,
+            "dataset_digest": digests[suite.dataset.path],
+            "model": str(suite.model),
+            "judges": {judge.name: judge.digest for judge in suite.judges},
+            "trials": suite.trials,
+            "total": suite.dataset.size,
+            "cases": len(suite.dataset),
+            "planned": planned[id(suite)],
+            "plan": suite.dataset.shard.plan if suite.dataset.shard is not None else "",
+        }
+        for node, suites in evals.items()
+        for suite in suites
+    ]
 
 
 _RAW_CHARS_MAX = 4000
@@ -272,6 +351,7 @@ def _verdict_row(judged: JudgedVerdict) -> dict[str, JSON]:
     return row
 
 
+RECORD = "run.json"
 _ROWS = "trials.jsonl"
 # Rows written one after the other take half as long as rows here and there; a run that is killed
 # loses those that wait.
@@ -410,6 +490,7 @@ class RunWriter:
         git: GitState | None,
         decision: DecisionDocument | None = None,
         suggestions: Sequence[Suggestion] = (),
+        shard: ShardPart | None = None,
     ) -> RunRecord:
         """Close the run with its record; `decision` is that of a gate, without secrets already.
 
@@ -431,9 +512,10 @@ class RunWriter:
             options=dict(options),
             suites=self.tally.suites(options.get("models") or ()),
             suggestions=list(suggestions),
+            shard=shard,
         )
         record = map_texts(record, self._redact).model_copy(update={"decision": decision})
-        path = self.directory / "run.json"
+        path = self.directory / RECORD
         try:
             write_whole(path, f"{record.model_dump_json(indent=2)}\n".encode())
         except OSError as error:

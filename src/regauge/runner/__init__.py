@@ -26,11 +26,14 @@ from regauge.runner._result import (
     TrialOutcome,
 )
 from regauge.runner._session import EvalSession, needed_keys
+from regauge.runner._shards import PART_RECORDINGS, PART_TRIALS
 from regauge.runner._spec import DeclaredEval, EvalSpec, declared_evals, golden, spec_of
 from regauge.runner._suite import Suite
 from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
 
 __all__ = [
+    "PART_RECORDINGS",
+    "PART_TRIALS",
     "Answers",
     "AskedTrial",
     "Budget",

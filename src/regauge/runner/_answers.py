@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
 import threading
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from regauge.recordings import (
     RecordingKey,
     RecordingsFile,
     VectorsFile,
+    append_lines,
     redactor_for,
     utc_now,
 )
@@ -26,6 +28,7 @@ from regauge.runner._conversation import calls_of, replay
 from regauge.runner._plan import Draw
 from regauge.runner._providers import endpoint_digest, endpoint_of
 from regauge.runner._result import SourcedCompletion
+from regauge.runner._shards import save_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from regauge.providers.embeddings import OpenAIEmbedder
     from regauge.recordings import Claim
     from regauge.runner._plan import PlannedCase, Question
+    from regauge.runner._shards import PartFiles
 
 __all__ = ["Answers", "Embeddings", "IndependentTrials", "Opened", "Published"]
 
@@ -143,6 +147,7 @@ class Answers:
         run_started: When the run began, as recordings write times.
         independent: The trials that committed recordings do not stand in for; None for a run
             without such trials.
+        part: What a shard runs, and where its recordings go; None for a whole run.
     """
 
     def __init__(
@@ -154,6 +159,7 @@ class Answers:
         run_owner: str | None = None,
         run_started: str = "",
         independent: IndependentTrials | None = None,
+        part: PartFiles | None = None,
     ) -> None:
         self._project = project
         self._mode = mode
@@ -163,9 +169,12 @@ class Answers:
         self._run_started = run_started
         self._files = Opened(
             lambda name: RecordingsFile.load(
-                project.recordings_dir / f"{name}.jsonl", redactor=self._redactor
+                project.recordings_dir / f"{name}.jsonl",
+                redactor=self._redactor,
+                own=part.own if part is not None else None,
             )
         )
+        self._part = part
         self._stores: dict[str, LocalStore | RecordingError] = {}
         self._session: int | None = None
         self._new: dict[str, dict[RecordingKey, _New]] = {}
@@ -395,8 +404,10 @@ class Answers:
                     if (recording := self._stored(key, new.trial, new.provider)) is not None
                 ]
                 file.merge(recordings, replace=self._mode == "all")
-                if changed := file.save():
+                if changed := save_file(file, self._part):
                     written[file.path] = changed
+            if self._part is not None and self._independent is not None and publish:
+                append_lines(self._part.trials, [*self._gate_lines()])
             if self._session is not None and complete and self._run_owner is None:
                 self.end_session(self._session)
         finally:
@@ -405,6 +416,19 @@ class Answers:
                     store.close()
             self._stores.clear()
         return Published(written=written)
+
+    def _gate_lines(self) -> Iterator[bytes]:
+        """The independent trials that this run found or made, as the store keeps them."""
+        for fresh in self._new.values():
+            for key, new in fresh.items():
+                if self.independent(new.trial):
+                    found = self._local(new.trial).get(
+                        self._stored_key(key, new.trial, new.provider)
+                    )
+                    if found is not None:
+                        # A judge's calls have numbers of their own.
+                        line = {"about": new.trial, "recording": found.to_json()}
+                        yield json.dumps(line, ensure_ascii=True).encode()
 
     @staticmethod
     def _output(planned: PlannedCase, trial: int) -> Completion | None:
@@ -483,13 +507,22 @@ class Embeddings:
         mode: `none` only reads; `missing` asks for and keeps what is not recorded; `all` asks
             again, for every text once.
         environ: Where keys are.
+        part: Where a shard's vectors go; None for a whole run.
 
     Attributes:
         asked: How many texts an embedding model was asked for.
     """
 
-    def __init__(self, project: Project, mode: RecordMode, *, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        project: Project,
+        mode: RecordMode,
+        *,
+        environ: Mapping[str, str],
+        part: PartFiles | None = None,
+    ) -> None:
         self._mode: RecordMode = mode
+        self._part = part
         self.asked = 0
         self._project = project
         self._environ = environ
@@ -572,7 +605,9 @@ class Embeddings:
         Raises:
             RecordingError: A file cannot be written.
         """
-        return {file.path: changed for file in self._files if (changed := file.save())}
+        return {
+            file.path: changed for file in self._files if (changed := save_file(file, self._part))
+        }
 
     def _read(self, model: str) -> VectorsFile:
         file = VectorsFile.of(self._project.recordings_dir, model)

@@ -26,6 +26,7 @@ from regauge.runner._answers import Opened
 from regauge.runner._judging import broken_judge, checked_verdict, passes_through
 from regauge.runner._plan import Question
 from regauge.runner._result import CallTotals, JudgedVerdict
+from regauge.runner._shards import save_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine, Mapping
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from regauge.runner._lookahead import AheadWindow
     from regauge.runner._plan import Draw
     from regauge.runner._result import SourcedCompletion
+    from regauge.runner._shards import PartFiles
 
 __all__ = ["Measurements", "ModelJudging", "RunCalls", "Used", "measurement_key"]
 
@@ -105,6 +107,7 @@ class Measurements:
         mode: `none` only reads; `all` finds only what this run measured.
         redact: Takes secrets out of a text.
         unpublished: Trials whose measurements `finish` does not write.
+        part: What a shard runs, and where its measurements go; None for a whole run.
     """
 
     def __init__(
@@ -114,12 +117,17 @@ class Measurements:
         *,
         redact: Callable[[str], str],
         unpublished: Container[int] = (),
+        part: PartFiles | None = None,
     ) -> None:
+        self._part = part
+        own = part.own if part is not None else None
         self._directory = project.recordings_dir / "verdicts"
         self._mode = mode
         self._redact = redact
         self._unpublished = unpublished
-        self._files = Opened(lambda name: MeasurementsFile(self._directory / f"{name}.jsonl"))
+        self._files = Opened(
+            lambda name: MeasurementsFile(self._directory / f"{name}.jsonl", own=own)
+        )
         self._fresh: set[str] = set()
         self._lock = threading.Lock()
 
@@ -170,7 +178,9 @@ class Measurements:
             return {}
         for file in self._files if self._unpublished else ():
             file.prune({x.key for x in file.unused(()) if x.trial not in self._unpublished})
-        return {file.path: changed for file in self._files if (changed := file.save())}
+        return {
+            file.path: changed for file in self._files if (changed := save_file(file, self._part))
+        }
 
 
 def measurement_key(

@@ -13,6 +13,7 @@ from regauge.project import TRIALS_MAX
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from regauge.datasets import Shard
     from regauge.project import RecordMode, Settings
 
 __all__ = ["RunOptions", "resolve_options"]
@@ -38,6 +39,7 @@ class RunOptions:
         budget_calls: Calls it may make, of prompts and judges.
         ahead: How many answers may be drawn ahead of the case that is judged; None is twice
             the concurrency.
+        shard: The part of the cases to run; None runs all.
     """
 
     record: RecordMode
@@ -50,6 +52,7 @@ class RunOptions:
     rejudge: bool = False
     budget_tokens: int | None = None
     budget_calls: int | None = None
+    shard: Shard | None = None
 
 
 def resolve_options(
@@ -66,6 +69,7 @@ def resolve_options(
     rejudge: bool = False,
     budget_tokens: int | None = None,
     budget_calls: int | None = None,
+    shard: Shard | None = None,
 ) -> RunOptions:
     """Let options of the command line override settings, and settings the defaults.
 
@@ -81,6 +85,7 @@ def resolve_options(
         budget_calls: `--budget-calls`.
         judge_model: `--judge-model`.
         rejudge: `--rejudge`.
+        shard: `--shard` and `--shard-by`.
         fail_fast: Whether the run stops at its first failures (`-x`), so that little may be
             spent ahead of them.
 
@@ -112,6 +117,7 @@ def resolve_options(
         rejudge=rejudge,
         budget_tokens=budget_tokens,
         budget_calls=budget_calls,
+        shard=shard,
     )
 
 

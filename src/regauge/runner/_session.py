@@ -18,6 +18,7 @@ from regauge.runner._missing import Misses, missing_answers
 from regauge.runner._model_judging import Measurements
 from regauge.runner._plan import Draw, Plan, plan_cases
 from regauge.runner._result import EvalResult, SourcedCompletion
+from regauge.runner._shards import PartFiles
 from regauge.runner._suite import bind, bind_prompt_file
 from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
 from regauge.stop_signals import run_stoppable
@@ -181,6 +182,7 @@ class EvalSession:
         run_started: When the run began, as recordings write times.
         independent: The trials that committed recordings do not stand in for; None for a run
             without such trials.
+        part_dir: Where a shard leaves what it recorded.
 
     Attributes:
         batches: Where completions come from instead of live calls; None for live calls.
@@ -196,9 +198,16 @@ class EvalSession:
         run_owner: str | None = None,
         run_started: str = "",
         independent: IndependentTrials | None = None,
+        part_dir: Path | None = None,
     ) -> None:
         self.project = project
         self.options = options
+        part = None
+        if options.shard is not None and part_dir is not None:
+            part = PartFiles(
+                shard=options.shard, recordings_dir=project.recordings_dir, directory=part_dir
+            )
+        self._part = part
         self.answers = Answers(
             project,
             options.record,
@@ -206,17 +215,19 @@ class EvalSession:
             run_owner=run_owner,
             run_started=run_started,
             independent=independent,
+            part=part,
         )
         self.measurements = Measurements(
             project,
             options.record,
             redact=self.answers.redact,
             unpublished=independent.unpublished if independent is not None else (),
+            part=part,
         )
         self.misses = Misses()
         self._usage = ExpectedUsage(self.answers)
         self._judging = ExpectedJudging(self.answers, project.settings, self._usage)
-        self.embeddings = Embeddings(project, options.record, environ=environ)
+        self.embeddings = Embeddings(project, options.record, environ=environ, part=part)
         self.budget = Budget(
             options.budget_usd,
             processes=workers,
@@ -239,6 +250,8 @@ class EvalSession:
         known = self._suites.get(id(spec))
         if known is None:
             suites = bind(spec, function, project=self.project, options=self.options)
+            if self._part is not None:
+                self._part.add(suites[0].dataset)
             known = self._suites[id(spec)] = (spec, self._with_vectors(suites))
         return known[1]
 

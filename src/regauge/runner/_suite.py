@@ -27,6 +27,7 @@ from regauge.prompts import load_prompt
 from regauge.providers import CompletionRequest, parse_model_id
 from regauge.runner._conversation import Partners, bind_partners
 from regauge.runner._providers import endpoint_of
+from regauge.runner._shards import deal_dataset
 from regauge.targets import WorkingFiles, find_modules, load_target, settings_of_target
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def bind(
         fixtures_dir=project.fixtures_dir,
         salt=project.settings.split_salt,
         holdout=project.settings.holdout,
+        shard=deal_dataset(options.shard, path, prompt=spec.prompt, project=project),
     )
     context = _context(project, options)
     checks = judge_of_checks(dataset, context)
@@ -236,9 +238,14 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
         judges_from_evaluators(prompt), where, _context(project, options), options=options
     )
     models = _models(prompt, None, project=project, options=options)
+    # Recordings state no time that rows without names of their own would be dealt by.
+    shard = options.shard and replace(options.shard, by="id")
+    cases = cases_from_test_data(prompt)
+    own = tuple(case for case in cases if shard is None or shard.holds(case.id))
+    left_out = len(cases) - len(own)
     suite = Suite(
         prompt=prompt,
-        dataset=Dataset(name="testData", path=path, cases=cases_from_test_data(prompt)),
+        dataset=Dataset(name="testData", path=path, cases=own, shard=shard, left_out=left_out),
         judges=judges,
         standings=_standings(judges, project),
         model=models[0],

@@ -300,7 +300,10 @@ def _dataset_before(suite: Suite, at: BaseCommit, prompt: Prompt | None) -> Data
         )
     if prompt is None:
         return None
-    return replace(suite.dataset, cases=cases_from_test_data(prompt))
+    shard = suite.dataset.shard
+    cases = cases_from_test_data(prompt)
+    own = tuple(case for case in cases if shard is None or shard.holds(case.id))
+    return replace(suite.dataset, cases=own, left_out=len(cases) - len(own))
 
 
 def _under_names_of_today(baseline: Baseline, suite: Suite, at: BaseCommit) -> Baseline:

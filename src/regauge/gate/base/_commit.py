@@ -260,7 +260,7 @@ class BaseCommit:
             path = self._materialise(root, name)
             fixtures = root / self.repository.inside(self.project.fixtures_dir)
             fixtures.mkdir(parents=True, exist_ok=True)
-            return load_dataset(path, fixtures_dir=fixtures)
+            return load_dataset(path, fixtures_dir=fixtures, shard=head.shard)
 
     @cached_property
     def settings(self) -> Settings:

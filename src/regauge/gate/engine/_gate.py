@@ -35,8 +35,19 @@ class Gate:
     nothing is wanted. The same trials always give the same outcome, whatever order they land in.
     """
 
-    def __init__(self, cases: Iterable[GateCase], policy: GatePolicy) -> None:
+    def __init__(
+        self,
+        cases: Iterable[GateCase],
+        policy: GatePolicy,
+        *,
+        elsewhere: Mapping[str, int] | None = None,
+    ) -> None:
         """Begin with the cases of all prompts that are compared together.
+
+        Args:
+            cases: The cases.
+            policy: What the change is held to.
+            elsewhere: By prompt, about how many changed cases other shards have.
 
         Raises:
             ValueError: If two cases have the same prompt and id.
@@ -44,6 +55,7 @@ class Gate:
         self._policy = policy
         given = list(cases)
         changed = Counter(case.prompt for case in given if case.state == "changed")
+        changed.update(elsewhere)
         self._first = {case.prompt: policy.first_draws_of(changed[case.prompt]) for case in given}
         self._drawn = [
             Drawn(

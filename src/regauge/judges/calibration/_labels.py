@@ -124,7 +124,7 @@ def load_labels(judge: str, project: Project) -> Labels:
     path = labels_path(judge, project)
     source = Source(path=path, shown=project.relative(path), holds="a label")
     try:
-        records = read_jsonl(source)
+        records = [*read_jsonl(source)]
     except FileNotFoundError:
         source.fault(
             None,

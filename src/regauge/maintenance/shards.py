@@ -1,0 +1,482 @@
+"""Joins the shards of a run: one record, and the recordings of all of them.
+
+Directories of shards are untrusted, as run records are: nothing in them is executed, no link is
+followed, sizes are capped, and a file with a secret or another schema is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from regauge.atomic import write_whole
+from regauge.datasets import shard_of
+from regauge.errors import Fault, FaultyFileError, UnmeasuredError, UsageError
+from regauge.gate import CONTROL_FIRST, GATE_TRIALS
+from regauge.history import add_finished_run
+from regauge.maintenance.shard_files import read_recordings, refuse_secrets, untrusted_lines
+from regauge.printable import printable
+from regauge.recordings import LocalStore, Recording, redactor_for
+from regauge.reports import (
+    MergedShards,
+    RunRecord,
+    RunTally,
+    git_state,
+    job_state,
+    parse_row,
+    read_record,
+    row_lines,
+    write_job_summary,
+)
+from regauge.runner import PART_RECORDINGS, PART_TRIALS
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from regauge.project import Project
+    from regauge.recordings import Redactor
+    from regauge.reports import ShardPart, ShardSuite, SuiteSummary, TrialRow
+
+__all__ = ["Merged", "merge_shards"]
+
+_FILES: Final = frozenset({"run.json", "trials.jsonl", PART_TRIALS, PART_RECORDINGS})
+_NAMED_MAX: Final = 5
+# What all shards state alike of an eval.
+_COMMON: Final = (
+    *("prompt", "version", "prompt_digest", "dataset", "dataset_digest", "judges", "trials"),
+    *("total", "plan"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """The run that shards were joined to.
+
+    Attributes:
+        directory: Of the run.
+        tally: Its counts.
+        failed: Whether a case or a test failed.
+        unmeasured: What is missing, one sentence each.
+        written: Per recordings file, how many of its lines are new or differ.
+        notes: What a reader should know.
+        trouble: What could not be reported elsewhere.
+    """
+
+    directory: Path
+    record: RunRecord
+    tally: RunTally
+    failed: bool
+    unmeasured: Sequence[str]
+    written: Mapping[str, int]
+    notes: Sequence[str]
+    trouble: Sequence[str]
+
+    @property
+    def exit_code(self) -> int:
+        """Of `regauge runs merge`: 1 where a case failed, 3 where something is unmeasured."""
+        return 1 if self.failed else 3 if self.unmeasured else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One shard's directory."""
+
+    directory: Path
+    record: RunRecord
+    shard: ShardPart
+
+
+@dataclass(slots=True, kw_only=True)
+class _Counts:
+    """The rows of one shard."""
+
+    nodes: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], set[str]])
+    failed: bool = False
+    unmeasured: bool = False
+
+
+def merge_shards(
+    project: Project,
+    directories: Sequence[Path],
+    *,
+    environ: Mapping[str, str],
+    command: Sequence[str],
+) -> Merged:
+    """Join shards: write one run and the recordings of all; the order of directories is free.
+
+    Args:
+        project: Whose run.
+        directories: What `pytest evals --shard K/N --report DIR` left.
+        environ: The environment: the CI job, and the keys of providers.
+        command: The words of the command.
+
+    Raises:
+        UsageError: Shards contradict each other, this checkout or this job.
+        FaultyFileError: A file of a shard cannot be used.
+        UnmeasuredError: No shard is there.
+    """
+    notes: list[str] = []
+    parts = _distinct(_read_parts(directories, notes))
+    if not parts:
+        raise UnmeasuredError(
+            "there is no finished shard, so nothing is measured\n"
+            "  fix: pytest evals --shard 1/4 --report shard-1, and the others"
+        )
+    _refuse_contradictions(parts, project)
+    _refuse_other_jobs(parts, project, environ)
+    first = parts[0].shard
+    here = {part.shard.number for part in parts}
+    missing = [number for number in range(1, first.count + 1) if number not in here]
+    unmeasured = [f"{plural(len(missing), 'shard')} of {first.count} missing: {_few(missing)}"] * (
+        bool(missing)
+    )
+    redactor = redactor_for(project.settings, environ)
+    project.prepare_state_dir("runs")
+    run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    directory = project.state_dir / "runs" / run_id
+    directory.mkdir(parents=True, exist_ok=True)
+    tally = RunTally()
+    failed = False
+    draft = directory / ".trials.jsonl.tmp"
+    try:
+        with draft.open("wb") as rows:
+            for part in parts:
+                counts = _Counts()
+                for line, row in _rows(part, counts, redactor):
+                    tally.add(row)
+                    rows.write(line + b"\n")
+                tally.settle(compared=len({suite.model for suite in first.suites}) > 1)
+                unmeasured += _missing_cases(part, counts)
+                unmeasured += _unfinished(part, counts)
+                failed = failed or _has_failed(part, counts)
+        if not missing:
+            unmeasured += _undealt_cases(parts)
+        with tempfile.TemporaryDirectory() as scratch:
+            recordings = read_recordings(
+                [part.directory / PART_RECORDINGS for part in parts],
+                Path(scratch),
+                redactor=redactor,
+                replaces=first.record == "all",
+            )
+            for _ in _gate_trials(parts, redactor):  # all are checked before anything is written
+                pass
+            written, shared = recordings.merge(project.recordings_dir)
+        _keep_trials(parts, project, redactor)
+        record = _record(run_id, parts, missing, tally, command, whole=not unmeasured)
+        draft.replace(directory / "trials.jsonl")
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+            directory.rmdir()
+        raise
+    if shared:
+        notes.append(
+            f"{plural(shared, 'request')} of several shards got different completions; those of the"
+            " lowest shard are kept"
+        )
+    write_whole(directory / "run.json", f"{record.model_dump_json(indent=2)}\n".encode())
+    trouble = [
+        text
+        for text in (
+            write_job_summary(record, directory, environ),
+            add_finished_run(project, environ, directory),
+        )
+        if text
+    ]
+    return Merged(
+        directory=directory,
+        record=record,
+        tally=tally,
+        failed=failed,
+        unmeasured=unmeasured,
+        written={str(project.relative(path)): count for path, count in written.items()},
+        notes=notes,
+        trouble=trouble,
+    )
+
+
+def _few(numbers: Sequence[object]) -> str:
+    more = len(numbers) - _NAMED_MAX
+    return ", ".join(map(str, numbers[:_NAMED_MAX])) + (f" and {more} more" if more > 0 else "")
+
+
+def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part]:
+    """The shards of directories; one without a record did not finish, so its shard is missing."""
+    for directory in directories:
+        if directory.is_symlink():
+            raise _refused(directory, "a link; name the directory itself")
+        if not directory.is_dir():
+            notes.append(f"{directory}: there is no such directory")
+            continue
+        for path in sorted(directory.iterdir()):
+            if path.name not in _FILES:
+                raise _refused(path, "a shard leaves no such file", "remove it")
+        if not os.path.lexists(directory / "run.json"):
+            notes.append(f"{directory}: no run.json, so this shard did not finish")
+            continue
+        record = read_record(directory)
+        if record.shard is None:
+            raise UsageError(
+                f"{directory} holds a run of all cases, not a shard\n"
+                "  fix: name directories of pytest evals --shard K/N --report DIR"
+            )
+        if record.shard.number > record.shard.count:
+            numbers = f"{record.shard.number} of {record.shard.count}"
+            raise _refused(directory / "run.json", f"there is no shard {numbers}")
+        yield _Part(directory=directory, record=record, shard=record.shard)
+
+
+def _refused(path: Path, message: str, fix: str = "") -> FaultyFileError:
+    return FaultyFileError([Fault(path=path, line=None, message=message, fix=fix)])
+
+
+def _distinct(parts: Iterable[_Part]) -> list[_Part]:
+    """The shards by number; one that is given twice counts once.
+
+    Raises:
+        UsageError: Two runs are of the same shard.
+    """
+    known: dict[int, _Part] = {}
+    for part in sorted(parts, key=lambda part: (part.shard.number, str(part.directory))):
+        other = known.setdefault(part.shard.number, part)
+        if other.record != part.record:
+            raise UsageError(
+                f"shard {part.shard.number} is in {other.directory} and in {part.directory}, with"
+                " different runs\n  fix: name one of them"
+            )
+    return list(known.values())
+
+
+def _refuse_contradictions(parts: Sequence[_Part], project: Project) -> None:
+    """Refuse shards that are not of one run.
+
+    Raises:
+        UsageError: They differ in what they ran, or in their commit.
+    """
+    first = parts[0]
+    here = git_state(project.root, written=project.recordings_dir)
+    for part in parts:
+        for what, own, other in _compared(first, part):
+            if own != other:
+                raise UsageError(
+                    f"{first.directory} and {part.directory} contradict each other in {what}:"
+                    f" {_brief(own)} and {_brief(other)}\n"
+                    "  fix: run all shards of one commit with the same options"
+                )
+        git = part.record.git
+        if here is not None and git is not None and git.commit != here.commit:
+            raise UsageError(
+                f"{part.directory} is of commit {git.commit[:12]}, and this checkout is"
+                f" {here.commit[:12]}\n  fix: check out {git.commit[:12]}, or run the shards again"
+            )
+
+
+def _compared(one: _Part, other: _Part) -> Iterator[tuple[str, object, object]]:
+    """Everything that shards of one run have in common, with its name."""
+    a, b = one.record, other.record
+    yield "the number of shards", one.shard.count, other.shard.count
+    yield "--shard-by", one.shard.by, other.shard.by
+    yield "the base of the gate", one.shard.base or "no gate", other.shard.base or "no gate"
+    yield "the record mode", one.shard.record, other.shard.record
+    yield "the commit", a.git and a.git.commit, b.git and b.git.commit
+    yield "the version of regauge", a.regauge_version, b.regauge_version
+    yield "the options", a.options, b.options
+    suites, others = (
+        {(suite.eval, suite.model): suite for suite in part.shard.suites} for part in (one, other)
+    )
+    yield "the evals", sorted(suites), sorted(others)
+    for key, suite in suites.items():
+        for name in _COMMON:
+            yield f"{name} of {key[0]}", getattr(suite, name), getattr(others[key], name)
+
+
+def _brief(value: object) -> str:
+    text = printable(str(value))
+    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - the width of a line
+
+
+def _refuse_other_jobs(
+    parts: Sequence[_Part], project: Project, environ: Mapping[str, str]
+) -> None:
+    """In a job with a key, refuse the shards of a fork and of other jobs.
+
+    Raises:
+        UsageError: There are some.
+    """
+    names = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"}
+    for endpoint in project.settings.providers.values():
+        names.update(endpoint.headers_env.values())
+        names.update([endpoint.api_key_env] if endpoint.api_key_env is not None else [])
+    keys = sorted(name for name in names if environ.get(name))
+    if not keys:
+        return
+    own = job_state(environ)
+    for part in parts:
+        job = part.shard.job
+        if job.fork or (own.id and job.id != own.id):
+            whose = "a fork's pull request" if job.fork else f"another job ({job.id or 'none'})"
+            raise UsageError(
+                f"{part.directory} was made by {whose}, and this job has a key ({keys[0]})\n"
+                "  fix: merge it in its own job, or without a key"
+            )
+
+
+def _rows(
+    part: _Part, counts: _Counts, redactor: Redactor
+) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """The lines and rows of a shard.
+
+    Raises:
+        FaultyFileError: A row is of no case of this shard, is there twice, or holds a secret.
+    """
+    path = part.directory / "trials.jsonl"
+    suites = {(suite.eval, suite.model): suite for suite in part.shard.suites}
+    seen: set[tuple[str, int, str | None]] = set()
+    for number, line in row_lines(path):
+        row, document = parse_row(path, number, line)
+        suite = _suite_of(row, suites)
+        fault = ""
+        if suite is None or (row.prompt, row.dataset) != (suite.prompt, suite.dataset):
+            fault = f"{row.node} is of no eval of this shard"
+        elif row.arm is None and row.prompt_digest != suite.prompt_digest:
+            fault = f"{row.node} is of another prompt than this shard's"
+        elif part.shard.by == "id" and shard_of(row.case, part.shard.count) != part.shard.number:
+            fault = f"case {row.case!r} is of another shard"
+        elif (key := (row.node, row.trial, row.arm)) in seen:
+            fault = f"trial {row.trial} of {row.node} is there twice"
+        else:
+            seen.add(key)
+        if fault or suite is None:
+            raise FaultyFileError([Fault(path=path, line=number, message=printable(fault))])
+        refuse_secrets(document, redactor, path, number)
+        counts.nodes.setdefault((suite.eval, suite.model), set()).add(row.node)
+        if row.arm is None and row.tier != "tracked" and not row.not_blocking:
+            counts.failed |= row.case_outcome == "failed"
+        counts.unmeasured |= row.arm != "main" and row.case_outcome == "unmeasured"
+        yield line, document
+
+
+def _suite_of(row: TrialRow, suites: Mapping[tuple[str, str], ShardSuite]) -> ShardSuite | None:
+    """The suite of a row; a trial of the base may have another model."""
+    file, _, name = row.node.partition("::")
+    for node in (f"{file}::{name.partition('[')[0]}", file):
+        if (suite := suites.get((node, row.model))) is not None:
+            return suite
+        if row.arm == "main":
+            return next((suite for (of, _), suite in suites.items() if of == node), None)
+    return None
+
+
+def _missing_cases(part: _Part, counts: _Counts) -> Iterator[str]:
+    """What a shard planned and has no row of; a gate leaves out what it need not run."""
+    if part.shard.base:
+        return
+    for suite in part.shard.suites:
+        found = len(counts.nodes.get((suite.eval, suite.model), ()))
+        if found < suite.planned:
+            yield (
+                f"shard {part.shard.number}: {suite.planned - found} of"
+                f" {plural(suite.planned, 'case')} of {suite.eval} have no result"
+            )
+
+
+def _unfinished(part: _Part, counts: _Counts) -> Iterator[str]:
+    name = f"shard {part.shard.number}"
+    if part.record.status != "finished" or part.shard.exit_status not in {0, 1}:
+        yield f"{name} did not finish: pytest ended with {part.shard.exit_status}"
+    elif counts.unmeasured:
+        yield f"{name}: cases are unmeasured; see its log"
+    elif part.shard.exit_status and part.shard.base:
+        yield f"{name} is not measured whole; see its log"
+
+
+def _has_failed(part: _Part, counts: _Counts) -> bool:
+    """Whether judges failed a case, or a test failed besides its judges."""
+    alone = part.shard.exit_status == 1 and not counts.unmeasured and not part.shard.base
+    return counts.failed or (alone and part.record.status == "finished")
+
+
+def _undealt_cases(parts: Sequence[_Part]) -> Iterator[str]:
+    """Datasets whose cases the shards do not cover exactly."""
+    for number, suite in enumerate(parts[0].shard.suites):
+        dealt = sum(part.shard.suites[number].cases for part in parts)
+        if dealt != suite.total:
+            yield f"{suite.eval}: all shards together have {dealt} of {plural(suite.total, 'case')}"
+
+
+def _record(
+    run_id: str,
+    parts: Sequence[_Part],
+    missing: Sequence[int],
+    tally: RunTally,
+    command: Sequence[str],
+    *,
+    whole: bool,
+) -> RunRecord:
+    first = parts[0].record
+    places = {
+        (suite.prompt, suite.version, suite.dataset): number
+        for number, suite in reversed([*enumerate(parts[0].shard.suites)])
+    }
+
+    def place(suite: SuiteSummary) -> int:
+        return places.get((suite.prompt, suite.version, suite.dataset), len(places))
+
+    return RunRecord(
+        id=run_id,
+        started_at=min(part.record.started_at for part in parts),
+        finished_at=max(part.record.finished_at for part in parts),
+        status="finished" if whole else "interrupted",
+        regauge_version=version("regauge"),
+        python_version=first.python_version,
+        command=list(command),
+        git=first.git,
+        options=first.options,
+        suites=sorted(tally.suites(first.options.get("models") or ()), key=place),
+        merged=MergedShards(
+            count=parts[0].shard.count, missing=list(missing), base=parts[0].shard.base
+        ),
+    )
+
+
+def _keep_trials(parts: Sequence[_Part], project: Project, redactor: Redactor) -> None:
+    """Keep the trials of a gate where the run that decides finds them."""
+    if not any(os.path.lexists(part.directory / PART_TRIALS) for part in parts):
+        return
+    with (
+        LocalStore(project.state_dir / GATE_TRIALS.store, redactor=redactor) as store,
+        store.together(),
+    ):
+        for recording in _gate_trials(parts, redactor):
+            if recording.key not in store:
+                store.put(recording)
+
+
+def _gate_trials(parts: Sequence[_Part], redactor: Redactor) -> Iterator[Recording]:
+    """The trials of a gate that shards made.
+
+    Raises:
+        FaultyFileError: A line is none.
+    """
+    for part in parts:
+        path = part.directory / PART_TRIALS
+        for number, raw in untrusted_lines(path):
+            try:
+                line = json.loads(raw)
+                about, recording = line["about"], Recording.from_json(line["recording"])
+                if type(about) is not int or about < CONTROL_FIRST:
+                    raise ValueError(f"trial {about!r} is none of a gate")  # noqa: TRY301 - one message for all
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                message = f"not a trial of a gate: {printable(str(error))[:300]}"
+                raise FaultyFileError([Fault(path=path, line=number, message=message)]) from error
+            refuse_secrets(recording.to_json(), redactor, path, number)
+            yield recording

@@ -1,0 +1,513 @@
+"""Shards of a run on machines of their own, and `regauge runs merge`, which joins them."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from regauge.datasets import shard_of
+from tests.gate_repo import FIXABLE, PROMPT, GateRepo, label_definitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
+
+COUNT = 3
+JUDGES = "field_equals('severity')"
+BARE_LABELS = "      - critical\n      - warning\n      - info\n"
+
+
+def fresh(root: Path, *names: str) -> None:
+    """Leave nothing on this machine of what ran before."""
+    for name in names or (".regauge", "fixtures/recordings"):
+        shutil.rmtree(root / name, ignore_errors=True)
+
+
+def shards(project: EvalProject, *options: str, code: int = 0) -> list[str]:
+    """Run every shard on a machine of its own; returns their directories."""
+    directories: list[str] = []
+    for number in range(1, COUNT + 1):
+        fresh(project.root, ".regauge")
+        directory = f"shard-{number}"
+        fresh(project.root, directory)
+        result = project.run(f"--shard={number}/{COUNT}", f"--report={directory}", *options)
+        assert result.ret in {0, code}, result.stdout.str()
+        directories.append(directory)
+    fresh(project.root, ".regauge")
+    return directories
+
+
+def merge(project: EvalProject, directories: list[str], *, code: int) -> str:
+    done = project.command("runs", "merge", *directories)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def without_times(record: dict[str, Any]) -> dict[str, Any]:
+    """A run record without what no two runs have in common."""
+    dropped = {"id", "started_at", "finished_at", "command", "merged"}
+    return {key: value for key, value in record.items() if key not in dropped}
+
+
+def rows_of(project: EvalProject) -> list[dict[str, Any]]:
+    return sorted(project.rows(), key=lambda row: (row["node"], row["trial"]))
+
+
+def shard_file(project: EvalProject, name: str = "run.json", number: int = 1) -> Path:
+    return project.root / f"shard-{number}" / name
+
+
+@pytest.fixture
+def many(live: EvalProject) -> EvalProject:
+    """Twenty cases of which every fifth fails, with a judge that compares labels."""
+    live.golden(
+        [
+            live.case(number)
+            | {"expected": {"severity": "info" if number % 5 == 0 else "critical"}}
+            for number in range(20)
+        ]
+    )
+    live.judged_by(JUDGES, body="result.check()")
+    return live
+
+
+def test_merged_shards_equal_one_run_in_any_order_and_merged_twice(
+    many: EvalProject, endpoint: Endpoint
+):
+    many.run("--trials=2")
+    recorded = (many.root / "fixtures/recordings/triage.jsonl").read_text()
+    many.run("--record=none", "--trials=2")
+    [*_, whole] = many.records()
+    rows = rows_of(many)
+
+    fresh(many.root)
+    endpoint.forget()
+    directories = shards(many, "--trials=2", code=1)
+    assert endpoint.total == 40
+    assert not many.recordings()  # a shard leaves what it recorded in its directory
+
+    said = merge(many, directories, code=1)
+    assert "fixtures/recordings/triage.jsonl" in said
+    lines = (many.root / "fixtures/recordings/triage.jsonl").read_text().splitlines()
+
+    def told(line: str) -> tuple[object, ...]:
+        document = json.loads(line)
+        return (
+            document["case"],
+            document["trial"],
+            document["digest"],
+            document["completion"]["text"],
+        )
+
+    assert list(map(told, lines)) == list(map(told, recorded.splitlines()))
+
+    # A replay of the shards, merged in another order, and twice.
+    directories = shards(many, "--record=none", "--trials=2", code=1)
+    random.Random(1).shuffle(directories)
+    merge(many, directories, code=1)
+    merge(many, [*reversed(directories), directories[0]], code=1)
+    first, second = many.records()
+    assert first["merged"] == {"count": COUNT, "missing": [], "base": ""}
+    assert without_times(first) == without_times(second)
+    compared = {key: whole[key] for key in ("suites", "options", "git", "status")}
+    assert {key: first[key] for key in compared} != {}
+    for suite in (*first["suites"], *whole["suites"]):
+        for name in ("latency_p50_s", "latency_p95_s"):
+            suite.pop(name)
+    assert {key: first[key] for key in compared} == compared
+
+    def plain(row: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in row.items() if key != "latency_s"}
+
+    assert [plain(row) for row in rows_of(many)] == [plain(row) for row in rows]
+    assert (many.root / "fixtures/recordings/triage.jsonl").read_text().splitlines() == lines
+    assert many.run("--record=none", "--trials=2").ret == 1
+
+
+def test_cases_are_dealt_by_a_hash_of_their_id_and_stay_when_others_are_added(
+    project: EvalProject,
+):
+    def cases() -> dict[str, int]:
+        found: dict[str, int] = {}
+        for number in range(1, COUNT + 1):
+            project.run(f"--shard={number}/{COUNT}", f"--report=shard-{number}")
+            rows = shard_file(project, "trials.jsonl", number)
+            if rows.exists():
+                found |= {
+                    json.loads(line)["case"]: number for line in rows.read_text().splitlines()
+                }
+            shutil.rmtree(project.root / f"shard-{number}")
+        return found
+
+    before = cases()
+    assert before == {case: shard_of(case, COUNT) for case in before}
+    assert len(before) == 5
+    project.golden([project.case(number) for number in range(12)])
+    after = cases()
+    assert len(after) == 12
+    assert before.items() <= after.items()
+
+
+def test_a_shard_without_a_case_is_measured(project: EvalProject):
+    project.golden([project.case(0)])
+    empty = 2 if shard_of(project.case(0)["id"], 2) == 1 else 1
+    for options in ((), ("-n2",)):
+        result = project.run(f"--shard={empty}/2", f"--report=shard-{empty}", *options)
+        assert result.ret == 0
+        result.stdout.fnmatch_lines([f"shard {empty} of 2: 0 of 1 cases"])
+        fresh(project.root, f"shard-{empty}")
+    for number in (1, 2):
+        assert project.run(f"--shard={number}/2", f"--report=shard-{number}").ret == 0
+    merge(project, ["shard-1", "shard-2"], code=0)
+    assert [row["case"] for row in project.rows()] == [project.case(0)["id"]]
+
+
+def test_shards_run_with_xdist_and_several_models(many: EvalProject, endpoint: Endpoint):
+    models = ("--model=local:clerk", "--model=local:apprentice")
+    directories = shards(many, "-n2", *models, code=1)
+    assert endpoint.total == 40
+    merge(many, directories, code=1)
+    many.run("--record=none", *models)
+    merged, whole = many.records()
+    for suite in (*merged["suites"], *whole["suites"]):
+        for name in ("latency_p50_s", "latency_p95_s", "replayed", "live", "spent_usd"):
+            suite.pop(name)
+    assert merged["suites"] == whole["suites"]
+    assert merged["suites"][1]["comparison"]["cases"] == 20
+
+
+def test_cases_are_dealt_by_recorded_time_alike_in_every_shard(
+    many: EvalProject, endpoint: Endpoint
+):
+    many.run()
+    path = many.root / "fixtures/recordings/triage.jsonl"
+    slow = {f"disk-{number:03}" for number in range(COUNT)}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["completion"]["latency_s"] = 60.0 if line["case"] in slow else 1.0
+    path.write_text("".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines))
+    directories = shards(many, "--record=none", "--shard-by=time", code=1)
+    merge(many, directories, code=1)
+    counts = Counter(
+        sum(
+            json.loads(line)["case"] in slow
+            for line in shard_file(many, "trials.jsonl", number).read_text().splitlines()
+        )
+        for number in range(1, COUNT + 1)
+    )
+    assert counts == {1: COUNT}
+    # Where recordings differ from those of the others, the plan does, too.
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+    fresh(many.root, "shard-1")
+    many.run("--shard=1/3", "--report=shard-1", "--shard-by=time", "--record=missing")
+    assert "contradict each other in the record mode" in merge(many, directories, code=2)
+
+
+@pytest.mark.parametrize("given", ["0/3", "4/3", "3", "a/b", "1/99999999", "-1/3"])
+def test_a_shard_that_is_none_is_refused(project: EvalProject, given: str):
+    result = project.run(f"--shard={given}")
+    assert result.ret != 0
+    assert "write it as 3/20" in result.stdout.str() + result.stderr.str()
+
+
+def test_settings_of_pytest_cannot_leave_other_shards_out(project: EvalProject):
+    project.settings(pytest='addopts_ = ""')
+    text = (project.root / "pyproject.toml").read_text()
+    project.write("pyproject.toml", text.replace('"regauge",', '"regauge", "--shard=1/3",'))
+    result = project.run()
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*settings of pytest add --shard*"])
+
+
+def test_a_missing_shard_is_unmeasured_and_a_failed_case_fails(project: EvalProject):
+    project.golden([project.case(number) for number in range(12)])
+    directories = shards(project)
+    assert "unmeasured:" not in merge(project, directories, code=0)
+    said = merge(project, directories[:-1], code=3)
+    assert "unmeasured: 1 shard of 3 missing: 3" in said
+    [*_, record] = project.records()
+    assert (record["status"], record["merged"]["missing"]) == ("interrupted", [3])
+    assert "interrupted" in project.command("report", "latest").stdout
+    # A shard whose job ended in the middle leaves no record.
+    shard_file(project).unlink()
+    said = merge(project, directories, code=3)
+    assert "shard-1: no run.json, so this shard did not finish" in said
+    merge(project, ["nowhere"], code=3)
+
+
+def test_a_failed_assertion_of_an_eval_fails_the_merged_run(project: EvalProject):
+    project.judged_by("json_parses()", body="assert result.case.id != 'disk-001'")
+    directories = shards(project, code=1)
+    merge(project, directories, code=1)
+
+
+def test_cases_without_a_completion_are_unmeasured(project: EvalProject):
+    directories = shards(project, "--record=none", code=1)
+    assert "unmeasured" in merge(project, directories, code=3)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda run: run["shard"]["suites"][0].update(prompt_digest="0" * 64), "prompt_digest"),
+        (lambda run: run["shard"]["suites"][0].update(dataset_digest="0" * 64), "dataset_digest"),
+        (lambda run: run["shard"]["suites"][0].update(judges={}), "judges"),
+        (lambda run: run["shard"]["suites"].clear(), "the evals"),
+        (lambda run: run["shard"].update(count=4), "the number of shards"),
+        (lambda run: run["shard"].update(by="time"), "--shard-by"),
+        (lambda run: run.update(regauge_version="0.0.1"), "the version of regauge"),
+        (
+            lambda run: run.update(git={"commit": "0" * 40, "branch": None, "dirty": False}),
+            "the commit",
+        ),
+        (lambda run: run["shard"].update(number=2), "with different runs"),
+    ],
+)
+def test_shards_that_contradict_each_other_are_refused(
+    project: EvalProject, change: Callable[[dict[str, Any]], object], words: str
+):
+    directories = shards(project)
+    path = shard_file(project)
+    run = json.loads(path.read_text())
+    change(run)
+    path.write_text(json.dumps(run))
+    said = merge(project, directories, code=2)
+    assert words in said
+    assert "fix:" in said
+    assert not project.recordings()
+    assert not project.records()
+
+
+def test_shards_of_another_commit_than_the_checkout_are_refused(project: EvalProject):
+    def git(*words: str) -> None:
+        subprocess.run(
+            ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", *words],
+            cwd=project.root,
+            check=True,
+        )
+
+    git("init", "-q")
+    project.write(".gitignore", ".regauge/\nshard-*/\nrunpytest-*/\n__pycache__/\n")
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    directories = shards(project)
+    git("commit", "-qm", "two", "--allow-empty")
+    assert "and this checkout is" in merge(project, directories, code=2)
+    git("reset", "-q", "--hard", "HEAD~1")
+    merge(project, directories, code=0)
+
+
+def damage_row(project: EvalProject, **values: object) -> None:
+    """Change the first row of a shard that has some."""
+    for number in range(1, COUNT + 1):
+        path = shard_file(project, "trials.jsonl", number)
+        if path.exists():
+            first, *others = path.read_text().splitlines(keepends=True)
+            path.write_text(f"{json.dumps(json.loads(first) | values)}\n" + "".join(others))
+            return
+
+
+def damage_recording(project: EvalProject, text: str) -> None:
+    """Write a line to the recordings of the first shard."""
+    path = shard_file(project, "recordings/triage.jsonl")
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a") as file:
+        file.write(f"{text}\n")
+
+
+def recorded_secret(project: EvalProject) -> None:
+    [line, *_] = (
+        next(path for path in sorted(project.root.glob("shard-*/recordings/triage.jsonl")))
+        .read_text()
+        .splitlines()
+    )
+    recording = json.loads(line)
+    recording["completion"]["text"] = "sk-proj-" + "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Qr9St0Uv1Wx2Yz3"
+    recording["trial"] = 7
+    damage_recording(project, json.dumps(recording))
+
+
+def linked(project: EvalProject, name: str) -> None:
+    path = shard_file(project, name)
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(project.root / "pyproject.toml")
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda p: linked(p, "trials.jsonl"), "trials.jsonl: a link"),
+        (lambda p: linked(p, "run.json"), "run.json: a link"),
+        (lambda p: linked(p, "gate-trials.jsonl"), "gate-trials.jsonl: a link"),
+        (lambda p: linked(p, "recordings/other.jsonl"), "other.jsonl: no file of recordings"),
+        (lambda p: shard_file(p, "evil.py").write_text("1"), "evil.py: a shard leaves no such"),
+        (lambda p: damage_recording(p, "{}"), "triage.jsonl:"),
+        (lambda p: damage_recording(p, '{"case": 1' + "[" * 100_000), "triage.jsonl:"),
+        (recorded_secret, "holds what looks like a secret"),
+        (lambda p: damage_row(p, answer="sk-proj-" + "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Q"), "looks like a"),
+        (
+            lambda p: damage_row(p, node="evals/test_other.py::test_x[a]"),
+            "of no eval of this shard",
+        ),
+        (lambda p: damage_row(p, prompt_digest="0" * 64), "of another prompt than this shard's"),
+        (lambda p: damage_row(p, unknown=1), "not a row: unknown"),
+        (
+            lambda p: shard_file(p, "gate-trials.jsonl").write_text('{"about": 1}\n'),
+            "gate-trials.jsonl:1: not a trial of a gate",
+        ),
+    ],
+)
+def test_what_no_shard_leaves_is_refused_with_its_file(
+    live: EvalProject, damage: Callable[[EvalProject], object], words: str
+):
+    directories = shards(live)
+    damage(live)
+    said = merge(live, directories, code=2)
+    assert words in said
+    assert not live.recordings()
+    assert not live.records()
+
+
+def test_a_file_that_is_too_large_is_refused(project: EvalProject):
+    directories = shards(project)
+    path = shard_file(project, "trials.jsonl")
+    with path.open("ab") as file:
+        file.truncate(513 * 1024 * 1024)
+    assert "512 MiB is the limit" in merge(project, directories, code=2)
+
+
+def test_a_case_of_another_shard_is_refused(project: EvalProject):
+    directories = shards(project)
+    rows = [
+        shard_file(project, "trials.jsonl", number)
+        for number in range(1, COUNT + 1)
+        if shard_file(project, "trials.jsonl", number).exists()
+    ]
+    with rows[0].open("a") as file:
+        file.write(rows[1].read_text())
+    assert "is of another shard" in merge(project, directories, code=2)
+    # As often as a case is there, it counts once.
+    rows[0].write_text(rows[0].read_text().splitlines(keepends=True)[0] * 2)
+    assert "is there twice" in merge(project, directories, code=2)
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_a_job_with_a_key_takes_no_shard_of_a_fork(
+    project: EvalProject, monkeypatch: pytest.MonkeyPatch, *, forged: bool
+):
+    event = {
+        "pull_request": {
+            "number": 7,
+            "head": {"sha": "1", "repo": {"full_name": "fork/prompts"}},
+            "base": {"ref": "main", "sha": "2"},
+        }
+    }
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(project.write("event.json", json.dumps(event))))
+    monkeypatch.setenv("GITHUB_REPOSITORY", "us/prompts")
+    monkeypatch.setenv("GITHUB_RUN_ID", "1")
+    directories = shards(project)
+    merge(project, directories, code=0)  # the fork's own job has no key
+    for number in range(1, COUNT + 1):
+        path = shard_file(project, number=number)
+        run = json.loads(path.read_text())
+        assert run["shard"]["job"] == {"id": "github:1", "fork": True}
+        if forged:  # a fork writes what it likes
+            run["shard"]["job"]["fork"] = False
+            path.write_text(json.dumps(run))
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-ours")
+    monkeypatch.setenv("GITHUB_RUN_ID", "2")
+    said = merge(project, directories, code=2)
+    assert "this job has a key (OPENAI_API_KEY)" in said
+    assert ("another job (github:1)" if forged else "a fork's pull request") in said
+
+
+def test_suggestions_need_every_case(project: EvalProject):
+    result = project.run("--shard=1/2", "--suggest")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*--suggest needs every case*"])
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory: pytest.TempPathFactory) -> GateRepo:
+    """Main with a baseline of twelve trials of each case, and a prompt that lost its definitions."""
+    repo = GateRepo(tmp_path_factory.mktemp("gated"))
+    repo.write(".gitignore", repo.read(".gitignore") + "shard-*/\n")
+    repo.regauge("baseline", "update", "--trials", "12")
+    repo.commit("Measure main")
+    repo.branch("change")
+    repo.release("minor", (label_definitions(repo.read(PROMPT)), BARE_LABELS))
+    return repo
+
+
+def gated_shards(repo: GateRepo) -> list[str]:
+    directories: list[str] = []
+    for number in range(1, COUNT + 1):
+        fresh(repo.root)
+        directory = f"shard-{number}"
+        fresh(repo.root, directory)
+        said = repo.pytest(
+            f"--shard={number}/{COUNT}", "--gate=main", f"--report={directory}", code=0
+        )
+        assert f"shard {number} of {COUNT}: no decision" in said
+        assert "rejected" not in said
+        directories.append(directory)
+    fresh(repo.root)
+    return directories
+
+
+def test_shards_of_a_gate_decide_nothing_and_the_merged_run_decides_with_the_suspects(
+    repo: GateRepo,
+):
+    directories = gated_shards(repo)
+    said = repo.regauge("gate", "main", "--from", "latest", code=2)
+    assert "there are no runs" in said
+    said = repo.regauge("runs", "merge", *directories)
+    assert "no decision yet: regauge gate " in said
+    record = json.loads(next((repo.root / ".regauge/runs").glob("*/run.json")).read_text())
+    assert record["decision"] is None
+    assert record["merged"]["base"] == repo.git("rev-parse", "main").strip()
+    first = {(row["case"], row["trial"]) for row in rows_in(repo)}
+    assert len(first) >= 20
+
+    repo.regauge("gate", "main", "--from", "latest", "--record", "missing", code=1)
+    decision = repo.decision()
+    assert decision["decision"] == "reject"
+    merged = repo.verdicts()
+    assert not {*FIXABLE} & {case for case, verdict in merged.items() if verdict == "broken"}
+    # The trials of the shards are not run again.
+    again = [row for row in rows_in(repo) if row["source"] == "live"]
+    assert again
+    assert not first & {(row["case"], row["trial"]) for row in again}
+
+    # One machine comes to the same.
+    fresh(repo.root)
+    repo.gate(code=1)
+    assert repo.verdicts() == merged
+
+
+def rows_in(repo: GateRepo) -> list[dict[str, Any]]:
+    """The rows of the latest run."""
+    paths = (repo.root / ".regauge/runs").glob("*/trials.jsonl")
+    path = max(paths, key=lambda path: path.stat().st_mtime_ns)
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_merged_gate_without_a_shard_or_of_another_kind_does_not_decide(repo: GateRepo):
+    directories = gated_shards(repo)
+    repo.regauge("runs", "merge", *directories[1:], code=3)
+    said = repo.regauge("gate", "main", "--from", "latest", "--record", "missing", code=3)
+    assert "shards 1 of 3 are missing" in said
+    fresh(repo.root)
+    repo.pytest("--record=missing", code=None)
+    said = repo.regauge("gate", "main", "--from", "latest", code=2)
+    assert "not merged from shards of a gate" in said
