@@ -109,7 +109,8 @@
   const inline = (code) => {
     if (code.includes('\n')) return made(code);
     const line = code.trim().replace(/;+\s*$/, '');
-    if (!/^(const|let|var)\s/.test(line)) return made(`return ${line}`);
+    const declares = /^(const|let|var)\s/.test(line);
+    if (!declares || /;\s*return\b[^;]*$/.test(line)) return made(`return ${line}`);
     // Behind declarations, the last statement is the result: the parser finds where it begins.
     for (let at = line.lastIndexOf(';'); at > 0; at = line.lastIndexOf(';', at - 1)) {
       const last = line.slice(at + 1).trim();
