@@ -397,6 +397,66 @@ def test_the_gate_runs_conversations_of_both_versions_and_replays_them(shop: Eva
     assert replay.returncode == 1, replay.stdout + replay.stderr
 
 
+def _edited(shop: EvalProject, path: str, old: str, new: str) -> None:
+    text = (shop.root / path).read_text("utf-8")
+    assert old in text
+    shop.write(path, text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "said"),
+    [
+        ("prompts/buyer.prompt.yml", "customer who", "kind customer who", "the persona buyer"),
+        (
+            "fixtures/tools/shop.yml",
+            "shipped",
+            "lost",
+            "results of tools in fixtures/tools/shop.yml",
+        ),
+        ("app.py", "shipped", "lost", "the code of app:stock, which answers tool calls,"),
+        (
+            "fixtures/golden/shop.jsonl",
+            '"expected": "shipped"',
+            '"expected": "lost"',
+            "expected and checks in turns of scripted:",
+        ),
+        ("fixtures/golden/shop.jsonl", '"max_turns": 5', '"max_turns": 9', "max_turns of played:"),
+    ],
+)
+def test_a_user_or_tool_that_the_change_edits_is_part_of_the_bar(
+    shop: EvalProject, path: str, old: str, new: str, said: str
+):
+    shop.write(".gitignore", ".regauge/\nrunpytest-*\n__pycache__/\n")
+    shop.write("prompts/buyer.prompt.yml", PERSONA)
+    shop.write("app.py", "def stock(id):\n    return 'shipped'\n")
+    shop.write("fixtures/tools/app.yml", "lookup_order: {function: app:stock}\n")
+    turn = {"user": "Where is order 4711?", "expected": "shipped"}
+    cases: list[dict[str, Any]] = [
+        {"id": "scripted", "inputs": {}, "tools": "shop", "turns": [turn]},
+        {"id": "called", "inputs": {}, "tools": "app", "turns": [turn]},
+        {"id": "played", "inputs": {"wish": "4711"}, "persona": "buyer", "tools": "shop"},
+    ]
+    cases[-1]["max_turns"] = 5
+    judged(shop, 'calls("lookup_order")', *cases)
+    assert shop.command("record").returncode == 0
+    commit(shop.root, branch="change")
+    _edited(shop, path, old, new)
+    alone = shop.command("gate", "main")
+    assert alone.returncode == 0, alone.stdout + alone.stderr
+    assert "other inputs or expectations" in alone.stdout
+
+    # Next to a change of the prompt, it could make broken cases pass.
+    _edited(shop, "prompts/shop.prompt.yml", "the shop.", "the shop. Be kind.")
+    assert shop.command("bump", "shop", "minor").returncode == 0
+    refused = shop.command("gate", "main")
+    assert refused.returncode == 2, refused.stdout + refused.stderr
+    assert "the bar of this change is lower than that of main" in refused.stdout
+    assert said in refused.stdout
+    accepted = shop.command("gate", "main", "--accept-judge-change", "the shop changed")
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    assert said in accepted.stdout
+
+
 def test_recorded_conversations_of_a_real_agent_are_gated(tmp_path: Path):
     root = tmp_path / "airline"
     shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns(".regauge", "__pycache__"))

@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
-from regauge.datasets import Tier
+from regauge.datasets import Script, Tier
+from regauge.gate.base._commit import target_of_base
 from regauge.judges import AsyncFunctionJudge, Rule
 from regauge.project import ENDPOINT_IDENTITY
 from regauge.runner import declared_evals
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MovedBar",
+    "edited_partners",
     "files_named_in",
     "files_of_code",
     "is_function_judge",
@@ -36,6 +38,7 @@ __all__ = [
     "moved_expectations",
     "moved_files",
     "moved_judging",
+    "moved_scripts",
     "moved_settings",
     "moved_tiers",
 ]
@@ -341,6 +344,43 @@ def moved_expectations(dataset: Dataset, before: Dataset | None) -> Iterator[Mov
         then = before.get(case.id) if before is not None else None
         if then is not None and then.expected != case.expected:
             yield _setting(f"expected of {case.id}", then.expected, case.expected)
+
+
+def moved_scripts(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
+    """The conversations with other expectations, limits or tool results than on the base.
+
+    Args:
+        before: The base's golden cases; None where they are today's.
+    """
+    files: set[str] = set()
+    for case in dataset:
+        then = before.get(case.id) if before is not None else None
+        if then is None or then.script is None:
+            continue
+        now, was = case.script or Script(), then.script
+        if now.golden != was.golden:
+            yield _setting(f"expected and checks in turns of {case.id}", was.golden, now.golden)
+        for name in ("persona", "max_turns", "max_steps"):
+            if getattr(now, name) != getattr(was, name):
+                yield _setting(f"{name} of {case.id}", getattr(was, name), getattr(now, name))
+        results = [None if one.tools is None else one.tools.to_json() for one in (was, now)]
+        if results[0] != results[1] and was.tools is not None and was.tools.name not in files:
+            files.add(was.tools.name)
+            yield MovedBar(part=f"results of tools in fixtures/tools/{was.tools.name}.yml")
+
+
+def edited_partners(suite: Suite, at: BaseCommit) -> Mapping[str, MovedBar]:
+    """The personas and functions of conversations that differ from the base's, by name."""
+    found: dict[str, MovedBar] = {}
+    for name, persona in suite.partners.personas.items():
+        before = at.prompt(persona.prompt)
+        if before is not None and before.digest != persona.prompt.digest:
+            found[name] = MovedBar(part=f"the persona {name}")
+    for name, function in suite.partners.functions.items():
+        then = target_of_base(function, at)
+        if then is not None and then.digest != function.digest:
+            found[name] = MovedBar(part=f"the code of {name}, which answers tool calls,")
+    return found
 
 
 def moved_evaluators(prompt: Prompt, before: Prompt | None) -> Iterator[MovedBar]:

@@ -11,9 +11,11 @@ from regauge.gate._types import GateCase
 from regauge.gate.base._anchor import BaseAnchor, anchor_of_base
 from regauge.gate.base._bar import (
     MovedBar,
+    edited_partners,
     moved_checks,
     moved_evaluators,
     moved_expectations,
+    moved_scripts,
     moved_tiers,
 )
 from regauge.gate.base._commit import target_of_base
@@ -197,12 +199,16 @@ def compare_with_base(
     cases = gate_cases(
         suite, states, before=before, today=today, said=said, judges=judges, history=history
     )
+    partners = readable(lambda: edited_partners(suite, at_today), at_today, unreadable) or {}
     edited = tuple(
         case.id
         for case in suite.dataset
-        if before is not None
-        and (then := before.get(case.id)) is not None
-        and then.digest != case.digest
+        if (
+            before is not None
+            and (then := before.get(case.id)) is not None
+            and then.digest != case.digest
+        )
+        or not _partners_of(case).isdisjoint(partners)
     )
     notes = notes_of(
         suite,
@@ -242,7 +248,17 @@ def compare_with_base(
         bars += moved_evaluators(suite.prompt, prompt)
     if base.prompt_changed:
         bars += moved_expectations(suite.dataset, today)
+        bars += moved_scripts(suite.dataset, today)
+        bars += partners.values()
     return replace(base, bars=tuple(bars))
+
+
+def _partners_of(case: GoldenCase) -> frozenset[str]:
+    """The persona and the functions that take part in the conversation of a case."""
+    if case.script is None:
+        return frozenset()
+    functions = case.script.tools.functions.values() if case.script.tools is not None else ()
+    return frozenset((case.script.persona, *functions))
 
 
 def _subject_of_base(
