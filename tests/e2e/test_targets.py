@@ -226,6 +226,130 @@ def test_async_functions_take_the_case_and_give_a_completion(app: EvalProject) -
     assert completion["cost_usd"] == 0.5
 
 
+KINDS = """\
+import asyncio
+import dataclasses
+import datetime
+import enum
+import functools
+import multiprocessing
+import os
+import sys
+import threading
+
+import pydantic
+
+from .words import SEVERITY
+
+
+class Level(enum.Enum):
+    HIGH = "critical"
+
+
+class Answer(pydantic.BaseModel):
+    severity: Level = Level.HIGH
+
+
+@dataclasses.dataclass
+class Reply:
+    severity: str
+    day: datetime.date = datetime.date(2026, 11, 23)
+    inner: Answer = dataclasses.field(default_factory=Answer)
+
+
+class App:
+    def __call__(self, text):
+        return {"severity": SEVERITY[text]}
+
+    async def method(self, text):
+        return {"severity": SEVERITY[text]}
+
+
+app = App()
+partial = functools.partial(lambda first, text: {"severity": SEVERITY[text]}, 1)
+
+
+def model(text):
+    return Answer()
+
+
+def data(text):
+    return Reply(severity=SEVERITY[text])
+
+
+def stream(text):
+    yield '{"severity": '
+    yield '"critical"}'
+
+
+async def astream(text):
+    for piece in stream(text):
+        yield piece
+
+
+def prints(text):
+    print("noise" * 50_000)
+    os.write(1, b"raw")
+    return app(text)
+
+
+def runs(text):
+    return asyncio.run(app.method(text))
+
+
+def asks_for_its_loop(text):
+    return asyncio.get_event_loop().run_until_complete(app.method(text))
+
+
+def threads(text):
+    threading.Thread(target=threading.Event().wait).start()
+    found = []
+    thread = threading.Thread(target=lambda: found.append(app(text)))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def forks(text):
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(app, [text])
+
+
+def leaves(text):
+    sys.exit("no index")
+
+
+def numbers(text):
+    yield 7
+"""
+
+
+def test_any_callable_and_result_of_python_is_understood(app: EvalProject) -> None:
+    """In a project with the src layout, whose modules import each other relatively."""
+    app.write("src/shop/words.py", 'SEVERITY = {"fire": "critical"}\n')
+    app.write("src/shop/kinds.py", KINDS)
+    names = "app app.method partial model data stream astream prints runs asks_for_its_loop"
+    names += " threads forks leaves numbers"
+    declared = "".join(
+        f"""
+@golden("{name}", target="shop.kinds:{name}", dataset="triage", judges=[field_equals("severity")])
+def test_{name.replace(".", "_")}(result):
+    result.check()
+"""
+        for name in names.split()
+    )
+    app.eval(f"from regauge import golden\nfrom regauge.judges import field_equals\n{declared}")
+    app.golden([case(0, "fire", "critical")])
+    ran = app.run()
+    assert ran.parseoutcomes() == {"passed": 12, "unmeasured": 2}
+    ran.stdout.fnmatch_lines(["*SystemExit: no index", "*the function streams int*"])
+    app.run("--record=none", "-k", "not leaves and not numbers").assert_outcomes(passed=12)
+
+
 def test_many_calls_wait_at_once_and_a_budget_needs_a_price(app: EvalProject) -> None:
     app.write(
         "app/pipeline.py",

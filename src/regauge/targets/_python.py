@@ -237,8 +237,8 @@ def _with_fix(reply: Mapping[str, Any], name: str) -> str:
             return f"{name} raised an error:\n{words}"
         case "malformed" | "too-large":
             return (
-                f"{name}: {words}\n  fix: return text, a mapping of JSON values or a"
-                " regauge.Completion"
+                f"{name}: {words}\n  fix: return text, a mapping of JSON values, a dataclass, a"
+                " pydantic model or a regauge.Completion"
             )
         case _:
             return words

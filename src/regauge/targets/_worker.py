@@ -6,6 +6,9 @@ It is started as a script, so that it needs no regauge: a base branch may have a
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import datetime as dt
+import enum
 import importlib
 import inspect
 import json
@@ -14,8 +17,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
 from concurrent import futures
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, cast
@@ -100,14 +104,32 @@ def _golden_case(case: Mapping[str, Any]) -> Any:
     return GoldenCase(**fields)
 
 
+def _plain(value: Any) -> Any:
+    """A value that JSON does not have, as one that it has."""
+    if isinstance(value, Mapping):
+        return {**cast("Mapping[str, Any]", value)}
+    if not isinstance(value, type):
+        if callable(dump := getattr(value, "model_dump", None)):  # pydantic
+            return dump(mode="json")
+        if dataclasses.is_dataclass(value):
+            return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
 def _document(output: Any) -> Any:
-    """The output as JSON: a text, a mapping, or what a `Completion` holds."""
+    """The output as JSON: a text, a mapping or object, or what a `Completion` holds."""
     if isinstance(output, str):
         return output
-    if isinstance(output, Mapping):
-        return {**cast("Mapping[str, Any]", output)}
     if type(output).__name__ == "Completion" and hasattr(output, "to_json"):
         return output.to_json()
+    with suppress(TypeError):
+        document = _plain(output)
+        if isinstance(document, Mapping):
+            return cast("Mapping[str, Any]", document)
     raise _CallError(
         "malformed",
         f"the function returned {type(output).__name__}, which is neither text, a mapping nor a"
@@ -120,11 +142,26 @@ def _tool_result(output: Any) -> dict[str, str]:
     if isinstance(output, str):
         return {"text": output}
     try:
-        return {"text": json.dumps(output, ensure_ascii=False, allow_nan=False)}
+        return {"text": json.dumps(output, ensure_ascii=False, allow_nan=False, default=_plain)}
     except (TypeError, ValueError, RecursionError) as error:
         raise _CallError(
             "malformed", f"the result of the tool cannot be written as JSON: {error}"
         ) from None
+
+
+def _called(function: Any, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    """The output of a function; the texts that a generator streams are joined in its thread."""
+    output = function(*positional, **named)
+    return _joined([*output]) if isinstance(output, Generator) else output
+
+
+def _joined(chunks: list[Any]) -> str:
+    for chunk in chunks:
+        if not isinstance(chunk, str):
+            raise _CallError(
+                "malformed", f"the function streams {type(chunk).__name__}, which is no text"
+            )
+    return "".join(chunks)
 
 
 def _last_lines(error: BaseException) -> str:
@@ -140,7 +177,11 @@ class _Worker:
         self._out = out
         self._output_max: int = setup["output_max"]
         self._tool: bool = setup["tool"]
-        self._threads = futures.ThreadPoolExecutor(max_workers=setup["width"])
+        self._threads = futures.ThreadPoolExecutor(
+            max_workers=setup["width"],
+            # So that code which asks for the loop of its thread runs as in a main thread.
+            initializer=lambda: asyncio.set_event_loop(asyncio.new_event_loop()),
+        )
         self._function: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -170,7 +211,9 @@ class _Worker:
                 self._write({"id": call["id"], "output": {"text": content}})
                 return
             line = self._line({"id": call["id"], "error": str(error), "kind": error.kind})
-        except Exception as error:  # noqa: BLE001 - it belongs to the caller
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, as `sys.exit` does
             line = self._line({"id": call["id"], "error": _last_lines(error), "kind": "exception"})
         self._out.write(line)
         self._out.flush()
@@ -181,13 +224,18 @@ class _Worker:
             return await self._function(*positional, **named)
         loop = asyncio.get_running_loop()
         output = await loop.run_in_executor(
-            self._threads, lambda: self._function(*positional, **named)
+            self._threads, lambda: _called(self._function, positional, named)
         )
-        return await output if inspect.isawaitable(output) else output
+        if inspect.isawaitable(output):
+            output = await output
+        if isinstance(output, AsyncIterator):
+            stream: AsyncIterator[Any] = output
+            return _joined([chunk async for chunk in stream])
+        return output
 
     def _line(self, reply: Mapping[str, Any]) -> bytes:
         try:
-            line = json.dumps(reply, allow_nan=False).encode()
+            line = json.dumps(reply, allow_nan=False, default=_plain).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise _CallError(
                 "malformed", f"the output cannot be written as JSON: {error}"
