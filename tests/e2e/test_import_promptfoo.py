@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from regauge.cli import main
+from regauge.datasets import load_dataset
+from regauge.importers._templates import TemplateError, render, split_template
+from regauge.judges import judge_from_spec
+from regauge.judges._answer import Answer
+from regauge.prompts._types import compile_template
+from regauge.providers import Completion
 from tests.place import Place
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONFIG = """\
 description: Greets people
@@ -80,3 +91,417 @@ def test_a_second_import_overwrites_nothing(place: Place):
     assert before == {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
     place.regauge("import", "promptfoo", ".", "--name", "shop-2")
     assert (place.root / "IMPORT-shop-2.md").is_file()
+
+
+DATA = Path(__file__).parents[1] / "data/promptfoo"
+
+
+class Here:
+    """A project, and the commands run in it in this process."""
+
+    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root = root
+        self._capsys = capsys
+
+    def write(self, path: str, text: str | bytes) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main(["import", "promptfoo", *arguments])
+        out = self._capsys.readouterr()
+        assert stop.value.code == code, out.out + out.err
+        return out.out + out.err
+
+    def read(self, path: str) -> str:
+        return (self.root / path).read_text(encoding="utf-8")
+
+    def cases(self, name: str = "shop") -> list[dict[str, Any]]:
+        return [
+            json.loads(line) for line in self.read(f"fixtures/golden/{name}.jsonl").splitlines()
+        ]
+
+    def prompt(self, name: str = "shop") -> dict[str, Any]:
+        return yaml.safe_load(self.read(f"prompts/{name}.prompt.yml"))
+
+    def files(self) -> set[str]:
+        return {p.relative_to(self.root).as_posix() for p in self.root.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Here:
+    (tmp_path / "shop").mkdir()
+    monkeypatch.chdir(tmp_path / "shop")
+    return Here(tmp_path / "shop", capsys)
+
+
+def config(**keys: object) -> str:
+    base: dict[str, object] = {
+        "prompts": ["Answer: {{q}}"],
+        "providers": ["openai:gpt-5.4-mini"],
+        "tests": [{"vars": {"q": "one"}, "assert": [{"type": "contains", "value": "1"}]}],
+    }
+    return yaml.safe_dump({**base, **keys}, sort_keys=False, allow_unicode=True)
+
+
+def checks_of(here: Here, *assertions: object, **keys: object) -> list[Any]:
+    tests = [{"description": "t", "vars": {"q": "one", "word": "Ada"}, "assert": [*assertions]}]
+    here.write("promptfooconfig.yaml", config(tests=tests, **keys))
+    here.run(".")
+    return here.cases()[0]["checks"]
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "has no configuration of promptfoo"),
+        ({"promptfooconfig.yaml": "prompts: [a\ntests: 1"}, "promptfooconfig.yaml:2: not YAML"),
+        ({"promptfooconfig.yaml": "prompts: a\nprompts: b\n"}, "'prompts' is given twice, first on line 1"),
+        ({"promptfooconfig.yaml": b"prompts: [caf\xe9]\ntests: []\n"}, "promptfooconfig.yaml:1 is not UTF-8"),
+        ({"promptfooconfig.js": "module.exports = {}"}, "is code and is not run"),
+        ({"promptfooconfig.yaml": "prompts: &a [*a]\ntests: []\n"}, "contains itself through an alias"),
+        ({"promptfooconfig.yaml": "tests:\n  - 1\n"}, "there is no test to import"),
+        ({"promptfooconfig.yaml": "prompts: 1\n---\ntests: 2\n"}, "a second document starts here"),
+    ],
+)  # fmt: skip
+def test_a_directory_that_cannot_be_imported_is_refused_and_nothing_is_written(
+    here: Here, files: dict[str, str | bytes], said: str
+):
+    for path, text in files.items():
+        here.write(path, text)
+    assert said in here.run(".", code=2)
+    assert here.files() == set(files)
+
+
+def test_a_small_file_that_stands_for_a_huge_value_is_refused(here: Here):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    here.write("promptfooconfig.yaml", "prompts: [a]\n" + "\n".join(lines) + "\n")
+    assert "values, aliases resolved" in here.run(".", code=2)
+
+
+def test_what_does_not_exist_or_is_no_configuration_is_refused(here: Here):
+    assert "nowhere.yaml does not exist" in here.run("nowhere.yaml", code=2)
+    here.write("compose.yaml", "services: {}\n")
+    assert "is no configuration of promptfoo" in here.run("compose.yaml", code=2)
+
+
+def test_files_outside_of_the_repository_and_links_are_not_read(here: Here):
+    (here.root.parent / "secret.txt").write_text("TOP", encoding="utf-8")
+    (here.root / "link.txt").symlink_to(here.root.parent / "secret.txt")
+    names = ["../secret.txt", "link.txt", "/etc/hostname", "C:\\secret.txt", "~/secret.txt"]
+    tests = [
+        {"vars": {"q": f"file://{name}"}, "assert": [{"type": "contains", "value": "x"}]}
+        for name in names
+    ]
+    here.write("promptfooconfig.yaml", config(tests=[*tests, {"vars": {"q": "kept"}}]))
+    here.run(".")
+    report = here.read("IMPORT.md")
+    assert [case["inputs"] for case in here.cases()] == [{"q": "kept"}]
+    for name in names:
+        assert f"file://{name}" in report
+    assert report.count("is outside of the repository") == 4
+    assert "leads over a link, which is not followed" in report
+    assert all("TOP" not in here.read(path) for path in here.files() if path != "link.txt")
+
+
+def test_test_files_that_name_each_other_end(here: Here):
+    here.write("a.yaml", "- b.yaml\n- vars: {q: two}\n")
+    here.write("b.yaml", "- a.yaml\n")
+    here.write("promptfooconfig.yaml", config(tests="file://a.yaml"))
+    here.run(".")
+    assert "files refer to each other without end" in here.read("IMPORT.md")
+    assert {case["inputs"]["q"] for case in here.cases()} == {"two"}
+
+
+def test_a_key_in_the_file_is_named_and_never_copied(here: Here):
+    key = "sk-live-4f3a9b1c7d2e8f60"
+    providers = [
+        {
+            "id": "openai:gpt-5.4-mini",
+            "config": {"apiKey": key, "apiBaseUrl": "https://llm.example/v1"},
+        }
+    ]
+    tests = [
+        {
+            "description": f"with {key}",
+            "vars": {"q": key},
+            "assert": [{"type": "contains", "value": key}],
+        }
+    ]
+    here.write("promptfooconfig.yaml", config(providers=providers, tests=tests))
+    here.run(".")
+    written = here.files() - {"promptfooconfig.yaml"}
+    assert all(key not in here.read(path) for path in written)
+    assert "Set the environment variable OPENAI_API_KEY" in here.read("IMPORT.md")
+    settings = tomllib.loads(here.read("pyproject.toml"))["tool"]["regauge"]
+    assert settings["providers"] == {
+        "openai-llm-example": {
+            "base_url": "https://llm.example/v1",
+            "api_key_env": "OPENAI_API_KEY",
+        }
+    }
+
+
+def test_check_writes_nothing_and_exits_with_1_where_a_person_is_needed(here: Here):
+    here.write("promptfooconfig.yaml", config())
+    assert "## Needs a person\n\nNothing." in here.run(".", "--check")
+    here.write("promptfooconfig.yaml", config(tests="file://tests.py:make"))
+    out = here.run(".", "--check", "-o", "report.md", code=2)
+    assert "tests are generated by code, which is not run" in out
+    here.write("promptfooconfig.yaml", config(tests=["file://tests.py", {"vars": {"q": "1"}}]))
+    here.run(".", "--check", "-o", "report.md", code=1)
+    assert "promptfooconfig.yaml:6: tests are generated by code" in here.read("report.md").replace(
+        "`", ""
+    )
+    assert here.files() == {"promptfooconfig.yaml", "report.md"}
+
+
+def test_every_assertion_becomes_a_check(here: Here):
+    assert checks_of(
+        here,
+        {"type": "icontains-any", "value": "a, b"},
+        {"type": "not-regex", "value": r"(?i)^sorry\b.*$"},
+        {"type": "javascript", "value": "output.length < 9", "threshold": 0.5},
+        {"type": "python", "value": "len(output) > 1"},
+        {"type": "llm-rubric", "value": "greets {{word}}", "provider": "anthropic:messages:claude-x"},
+        {"type": "similar", "value": "hi", "threshold": 0.6, "weight": 2, "metric": "near"},
+        {"type": "is-json", "value": {"type": "object"}},
+        {"type": "assert-set", "threshold": 0.5, "assert": [{"type": "contains", "value": "x"}, {"type": "equals", "value": "y"}]},
+    ) == [
+        {"contains_any": {"texts": ["a", "b"], "ignore_case": True}},
+        {"not": {"matches": {"pattern": r"^sorry\b.*\Z", "ignore_case": True}}},
+        {"javascript": {"code": "output.length < 9", "pass_at": 0.5}},
+        {"promptfoo_python": {"code": "len(output) > 1"}},
+        {"rubric": {"criterion": "greets Ada", "model": "anthropic:claude-x"}},
+        {"means_like": {"to": "hi", "measure": "cosine", "at_least": 0.6, "model": "openai:text-embedding-3-large"}, "weight": 2, "metric": "near"},
+        {"json_matches_schema": {"schema": {"type": "object"}}},
+        {"weighted": {"weights": [{"judge": {"contains": "x"}, "weight": 1}, {"judge": {"equals": {"value": "y"}}, "weight": 1}], "at_least": 0.5}},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "assertion",
+    [
+        {"type": "select-best", "value": "the best"},
+        {"type": "relevance", "value": "x"},
+        {"type": "contains"},
+        {"type": "regex", "value": "(unclosed"},
+        {"type": "javascript", "value": "file://missing.js"},
+        {"type": "llm-rubric", "value": "x", "transform": "output.trim()"},
+        {"type": "latency"},
+        {"type": "word-count", "value": "many"},
+    ],
+)
+def test_an_assertion_without_counterpart_is_unmeasured_and_named(
+    here: Here, assertion: dict[str, Any]
+):
+    (check,) = checks_of(here, assertion)
+    assert list(check) == ["unmeasured"]
+    assert f"`{assertion['type']}` has no counterpart here and is unmeasured" in here.read(
+        "IMPORT.md"
+    )
+
+
+def test_a_transform_and_its_assertion_become_one_script(here: Here):
+    (check,) = checks_of(
+        here, {"type": "not-contains", "value": "b", "transform": "const t = output; t.slice(0, 1)"}
+    )
+    judge = judge_from_spec(check)
+    assert judge.check_text("ab").outcome == "pass"
+    assert judge.check_text("ba").outcome == "fail"
+
+
+def test_variables_that_the_prompt_does_not_insert_reach_scripts(here: Here):
+    (check,) = checks_of(here, {"type": "javascript", "value": "output === context.vars.word"})
+    (case,) = here.cases()
+    assert (case["inputs"], case["expected"]) == ({"q": "one"}, {"word": "Ada"})
+    dataset = load_dataset(
+        here.root / "fixtures/golden/shop.jsonl", fixtures_dir=here.root / "fixtures"
+    )
+    answer = Answer.of(Completion(text="Ada"), dataset.cases[0])
+    assert judge_from_spec(check).examine(answer).outcome == "pass"
+
+
+def test_templates_become_inputs_that_each_case_brings(here: Here):
+    prompt = "{% if big %}Long{% else %}Short{% endif %}: {{ q | upper }} of {{user.name}} {{q}}"
+    tests = [
+        {
+            "vars": {"q": "a", "big": True, "user": {"name": "Ada"}},
+            "assert": [{"type": "contains", "value": "x"}],
+        }
+    ]
+    here.write("promptfooconfig.yaml", config(prompts=[prompt], tests=tests))
+    here.run(".")
+    assert (
+        here.prompt()["messages"][0]["content"] == "{{part_1}}: {{part_2}} of {{user.name}} {{q}}"
+    )
+    assert here.cases()[0]["inputs"] == {
+        "q": "a",
+        "part_1": "Long",
+        "part_2": "A",
+        "user.name": "Ada",
+    }
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ ''.__class__.__mro__ }}{{ q.format(q) }}",
+        "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}",
+        "{{ 'x' * 999999999 }}",
+        "{{ q | replace('', q * 9) }}",
+    ],
+)
+def test_a_template_that_takes_too_much_is_named_and_not_rendered(here: Here, template: str):
+    here.write("promptfooconfig.yaml", config(prompts=["{{q}} " + template]))
+    here.run(".")
+    assert "a template is not rendered" in here.read("IMPORT.md")
+
+
+def test_chats_files_and_several_prompts_become_prompt_files(here: Here):
+    here.write("a.txt", "First {{q}}\n---\nSecond {{q}}\n")
+    here.write(
+        "chat.json",
+        '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "{{q}}"}]',
+    )
+    here.write("promptfooconfig.yaml", config(prompts=["file://a.txt", "file://chat.json"]))
+    here.run(".")
+    prompts = sorted(path.name for path in (here.root / "prompts").glob("*.yml"))
+    assert len(prompts) == 3
+    assert here.prompt("shop-chat-json")["messages"][0] == {
+        "role": "system",
+        "content": "Be brief.",
+    }
+
+
+def test_csv_columns_become_variables_and_assertions(here: Here):
+    here.write(
+        "t.csv",
+        'q,__expected1,__expected2,__description,__threshold\n"one, two",contains-any: a,similar(0.7):b,Both,0.5\nthree,plain,,,\n',
+    )
+    here.write("promptfooconfig.yaml", config(tests="file://t.csv"))
+    here.run(".")
+    first, second = here.cases()
+    assert (first["id"], first["pass_at"], first["note"]) == ("both", 0.5, "Both (t.csv:2)")
+    assert [next(iter(check)) for check in first["checks"]] == ["contains_any", "means_like"]
+    assert second["checks"] == [{"equals": {"value": "plain"}}]
+
+
+def test_scenarios_multiply_and_defaults_in_files_apply(here: Here):
+    here.write("default.yaml", "vars: {tone: kind}\nassert: [{type: contains, value: hi}]\n")
+    scenario = {
+        "config": [{"vars": {"q": "a"}}, {"vars": {"q": "b"}}],
+        "tests": [{"vars": {"n": 1}}, {"vars": {"n": 2}}],
+    }
+    here.write(
+        "promptfooconfig.yaml",
+        config(
+            prompts=["{{q}} {{n}} {{tone}}"],
+            tests=[],
+            scenarios=[scenario],
+            defaultTest="file://default.yaml",
+        ),
+    )
+    here.run(".")
+    assert [(c["inputs"]["q"], c["inputs"]["n"]) for c in here.cases()] == [
+        ("a", 1),
+        ("a", 2),
+        ("b", 1),
+        ("b", 2),
+    ]
+    assert all(
+        c["inputs"]["tone"] == "kind" and c["checks"] == [{"contains": "hi"}] for c in here.cases()
+    )
+
+
+def test_providers_that_are_programs_become_targets_that_run(place: Place):
+    place.write(
+        "p/provider.py",
+        "def call_api(prompt, options, context):\n    return {'output': prompt + context['vars']['q'] + options['config']['end']}\n",
+    )
+    place.write("p/run.py", "import sys\nprint(sys.argv[1].upper())\n")
+    place.write(
+        "p/promptfooconfig.yaml",
+        config(
+            prompts=["Q {{q}} "],
+            providers=[
+                {"id": "file://provider.py", "label": "py", "config": {"end": "!"}},
+                {"id": f"exec: {sys.executable} run.py", "label": "cmd"},
+                "echo",
+            ],
+            tests=[{"vars": {"q": "one"}, "assert": [{"type": "icontains", "value": "q one"}]}],
+        ),
+    )
+    place.regauge("import", "promptfoo", ".")
+    assert "3 passed" in place.evals("-p", "no:cacheprovider")
+
+
+def test_http_providers_become_targets(here: Here):
+    provider = {
+        "id": "https://shop.example/ask",
+        "config": {
+            "method": "POST",
+            "headers": {"Content-Type": "application/json", "Authorization": "Bearer {{env.TOKEN}}", "X-Key": "abcdefgh12"},
+            "body": {"question": "{{ prompt }}"},
+            "transformResponse": "json.choices[0].text",
+        },
+    }  # fmt: skip
+    here.write("promptfooconfig.yaml", config(providers=[provider]))
+    here.run(".")
+    target = tomllib.loads(here.read("pyproject.toml"))["tool"]["regauge"]["targets"]["shop"]
+    assert target == {
+        "kind": "http",
+        "url": "https://shop.example/ask",
+        "headers_env": {"Authorization": "AUTHORIZATION", "X-Key": "X_KEY"},
+        "body": {"question": "{{prompt}}"},
+        "text": "$.choices[0].text",
+    }
+    assert "abcdefgh12" not in here.read("IMPORT.md")
+
+
+def test_existing_settings_stay_and_get_tables(here: Here):
+    here.write("pyproject.toml", '[tool.regauge]\nmodel = "sim:clerk-1"\n\n[tool.ruff]\n')
+    here.write("promptfooconfig.yaml", config(providers=["groq:llama-x"]))
+    here.run(".")
+    text = here.read("pyproject.toml")
+    assert text.startswith('[tool.regauge]\nmodel = "sim:clerk-1"\n\n[tool.ruff]\n')
+    assert (
+        tomllib.loads(text)["tool"]["regauge"]["providers"]["groq"]["api_key_env"] == "GROQ_API_KEY"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in DATA.iterdir() if path.is_dir()))
+def test_public_configurations_are_imported_and_their_files_load(here: Here, name: str):
+    shutil.copytree(DATA / name, here.root, dirs_exist_ok=True)
+    before = {path: here.read(path) for path in here.files()}
+    here.run(".")
+    assert before.items() <= {path: here.read(path) for path in here.files()}.items()
+    report = here.read("IMPORT.md")
+    for path, line in re.findall(r"`([^`]+?):(\d+)[,`]", report):
+        assert len(here.read(path).splitlines()) >= int(line)
+    for file in (here.root / "fixtures/golden").glob("*.jsonl"):
+        for case in load_dataset(file, fixtures_dir=here.root / "fixtures"):
+            for check in case.checks:
+                judge_from_spec(
+                    {k: v for k, v in check.items() if k not in {"weight", "tier", "metric"}}
+                )
+
+
+@given(st.text(max_size=200), st.dictionaries(st.sampled_from("abq"), st.text(max_size=20)))
+@settings(deadline=None)
+def test_a_split_template_renders_as_the_whole_does(text: str, values: dict[str, str]):
+    source = "{{q}}" + text + "{% if a %}{{b}}{% endif %}{{ a | upper }}"
+    try:
+        whole = render(source, values)
+    except TemplateError:
+        return
+    split = split_template(source)
+    inputs = {name: values.get(name, "") for name in split.names}
+    inputs |= {name: render(part, values) for name, part in split.derived.items()}
+    assert compile_template(split.text).fill(inputs) == whole

@@ -98,6 +98,7 @@ def split_template(source: str, *, prefix: str = "part") -> SplitTemplate:
     """
     if len(source) > _SOURCE_MAX:
         raise TemplateError(f"it is longer than {_SOURCE_MAX:,} characters")
+    source = re.sub(r"\r\n?", "\n", source)  # as rendering does
     derived: dict[str, str] = {}
     pieces: list[tuple[str, bool]] = []  # a text, or the name of an input
     for part, is_mark in _parts(source):

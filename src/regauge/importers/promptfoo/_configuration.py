@@ -324,12 +324,13 @@ class Configuration:
                     )
                     self._context.note("person", test.place, why)
                 continue
+            model = chosen[0].model if chosen and chosen[0] is not models[0] else ""
             if len(chosen) < len(models):
                 names = ", ".join(one.model for one in chosen)
-                why = f"the test for {names} is an eval of its own, with the first of them"
+                own = f"runs on {model} in an eval of its own" if model else "runs on every --model"
+                why = f"a test is only for {names}; it {own}"
                 self._context.note("changed", test.place, why)
-            alone = not chosen or chosen[0] is models[0]
-            groups.setdefault("" if alone else chosen[0].model, []).append(test)
+            groups.setdefault(model, []).append(test)
         for model, members in groups.items():
             words = slug(model.partition(":")[2], otherwise="model")
             dataset = name if not model else unique(f"{name}-{words}", self._imported.datasets)

@@ -17,11 +17,13 @@ from regauge.importers.promptfoo._context import Context
 from regauge.importers.promptfoo._models import model_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["read_promptfoo"]
 
 _NAMED: Final = re.compile(r"promptfoo.*\.(?:ya?ml|json)\Z|.*promptfoo.*\.ya?ml\Z", re.IGNORECASE)
+_ANY: Final = "prompts|providers|targets|tests|scenarios"
+_BOTH: Final = ("providers|targets", "prompts|tests|scenarios")
 _CODE: Final = re.compile(r"promptfooconfig\.(?:js|mjs|cjs|ts|mts|cts)\Z")
 _SKIPPED: Final = frozenset(
     [
@@ -145,13 +147,7 @@ def _find(absolute: Path, path: Path) -> list[Path]:
                 fix="write the configuration as YAML, then import that",
             )
         return [absolute]
-    own = [
-        file
-        for file in sorted(absolute.iterdir())
-        if _NAMED.fullmatch(file.name) and _readable(file)
-    ]
-    if not own:
-        own = [file for file in _below(absolute) if _NAMED.fullmatch(file.name) and _readable(file)]
+    own = _configs(sorted(absolute.iterdir())) or _configs(_below(absolute))
     if own:
         return own[:_CONFIGS_MAX]
     code = next((file for file in _below(absolute) if _CODE.search(file.name)), None)
@@ -166,20 +162,30 @@ def _find(absolute: Path, path: Path) -> list[Path]:
     )
 
 
+def _configs(files: Iterable[Path]) -> list[Path]:
+    """The configurations among files: by their names, and others next to these."""
+    found = [file for file in files if _NAMED.fullmatch(file.name) and _readable(file)]
+    near = {
+        file
+        for folder in {config.parent for config in found}
+        for file in folder.iterdir()
+        if file.suffix in {".yaml", ".yml"} and _readable(file, keys=_BOTH)
+    }
+    return sorted({*found, *near})
+
+
 def _below(directory: Path) -> Iterator[Path]:
     for folder, names, files in os.walk(directory):
         names[:] = sorted(name for name in names if name not in _SKIPPED)
         yield from (Path(folder) / name for name in sorted(files))
 
 
-def _readable(file: Path) -> bool:
-    """Whether a file found by its name is a configuration; one that does not parse may be."""
+def _readable(file: Path, *, keys: Sequence[str] = (_ANY,)) -> bool:
+    """Whether a file that is found has the keys of a configuration; it need not parse."""
     if file.is_symlink() or not file.is_file():
         return False
     text = file.read_text(encoding="utf-8", errors="replace")
-    return bool(
-        re.search(r"^[\"{ ]*(?:prompts|providers|targets|tests|scenarios)\"?:", text, re.MULTILINE)
-    )
+    return all(re.search(rf"^[\"{{ ]*(?:{key})\"?:", text, re.MULTILINE) for key in keys)
 
 
 def _is_config(document: object) -> bool:
