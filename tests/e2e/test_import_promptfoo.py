@@ -62,6 +62,17 @@ def prompt(place: Place, name: str) -> dict[str, Any]:
     return yaml.safe_load((place.root / f"prompts/{name}.prompt.yml").read_text(encoding="utf-8"))
 
 
+def test_json_is_read_with_tabs_and_escaped_characters(place: Place):
+    config = {
+        "prompts": ["Greet {{name}} \N{GRINNING FACE}"],
+        "providers": ["openai:gpt-5.4-mini"],
+        "tests": [{"vars": {"name": "a"}, "assert": [{"type": "contains", "value": "\N{BUG}"}]}],
+    }
+    place.write("promptfooconfig.json", json.dumps(config, indent="\t"))
+    place.regauge("import", "promptfoo", ".")
+    assert cases(place, "shop")[0]["checks"] == [{"contains": "\N{BUG}"}]
+
+
 def test_lists_of_values_and_default_assertions_become_cases(place: Place):
     place.write("promptfooconfig.yaml", CONFIG)
     out = place.regauge("import", "promptfoo", ".")

@@ -230,8 +230,9 @@ class Repository:
             SourceError: It cannot be read.
         """
         text = self.read_text(path) if text is None else text
-        name = self.relative(path)
-        return _Documents(name).read(text)
+        if path.suffix == ".json":
+            text = _as_yaml(text)
+        return _Documents(self.relative(path)).read(text)
 
     def read_json_lines(self, path: Path) -> Items:
         """The documents of a JSON Lines file, with lines.
@@ -276,6 +277,16 @@ class Repository:
     def _refuse_links(self, path: Path, reference: str) -> None:
         if self._linked(path):
             raise SourceError(f"{reference} leads over a link, which is not followed")
+
+
+def _as_yaml(text: str) -> str:
+    """JSON as YAML reads it: characters beyond 16 bits as themselves, and no tabs."""
+    text = re.sub(
+        r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}",
+        lambda pair: str(json.loads(f'"{pair[0]}"')),
+        text,
+    )
+    return text.replace("\t", " ")
 
 
 def _located(value: object, path: str, line: int) -> Any:
