@@ -108,7 +108,7 @@ def _older(project: Project, run: Path, path: Path) -> list[Path]:
 
 
 def _answered(row: dict[str, Any], case: GoldenCase) -> JSON:
-    """What was answered, in the shape of what is expected so far.
+    """The output in the shape of the expected value so far.
 
     Raises:
         UsageError: There is no answer.

@@ -1,4 +1,4 @@
-"""What may reach a terminal: no control characters of others, and colour only where wanted."""
+"""Safe output to a terminal: no foreign control characters, colour only if wanted."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def short(path: Path) -> Path:
 
 
 def unreadable(name: str, error: OSError | UnicodeDecodeError) -> str:
-    """Why a file cannot be read, and what to do."""
+    """The reason why a file cannot be read, and what to do."""
     if isinstance(error, UnicodeDecodeError):
         return f"{name} is not UTF-8\n  fix: save it as UTF-8"
     return f"{name} cannot be read: {error.strerror or error}\n  fix: name a file that is there"
@@ -193,7 +193,7 @@ def simulated(model: str) -> str:
 
 
 def said_of_sync(report: SyncReport, place: str) -> str:
-    """How many runs were taken in."""
+    """The number of runs taken in, as a sentence."""
     count = len(report.added)
     if not count:
         return f"every run of this machine is in {place} already"

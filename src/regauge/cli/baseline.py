@@ -290,7 +290,7 @@ def flaky(
 
 
 def _missing_trials(evals: EvalSession, trials: int) -> int:
-    """How many of the trials are neither recorded nor in the local store."""
+    """The number of trials that are neither recorded nor in the local store."""
     return sum(
         not evals.answers.has(planned, Draw(planned, number).key)
         for planned in evals.plan.cases
@@ -395,7 +395,7 @@ def simulate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SimulationConfig:
-    """What is to be simulated."""
+    """The settings of a simulation."""
 
     policy: GatePolicy
     cases: int | None
@@ -405,7 +405,7 @@ class _SimulationConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Power:
-    """What was found for one prompt.
+    """The power of the gate for one prompt.
 
     Attributes:
         known: How many cases have trials of main.
@@ -450,7 +450,7 @@ class _Power:
         )
 
     def lines(self) -> Iterator[str]:
-        """What people read; the first line names the prompt."""
+        """The text for users; the first line names the prompt."""
         if self.line is None:
             yield f"{self.prompt}: no trial of main is known yet"
             yield f"  regauge baseline update {self.prompt}"

@@ -318,7 +318,7 @@ def _check_outputs(output: str | None, *, annotations: bool, dry_run: bool, as_j
 
 
 def _reason(given: str | None) -> str:
-    """What an author says, on one line."""
+    """The reason of an author, on one line."""
     said = " ".join((given or "").split())
     if given is not None and not said:
         raise UsageError(
@@ -336,7 +336,7 @@ def _default_ref(project: Project) -> str:
 def _refuse_with_from(
     *, dry_run: bool, prompts: tuple[str, ...], options: Mapping[str, object]
 ) -> None:
-    """What says which trials to make has no place where all are made."""
+    """Refuse options that select trials together with one that runs all."""
     given = [name for name, value in options.items() if value is not None]
     given += [name for name, value in (("dry-run", dry_run), ("prompt", prompts)) if value]
     if given:

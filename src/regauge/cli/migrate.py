@@ -248,7 +248,7 @@ def _plan(
 
 
 def _cost_of_1000(evals: EvalSession, cases: Sequence[PlannedCase], model: ModelId) -> float | None:
-    """What 1,000 calls would cost, by the tokens of recorded calls."""
+    """The cost of 1,000 calls, from the tokens of recorded calls."""
     draws = [
         Draw(PlannedCase(replace(case.suite, model=model), case.case), 0)
         for case in cases

@@ -352,7 +352,7 @@ def _note(point: TrendPoint) -> str:
 
 
 def _points(name: str, model: str | None) -> dict[str, TrendPoint]:
-    """What is known of each version by its digest; of the line with most runs where it has it."""
+    """The points of each version by its digest, from the line with most runs."""
     try:
         history = History.open(Project.find(), os.environ)
         lines = lines_of(history.suites(name))
@@ -390,7 +390,7 @@ def _version_row(record: VersionRecord, points: dict[str, TrendPoint]) -> dict[s
 
 
 def _state_of_file(path: Path) -> str:
-    """How the file stands to its last release, in a few words."""
+    """The state of the file relative to its last release, in a few words."""
     try:
         prompt = load_prompt(path)
     except PromptError:

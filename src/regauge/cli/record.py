@@ -58,7 +58,7 @@ Exit codes: 0 done, 2 wrong use or a faulty file, 3 an answer could not be had, 
 
 @dataclass(slots=True, kw_only=True)
 class _Said:
-    """What a command says: in lines as it goes, or in one document at its end."""
+    """The output of a command: lines as it runs, or one document at its end."""
 
     as_json: bool
     document: dict[str, JSON] = field(default_factory=dict[str, "JSON"])
@@ -156,14 +156,14 @@ def command(
 
 
 def _left_at(progress: Progress | None) -> str:
-    """What is recorded when the command is interrupted, and the command that continues."""
+    """The recordings at an interruption, and the command that continues."""
     landed, total = (0, 0) if progress is None else (progress.landed, progress.total)
     count = f"{landed} of {total}" if total else str(landed)
     return f"{count} completions recorded; continue: {shlex.join(['regauge', *sys.argv[1:]])}"
 
 
 def _unaskable(evals: EvalSession) -> Counter[str]:
-    """What keeps cases from being asked at all, such as a missing input, with their number."""
+    """The reasons why cases cannot be sent, such as a missing input, with their number."""
     return Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
 
 
@@ -190,7 +190,7 @@ def _estimate(evals: EvalSession, said: _Said, *, refresh: bool) -> list[str]:
 
 
 def _judgements(evals: EvalSession, draws: Sequence[Draw]) -> list[MissingJudgements]:
-    """What judges take about draws without a completion, and about others without a verdict."""
+    """The missing judgements: of trials without completion, and of others."""
     missing = {draw.id for draw in draws}
     for draw in evals.plan.asks:
         if draw.id not in missing:
@@ -260,7 +260,7 @@ def _batch(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counts:
-    """How many completions were recorded, and why others and judgements were not."""
+    """The number of recorded completions, and the reasons for the missing ones."""
 
     recorded: int
     total: int

@@ -319,7 +319,7 @@ def _failed(event: Event) -> str:
 
 
 def _is_green(record: RunRecord) -> bool:
-    """Whether a run record explains no failure of its workflow."""
+    """Return whether a run record explains no failure of its workflow."""
     if record.decision is not None:
         return record.decision.exit_code == 0
     return not any(suite.failed or suite.unmeasured for suite in record.suites)

@@ -424,7 +424,7 @@ def _show_grid(rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> None
 
 
 def _named(project: Project, run_a: str | None, run_b: str | None) -> tuple[str, str]:
-    """What is compared: what was named, and else the newest runs that have cases."""
+    """The named runs, else the newest runs that have cases."""
     runs = [run.name for run in islice(filter(_has_cases, list_runs(project)), 2)]
     newest, before = [*runs, "", ""][:2]
     a = newest if run_a == "latest" else run_a
@@ -456,7 +456,7 @@ def _any_case(run: RunRecord) -> bool:
 
 
 def _notes(records: Sequence[RunRecord]) -> Iterator[str]:
-    """What else would be read wrongly."""
+    """Notes that prevent a wrong reading."""
     labels = _labels(records)
     for label, record in zip(labels, records, strict=True):
         if not _any_case(record):
@@ -500,7 +500,7 @@ def _headline(suite: SuiteComparison) -> str:
 
 
 def _versions(suite: SuiteComparison) -> str:
-    """What was measured in A, and what in B where it is something else."""
+    """The version in A, and that in B if it differs."""
     sides = [side for side in (suite.before, suite.after) if side is not None]
     models = list(dict.fromkeys(simulated(side["model"]) for side in sides))
     contents = list(

@@ -48,7 +48,7 @@ _TOO_DEEP_CHARS = 50_000
 
 
 class JsonFault:
-    """Why a text is not JSON.
+    """The reason why a text is not JSON.
 
     Attributes:
         message: What is wrong and where, on one line.
@@ -139,7 +139,7 @@ def kind_of(value: JSON) -> str:
 
 
 def same(left: JSON, right: JSON) -> bool:
-    """Whether two JSON values are equal: 1 is 1.0, but true is not 1.
+    """Return whether two JSON values are equal: 1 is 1.0, but true is not 1.
 
     >>> same({"a": 1}, {"a": 1.0}), same(True, 1)
     (True, False)

@@ -49,7 +49,7 @@ __all__ = [
 
 
 def criterion_of(judge: object) -> Criterion:
-    """What a judge says that it is about; correctness where it says nothing usable."""
+    """The criterion of a judge; correctness if it states none."""
     said = getattr(judge, "criterion", None)
     for criterion in CRITERIA:
         if said == criterion:
@@ -113,7 +113,7 @@ EXTERNAL: Final = frozenset({"command_judge", "http_judge"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeContext:
-    """What a declaration is bound with, once per suite.
+    """The context that a declaration is bound with, once per suite.
 
     Attributes:
         project: Where rubrics are.
@@ -134,7 +134,7 @@ class JudgeCalls(Protocol):
 
     @property
     def trial(self) -> int:
-        """Which draw is judged, from 0.
+        """The number of the judged trial, from 0.
 
         A judge that asks one question k times per judgement asks it as the request's trials
         `trial * k` to `trial * k + k - 1`, so that no two judgements share an answer.
@@ -161,7 +161,7 @@ class ModelJudge(Protocol):
 
     @property
     def name(self) -> str:
-        """What people read; labels and calibration are filed under it."""
+        """The name for users; labels and calibration are filed under it."""
         ...
 
     @property
@@ -171,7 +171,7 @@ class ModelJudge(Protocol):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Who is asked, as `provider:model`."""
+        """The models, as `provider:model`."""
         ...
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
@@ -210,14 +210,14 @@ def is_semantic(judge: object) -> TypeGuard[SemanticJudge]:
 
 
 def usual_calls(judge: ModelJudge) -> int:
-    """How many calls a judgement usually takes, as far as the judge knows it; else 1."""
+    """The usual number of calls per judgement, as far as the judge knows it; else 1."""
     calls: object = getattr(judge, "usual_calls", 1)
     return calls if isinstance(calls, int) else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What a judge measured, before a threshold makes a verdict of it.
+    """The measurement of a judge, before a threshold makes a verdict of it.
 
     Attributes:
         score: On the judge's own scale; None when there was nothing to judge.
@@ -293,7 +293,7 @@ class MemoisedJudge(ModelJudge, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What a judge's verdicts count for.
+    """The status of a judge's verdicts: blocking or advisory.
 
     Attributes:
         gates: Whether they decide; otherwise they inform, and change no outcome.
@@ -319,7 +319,7 @@ class UnboundJudge(Protocol):
 
 
 def standing_of(judge: ModelJudge, project: Project) -> Standing:
-    """What a judge's verdicts count for in a project.
+    """The status of a judge's verdicts in a project.
 
     A judge decides when its calibration record is about this very judge (rubric, parameters,
     models) and the labels as they are, and meets `[tool.regauge.calibration]`. A judge that has
@@ -333,7 +333,7 @@ def standing_of(judge: ModelJudge, project: Project) -> Standing:
 
 
 def calibrated_standing(judge: ModelJudge, project: Project) -> Standing:
-    """What a judge's verdicts count for by its own calibration record."""
+    """The status of a judge's verdicts by its own calibration record."""
     # Whoever judges by rules alone reads no records, and needs nothing to read them with.
     from regauge.judges.calibration._record import UncalibratedError, current_calibration, shortfall
 

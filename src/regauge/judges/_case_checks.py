@@ -71,12 +71,12 @@ class _CaseCheck:
 
     @property
     def advisory(self) -> str:
-        """Why the check is advisory; empty where it is not."""
+        """The reason why the check is advisory; empty where it is not."""
         return next(iter(self.uncalibrated.values()), "")
 
     @property
     def decides(self) -> bool:
-        """Whether the verdict of the case depends on it."""
+        """Return whether the verdict of the case depends on it."""
         return self.tier != "tracked" and not self.advisory
 
 
@@ -158,7 +158,7 @@ def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Che
 
 
 def _specs_of(case: GoldenCase) -> list[tuple[int, JSON]]:
-    """What a case checks: of the whole (0), and of each turn, counted from 1."""
+    """The checks of a case: of the whole (0), and of each turn, counted from 1."""
     turns = case.script.turns if case.script is not None else ()
     own: list[tuple[int, JSON]] = [(0, spec) for spec in case.checks]
     return own + [
@@ -243,7 +243,7 @@ class CaseChecks:
 
     @property
     def usual_calls(self) -> int:
-        """How many calls a judgement takes at most; vectors are none."""
+        """The most calls of a judgement; vectors need none."""
         return max(
             len({id(check.judge) for check in checks if isinstance(check.judge, ModelJudge)})
             for checks, _ in self.of_case.values()
@@ -376,7 +376,7 @@ class _MadeJudges:
         return self.judges[key]
 
     def uncalibrated(self, judge: Rule | ModelJudge | SemanticJudge) -> dict[str, str]:
-        """Which judges keep a check from deciding, each with the reason."""
+        """The judges that keep a check from deciding, each with the reason."""
         if not isinstance(judge, ModelJudge):
             return {}
         standings = {one.name: self._standing(one) for one in calibrated_judges(judge)}

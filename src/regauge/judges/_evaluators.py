@@ -69,7 +69,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
         "\n\nContext:\n{{context}}\n\nAnswer:\n{{completion}}"
     ),
 }
-"""What `uses: github/NAME` asks, in regauge's own words."""
+"""The criteria of `uses: github/NAME`, in regauge's own words."""
 
 _AGAINST_FACTS: Final = frozenset({"similarity", "groundedness"})
 

@@ -295,7 +295,7 @@ class ExternalJudge:
 
     @property
     def name(self) -> str:
-        """What people read; labels and calibration are filed under it."""
+        """The name for users; labels and calibration are filed under it."""
         return self.declared.name
 
     @property
@@ -305,7 +305,7 @@ class ExternalJudge:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Who is asked: no model, but what calibration records name."""
+        """The models: none but those that calibration records name."""
         return (f"{self.declared.kind}:{self._model}",)
 
     @cached_property

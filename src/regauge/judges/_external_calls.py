@@ -63,7 +63,7 @@ _FIXES: Final[dict[int, str]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Calls:
-    """What both kinds share.
+    """The shared part of both kinds.
 
     Attributes:
         name: The judge, for errors.
@@ -130,7 +130,7 @@ class CommandCalls(_Calls):
     )
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """What the program writes to its standard output.
+        """The standard output of the program.
 
         Raises:
             ProviderError: It cannot be started, fails, takes too long, or writes no verdict.
@@ -166,7 +166,7 @@ async def run_program(
     secrets: Iterable[str] = (),
     pass_fds: Sequence[int] = (),
 ) -> bytes:
-    """What a program writes to its standard output; one byte more than `output_max` at most.
+    """The standard output of a program; at most one byte more than `output_max`.
 
     Args:
         arguments: The program and its arguments.
@@ -444,7 +444,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 async def _in_thread(call: Callable[[], Result]) -> Result:
-    """What a call returns that waits; the end of the run does not wait for it."""
+    """The result of a call that waits; the end of the run does not wait for it."""
     done: Future[Result] = Future()
 
     def run() -> None:

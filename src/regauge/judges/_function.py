@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 Judged: TypeAlias = "bool | float | Verdict | Mapping[str, object] | tuple[object, ...] | None"
-"""What a function may return: see `as_judge`."""
+"""The results that a function may return: see `as_judge`."""
 
 JudgeFunction: TypeAlias = "Callable[..., Judged] | Callable[..., Awaitable[Judged]]"
 """A function that judges an answer; its parameters are filled by their names."""
@@ -158,11 +158,11 @@ class _Function:
 
     @property
     def label(self) -> str:
-        """What people read."""
+        """The label for users."""
         return self.results.label
 
     def arguments(self, answer: Answer) -> tuple[list[object], dict[str, object]] | Verdict:
-        """What the function is called with, or the verdict on an answer without a text."""
+        """The arguments of the function, or the verdict on an output without text."""
         taken = {*self.by_place, *self.by_name.values()}
         if answer.case is None and "case" in taken:
             label = self.label
@@ -482,7 +482,7 @@ def _assignments(file: str, names: set[str]) -> Iterator[str]:
 
 
 def _is_own(file: str | None) -> bool:
-    """Whether a file is no part of Python, of regauge, or of an installed package."""
+    """Return whether a file is no part of Python, of regauge, or of an installed package."""
     if file is None or not Path(file).is_file():
         return False
     paths = sysconfig.get_paths()

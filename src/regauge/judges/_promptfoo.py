@@ -113,7 +113,7 @@ def _of_mapping(given: Mapping[str, Any], label: str, pass_at: float | None) -> 
 
 
 def _component(part: object) -> JSON:
-    """What a report states of one part of a result."""
+    """The entry of a report for one part of a result."""
     none: Mapping[str, Any] = {}
     given = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else none
     reason = given.get("reason")
@@ -338,7 +338,7 @@ def _assertion_source() -> str:
 
 
 def _javascript_contents(given: Mapping[str, object]) -> JSON:
-    """What the files of an assertion hold; None for one without a file."""
+    """The contents of an assertion's files; None for one without a file."""
     if given["file"] is None:
         return None
     path, _, root = _located("javascript", given["file"])

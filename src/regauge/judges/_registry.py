@@ -178,7 +178,7 @@ def _kind(name: str) -> Callable[..., Judge | UnboundJudge]:
 def _arguments(
     kind: Callable[..., Judge | UnboundJudge], given: JSON
 ) -> tuple[list[Any], dict[str, Any]]:
-    """What a kind of judge is called with."""
+    """The arguments of a kind of judge."""
     if given is None:
         return [], {}
     signature = _signature(kind)

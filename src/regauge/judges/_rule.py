@@ -174,7 +174,7 @@ class Rule:
 
     @property
     def reference(self) -> JSON:
-        """What names it as a parameter of another rule."""
+        """The name as a parameter of another rule."""
         return {"judge": self.kind, "name": self.name, "digest": self.digest}
 
     @property
@@ -308,7 +308,7 @@ _WHETHER = re.compile(r"(?:whether|if)\s+", re.IGNORECASE)
 
 
 class _CaseOnlyError(Exception):
-    """What is wanted is in the golden cases, so a prompt cannot say it."""
+    """A value that only golden cases have, so a prompt cannot state it."""
 
 
 class _EmptyError(Exception):

@@ -134,7 +134,7 @@ def _word(value: object) -> str:  # noqa: PLR0911 - one per type
 P = ParamSpec("P")
 
 Contents: TypeAlias = "Callable[[Mapping[str, object]], JSON]"
-"""What the files hold that parameters name, by the parameters; None for no file."""
+"""The contents of the files that parameters name, by parameter; None for no file."""
 
 
 def rule_digest(kind: str, params: Mapping[str, JSON], *, version: int, reading: int) -> str:

@@ -40,7 +40,7 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> str:
-        """Which model, as `provider:model`."""
+        """The model, as `provider:model`."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:

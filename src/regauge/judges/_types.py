@@ -108,7 +108,7 @@ _NOTHING: Mapping[str, JSON] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one judge says of one completion.
+    """The verdict of one judge on one completion.
 
     Attributes:
         outcome: `abstain` when the judge has no opinion; it then counts nowhere.
@@ -165,7 +165,7 @@ class Judge(Protocol):
 
     @property
     def name(self) -> str:
-        """What people read: short, unique among the judges of one eval."""
+        """The name for users: short, unique among the judges of one eval."""
         ...
 
     @property

@@ -94,7 +94,7 @@ def next_word(text: str, at: int) -> str:
 
 
 def opens_sentence(word: str) -> bool | None:
-    """Whether a word surely begins a sentence (True), surely does not (False), or may (None)."""
+    """Return whether a word begins a sentence; None if it may."""
     bare = word.strip(".,;:!?\"'“”\u2018\u2019()[]*_")
     if not bare:
         return False
@@ -104,7 +104,7 @@ def opens_sentence(word: str) -> bool | None:
 
 
 def period_ends(last: str, following: str) -> bool:
-    """Whether a period between two words ends a sentence."""
+    """Return whether a period between two words ends a sentence."""
     word = last.strip("'“”\u2018\u2019_").lower()
     if _NUMBER.match(word):
         return opens_sentence(following) is not False
@@ -244,7 +244,7 @@ def _split_block(text: str) -> Iterator[str]:
 
 
 def _goes_on(text: str, mark: re.Match[str]) -> bool:
-    """Whether a sentence goes on behind a mark that ends others."""
+    """Return whether a sentence goes on behind a mark that ends others."""
     if mark[0][0] not in ".!?":
         # A particle of quotation: "...。」と言った".
         quoted = mark[0][-1] in "\u300d\u300f"
@@ -266,7 +266,7 @@ def _goes_on_behind_period(text: str, at: int, following: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _continues(before: str, last: str, following: str) -> bool:
-    """Whether a period behind a word is none that ends the sentence.
+    """Return whether a period behind a word is none that ends the sentence.
 
     Args:
         before: The word before the last one.

@@ -44,7 +44,7 @@ _STRONG = re.compile(r"\*\*[^\n*]*\*\*")
 
 
 def _count_brackets(text: str) -> int:
-    """How often `[...]` stands on one line; a pattern would read to the end for every bracket."""
+    """The number of `[...]` on one line; a pattern would read to the end for every bracket."""
     count, at = 0, text.find("[")
     while at >= 0:
         close = text.find("]", at)

@@ -93,7 +93,7 @@ def key_of(custom_id: str) -> RecordingKey | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """What a command does with batches.
+    """The batch options of a command.
 
     Attributes:
         start: Whether missing calls are written into new batches.
@@ -170,7 +170,7 @@ class _State(BaseModel):
 
     @property
     def problem(self) -> str:
-        """Why a call of a batch that has ended has no result."""
+        """The reason why a call of a batch that has ended has no result."""
         if self.provider_status in {"completed", "ended", ""}:
             return f"no result in batch {self.name}"
         return ": ".join([f"batch {self.provider_status}", *self.problems])
@@ -375,7 +375,7 @@ class ProjectBatches:
         return self._client(question.request.provider).read(question.request, result.body)
 
     def _client(self, provider: str) -> BatchClient:
-        """What writes and reads lines; it is not used on the network."""
+        """The client that writes and reads lines; it is not used on the network."""
         client = self._clients.get(provider)
         if client is None:
             client = self._clients[provider] = self._new_client(provider)
@@ -462,11 +462,11 @@ class ProjectBatches:
 
     @property
     def open_calls(self) -> bool:
-        """Whether calls of this run have no completion yet."""
+        """Return whether calls of this run have no completion yet."""
         return bool(self.pending or self.missing or self.failures or self.live_only)
 
     def sentences(self) -> Iterator[str]:
-        """What is under way, and the command that collects it."""
+        """The calls under way, and the command that collects them."""
         by_hand = [state for state in self._states() if state.status == "by-hand"]
         files = {state.name: state for state in by_hand}
         remote = [x for x, name in self.pending.items() if name not in files]
@@ -495,14 +495,14 @@ class ProjectBatches:
             )
 
     def _counted(self, custom_ids: Collection[str]) -> str:
-        """How many of the calls are answers, and how many judges made."""
+        """The number of completions among the calls, and of judgements."""
         of_judges = len(self._judge_calls & {*custom_ids})
         answers = len(custom_ids) - of_judges
         counts = [plural(answers, "answer")] if answers else []
         return " and ".join([*counts, *([plural(of_judges, "judge call")] if of_judges else [])])
 
     def warnings(self) -> Iterator[str]:
-        """What was left, and what did not come by batch."""
+        """The lines that were left, and the calls that are not made by batch."""
         yield from self.notes
         for why, (case, count) in self.failures.items():
             cases = f"case {case}" if count == 1 else f"cases such as {case}"
@@ -521,7 +521,7 @@ class ProjectBatches:
         yield from _some(unknown, *_UNKNOWN)
 
     def to_json(self) -> dict[str, Any]:
-        """What programs read."""
+        """The document for programs."""
         return {
             "under_way": len(self.pending),
             "collected": len(self.taken),
@@ -541,7 +541,7 @@ class ProjectBatches:
                 self._remove(state, note=True)
 
     def _is_open(self, custom_id: str, state: _State) -> bool:
-        """Whether a call of a batch has no recorded completion, and is in no later batch."""
+        """Return whether a call of a batch has no recorded completion, and is in no later batch."""
         if custom_id in self.taken:
             return False
         under_way = self._under_way.get(custom_id) == state.name
@@ -810,7 +810,7 @@ class ProjectBatches:
         self._save(state)
 
     def _weigh(self, state: _State, batch: RemoteBatch, trouble: str) -> None:
-        """Whether all results arrived; the same part twice is all that there is."""
+        """Return whether all results arrived; the same part twice is all that there is."""
         read = _Read()
         paths = self._result_paths(state)
         for path in paths:

@@ -198,7 +198,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _reader(name: Path) -> _Read:
-    """What reads a line: its place in the order of its file, and its document."""
+    """The reader of a line: its place in the order of its file, and its document."""
     return {"verdicts": _measurement, "embeddings": _vector}.get(name.parts[0], _recording)
 
 

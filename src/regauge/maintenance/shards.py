@@ -377,7 +377,7 @@ def _suite_of(row: TrialRow, suites: Mapping[tuple[str, str], ShardSuite]) -> Sh
 
 
 def _missing_cases(part: _Part, counts: _Counts) -> Iterator[str]:
-    """What a shard planned and has no row of; a gate leaves out what it need not run."""
+    """The planned cases of a shard without a row; a gate leaves out some on purpose."""
     if part.shard.base:
         return
     for suite in part.shard.suites:
@@ -400,7 +400,7 @@ def _unfinished(part: _Part, counts: _Counts) -> Iterator[str]:
 
 
 def _has_failed(part: _Part, counts: _Counts) -> bool:
-    """Whether judges failed a case, or a test failed besides its judges."""
+    """Return whether judges failed a case, or a test failed besides its judges."""
     alone = part.shard.exit_status == 1 and not counts.unmeasured and not part.shard.base
     return counts.failed or (alone and part.record.status == "finished")
 

@@ -627,7 +627,7 @@ class RefineSettings(_Table):
 
 
 class MutateSettings(_Table):
-    """How `regauge mutate` measures: `[tool.regauge.mutate]`.
+    """The settings of `regauge mutate`: `[tool.regauge.mutate]`.
 
     Attributes:
         floor: The least mutation score, between 0 and 1; below it the command exits with 1.

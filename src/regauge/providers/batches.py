@@ -209,7 +209,7 @@ class BatchClient:
         return head.encode() + body + b"}\n"
 
     def objects_to_limit(self, problem: str) -> bool:
-        """Whether a result says that `max_tokens` has another name for its model."""
+        """Return whether a result says that `max_tokens` has another name for its model."""
         return any(name in problem for name in self._api.limit_keys)
 
     def read(self, request: CompletionRequest, body: bytes) -> Completion:
@@ -270,7 +270,7 @@ class BatchClient:
         return self._batch(_document(data))
 
     async def fetch(self, batch_id: str) -> RemoteBatch:
-        """How a batch is doing.
+        """Fetch the state of a batch.
 
         Raises:
             ProviderError: That cannot be found out.

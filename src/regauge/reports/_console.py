@@ -317,7 +317,7 @@ def _about(cost_usd: float | None, batch_cost_usd: float | None) -> str:
 
 
 def in_batch(cost_usd: float | None) -> str:
-    """What an estimate adds for a batch; nothing where that is free, or unknown.
+    """The part of an estimate for a batch; empty if it is free or unknown.
 
     >>> in_batch(0.5), in_batch(None)
     (', $0.5000 in a batch', '')

@@ -200,7 +200,7 @@ class Answers:
         return self._files.file(name)
 
     def knows(self, key: RecordingKey) -> bool:
-        """Whether a completion is in the local store, or in a file that this run has read."""
+        """Return whether a completion is in the local store or in a file of this run."""
         return key in self._local() or any(key in file for file in self._files)
 
     def independent(self, trial: int) -> bool:

@@ -1,1 +1,1 @@
-"""What `regauge refine` does with a run, from its beginning to the proposal that is taken."""
+"""The course of `regauge refine`, from its beginning to the applied proposal."""

@@ -74,7 +74,7 @@ def reviewed(project: Project, run: Run, result: Mapping[str, Any]) -> list[int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taking:
-    """What is to be done with a proposal.
+    """The delivery of a proposal.
 
     Attributes:
         write: Whether the prompt's file is written.
@@ -103,7 +103,7 @@ class Taking:
         pr: bool,
         say: Callable[[str], None],
     ) -> Self:
-        """What is asked for, once it is clear that nothing stands in its way.
+        """The requested delivery, once nothing stands in its way.
 
         Raises:
             UsageError: A pull request cannot be opened from here, or no such branch be made.
@@ -145,7 +145,7 @@ class Taking:
 
     @property
     def anything(self) -> bool:
-        """Whether the proposal goes anywhere at all."""
+        """Return whether the proposal goes anywhere at all."""
         return self.write or self.branch is not None
 
     def take(self, run: Run, result: Mapping[str, Any]) -> dict[str, JSON]:
@@ -220,7 +220,7 @@ class Taking:
 
 
 def _mark(result: Mapping[str, Any]) -> str:
-    """What tells a proposal from others, whenever it is found; it is not seen."""
+    """The invisible mark that identifies a proposal."""
     lines: list[JSON] = [[change["removed"], change["added"]] for change in result["changes"]]
     return f"<!-- regauge revision {digest_of(lines)[:16]} -->"
 

@@ -487,7 +487,7 @@ def _begun(
 
 
 def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOptions:
-    """What the command line says, else the project."""
+    """The options from the command line, else from the project."""
     settings = project.settings.refine
     proposers = given["proposers"]
     return RunOptions(

@@ -233,7 +233,7 @@ def _recomputed(project: Project, run: Run) -> int:
 
 
 def _result(run: Run) -> dict[str, Any]:
-    """What came of a run.
+    """The result of a run.
 
     Raises:
         UsageError: It is not over.

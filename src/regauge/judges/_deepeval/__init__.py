@@ -55,7 +55,7 @@ _CRITERIA: Final[Mapping[str, Criterion]] = MappingProxyType({
     "TaskCompletion": "completeness",
     "ToolCorrectness": "correctness",
 })  # fmt: skip
-"""What metrics are about; all others judge how well an answer serves what was asked."""
+"""The criteria of metrics; all others judge how well an output fits the request."""
 _OURS: Final = ("model", "async_mode", "verbose_mode", "eval_mode", "system_one_model")
 
 

@@ -66,7 +66,7 @@ _SHINGLE: Final = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
-    """What was fenced.
+    """A text between fences.
 
     Attributes:
         value: The arguments of a template, or a prompt.
@@ -231,7 +231,7 @@ class _Object:
 
 
 def _forms(text: str) -> list[str]:
-    """How a prompt may show a text: as it is, stripped, in JSON or in a Python literal."""
+    """The forms of a text in a prompt: as it is, stripped, in JSON or in a Python literal."""
     bare = text.strip()
     forms = (text, bare, json.dumps(bare)[1:-1], json.dumps(bare, ensure_ascii=False)[1:-1])
     return [form for form in dict.fromkeys((*forms, repr(bare)[1:-1])) if form.strip()]
@@ -268,7 +268,7 @@ _IN_WORDS: Final = re.compile(
 
 
 class Unreadable:
-    """Why a reply cannot be used."""
+    """The reason why a reply cannot be used."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -368,7 +368,7 @@ def _json_in(text: str) -> JSON | JsonFault:
 
 
 def _contradicts(prose: str, value: object) -> bool:
-    """Whether prose states a verdict or a score that the object after it does not have."""
+    """Return whether prose states a verdict or a score that the object after it does not have."""
     stated = {
         str(part).strip().casefold().removesuffix(".0") for part in _stated(value) if part != ""
     }
@@ -402,7 +402,7 @@ def _all_finite(value: object) -> bool:
 
 
 def response_format(name: str, schema: Mapping[str, Any]) -> dict[str, JSON]:
-    """What goes over the wire as `response_format` for a schema that pydantic wrote.
+    """The value of `response_format` in a request, for a schema from pydantic.
 
     Strict mode wants every property required and no others. A schema with free keys cannot say
     so, and goes over the wire as one that is not strict.
@@ -455,7 +455,7 @@ def _strict(value: object, *, names: bool = False) -> Any:
 T = TypeVar("T")
 
 ASKS_PER_CALL: Final = 2
-"""How often a call is made in all when its replies cannot be read."""
+"""The most attempts of a call whose replies cannot be read."""
 
 _UNREADABLE: Final = "it was not the one JSON object that was asked for"
 _STEPS_SCHEMA: Final = "Steps"
@@ -473,7 +473,7 @@ class SyncInLoopError(Exception):
 
 
 class Asking:
-    """What one measurement asks, and whether any of it failed.
+    """The requests of one measurement, and whether any of them failed.
 
     Attributes:
         failure: The first call that failed. A metric that swallows it gets no score for that.
@@ -497,7 +497,7 @@ class Asking:
 
     @property
     def model_name(self) -> str:
-        """Who is asked, as `provider:model`."""
+        """The model, as `provider:model`."""
         return str(self._model)
 
     def judge_fields(self, fields: Mapping[str, str]) -> None:
@@ -546,12 +546,12 @@ class Asking:
 
     @property
     def bypassed(self) -> bool:
-        """Whether there were calls, and none of their prompts came from a template."""
+        """Return whether there were calls, and none of their prompts came from a template."""
         return self._called and not self._nonces
 
     @property
     def weighs(self) -> bool:
-        """Whether grades are to be weighed by how likely their tokens were."""
+        """Return whether grades are to be weighed by how likely their tokens were."""
         return self._parameters.get("logprobs") is True
 
     async def ask_grade(self, prompt: object) -> Completion:

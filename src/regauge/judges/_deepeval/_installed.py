@@ -189,7 +189,7 @@ def kind_of(metric: object) -> str:
 
 
 def asks_model(metric: object, options: Mapping[str, Any]) -> bool:
-    """Whether a metric calls a model, by what it is and by its options.
+    """Return whether a metric calls a model, by what it is and by its options.
 
     >>> asks_model("ExactMatchMetric", {}), asks_model("FaithfulnessMetric", {})
     (False, True)
@@ -317,7 +317,7 @@ def _source(value: Any) -> str:
 
 
 def _constants(code: CodeType) -> list[JSON]:
-    """What a function and those within it mention by name and by value."""
+    """The constants in a function and in functions within it, by name and value."""
     return [*code.co_names, *(_constant(value) for value in code.co_consts)]
 
 
@@ -382,7 +382,7 @@ def part(owner: Any, name: str, why: str) -> Any:
 
 
 def loaded() -> bool:
-    """Whether `load` has come to its end in this process."""
+    """Return whether `load` has come to its end in this process."""
     return _BUILT_ON_IT in sys.modules and hasattr(sys.modules[_BUILT_ON_IT], "LOADED")
 
 

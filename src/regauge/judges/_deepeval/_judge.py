@@ -50,9 +50,9 @@ _JUDGED_ITEMS: Final = (
     "prompt_instructions",
     "user_intentions",
 )
-"""What a metric takes out of an output and gives verdicts on, one by one."""
+"""The parts that a metric extracts from an output and judges one by one."""
 _FOUND_ITEMS: Final = ("extracted_pii", "advices", "misuses", "role_violations")
-"""What a metric looks for because it should not be in an output; to find none is right."""
+"""The parts that a metric looks for and that should be absent."""
 _ITEMS: Final = {
     "AnswerRelevancyMetric": "statements",
     "BiasMetric": "opinions",
@@ -103,12 +103,12 @@ class DeepevalJudge:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Who is asked, as `provider:model`."""
+        """The models, as `provider:model`."""
         return (str(self.model),) if self.model else ()
 
     @property
     def usual_calls(self) -> int:
-        """What a metric extracts, judges and explains, one call each; of `GEval` its own steps."""
+        """The calls of a metric: extraction, verdicts, explanation; of `GEval` its own steps."""
         if self.metric != "GEval":
             return _USUAL_CALLS
         return 1 if "evaluation_steps" in self.options else 2
@@ -253,7 +253,7 @@ class DeepevalJudge:
         )
 
     def _failure(self, error: Exception, case: GoldenCase, *, metrics: Any) -> Exception:
-        """What went wrong as an error of ours; errors of ours stay as they are."""
+        """The error as one of regauge's; regauge's own stay unchanged."""
         if isinstance(error, UnmeasuredError):
             return error
         if isinstance(error, RegaugeError):
@@ -337,7 +337,7 @@ def _shown(verdict: Any) -> JSON:
 
 
 class _Judged:
-    """How many things a metric gave verdicts on.
+    """The number of verdicts of a metric.
 
     Attributes:
         what: What they are, such as `claims`; empty where the metric counts nothing.

@@ -229,7 +229,7 @@ def _module(name: str) -> Any:
 
 
 def _fencing(get_prompt: Callable[..., str]) -> Callable[..., str]:
-    """How metrics fill their templates, with fences around what comes from cases and models."""
+    """The way metrics fill their templates, with fences around texts of cases and models."""
 
     def _get_prompt(
         metric: Any,
@@ -365,19 +365,19 @@ def test_case(metric: Any, fields: Mapping[str, JSON]) -> Any:
 
 
 def _wants_trace(metric: Any) -> bool:
-    """Whether a metric says nothing without a trace, though deepeval would let it."""
+    """Return whether a metric says nothing without a trace, though deepeval would let it."""
     if isinstance(metric, exported.TaskCompletionMetric):
         return False  # it takes the case itself where there is no trace
     return getattr(metric, "requires_trace", False) is True
 
 
 def is_arena(metric: Any) -> bool:
-    """Whether a metric names a winner instead of giving a score."""
+    """Return whether a metric names a winner instead of giving a score."""
     return isinstance(metric, BaseArenaMetric)
 
 
 def higher_is_better(metric: Any) -> bool:
-    """Which way the score goes, by what the metric itself calls a success."""
+    """The direction of the score, from the metric's own definition of success."""
     if is_arena(metric):
         return True
     probe = copy.copy(metric)

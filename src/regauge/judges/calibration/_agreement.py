@@ -53,7 +53,7 @@ _NO_VERDICT = frozenset({"abstain", "unreadable"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a judge said, once, of one labelled answer or pair.
+    """The judgement of one labelled answer or pair.
 
     Attributes:
         said: One word; for a pair two, the winner as the pair stands and with its answers
@@ -68,7 +68,7 @@ class Judgement:
 
     @property
     def readable(self) -> bool:
-        """Whether it is a verdict."""
+        """Return whether it is a verdict."""
         return not _NO_VERDICT.intersection(self.said)
 
 
@@ -141,11 +141,11 @@ class _Words:
         }[kind]
 
     def of_label(self, label: Label) -> str:
-        """What a person said."""
+        """The label of a user."""
         return self._level(float(label.says)) if self.kind == "scores" else str(label.says)
 
     def of(self, judgement: Judgement) -> tuple[str, ...]:
-        """What the judge said, in the same words."""
+        """The label of the judge, in the same words."""
         if self.kind == "scores" and judgement.readable:
             return (self._level(judgement.score),)
         return judgement.said
@@ -278,7 +278,7 @@ def _estimate(
 
 
 def _margin_of_perfect(rows: Sequence[_Row], *, accuracy: bool) -> float:
-    """How far from 1 a statistic may be whose every resample is 1, by Wilson's interval.
+    """The distance to 1 of a statistic whose resamples are all 1, by Wilson's interval.
 
     For kappa and correlations, the bound is corrected for the agreement that is due to chance.
     """
@@ -296,16 +296,16 @@ _CALLS_MAX = 64
 
 
 class Compared(Protocol):
-    """What came of comparing two answers in both orders."""
+    """The result of comparing two answers in both orders."""
 
     @property
     def winners(self) -> tuple[Literal["a", "b", "tie"], Literal["a", "b", "tie"]]:
-        """Who won with `a` shown first, and with `b` shown first."""
+        """The winner with `a` shown first, and with `b` shown first."""
         ...
 
     @property
     def reason(self) -> str:
-        """Why, in the judge's words."""
+        """The reason, in the judge's words."""
         ...
 
 
@@ -432,7 +432,7 @@ class _Watched:
 
 
 class _Failures:
-    """What kept judgements from being made, each kind once."""
+    """The failures that prevented judgements, each kind once."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()

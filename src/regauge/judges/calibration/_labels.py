@@ -38,7 +38,7 @@ _FAULTS_SHOWN_MAX = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What a person says of one answer, or of two.
+    """The label of a user for one answer, or for two.
 
     Attributes:
         id: Unique in its file.
@@ -67,7 +67,7 @@ class Label:
     at: str = ""
 
     def to_json(self) -> dict[str, JSON]:
-        """What of it can change how far a judge agrees: not who said it, nor why."""
+        """The parts that can change agreement, without author and reason."""
         return {
             "answers": self.answers,
             "case": self.case,
@@ -102,7 +102,7 @@ class Labels:
 
 
 def file_stem(judge: str) -> str:
-    """What files about a judge are called: its name, without what file names cannot hold.
+    """The stem of file names about a judge: its name without forbidden characters.
 
     >>> file_stem("incident-faithfulness"), file_stem("deepeval(GEval, name=no blame)")
     ('incident-faithfulness', 'deepeval-GEval-name-no-blame')
@@ -154,7 +154,7 @@ def _near(judge: str, project: Project) -> str:
 
 
 def _kind(record: Record) -> LabelKind:
-    """What the keys of a record say it is; its values may still be wrong."""
+    """The kind of a record by its keys; its values may still be wrong."""
     values = record.values
     if "a" in values or "b" in values:
         return "pairs"

@@ -60,7 +60,7 @@ class Confusion(_Document):
 
 
 class Flips(_Document):
-    """How often the winner of a pair changed when its answers changed places."""
+    """The number of pairs whose winner changed with the order of the answers."""
 
     pairs: int
     flips: int
@@ -69,7 +69,7 @@ class Flips(_Document):
 
 
 class Agreement(_Document):
-    """How far a judge agrees with people, and with itself.
+    """The agreement of a judge with users, and with itself.
 
     Attributes:
         judged: How many labelled answers, or pairs, the judge came to a verdict on.
@@ -106,7 +106,7 @@ class Agreement(_Document):
 
 
 class LabelsSummary(_Document):
-    """Which labels a judge was compared with.
+    """The labels that a judge was compared with.
 
     Attributes:
         of: The judge under whose name they are filed; None for those of its own.
@@ -119,7 +119,7 @@ class LabelsSummary(_Document):
 
 
 class Calibration(_Document):
-    """What one judge was found to be worth.
+    """The calibration of one judge.
 
     Attributes:
         digest: The judge's: over its rubric, its parameters and its models.
@@ -230,7 +230,7 @@ def _rarer_labels(calibration: Calibration) -> int:
 
 
 def shortfall(calibration: Calibration, policy: CalibrationSettings) -> str:
-    """What a calibration lacks for its judge to gate; empty where it lacks nothing."""
+    """The gaps of a calibration that keep its judge advisory; empty without any."""
     agreement = calibration.agreement
     if agreement.judged < policy.min_labels:
         return f"{agreement.judged} labelled answers were judged, {policy.min_labels} are needed"

@@ -139,7 +139,7 @@ def shipped_rubric(name: str, project: Project) -> Path | None:
 def model_of(
     wanted: str | None, prompt: Prompt | None, context: JudgeContext, *, judge: str
 ) -> ModelId:
-    """Who is asked: what the eval says, else the prompt, else the project.
+    """The model that the eval names, else the prompt, else the project.
 
     Raises:
         UsageError: None of them says, or what it says is no model.
@@ -221,7 +221,7 @@ REDUCERS: tuple[Reducer, ...] = get_args(Reducer)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ballot:
-    """What votes come to.
+    """The result of votes.
 
     Attributes:
         score: From 0 to 1; for `majority` and `all` the share of votes that pass.
@@ -283,7 +283,7 @@ async def ask(
     calls: JudgeCalls,
     judge: str,
 ) -> T:
-    """What a reply says.
+    """The answer in a reply.
 
     Args:
         request: What is asked.
@@ -319,7 +319,7 @@ def again(request: CompletionRequest, wrong: str) -> CompletionRequest:
 
 
 async def together(asking: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all of them come to, once the last is done.
+    """The results of all, once the last is done.
 
     Raises:
         JudgeError: One of them failed. The others were paid for, so nobody broke them off.

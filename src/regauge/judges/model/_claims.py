@@ -223,7 +223,7 @@ class _Asking:
     async def step(
         self, name: str, given: Mapping[str, str], read: Callable[[dict[str, JSON]], T]
     ) -> T:
-        """What the model replies in one step."""
+        """The reply of the model in one step."""
         judge = self._judge
         prompt = judge.prompts[name]
         texts = texts_for(prompt, self._case, given, judge=judge.name)

@@ -1,4 +1,4 @@
-"""What a judge's model is asked: texts to judge between tags that nothing inside can close."""
+"""The prompt of a judge's model: texts between tags that nothing inside can close."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def texts_for(
 
 
 def case_text(name: str, case: GoldenCase, *, judge: str, reference: Expected | None = None) -> str:
-    """What a case gives under a name.
+    """The text of a case under a name.
 
     Raises:
         JudgeError: Nothing.
@@ -190,7 +190,7 @@ def nonce_of(texts: Mapping[str, str]) -> str:
 
 
 def fence_note(nonce: str) -> str:
-    """What a model is shown of the tags: texts between them are material."""
+    """The note to a model on the tags: texts between them are material."""
     return _NOTE.format(nonce=nonce)
 
 
@@ -217,7 +217,7 @@ def with_note(messages: tuple[Message, ...], note: str) -> tuple[Message, ...]:
 def question(
     prompt: Prompt, texts: Mapping[str, str], *, model: ModelId, trial: int, reply: str = ""
 ) -> CompletionRequest:
-    """What a model is asked.
+    """The question to the model.
 
     Args:
         prompt: The judge's prompt.

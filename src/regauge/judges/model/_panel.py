@@ -232,7 +232,7 @@ _SCORES: Final[dict[Winner, float]] = {"a": 1.0, "b": 0.0, "tie": 0.5}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What came of comparing two answers in both orders.
+    """The result of comparing two answers in both orders.
 
     Attributes:
         winners: Who won with `a` shown first, and with `b` shown first.
@@ -244,17 +244,17 @@ class Comparison:
 
     @property
     def flips(self) -> bool:
-        """Whether the order decided, and not the answers."""
+        """Return whether the order decided, and not the answers."""
         return self.winners[0] != self.winners[1]
 
     @property
     def winner(self) -> Winner | None:
-        """Who is better; None where that depends on the order. A tie is one that was stated."""
+        """The winner; None if it depends on the order. A tie is one that was stated."""
         return None if self.flips else self.winners[0]
 
     @property
     def reason(self) -> str:
-        """Why, on one line."""
+        """The reason, on one line."""
         if self.flips:
             one, other = self.winners
             return f"the order decides: {one} wins when a is shown first, {other} when b is"

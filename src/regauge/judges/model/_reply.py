@@ -60,7 +60,7 @@ _PERCENT: Final = 100
 
 
 class ReplyFault(ValueError):  # noqa: N818 - a reply is at fault, like a JsonFault
-    """Why a reply holds no verdict.
+    """The reason why a reply holds no verdict.
 
     Attributes:
         wrong: What the model is shown of it; never words of the reply.
@@ -133,7 +133,7 @@ def _kind(value: JSON) -> str:
 
 
 Weight = Literal["mention", "partial", "plain", "conclusion", "final"]
-"""How much a statement counts for.
+"""The weight of a statement.
 
 - `mention`: denied, quoted, reported, asked, or true under a condition only
 - `partial`: of one aspect, as in `A is better in tone`
@@ -463,7 +463,7 @@ def _weight(text: str, start: int, end: int, *, words: str, formal: bool) -> Wei
 
 
 def _is_verdict_line(before: str, after: str) -> bool:
-    """Whether a sentence is made to state a verdict of the form `Verdict: pass`."""
+    """Return whether a sentence is made to state a verdict of the form `Verdict: pass`."""
     leads = _CONCLUDES.search(before) or _OPENS.match(before) or _is_leading(_led_in(before))
     return bool(leads and _GOES_ON.match(after))
 
@@ -480,7 +480,7 @@ def _weight_alone(text: str, match: re.Match[str]) -> Weight:
 
 
 def object_weight(text: str, start: int, end: int) -> Weight:
-    """How much a JSON object within a text counts for: the form that was asked for is final.
+    """The weight of a JSON object within a text: the requested form is final.
 
     >>> object_weight('My reply: {"verdict": "pass"}', 10, 29)
     'final'
@@ -494,7 +494,7 @@ def object_weight(text: str, start: int, end: int) -> Weight:
 
 
 def _is_denied(before: str) -> bool:
-    """Whether a sentence denies its verdict, reports it, or makes it depend on a condition."""
+    """Return whether a sentence denies, reports or conditions its verdict."""
     own = _BUT.split(_led_in(before))[-1]
     # `The date is wrong, so the verdict is ...`: only the last clause can deny it.
     clause = _SO.split(own)[-1]
@@ -502,12 +502,12 @@ def _is_denied(before: str) -> bool:
 
 
 def _led_in(before: str) -> str:
-    """What a sentence says before its verdict, less the phrases that only lead in."""
+    """The text of a sentence before its verdict, without phrases that only lead in."""
     return _MINE.sub(" ", _LEADS_IN.sub(" ", before))
 
 
 def _before(text: str, start: int) -> str:
-    """What its sentence says before a statement, or the line that leads to it."""
+    """The text of its sentence before a statement, or the line that leads to it."""
     begin = max(0, start - _CONTEXT_CHARS)
     window = text[begin:start]
     ends = [match.end() for match in _SENTENCE_END.finditer(window)]
@@ -519,7 +519,7 @@ def _before(text: str, start: int) -> str:
 
 
 def _after(text: str, end: int) -> str:
-    """What its sentence says after a statement."""
+    """The text of its sentence after a statement."""
     window = text[end : end + _CONTEXT_CHARS]
     found = _SENTENCE_END.search(window)
     return window[: found.start()] if found else window
@@ -538,7 +538,7 @@ def _line_before(text: str, start: int) -> str:
 
 
 def _is_set_apart(text: str, start: int, before: str) -> bool:
-    """Whether a statement is quoted, struck through, commented out, unticked or in a fence."""
+    """Return whether a statement is quoted, struck out, commented, unticked or fenced."""
     quoted = before.rstrip("*_ ").endswith(('"', "'", "“", "„", "«", "‘", "(", "「", "『"))  # noqa: RUF001 - quotation marks
     hidden = any(mark in before for mark in ("~", "<", "[ ]"))
     return quoted or hidden or _is_quote(text, start) or _in_fence(text, start)
@@ -554,7 +554,7 @@ def _in_fence(text: str, start: int) -> bool:
 
 
 def _is_leading(before: str) -> bool:
-    """Whether a sentence says nothing before its verdict that could turn it around."""
+    """Return whether a sentence says nothing before its verdict that could turn it around."""
     said = _LIST_MARK.sub("", before).replace("’", "'")  # noqa: RUF001 - an apostrophe
     words = re.findall(r"[^\W_]+(?:'[a-z]+)?", said.casefold())
     return all(word in _LEADING or word.isdecimal() for word in words)
@@ -811,7 +811,7 @@ class Repeated:
         return reply
 
     def holds(self, words: str) -> bool:
-        """Whether words stand in a judged text, however they are spaced, cased or marked."""
+        """Return whether words stand in a judged text, however they are spaced, cased or marked."""
         plain = _plain(words)
         if len(plain) < _WORDS_MIN or _bare(words) in self._labels:
             # A lone word occurs in many texts; only a line of its own looks like a verdict.
@@ -828,7 +828,7 @@ class Repeated:
 
 
 def _plain(text: str) -> str:
-    """What a reader sees of a text, less its spaces, its case and its marks."""
+    """The text that a reader sees, without spaces, case and marks."""
     folded = text if text.isascii() else unicodedata.normalize("NFKC", text)
     return _UNSEEN.sub("", folded).casefold()
 
@@ -962,7 +962,7 @@ def _without_thoughts(text: str) -> str:
 def _statements(
     body: str, spec: RubricSpec, repeated: Repeated
 ) -> list[tuple[Statement, Mapping[str, JSON] | None]]:
-    """What a text states as verdicts, in order; repetitions are left out."""
+    """The verdicts that a text states, in order, without repetitions."""
     found: list[tuple[Statement, Mapping[str, JSON] | None]] = []
     spans = list(_objects(body))
     for start, end, value in spans:
@@ -1076,7 +1076,7 @@ def _check_sides(reply: Reply, text: str, spec: RubricSpec, repeated: Repeated) 
 
 
 def _is_good(value: str) -> bool | None:
-    """Whether a label or a share such as `4/5` stands for good; None where it is unclear."""
+    """Return whether a label or a share such as `4/5` stands for good; None where it is unclear."""
     if value in {"pass", "fail"}:
         return value == "pass"
     try:
@@ -1106,7 +1106,7 @@ def _unfenced(text: str) -> str:
 
 
 def _is_object(text: str) -> bool:
-    """Whether a text is one JSON object and nothing else."""
+    """Return whether a text is one JSON object and nothing else."""
     try:
         value, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""How much text there is: words, sentences, lines, paragraphs, occurrences."""
+"""Amounts of text: words, sentences, lines, paragraphs, occurrences."""
 
 from __future__ import annotations
 
@@ -462,7 +462,7 @@ _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 
 
 def splitter(separator: str | None, kind: str) -> Callable[[str], list[str]]:
-    """How a text is split into paragraphs.
+    """The function that splits a text into paragraphs.
 
     Raises:
         UsageError: The separator is empty.
@@ -475,7 +475,7 @@ def splitter(separator: str | None, kind: str) -> Callable[[str], list[str]]:
 
 
 def filled_parts(parts: list[str]) -> tuple[int, bool]:
-    """How many parts hold text, and whether one between two others is blank."""
+    """The number of parts with text, and whether one between two others is blank."""
     full = [bool(part.strip()) for part in parts]
     return sum(full), not all(full[1:-1])
 

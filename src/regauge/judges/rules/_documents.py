@@ -523,7 +523,7 @@ def yaml_documents(text: str) -> list[Any] | str:
 
 
 def _container(document: object) -> str:
-    """What a document is; dates and numbers are as much a scalar as a text."""
+    """The kind of a document; dates and numbers are scalars like texts."""
     if isinstance(document, dict):
         return "object"
     return "array" if isinstance(document, list) else "scalar"
@@ -891,7 +891,7 @@ class _Html(HTMLParser):
             self.fault = self.fault or f"text outside any element: {quote(data.strip(), 40)}"
 
     def verdict(self) -> str:
-        """What is wrong; empty when nothing is."""
+        """The error; empty without one."""
         unclosed = [tag for tag in self._open if tag not in _OPTIONAL_END]
         if not self.fault and unclosed:
             self.fault = f"<{unclosed[-1]}> is never closed"

@@ -185,7 +185,7 @@ def _containers(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
 
 
 def _tagged(image: Any) -> bool:
-    """Whether an image names a version other than `latest`."""
+    """Return whether an image names a version other than `latest`."""
     if not isinstance(image, str) or not image:
         return False
     if "@sha256:" in image:
@@ -205,7 +205,7 @@ def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
 
 
 def _all_privileges(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """What a manifest's pods take from their nodes, each with its place."""
+    """The privileges that a manifest's pods take from their nodes, each with its place."""
     steps = _TEMPLATES.get(str(manifest.get("kind")))
     if steps is None:
         return
@@ -249,7 +249,7 @@ def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
 def _faults(
     manifest: Any, *, limits: bool, pinned: bool, unprivileged: bool
 ) -> Iterator[tuple[str, str]]:
-    """What is wrong with one manifest: a code and a sentence each."""
+    """The errors of one manifest: a code and a sentence each."""
     if not isinstance(manifest, dict):
         yield "manifest_invalid", "a document is no mapping"
         return
@@ -405,7 +405,7 @@ def _parsed(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one 
 
 
 def _misspelt(statement: Any) -> bool:
-    """Whether a command that the parser passes over begins with no known word."""
+    """Return whether a command that the parser passes over begins with no known word."""
     return statement.key == "command" and not str(statement.this or "").isalpha()
 
 
@@ -525,7 +525,7 @@ def _tables(statement: Any) -> set[str]:
 
 
 def _is_cte(table: Any, name: str) -> bool:
-    """Whether a name stands for a common table expression that is in scope there.
+    """Return whether a name stands for a common table expression that is in scope there.
 
     The name of one, inside itself, stands for a table, unless it is recursive.
     """

@@ -530,7 +530,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """How two JSON values are compared.
+    """The comparison of two JSON values.
 
     Attributes:
         extra: Allowed additions: `keys` of objects, `all` (entries of lists too), or `none`.

@@ -1,4 +1,4 @@
-"""What must stay out of an output: refusals, leaks, secrets, personal data, URLs."""
+"""Texts that must stay out of an output: refusals, leaks, secrets, personal data, URLs."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ _MASTERCARD = range(2221, 2721)
 
 
 def luhn(digits: str) -> bool:
-    """Whether the check digit of a card number fits.
+    """Return whether the check digit of a card number fits.
 
     >>> luhn("4111111111111111"), luhn("4111111111111112")
     (True, False)
@@ -315,7 +315,7 @@ def luhn(digits: str) -> bool:
 
 
 def iban(text: str) -> bool:
-    """Whether the check digits of an IBAN fit.
+    """Return whether the check digits of an IBAN fit.
 
     >>> iban("DE89 3704 0044 0532 0130 00"), iban("DE88 3704 0044 0532 0130 00")
     (True, False)

@@ -114,7 +114,7 @@ def format_checker() -> Any:
 
 
 _LIMIT_S: Final = 1.0
-"""How much processor time one value may take with one schema."""
+"""The processor time limit for one value and one schema."""
 
 _MESSAGE_CHARS: Final = 200
 _RULE: Final = "json_matches_schema"
@@ -150,7 +150,7 @@ def schema_validator(schema: JSON, *, formats: bool, kind: str = _RULE) -> Any:
 
 
 def schema_verdict(validator: Any, value: JSON) -> Verdict:
-    """Whether a value satisfies a schema, with the path of the fault that matters most.
+    """Return whether a value satisfies a schema, with the path of the fault that matters most.
 
     Raises:
         JudgeError: A reference leads nowhere, or the schema takes too long.
@@ -258,7 +258,7 @@ def _timed(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
 
 
 def _left_s() -> float:
-    """How much time is left.
+    """The time left, in seconds.
 
     Raises:
         _TooLongError: None is.

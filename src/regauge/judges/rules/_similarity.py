@@ -1,4 +1,4 @@
-"""How similar an output and a reference are: characters, words, meaning."""
+"""The similarity of an output and a reference: characters, words, meaning."""
 
 from __future__ import annotations
 

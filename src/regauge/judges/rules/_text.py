@@ -1,4 +1,4 @@
-"""What a text contains, how it begins and ends, its case and its language."""
+"""The contents of a text: parts, beginning and end, case and language."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _EDGE = re.compile(rf"\A{_INVISIBLE}++|(?<!{_INVISIBLE}){_INVISIBLE}++\Z")
 def normaliser(
     *, ignore_case: bool, ignore_space: bool, ignore_punctuation: bool
 ) -> Callable[[str], str]:
-    """How texts are made alike before they are compared."""
+    """The function that normalises texts before they are compared."""
 
     def simplify(text: str) -> str:
         if ignore_case:
@@ -187,7 +187,7 @@ def _places(text: str, part: str) -> Iterator[tuple[int, int]]:
 
 
 def finder(*, ignore_case: bool, whole_word: bool) -> Callable[[str, str], tuple[int, int] | None]:
-    """How one text is looked for in another: its first place, if there is one."""
+    """The function that finds one text in another: its first place, if there is one."""
 
     def find(text: str, part: str) -> tuple[int, int] | None:
         return next(occurrences(text, part, ignore_case=ignore_case, whole_word=whole_word), None)
@@ -429,7 +429,7 @@ def ends_with(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """Which end of an answer is compared, and what is left out before."""
+    """The end of an answer that is compared, and the parts left out before."""
 
     at_start: bool
     ignore_case: bool
@@ -592,7 +592,7 @@ def is_lower_case(*, field: str | None = None) -> Check:
 
 
 def _mixed(char: str) -> bool:
-    """Whether a character is a title-case pair, such as U+01C5, and so both and neither."""
+    """Return whether a character is a title-case pair, such as U+01C5, and so both and neither."""
     return char.istitle() and not char.isupper()
 
 
@@ -745,7 +745,7 @@ def _grams(text: str) -> list[str]:
 
 @functools.cache
 def _weights() -> dict[str, Any]:
-    """How much each letter sequence speaks for each language, as arrays made on first use."""
+    """The weight of each letter sequence for each language, as arrays made on first use."""
     return {}
 
 

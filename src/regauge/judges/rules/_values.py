@@ -370,7 +370,7 @@ _BOXED = "\\boxed{"
 
 
 def _boxed(text: str) -> str | None:
-    r"""What stands in the last `\boxed{...}` of a text."""
+    r"""The contents of the last `\boxed{...}` of a text."""
     start = text.rfind(_BOXED)
     if start < 0:
         return None
