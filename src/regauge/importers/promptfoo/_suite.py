@@ -185,7 +185,9 @@ def _readable(file: Path, *, keys: Sequence[str] = (_ANY,)) -> bool:
     if file.is_symlink() or not file.is_file():
         return False
     text = file.read_text(encoding="utf-8", errors="replace")
-    return all(re.search(rf"^[\"{{ ]*(?:{key})\"?:", text, re.MULTILINE) for key in keys)
+    # A key of JSON may be anywhere in a line.
+    begin, end = ('"', '"') if file.suffix == ".json" else ('^[" {]*', '"?')
+    return all(re.search(rf"{begin}(?:{key}){end}\s*:", text, re.MULTILINE) for key in keys)
 
 
 def _is_config(document: object) -> bool:
