@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,8 @@ from inline_snapshot import snapshot
 from tests import processes
 from tests.batch_server import BatchServer
 from tests.conftest import PRICES, EvalProject, quiet_environment
+from tests.fakes import severity_of
+from tests.judge_source import MODEL_JUDGE, MODEL_JUDGES_GATE
 
 if TYPE_CHECKING:
     import subprocess
@@ -22,18 +25,6 @@ if TYPE_CHECKING:
     from _pytest.pytester import Pytester
 
 _COLLECT = "collect the results with: regauge record --collect"
-_RUBRIC = """\
-name: clarity
-model: local:judge
-messages:
-  - role: system
-    content: Score the answer.
-  - role: user
-    content: "{{output}}"
-rubric:
-  scale: {min: 1, max: 5}
-  pass_at: 4
-"""
 
 
 @pytest.fixture
@@ -300,8 +291,6 @@ def test_batches_are_found_again_where_their_state_is_gone(
 
 
 def _forget(project: EvalProject) -> None:
-    import shutil
-
     shutil.rmtree(project.root / ".regauge")
 
 
@@ -436,3 +425,148 @@ def test_secrets_and_wrong_use(
         refused = batched.command("record", *words)
         assert refused.returncode == 2
         assert message in refused.stderr
+
+
+_PRICES = """\
+batch_price = 0.5
+prices.clerk = { input_per_million = 1.0, output_per_million = 2.0 }
+prices.judge = { input_per_million = 10.0, output_per_million = 20.0 }
+"""
+_JUDGE = 'asking("fair", model="local:judge"), asking("firm", model="local:judge", calls=2)'
+
+
+def _scores(text: str) -> str:
+    """A score to judges, a severity to prompts."""
+    return json.dumps({"score": 0.9}) if text.startswith("judge ") else severity_of(text)
+
+
+def test_judge_calls_follow_in_batches_of_their_own(batched: EvalProject, provider: BatchServer):
+    provider.answer = _scores
+    batched.settings(
+        provider='batch_price = 0.5\nprices = { "clerk" = { input_per_million = 1.0,'
+        ' output_per_million = 2.0 }, "judge" = { input_per_million = 10.0,'
+        " output_per_million = 20.0 } }\n"
+    )
+    batched.judged_by(f"min_chars(1), {_JUDGE}", more=MODEL_JUDGE + MODEL_JUDGES_GATE)
+    assert batched.command("record").returncode == 0
+    live = [batched.recordings(), batched.recordings("judges/triage")]
+    shutil.rmtree(batched.root / "fixtures" / "recordings")
+    _forget(batched)
+
+    assert batched.command("record", "--batch").returncode == 3
+    collected = batched.command("record", "--collect")
+    assert _said(collected) == snapshot(
+        (
+            3,
+            """\
+5 of 5 answers recorded
+5 judge calls missing; submit them with: regauge record --batch
+""",
+            "",
+        )
+    )
+    assert _said(batched.command("record", "--batch")) == snapshot(
+        (3, "5 judge calls under way; collect the results with: regauge record --collect\n", "")
+    )
+    assert _said(batched.command("record", "--batch")) == snapshot(
+        (
+            3,
+            """\
+10 judge calls recorded
+5 judge calls under way; collect the results with: regauge record --collect
+""",
+            "",
+        )
+    )
+    assert _said(batched.command("record", "--batch")) == snapshot(
+        (0, "5 judge calls recorded\n", "")
+    )
+    models = [batch["requests"][0]["body"]["model"] for batch in provider.batches.values()]
+    assert models == ["clerk", "judge", "judge"]
+    batch = [batched.recordings(), batched.recordings("judges/triage")]
+    assert [_without_times(lines, cost=2) for lines in batch] == [
+        _without_times(lines) for lines in live
+    ]
+    assert set(provider.paid.values()) == {1}
+    batched.run("--record=none").assert_outcomes(passed=5)
+
+
+def test_a_conversation_takes_a_batch_for_each_turn(batched: EvalProject, provider: BatchServer):
+    turns = [{"user": "critical: the first disk"}, {"user": "info: the second disk"}]
+    batched.golden([batched.case(0), {**batched.case(1), "turns": turns}])
+    assert batched.command("record").returncode == 0
+    live = batched.recordings()
+    shutil.rmtree(batched.root / "fixtures" / "recordings")
+    _forget(batched)
+    for step in range(3):
+        done = batched.command("record", "--batch")
+        assert done.returncode == (3 if step < 2 else 0)
+    assert [len(batch["requests"]) for batch in provider.batches.values()] == [2, 1]
+    assert _without_times(batched.recordings(), cost=2) == _without_times(live)
+
+
+def test_a_baseline_is_filled_by_batch(batched: EvalProject, provider: BatchServer):
+    provider.answer = _scores
+    batched.settings(provider=_PRICES)
+    batched.judged_by(
+        'min_chars(1), asking("fair", model="local:judge")', more=MODEL_JUDGE + MODEL_JUDGES_GATE
+    )
+    dry = batched.command("baseline", "update", "--dry-run")
+    assert "in a batch" in dry.stdout
+    assert _said(batched.command("baseline", "update", "--batch")) == snapshot((3, """\
+triage@1.0.0 (local:clerk): 70 trials of 5 cases, 70 calls + about 70 of judges: about 29.1k tokens, $0.1628, $0.0814 in a batch
+70 answers under way; collect the results with: regauge baseline update --collect
+""", ''))
+    assert not (batched.root / "fixtures" / "baselines").exists()
+    provider.faults.expired = 3
+    again = batched.command("baseline", "update", "--batch")
+    assert (again.returncode, again.stderr) == (3, "")
+    provider.faults.expired = None
+    assert batched.command("baseline", "update", "--batch").returncode == 3
+    assert not (batched.root / "fixtures" / "baselines").exists()
+    while (done := batched.command("baseline", "update", "--batch")).returncode == 3:
+        assert len(provider.batches) < 6
+    assert (done.returncode, done.stderr) == (0, "")
+    path = batched.root / "fixtures" / "baselines" / "triage.json"
+    assert "wrote fixtures/baselines/triage.json: commit it" in done.stdout
+    assert provider.live.total() == 0
+    filled = path.read_bytes()
+    assert batched.command("baseline", "update", "--collect").returncode == 0
+    assert path.read_bytes() == filled
+    refused = batched.command("baseline", "update", "--batch", "--recheck=1")
+    assert (refused.returncode, "--recheck does not go with" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("damage", ["{", '{"schema_version": 2}'])
+def test_state_that_cannot_be_read_is_named(
+    batched: EvalProject, provider: BatchServer, damage: str
+):
+    assert batched.command("record", "--batch").returncode == 3
+    (path,) = _state(batched).glob("*.json")
+    path.write_text(damage)
+    refused = batched.command("record", "--batch")
+    assert refused.returncode == 2
+    assert f"{path.name} cannot be read" in refused.stderr
+    path.unlink()
+    assert batched.command("record", "--batch").returncode == 0
+    assert len(provider.batches) == 1
+
+
+def test_files_are_split_at_the_limit(
+    batched: EvalProject, provider: BatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    """Two models are two files; no file has more than one model."""
+    batched.settings(provider="batch_price = 0.5\n")
+    done = batched.command("record", "--batch", "--model=local:clerk", "--model=local:other")
+    assert done.returncode == 3
+    models = [
+        {one["body"]["model"] for one in batch["requests"]} for batch in provider.batches.values()
+    ]
+    assert models == [{"clerk"}, {"other"}]
+    assert (
+        batched.command(
+            "record", "--collect", "--model=local:clerk", "--model=local:other"
+        ).returncode
+        == 0
+    )
+    assert len(batched.recordings()) == 10
