@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +20,6 @@ from tests.fakes import severity_of
 from tests.judge_source import MODEL_JUDGE, MODEL_JUDGES_GATE
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -117,11 +118,13 @@ def test_what_is_under_way_is_not_submitted_again(batched: EvalProject, provider
     assert (more.returncode, more.stdout) == (3, f"7 answers under way; {_COLLECT}\n")
     assert [len(batch["requests"]) for batch in provider.batches.values()] == [5, 2]
     waiting = batched.command("record", "--collect")
+    noted = batched.command("record", "--model=local:other", "--trials=1")
+    assert noted.stdout.startswith("note: batches with 7 calls are under way; live calls are paid")
     assert (waiting.returncode, waiting.stdout) == (3, f"7 answers under way; {_COLLECT}\n")
     provider.faults.running = False
     assert batched.command("record", "--collect").returncode == 0
     assert set(provider.paid.values()) == {1}
-    assert len(batched.recordings()) == 7
+    assert len([line for line in batched.recordings() if line["model"] == "local:clerk"]) == 7
 
 
 def test_a_file_cut_in_the_middle_loses_nothing(batched: EvalProject, provider: BatchServer):
@@ -513,10 +516,16 @@ def test_a_baseline_is_filled_by_batch(batched: EvalProject, provider: BatchServ
     )
     dry = batched.command("baseline", "update", "--dry-run")
     assert "in a batch" in dry.stdout
-    assert _said(batched.command("baseline", "update", "--batch")) == snapshot((3, """\
+    assert _said(batched.command("baseline", "update", "--batch")) == snapshot(
+        (
+            3,
+            """\
 triage@1.0.0 (local:clerk): 70 trials of 5 cases, 70 calls + about 70 of judges: about 29.1k tokens, $0.1628, $0.0814 in a batch
 70 answers under way; collect the results with: regauge baseline update --collect
-""", ''))
+""",
+            "",
+        )
+    )
     assert not (batched.root / "fixtures" / "baselines").exists()
     provider.faults.expired = 3
     again = batched.command("baseline", "update", "--batch")
@@ -552,21 +561,30 @@ def test_state_that_cannot_be_read_is_named(
     assert len(provider.batches) == 1
 
 
-def test_files_are_split_at_the_limit(
-    batched: EvalProject, provider: BatchServer, monkeypatch: pytest.MonkeyPatch
-):
-    """Two models are two files; no file has more than one model."""
-    batched.settings(provider="batch_price = 0.5\n")
-    done = batched.command("record", "--batch", "--model=local:clerk", "--model=local:other")
-    assert done.returncode == 3
-    models = [
+def test_each_model_has_a_file_of_its_own(batched: EvalProject, provider: BatchServer):
+    models = ("--model=local:clerk", "--model=local:other")
+    assert batched.command("record", "--batch", *models).returncode == 3
+    asked = [
         {one["body"]["model"] for one in batch["requests"]} for batch in provider.batches.values()
     ]
-    assert models == [{"clerk"}, {"other"}]
-    assert (
-        batched.command(
-            "record", "--collect", "--model=local:clerk", "--model=local:other"
-        ).returncode
-        == 0
-    )
+    assert asked == [{"clerk"}, {"other"}]
+    assert batched.command("record", "--collect", *models).returncode == 0
     assert len(batched.recordings()) == 10
+
+
+@pytest.mark.parametrize(("limits", "sizes"), [((2, 10**9), [2, 2, 1]), ((9, 1), [1] * 5)])
+def test_files_are_split_at_the_limits(
+    batched: EvalProject, provider: BatchServer, limits: tuple[int, int], sizes: list[int]
+):
+    code = (
+        "from regauge.cli import main; from regauge.providers.batches import LIMITS;"
+        f" LIMITS['openai'] = {limits}; main(['record', '--batch'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=batched.root, check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (3, "")
+    assert [len(batch["requests"]) for batch in provider.batches.values()] == sizes
+    assert batched.command("record", "--collect").returncode == 0
+    assert len(batched.recordings()) == 5
+    assert set(provider.paid.values()) == {1}

@@ -23,7 +23,12 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import Meter
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError, UsageError
-from regauge.maintenance.batches import BatchOptions, ProjectBatches, ask_all
+from regauge.maintenance.batches import (
+    BatchOptions,
+    ProjectBatches,
+    ask_all,
+    calls_under_way,
+)
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.maintenance.stale import PrunedFile, prune_judgements, stale_files
 from regauge.project import TRIALS_MAX, Project
@@ -206,6 +211,11 @@ def _draw(evals: EvalSession, project: Project, said: _Said) -> list[str]:
     unjudged: Counter[str] = Counter()
     recorded = 0
     budget: BudgetError | None = None
+    if missing and (waiting := calls_under_way(project)):
+        said.line(
+            f"note: batches with {plural(waiting, 'call')} are under way; live calls are paid as"
+            " well; regauge record --collect takes their results"
+        )
 
     with Meter(lambda: progress_line(evals.progress, evals.budget)):
         for draw in draws:
@@ -248,7 +258,8 @@ def _batch(
     done = evals.progress.landed
     total = len(plan.missing) + failures.total()
     counts = _Counts(recorded=done, total=total, failures=failures, unjudged=Counter())
-    left = _publish(evals, project, said, counts, idle=not (done or batches.open_calls))
+    idle = not (done or batches.open_calls)
+    left = _publish(evals, project, said, counts, idle=idle, embeds=options.upload)
     pending += batches.sentences()
     for line in (*batches.warnings(), *pending):
         said.line(line)
@@ -269,15 +280,22 @@ class _Counts:
 
 
 def _publish(
-    evals: EvalSession, project: Project, said: _Said, counts: _Counts, *, idle: bool
+    evals: EvalSession,
+    project: Project,
+    said: _Said,
+    counts: _Counts,
+    *,
+    idle: bool,
+    embeds: bool = True,
 ) -> list[str]:
     """Write what was recorded, and say so; returns each kind of failure, with its count.
 
     Args:
         idle: Whether no completion was missing.
+        embeds: Whether embeddings may be requested.
     """
     recorded, failures, unjudged = counts.recorded, counts.failures, counts.unjudged
-    unembedded = _embed(evals)
+    unembedded = _embed(evals) if embeds else []
     published = evals.finish(
         complete=True
     )  # so that nothing is called recorded that cannot be written

@@ -50,7 +50,14 @@ if TYPE_CHECKING:
     from regauge.providers.batches import BatchClient, RemoteBatch, ResultLine
     from regauge.runner import Draw, EvalSession, Question
 
-__all__ = ["BatchOptions", "ProjectBatches", "ask_all", "key_of", "result_id"]
+__all__ = [
+    "BatchOptions",
+    "ProjectBatches",
+    "ask_all",
+    "calls_under_way",
+    "key_of",
+    "result_id",
+]
 
 _DIRECTORY: Final = "batches"
 # Providers keep results for 29 or 30 days.
@@ -646,7 +653,7 @@ class ProjectBatches:
             if state.status == "collected":
                 continue
             failed = {
-                custom_id: self._of_files.problems[custom_id]
+                custom_id: self._evals.answers.redact(self._of_files.problems[custom_id])
                 for custom_id in self._ids(state)
                 if custom_id in self._of_files.problems and custom_id not in self._of_files.places
             }
@@ -800,7 +807,10 @@ class ProjectBatches:
     async def _update(self, state: _State, batch: RemoteBatch, client: BatchClient) -> None:
         """Note how a batch is doing, and download what it brought."""
         state.provider_status = batch.status
-        state.problems = [printable(problem)[:300] for problem in batch.problems[:_NAMED_MAX]]
+        redact = self._evals.answers.redact
+        state.problems = [
+            redact(printable(problem))[:300] for problem in batch.problems[:_NAMED_MAX]
+        ]
         if batch.ended:
             trouble = await client.download(
                 batch, lambda number: self._directory / f"{state.name}.results-{number}.jsonl"
@@ -901,6 +911,16 @@ class ProjectBatches:
         for custom_id in self._ids(state):
             self.pending.pop(custom_id, None)
         self._remove(state, note=False)
+
+
+def calls_under_way(project: Project) -> int:
+    """How many calls are in batches whose results were not taken yet."""
+    count = 0
+    for path in (project.state_dir / _DIRECTORY).glob("*.json"):
+        with suppress(OSError, ValidationError):  # the commands of batches name it
+            state = _State.model_validate_json(path.read_bytes())
+            count += state.requests if state.status in {"starting", "started", "by-hand"} else 0
+    return count
 
 
 async def ask_all(evals: EvalSession, draws: Iterable[Draw], failures: Counter[str]) -> None:

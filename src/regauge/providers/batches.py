@@ -32,9 +32,24 @@ if TYPE_CHECKING:
     from regauge.project import EndpointSettings
     from regauge.providers._types import Completion
 
-__all__ = ["LINE_MAX", "BatchClient", "BatchTag", "NoBatchesError", "RemoteBatch", "ResultLine"]
+__all__ = [
+    "LIMITS",
+    "LINE_MAX",
+    "BatchClient",
+    "BatchTag",
+    "NoBatchesError",
+    "RemoteBatch",
+    "ResultLine",
+]
 
 Done = TypeVar("Done")
+
+LIMITS: Final = {
+    "openai": (50_000, 200_000_000),
+    "responses": (50_000, 200_000_000),
+    "anthropic": (100_000, 256_000_000),
+}
+"""The requests and the bytes that a batch may have, by API."""
 
 LINE_MAX: Final = 16 * 1024 * 1024
 """The bytes of one result above which it is left unread."""
@@ -44,6 +59,7 @@ _TRANSFER_S: Final = 900.0
 _PAGES_MAX: Final = 20
 _ENDED: Final = frozenset({"completed", "failed", "expired", "cancelled", "canceled", "ended"})
 _NO_API: Final = frozenset({404, 405, 501})
+_AZURE: Final = re.compile(r"https://[^/]+\.azure\.com[:/]")
 _TOGETHER: Final = re.compile(r"//api\.together\.(?:xyz|ai)\b")
 _OK: Final = 200
 _SUCCESS: Final = range(200, 300)
@@ -178,10 +194,12 @@ class BatchClient:
     ) -> None:
         self.endpoint = Endpoint(name=name, settings=settings, environ=environ)
         self._anthropic = settings.api == "anthropic"
-        self.requests_max = 100_000 if self._anthropic else 50_000
-        self.bytes_max = (256 if self._anthropic else 200) * 1_000_000
+        self.requests_max, self.bytes_max = LIMITS[settings.api]
         self._settings = settings
         self._api = HttpApi(self.endpoint, timeout_s=_TRANSFER_S, connections=4, transport=None)
+        # Azure's name of chat completions, and of nothing else, is without the version.
+        azure = settings.api == "openai" and _AZURE.match(self.endpoint.url)
+        self._call_path = self._api.path.removeprefix("/v1") if azure else self._api.path
         self._about = CompletionRequest(
             provider=name, model="", messages=(), parameters={}, origin="batch"
         )
@@ -204,7 +222,7 @@ class BatchClient:
         body = self._api.body(supported(request, self.endpoint), other_limit=other_limit)
         head = f'{{"custom_id":{json.dumps(custom_id)},'
         head += (
-            '"params":' if self._anthropic else f'"method":"POST","url":"{self._api.path}","body":'
+            '"params":' if self._anthropic else f'"method":"POST","url":"{self._call_path}","body":'
         )
         return head.encode() + body + b"}\n"
 
@@ -261,7 +279,7 @@ class BatchClient:
             content = _encode(
                 {
                     "input_file_id": file_id,
-                    "endpoint": self._api.path,
+                    "endpoint": self._call_path,
                     "completion_window": "24h",
                     "metadata": {"regauge_project": tag.project, "regauge_batch": tag.name},
                 }

@@ -65,5 +65,6 @@ def test_a_replay_finds_the_totals_less_what_the_run_paid(given: list[SourcedCom
 
 
 def test_totals_that_make_no_sense_count_as_nothing():
-    assert CallTotals.from_json({"calls": "many", "latency_s": None}) == CallTotals()
+    assert CallTotals.from_json({"calls": "many"}) == CallTotals()
+    assert CallTotals.from_json({"latency_s": "long"}).latency_s is None
     assert CallTotals.from_json({"cost_usd": None}).cost_usd is None
