@@ -128,6 +128,7 @@ def command(
                     f"{prompt} has no text that these operators can edit\n"
                     "  fix: name others with --operators"
                 )
+            _note_baseline(subject)
             measured = _measured(evals, subject, mutants, earlier)
         finally:
             evals.close()
@@ -208,6 +209,16 @@ def _sample(mutants: Sequence[Mutant], limit: int | None) -> list[Mutant]:
     return [mutants[number * len(mutants) // limit] for number in range(limit)]
 
 
+def _note_baseline(subject: Subject) -> None:
+    unknown = sum(case.history is None for case in subject.cases)
+    if unknown:
+        echo(
+            f"note: {plural(unknown, 'case')} without a baseline for these judges, so trials of the"
+            " base run too\n  fix: regauge baseline update",
+            err=True,
+        )
+
+
 def _measured(
     evals: EvalSession, subject: Subject, mutants: Sequence[Mutant], earlier: MutantsFile | None
 ) -> Measured:
@@ -274,7 +285,7 @@ def _say_estimate(
         subject.key,
     ):
         known = {row.id: row.kind for row in earlier.mutants}
-    calls = estimate_calls(subject.prompt, missing, len(subject.cases), known) if missing else 0
+    calls = estimate_calls(subject.prompt, missing, subject.cases, known) if missing else 0
     draws = [
         Draw(planned, REVISION_FIRST) for planned in subject.members.values() if planned.plan()
     ]

@@ -62,19 +62,21 @@ class Base:
         whole = Count(passed=passed.count(True), trials=len(passed) - passed.count(None))
         return History(checks=checks, whole=whole)
 
+    async def first(self, key: str) -> Observed:
+        """The trial of a case that its eval replays."""
+        return (await self._first(key, 1))[0]
+
     async def is_usual(self, key: str) -> bool:
         """Whether the first trial gave the one output that the baseline has of a case."""
         case = self.cases[key]
         if not case.repeats:
             return False
-        [first] = await self._first(key, 1)
-        return first.facts.answer.startswith(case.answer)
+        return (await self.first(key)).facts.answer.startswith(case.answer)
 
     async def texts(self, key: str, count: int) -> list[str]:
         """Outputs of the base for a case: so many, or more where they are known to be equal."""
         if await self.is_usual(key):
-            [first] = await self._first(key, 1)
-            return [first.output] * self.cases[key].repeats
+            return [(await self.first(key)).output] * self.cases[key].repeats
         return [one.output for one in await self._first(key, count)]
 
     async def _first(self, key: str, count: int) -> list[Observed]:

@@ -147,14 +147,16 @@ class Hunt:
             self._history[key] = await self._base.history(key, _LONGER[drawn])
 
     async def _learn(self) -> None:
-        """Have the base's record of every case in which a trial was drawn."""
+        """Have the base's record of every drawn case, where something can follow from it."""
         for key, drawn in self._drawn.items():
-            if key not in self._history and drawn:
-                known = self._base.cases[key].history
-                failed = any(one.facts.passed is False for one in drawn)
-                if (known is None or not known.whole.trials) and not failed:
+            if key in self._history or not drawn:
+                continue
+            known = self._base.cases[key].history
+            if known is None or not known.whole.trials:
+                passed = all(one.facts.passed is not False for one in drawn)
+                if passed and (await self._base.first(key)).facts.passed is not False:
                     continue
-                self._history[key] = await self._base.history(key)
+            self._history[key] = await self._base.history(key)
 
     async def _look_again(self) -> Found | None:
         """Further trials of the cases that share most with the mutated text."""

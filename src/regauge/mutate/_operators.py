@@ -39,7 +39,8 @@ _ID_DIGITS = 8
 # A shorter label before a colon is one; a longer text is a sentence with a colon in it.
 _LABEL = re.compile(r"(?P<open>[*_`\"']*)(?P<label>[^:\n]{1,40}?)(?P<close>[*_`\"']*):(?=\s)")
 _HEADING_WORDS = 3
-_LIMIT = re.compile(r"(?<![\w.,-])(\d+)(?![\w]|[.,-]\d)")
+# Letters of other scripts stand next to a number without a space.
+_LIMIT = re.compile(r"(?<![A-Za-z0-9_.,-])(\d+)(?![A-Za-z0-9_]|[.,-]\d)")
 _FORMAT = re.compile(r"\b(?:json|xml|yaml|markdown|csv|html|format\w*|schema)\b", re.IGNORECASE)
 _SLOT = re.compile(r"\{\{[^{}]*\}\}")
 _STOP = re.compile("[.!?\u3002\uff01\uff1f\u0964]")

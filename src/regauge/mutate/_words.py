@@ -160,6 +160,6 @@ def with_other_unit(text: str) -> Iterator[str]:
     """
     language = guess_language(text)
     yield from _exchanged(text, _UNITS)
-    if any(sign.isdigit() for sign in text) or language == "en":
+    if any(sign.isdigit() for sign in text):
         listed = _UNIT_WORDS.get(language, "")
         yield from _exchanged(text, listed, spaced=language not in _UNSPACED)
