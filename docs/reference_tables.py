@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
-from regauge import hookspecs, judges, pytest_plugin
+from regauge import hookspecs, judges, mutate, pytest_plugin
 from regauge.cli import COMMANDS, group
 from regauge.errors import RegaugeError
 from regauge.judges import describe, judge_kinds, reference_page
@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-__all__ = ["commands", "errors", "fields", "judge_names", "names", "options"]
+__all__ = ["commands", "errors", "fields", "judge_names", "names", "operators", "options"]
+
+
+def operators() -> str:
+    """The operators of `regauge mutate`."""
+    rows = [(_code(one.name), one.about, "yes" if one.single else "") for one in mutate.OPERATORS]
+    return _table(("operator", "what it does", "by default"), rows)
 
 
 def judge_names() -> str:

@@ -32,6 +32,7 @@ from regauge.mutate._operators import (
     mutants_of,
 )
 from regauge.mutate._report import (
+    UNSCORED,
     MutantRow,
     MutantsFile,
     MutantsFileError,
@@ -52,6 +53,7 @@ from regauge.mutate._types import Bench, Case, Found, MutantClass, Observed, Res
 __all__ = [
     "ENTRY_POINTS",
     "OPERATORS",
+    "UNSCORED",
     "Bench",
     "Case",
     "Change",

@@ -113,11 +113,12 @@ class MutantsFile(MutationReport):
     key: str
 
 
-_UNSCORED = "order-in-input"
+UNSCORED = "order-in-input"
+"""The operator whose mutants are shown apart from all others."""
 _DIGITS = 4
 
 
-def score_of(rows: Iterable[MutantRow], unscored: Iterable[str] = (_UNSCORED,)) -> Score:
+def score_of(rows: Iterable[MutantRow], unscored: Iterable[str] = (UNSCORED,)) -> Score:
     """The mutation score of some mutants.
 
     Args:
@@ -185,7 +186,7 @@ def report_of(
         model=subject.model,
         simulated=subject.model.startswith("sim:"),
         calls=measured.calls + measured.base_calls,
-        score=score_of(rows, {*unscored, _UNSCORED}),
+        score=score_of(rows, {*unscored, UNSCORED}),
         mutants=rows,
     )
 

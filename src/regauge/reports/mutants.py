@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
-from regauge.mutate import score_of
+from regauge.mutate import UNSCORED, score_of
 from regauge.reports._markdown import escape_markdown
 from regauge.wording import plural
 
@@ -50,6 +50,11 @@ _MEANING: dict[MutantClass, str] = {
     "harmful": "without the text, cases get better",
     "undecided": "not enough trials",
 }
+_OBEYED: dict[MutantClass, str] = {
+    "killed": "the model obeys, and a check fails",
+    "survived": "outputs change, and no check fails",
+    "no-effect": "outputs stay as they are",
+}
 _CASES_SHOWN = 2
 _TEXT_SHOWN = 70
 
@@ -73,35 +78,43 @@ def _score_text(score: Score) -> str:
 
 def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[tuple[str, Tone]]:
     """The prompt with a mark on each line, then scores, then the next step."""
+    scored = [row for row in report.mutants if row.operator != UNSCORED]
     yield mutation_headline(report), "plain"
     yield "", "plain"
-    by_line: dict[int, list[MutantRow]] = {}
-    for row in report.mutants:
-        by_line.setdefault(row.line, []).append(row)
-    source = prompt.source.split("\n")
-    if by_line:
-        width = max(map(len, CLASS_WORDS.values()))
-        for number in range(min(by_line), max(by_line) + 1):
-            rows = by_line.get(number, [])
-            text = source[number - 1] if number <= len(source) else ""
-            if not rows:
-                yield f"{'':{width}}  {number:4}  {text}".rstrip(), "quiet"
-                continue
-            worst = min(rows, key=lambda row: _WORST.index(row.kind))
-            word = CLASS_WORDS[worst.kind]
-            many = f" ({len(rows)} mutants)" if len(rows) > 1 else ""
-            yield f"{word:{width}}  {number:4}  {text}{many}{_by(worst)}", _TONES[worst.kind]
+    if scored:
+        yield from _marked(scored, prompt.source.split("\n"))
         yield "", "plain"
     for line in _scores(report):
         yield line, "plain"
     for kind, meaning in _MEANING.items():
-        rows = [row for row in report.mutants if row.kind == kind]
+        rows = [row for row in scored if row.kind == kind]
         if rows:
             yield f"{CLASS_WORDS[kind]}: {plural(len(rows), 'mutant')}; {meaning}", _TONES[kind]
-            for row in rows:
-                why = f"  ({row.reason})" if row.reason else _example(row)
-                yield f"  {row.id}  line {row.line}  {_cut(row.text)}{why}", "plain"
+        for row in rows:
+            why = f"  ({row.reason})" if row.reason else _example(row)
+            yield f"  {row.id}  line {row.line}  {_cut(row.text)}{why}", "plain"
+    for row in report.mutants:
+        if row.operator == UNSCORED:
+            yield f"order in the input, line {row.line}: {_OBEYED.get(row.kind, row.kind)}", "plain"
     yield f"{plural(report.calls, 'trial')}; {_next(report)}", "plain"
+
+
+def _marked(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[tuple[str, Tone]]:
+    """The lines of the prompt file from the first mutant to the last one."""
+    by_line: dict[int, list[MutantRow]] = {}
+    for row in rows:
+        by_line.setdefault(row.line, []).append(row)
+    width = max(map(len, CLASS_WORDS.values()))
+    for number in range(min(by_line), max(by_line) + 1):
+        text = source[number - 1] if number <= len(source) else ""
+        if number not in by_line:
+            yield f"{'':{width}}  {number:4}  {text}".rstrip(), "quiet"
+            continue
+        worst = min(by_line[number], key=lambda row: _WORST.index(row.kind))
+        count = len(by_line[number])
+        many = f" ({count} mutants)" if count > 1 else ""
+        mark = f"{CLASS_WORDS[worst.kind]:{width}}  {number:4}  "
+        yield f"{mark}{text}{many}{_by(worst)}", _TONES[worst.kind]
 
 
 def _by(row: MutantRow) -> str:
@@ -132,7 +145,10 @@ def _scores(report: MutationReport) -> Iterator[str]:
             if score.counted:
                 yield f"{title} {_cut(name)}: {score.killed} of {score.counted} guarded"
 
-    yield from grouped("section", lambda row: str(row.evidence.get("section", "")) or row.span.part)
+    def section(row: MutantRow) -> str:
+        return str(row.evidence.get("section", "")).rstrip(": ") or "none"
+
+    yield from grouped("section", section)
     yield from grouped("operator", lambda row: row.operator)
     killed = Counter(
         judge for row in report.mutants if row.kind == "killed" for judge in row.judges
