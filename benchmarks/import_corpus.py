@@ -27,6 +27,7 @@ from typing import Any
 
 IMPORT_S = 120
 RUN_S = 240
+PATHS: list[str] = []
 TEXT = "The answer is 42. It names a plan, a date and a reason, and says who does what."
 
 
@@ -121,7 +122,21 @@ def reply(path: str, given: Any) -> Any:
                 "output_tokens_details": {"reasoning_tokens": 0},
             },
         }
-    return {"output": TEXT, "answer": TEXT, "text": TEXT, "response": TEXT, "result": TEXT}
+    found: dict[str, Any] = {"output": TEXT}
+    for text_path in PATHS:
+        place: Any = found
+        steps = re.findall(r"[\w$]+", text_path.removeprefix("$"))
+        for step, following in zip(steps, [*steps[1:], ""], strict=True):
+            made: Any = TEXT if not following else [{}] if following.isdigit() else {}
+            key: Any = int(step) if step.isdigit() else step
+            if isinstance(place, list):
+                place[0] = place[0] if place[0] and following else made
+                place = place[0]
+            else:
+                place = place.setdefault(key, made)
+            if not isinstance(place, dict | list):
+                break
+    return found
 
 
 def instance(schema: Any) -> Any:  # noqa: PLR0911 - one for each kind
@@ -167,6 +182,7 @@ def local(root: Path, address: str) -> dict[str, str]:
     text = re.sub(r'(?m)^url = "https?://[^/"]+', f'url = "{address}', text)
     text = re.sub(r"(?m)^api_key_command = .*$", 'api_key_env = "LOCAL_KEY"', text)
     file.write_text(text, encoding="utf-8")
+    PATHS[:] = re.findall(r'(?m)^text = "([^"]+)"', text)
     names = re.findall(r'api_key_env = "(\w+)"', text) + re.findall(r' = "([A-Z][A-Z0-9_]+)"', text)
     return dict.fromkeys(
         [*names, "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LOCAL_KEY"], "k-local-000"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -158,7 +159,7 @@ class Repository:
         """The path of a reference such as `file://../data.csv`; it may not exist.
 
         Args:
-            base: The directory that it is relative to.
+            base: The directory that it is relative to; the root, where it exists only there.
 
         Raises:
             SourceError: It leads out of the repository, or over a link.
@@ -171,7 +172,9 @@ class Repository:
         if "\\" in text:
             text = PureWindowsPath(text).as_posix()
         place = Path(text)
-        path = self._plain(base / place if not place.is_absolute() else place)
+        path = self._plain(place if place.is_absolute() else base / place)
+        if not path.exists() and (self._plain(self.root / place)).exists():
+            path = self._plain(self.root / place)
         if not path.is_relative_to(self.root):
             raise SourceError(f"{reference} is outside of the repository")
         self._refuse_links(path, reference)
@@ -188,17 +191,15 @@ class Repository:
             if not path.exists():
                 raise SourceError(f"{self.relative(path)} does not exist")
             return [path]
-        pattern = self.resolve(reference, base)
-        relative = self.relative(pattern)
-        found: list[Path] = []
-        for path in self.root.glob(relative):
-            if path.is_file() and not self._linked(path):
-                found.append(path)
+        patterns = [self.relative(self.resolve(reference, place)) for place in (base, self.root)]
+        for pattern in patterns:
+            matches = (path for path in self.root.glob(pattern) if path.is_file())
+            found = [*itertools.islice(matches, _GLOB_MAX + 1)]
             if len(found) > _GLOB_MAX:
-                raise SourceError(f"{relative} matches more than {_GLOB_MAX:,} files")
-        if not found:
-            raise SourceError(f"{relative} matches no file")
-        return sorted(found)
+                raise SourceError(f"{pattern} matches more than {_GLOB_MAX:,} files")
+            if plain := [path for path in found if not self._linked(path)]:
+                return sorted(plain)
+        raise SourceError(f"{patterns[0]} matches no file")
 
     def read_text(self, path: Path) -> str:
         """The text of a file below the root.

@@ -283,8 +283,8 @@ def _judge(given: _Given, context: Context) -> dict[str, JSON]:
 
 def _transformed(given: _Given, transform: object, context: Context) -> dict[str, JSON]:
     """A check of an output that code changes first: both become one piece of JavaScript."""
-    code = str(transform).strip()
-    if code.startswith("file://") or not code:
+    code = str(transform)
+    if code.strip().startswith("file://") or not code.strip():
         raise _UnmeasuredError("its output is transformed by code in a file")
     usable = given.code is None and not (given.negated and given.kind == "javascript")
     check = (

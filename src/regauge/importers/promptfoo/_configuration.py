@@ -166,20 +166,21 @@ class Configuration:
         if not tests:
             at = place_of(config, "tests", otherwise=self._place)
             context.note("person", at, "there is no test to import")
-            return
+            if "prompts" not in config:
+                return
         self._note_models()
         recorded = [test for test in tests if test.output is not None]
         if recorded:
             self._recorded(recorded)
         asked = [test for test in tests if test.output is None]
-        if not asked:
+        if tests and not asked:
             return
         labels = case_ids(prompt.label for prompt in prompts)
         for number, prompt in enumerate(prompts):
             own = self._name if len(prompts) == 1 else f"{self._name}-{labels[number]}"
             self._prompt(prompt, own, [one for one in asked if _fits(one.prompts, prompt.names)])
         served = not self._providers or any(one.kind != "other" for one in self._providers)
-        if not served or not prompts:
+        if asked and (not served or not prompts):
             self._cases_alone(asked, what="target" if prompts else "prompt")
 
     def _parses_json(self) -> bool:
@@ -208,7 +209,7 @@ class Configuration:
             elif key == "evaluateOptions":
                 self._note_run_options(config[key], at)
             elif key not in _KEYS and not key.startswith(("x-", "_", ".")):
-                self._context.note("dropped", at, f"`{key}` is no key that promptfoo documents")
+                self._context.note("dropped", at, f"`{key}` is not imported")
 
     def _note_run_options(self, options: Any, at: Place) -> None:
         if is_mapping(options) and options.get("repeat"):

@@ -41,8 +41,10 @@ def transformed_check(transform: str, kind: str, value: Any, *, negated: bool) -
     body = function_body(str(value)) if kind == "javascript" else _assertion(kind, value)
     if body is None:
         return None
+    # A transform with a line end is a body, even where that is its last character.
+    change = transform if "\n" in transform else f"return {transform}"
     return (
-        f"const run = (function (output, context) {{\n{function_body(transform)}\n}});\n"
+        f"const run = (function (output, context) {{\n{change}\n}});\n"
         f"const check = (function (output, context) {{\n{body}\n}});\n"
         f"return {'!' if negated else ''}check(run(output, context), context);"
     )

@@ -164,14 +164,23 @@ def _find(absolute: Path, path: Path) -> list[Path]:
 
 def _configs(files: Iterable[Path]) -> list[Path]:
     """The configurations among files: by their names, and others next to these."""
-    found = [file for file in files if _NAMED.fullmatch(file.name) and _readable(file)]
+    found = [
+        file
+        for file in files
+        if (_NAMED.fullmatch(file.name) and _readable(file))
+        or (file.parent.name == "promptfoo" and _is_yaml(file) and _readable(file, keys=_BOTH))
+    ]
     near = {
         file
         for folder in {config.parent for config in found}
         for file in folder.iterdir()
-        if file.suffix in {".yaml", ".yml"} and _readable(file, keys=_BOTH)
+        if _is_yaml(file) and _readable(file, keys=_BOTH)
     }
     return sorted({*found, *near})
+
+
+def _is_yaml(file: Path) -> bool:
+    return file.suffix in {".yaml", ".yml"}
 
 
 def _below(directory: Path) -> Iterator[Path]:
