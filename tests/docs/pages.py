@@ -124,7 +124,7 @@ class Page:
         new: list[tuple[int, int, str]] = []
         with self._open:
             for example in document.examples():
-                with chdir(self._here):
+                with chdir(self.here):
                     problem = _evaluated(example)
                 if problem is not None:
                     wrong.append(f"{self.path.relative_to(ROOT)}:{example.line}\n{problem}")
@@ -161,40 +161,40 @@ class Page:
     def _do(self, example: Example) -> str | None:
         match example.parsed:
             case ("project", kind):
-                self._begin(kind)
+                self.begin(kind)
             case ("file" | "more" as word, path, body):
-                target = self._here / path
+                target = self.here / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with target.open("w" if word == "file" else "a", encoding="utf-8") as file:
                     file.write(self._mapped(body))
             case ("run", command):
-                said = self._shell(command)
+                said = self.shell(command)
                 return said if self._code else None
             case ("serve", port):
                 server = self._open.enter_context(SimServer(SimServerOptions()))
                 self._ports[port] = server.base_url.rsplit(":", 1)[1].removesuffix("/v1")
         return None
 
-    def _begin(self, kind: str) -> None:
+    def begin(self, kind: str) -> None:
         self._plugins = _PLUGINS[kind]
-        self._here = self.scratch / f"{kind}-{len(list(self.scratch.iterdir()))}" / "project"
-        self._here.mkdir(parents=True)
+        self.here = self.scratch / f"{kind}-{len(list(self.scratch.iterdir()))}" / "project"
+        self.here.mkdir(parents=True)
         if kind == "repository":
             for name in _COPIED:
                 source = ROOT / name
                 if source.is_dir():
                     ignored = shutil.ignore_patterns("__pycache__", ".regauge")
-                    shutil.copytree(source, self._here / name, ignore=ignored)
+                    shutil.copytree(source, self.here / name, ignore=ignored)
                 else:
-                    shutil.copy(source, self._here / name)
-            self._shell("git init -q -b main")
-            self._shell("git add -A && git commit -qm 'Start'")
+                    shutil.copy(source, self.here / name)
+            self.shell("git init -q -b main")
+            self.shell("git add -A && git commit -qm 'Start'")
 
     def _console(self, example: Example) -> str | None:
         """Run the commands of one fence and compare what they say."""
         block: _Console = example.parsed
         for command, expected in block.commands():
-            said = self._shell(command)
+            said = self.shell(command)
             if "..." in expected.splitlines() and _agrees(expected, said):
                 said = expected
             block.actual += f"$ {command}\n{said}"
@@ -202,7 +202,7 @@ class Page:
             return None
         return f"shown:\n{block.body}\nbut it says:\n{block.actual}"
 
-    def _shell(self, command: str) -> str:
+    def shell(self, command: str) -> str:
         """What a command says on both streams, in the words of the page."""
         inherited = {
             name: value
@@ -210,13 +210,13 @@ class Page:
             if name not in _DROPPED
             and not name.startswith(("PYTEST", "OPENAI_", "COV_", "GIT_", "GITHUB_"))
         }
-        assert self._here != ROOT, f"no project to run {command!r} in"
+        assert self.here != ROOT, f"no project to run {command!r} in"
         if _GIT.search(command):
-            assert (self._here / ".git").is_dir(), f"no repository of its own for {command!r}"
+            assert (self.here / ".git").is_dir(), f"no repository of its own for {command!r}"
         binaries = Path(sys.executable).parent
         line = self._mapped(command.replace("make evals", "pytest evals --record=none"))
         plugins = self._plugins
-        settings = self._here / "pyproject.toml"
+        settings = self.here / "pyproject.toml"
         # `regauge init` writes a setting of this plugin, which pytest does not know without it.
         if settings.is_file() and "asyncio_default" in settings.read_text(encoding="utf-8"):
             plugins = f"{plugins},pytest_asyncio.plugin"
@@ -226,16 +226,16 @@ class Page:
             "PYTEST_PLUGINS": plugins,
             "PATH": f"{binaries}{os.pathsep}{inherited['PATH']}",
             "HOME": str(self.scratch),
-            "GIT_CEILING_DIRECTORIES": str(self._here.parent.resolve()),
+            "GIT_CEILING_DIRECTORIES": str(self.here.parent.resolve()),
         }
         if _WITHOUT_SHELL.fullmatch(line):
             name, *words = shlex.split(line)
             script = str(binaries / name)
-            done = processes.run(script, *words, cwd=self._here, env=env, one_stream=True)
+            done = processes.run(script, *words, cwd=self.here, env=env, one_stream=True)
         else:
             done = subprocess.run(
                 ["bash", "-c", f"(exit {self._code})\n{line}"],
-                cwd=self._here,
+                cwd=self.here,
                 env=env,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -245,7 +245,7 @@ class Page:
                 check=False,
             )
         self._code = done.returncode
-        said = done.stdout.replace(str(self._here), "/home/you/project")
+        said = done.stdout.replace(str(self.here), "/home/you/project")
         for shown, real in self._ports.items():
             said = said.replace(f":{real}", f":{shown}")
         said = re.sub(r"[ \t]+$", "", said, flags=re.MULTILINE).strip("\n")
