@@ -94,7 +94,7 @@ class _Engine:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            encoding="ascii",
+            encoding="utf-8",
             env={**environment, **_ENVIRONMENT},
             # Ctrl-C is for the run; the process ends when its input does.
             start_new_session=True,
@@ -171,7 +171,7 @@ def _serve() -> None:
     from py_mini_racer import JSOOMException, MiniRacer
 
     # What V8 prints before it ends its process is no response.
-    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with open(os.devnull, "w", encoding="ascii") as nowhere:  # noqa: PTH123 - starts quickly
         os.dup2(nowhere.fileno(), 1)
     print(_STARTED, file=answers, flush=True)

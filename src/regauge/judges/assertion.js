@@ -130,19 +130,19 @@
     if (typeof module?.default === 'function') return module.default;
     return null;
   };
-  const text = (value) => String(value).slice(0, limit);
+  const text = (value) => String(value).slice(0, limit).toWellFormed();
   const place = (error) => {
     const found = /([^\s()]+\.[cm]?js:\d+)/.exec(String(error?.stack ?? ''));
-    return found ? found[1] : '';
+    return found ? text(found[1]) : '';
   };
   const threw = (error) => {
     const name = error instanceof Error ? error.name : 'an exception';
     const message = error instanceof Error ? error.message : stringify(error) ?? String(error);
-    if (missing) return {kind: 'missing', name: missing};
+    if (missing) return {kind: 'missing', name: text(missing)};
     // An undefined name, a stack that is too deep and `import()` do not depend on the output.
     const own = error instanceof ReferenceError ||
       /call stack|allocation failed|Invalid (string|array) length|^Not supported$/.test(message);
-    return {kind: own ? 'broken' : 'threw', name, message: text(message), at: place(error)};
+    return {kind: own ? 'broken' : 'threw', name: text(name), message: text(message), at: place(error)};
   };
   const component = (part) => ({
     pass: part?.pass === true,
@@ -150,7 +150,7 @@
     reason: typeof part?.reason === 'string' ? text(part.reason) : '',
   });
   const read = (result) => {
-    if (missing) return {kind: 'missing', name: missing};
+    if (missing) return {kind: 'missing', name: text(missing)};
     if (result === undefined || result === null) return {kind: 'value', value: null};
     if (typeof result === 'boolean') return {kind: 'value', value: result};
     if (typeof result === 'string') return {kind: 'value', value: text(result)};

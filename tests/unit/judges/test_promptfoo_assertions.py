@@ -195,6 +195,21 @@ def test_every_call_has_a_context_of_its_own_and_is_repeatable():
 
 
 @given(st.text(max_size=200))
+def test_any_text_comes_back_from_the_script(text: str):
+    said = javascript("({pass: true, score: 1, reason: output})").check_text(text)
+    assert said.reason == (" ".join(Answer(text).text.split()) or "it returned true")
+
+
+def test_half_a_character_does_not_reach_reports():
+    said = javascript("'x'.repeat(1999) + '\\u{1F600}'").check_text("x")
+    said.reason.encode()
+    assert (
+        "\ud800"
+        not in javascript("({pass: true, score: 1, reason: '\\ud800'})").check_text("x").reason
+    )
+
+
+@given(st.text(max_size=200))
 def test_any_text_reaches_the_script_as_it_is(text: str):
     answer = Answer(text)
     code = f"output === {json.dumps(answer.text)}"
