@@ -255,11 +255,15 @@ class JudgeError(UnmeasuredError):
     Attributes:
         judge: The name of the judge.
         raw: What the judge's model said, when it said something unreadable.
+        traceback: Of the code that raised; empty where none did.
     """
 
-    def __init__(self, message: str, *, judge: str, raw: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, judge: str, raw: str | None = None, traceback: str = ""
+    ) -> None:
         self.judge = judge
         self.raw = raw
+        self.traceback = traceback
         super().__init__(message)
 
 

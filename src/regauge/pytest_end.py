@@ -21,6 +21,7 @@ from regauge.reports import (
     ShardPart,
     ShardSuite,
     cause_lines,
+    failed_lines,
     failure_annotations,
     gate_annotations,
     git_state,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from regauge.pytest_gate import PytestGate
     from regauge.pytest_items import Turns
     from regauge.pytest_suggest import Suggesting
-    from regauge.reports import RunRecord, RunWriter, StyledLine, Suggestion
+    from regauge.reports import FailedCase, RunRecord, RunWriter, StyledLine, Suggestion
     from regauge.runner import EvalSession
 
 __all__ = ["PytestEnd"]
@@ -96,11 +97,13 @@ class PytestEnd:
     _trouble: list[str] = field(default_factory=list[str], init=False)
     _unmeasured: list[str] = field(default_factory=list[str], init=False)
     _nothing_judged: bool = field(default=False, init=False)
+    _interrupted: bool = field(default=False, init=False)
     _suggestions: list[Suggestion] = field(default_factory=list["Suggestion"], init=False)
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
         """Publish recordings and close the run record, as `PytestRun.finish` says."""
         interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED or bool(session.shouldstop)
+        self._interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED
         complete = not (interrupted or session.shouldfail)
         self._end = self._ended(workers, complete=complete)
         self.writer.close()
@@ -271,8 +274,8 @@ class PytestEnd:
                 " runs early; to run fewer cases, select them on the command line (-k)"
             )
 
-    def summarise(self, terminal: pytest.TerminalReporter) -> None:
-        """Show the table, what is unmeasured and why, and the command that fixes it."""
+    def summarise(self, terminal: pytest.TerminalReporter, failed: Sequence[FailedCase]) -> None:
+        """Show failed cases in groups, the table, what is unmeasured and why, with fixes."""
         if self._end.collected and not self._end.planned:
             terminal.section("regauge", sep="=")
             terminal.write_line(
@@ -301,6 +304,7 @@ class PytestEnd:
             return
         terminal.section("regauge", sep="=")
         lines = [
+            *failed_lines(failed, self._record.suites),
             *shard_lines(self._record),
             *(
                 self.gate.lines()
@@ -309,7 +313,7 @@ class PytestEnd:
             ),
             *judge_lines(self._record.suites),
             *not_blocking_lines(self.writer.tally.not_blocking()),
-            *cause_lines(self.writer.tally.causes()),
+            *self._cause_lines(),
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),
             *recorded_lines(self.project, self._end.written),
@@ -317,6 +321,14 @@ class PytestEnd:
         ]
         self._write_lines(terminal, lines)
         self._write_unmeasured(terminal)
+        left = self._end.planned - self._end.turns
+        if self._interrupted and left > 0:
+            of = plural(self._end.planned, "case")
+            terminal.write_line(
+                f"interrupted: {left} of {of} were not run; the same command continues with the"
+                " completions that are kept",
+                red=True,
+            )
         self._write_trouble(terminal)
         if in_github_actions(os.environ):
             terminal.ensure_newline()
@@ -324,6 +336,15 @@ class PytestEnd:
                 print_command(command, terminal_stream(self.config))
         if not self.writer.trouble:
             terminal.write_line(f"run {self._record.id} · regauge report {self._record.id}")
+
+    def _cause_lines(self) -> list[StyledLine]:
+        """The reasons for unmeasured cases; `--tb` other than `auto` shows tracebacks of judges."""
+        style = self.config.option.tbstyle
+        lines = cause_lines(
+            self.writer.tally.causes(), tracebacks=style in {"long", "short", "native"}
+        )
+        here = f"{self.config.invocation_params.dir}{os.sep}"
+        return [replace(line, text=line.text.replace(here, "")) for line in lines]
 
     @staticmethod
     def _write_lines(terminal: pytest.TerminalReporter, lines: Sequence[StyledLine]) -> None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
 
 import pytest
 
 from regauge.errors import UnmeasuredError
 from regauge.regular_file import read_regular
+from regauge.reports import FailedCase
 from regauge.runner import PlannedCase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from regauge.runner import EvalResult, TrialOutcome
+    from regauge.runner import CaseFailed, EvalResult, TrialOutcome
 
 __all__ = [
     "FIXTURE",
@@ -26,6 +27,7 @@ __all__ = [
     "PromptFile",
     "Turns",
     "commanded_key",
+    "failed_case",
     "is_empty_eval",
     "is_prompt_file",
     "locate",
@@ -37,6 +39,10 @@ __all__ = [
 ]
 
 _KEYS = (re.compile(r"^messages:", re.MULTILINE), re.compile(r"^testData:", re.MULTILINE))
+
+# A value with more characters is no label.
+_LABEL_MAX = 30
+_REASON_MAX = 200
 
 
 class CaseRun(Protocol):
@@ -212,6 +218,28 @@ def locate(items: Iterable[pytest.Item]) -> None:
         elif item.location[2].endswith(item.name):
             path, line, name = item.location
             places[function] = (path, line, name.removesuffix(item.name))
+
+
+def failed_case(planned: PlannedCase, error: CaseFailed) -> FailedCase:
+    """A failed case, with how its first failing judge failed it."""
+    judged = next(one for trial in error.result.trials for one in trial.failures)
+    verdict = judged.verdict
+    labels = [one for one in (verdict.expected, verdict.actual) if _is_label(one)]
+    prompt = planned.suite.prompt
+    return FailedCase(
+        prompt=prompt.name,
+        version=str(prompt.version or "-"),
+        judge=judged.judge,
+        mode=" -> ".join(labels) if len(labels) > 1 else verdict.code or "failed",
+        reason=" ".join(verdict.reason.split())[:_REASON_MAX],
+        case=planned.case.id,
+    )
+
+
+def _is_label(value: object) -> TypeGuard[str]:
+    if not isinstance(value, str):
+        return False
+    return 0 < len(value) <= _LABEL_MAX and not re.search(r"\s", value)
 
 
 def words_of(excinfo: pytest.ExceptionInfo[BaseException], short: str) -> Any:

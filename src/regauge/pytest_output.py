@@ -15,6 +15,7 @@ from regauge.recordings import map_texts
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from regauge.reports import FailedCase
     from regauge.workflow_commands import GuardedOutput
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "redact_report",
     "redact_terminal",
     "terminal_stream",
+    "without_grouped",
 ]
 
 
@@ -99,6 +101,32 @@ def redact_report(
         config=config, data=data
     )
     return redacted
+
+
+# Up to here, each failure is shown as a whole.
+_WHOLE_MAX = 20
+
+
+@contextmanager
+def without_grouped(terminal: pytest.TerminalReporter) -> Generator[list[FailedCase]]:
+    """Hide failed cases from pytest's lists where they are many, to be shown in groups.
+
+    `-v`, and `--tb` other than `auto`, show each.
+    """
+    from regauge.reports import FailedCase
+
+    reports = terminal.stats.get("failed", [])
+    cases = [report for report in reports if hasattr(report, "regauge_failed")]
+    option = terminal.config.option
+    if len(cases) <= _WHOLE_MAX or option.verbose > 0 or option.tbstyle != "auto":
+        yield []
+        return
+    # pytest counts and exits by the same lists.
+    terminal.stats["failed"] = [report for report in reports if report not in cases]
+    try:
+        yield [FailedCase(**report.regauge_failed) for report in cases]
+    finally:
+        terminal.stats["failed"] = reports
 
 
 def terminal_stream(config: pytest.Config) -> TextIO:

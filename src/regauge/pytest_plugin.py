@@ -321,15 +321,20 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Say what failed in the words of the case, not in those of a traceback."""
     if call.excinfo is not None and hasattr(call.excinfo.value, "regauge_words"):
-        # pytest formats every frame, and parses its whole file; none of them is shown.
+        # pytest would format frames with all their values, and parse whole files; none is shown.
         entries = call.excinfo.traceback
-        last = (entries.filter(call.excinfo) or entries)[-1:]
-        style: Any = "value"
-        call.excinfo.traceback = type(entries)([entry.with_repr_style(style) for entry in last])
+        call.excinfo.traceback = (entries.filter(call.excinfo) or entries)[-1:]
+        item.repr_failure = _words_of_error  # type: ignore[method-assign]
         _drop_tracebacks(call.excinfo.value)
     report = yield
     run = item.config.stash.get(_run_key, None)
     return report if run is None else run.amended(item, report, call)
+
+
+def _words_of_error(excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
+    """The message of an error, as `Item.repr_failure` gives a traceback."""
+    del style
+    return str(excinfo.value)
 
 
 def _drop_tracebacks(error: BaseException | None) -> None:
@@ -371,11 +376,20 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             config.workeroutput[_WORKER_OUTPUT] = report  # type: ignore[attr-defined] # xdist's
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show the table, and what is unmeasured and why."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around pytest's lists, so that the table is last
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter,
+) -> Generator[None, object, object]:
+    """Show the table, and what is unmeasured and why; many failures are grouped."""
     run = terminalreporter.config.stash.get(_run_key, None)
-    if run is not None:
-        run.summarise(terminalreporter)
+    if run is None:
+        return (yield)
+    from regauge.pytest_output import without_grouped
+
+    with without_grouped(terminalreporter) as failed:
+        shown = yield
+    run.summarise(terminalreporter, failed)
+    return shown
 
 
 def _run_of_eval(metafunc: pytest.Metafunc) -> PytestRun:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +20,7 @@ from regauge.pytest_items import (
     FIXTURE,
     Turns,
     commanded_key,
+    failed_case,
     locate,
     planned_case,
     raised,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from regauge.pytest_end import PytestEnd
     from regauge.pytest_gate import PytestGate
     from regauge.pytest_suggest import Suggesting
+    from regauge.reports import FailedCase
     from regauge.runner import IndependentTrials, Progress, Suite
 
 __all__ = ["PytestRun"]
@@ -299,6 +301,8 @@ class PytestRun:
         if planned is not None and self._gate is None:
             words = error.short if isinstance(error, CaseFailed) else str(error)
             vars(report).update(regauge_at=planned.case.at, regauge_short=words)
+            if isinstance(error, CaseFailed):
+                vars(report)["regauge_failed"] = asdict(failed_case(planned, error))
         if self._gate is not None and self._gate.failed(error):
             report.longrepr = words_of(excinfo, error.short)
         elif isinstance(error, CaseFailed):
@@ -384,10 +388,10 @@ class PytestRun:
         with held() if self._suggesting is None else nullcontext():
             return self._end.finish(session, workers=workers)
 
-    def summarise(self, terminal: pytest.TerminalReporter) -> None:
-        """Show the table, what is unmeasured and why, and the command that fixes it."""
+    def summarise(self, terminal: pytest.TerminalReporter, failed: Sequence[FailedCase]) -> None:
+        """Show failed cases in groups, the table, and what is unmeasured and why."""
         if self._end is not None:
-            self._end.summarise(terminal)
+            self._end.summarise(terminal, failed)
 
     def _say_progress(self, progress: Progress) -> None:
         """A line on the terminal now and then, while an answer is awaited."""

@@ -26,7 +26,7 @@ TESTS = {
     )
 }
 OPTIONS = {
-    option for parameter in command.commands["run"].params for option in parameter.opts
+    option for parameter in command.commands[""].params for option in parameter.opts
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,7 +38,8 @@ def test_a_failed_case_says_everything_needed_to_act(live: EvalProject):
     result = live.run()
     result.assert_outcomes(failed=1)
     said = live.plain(result.stdout.str())
-    shown = said[said.index("triage@1.0.0 (") : said.index("= regauge =")].splitlines()[:-1]
+    end = said.index("= short test summary info =")
+    shown = said[said.index("triage@1.0.0 (") : end].splitlines()[:-1]
     assert "\n".join(shown) == snapshot("""\
 triage@1.0.0 (DIGEST) · case disk-000 · failed · fixtures/golden/triage.jsonl:1
   ✗ field_equals(severity): severity is 'critical', not 'none'
@@ -47,7 +50,8 @@ triage@1.0.0 (DIGEST) · case disk-000 · failed · fixtures/golden/triage.jsonl
     {"severity": "critical", "reason": "it says so itself"}
   again: pytest 'evals/test_triage.py::test_triage[disk-000]'\
 """)
-    assert "FAILED evals/test_triage.py::test_triage[disk-000] - field_equals(severity): " in said
+    listed = said.index("FAILED evals/test_triage.py::test_triage[disk-000] - field_equals(seve")
+    assert listed < said.index("= regauge =")  # the table is last
 
 
 def test_plain_functions_judge_by_truth_by_score_or_by_verdict(project: EvalProject):
@@ -84,8 +88,13 @@ def test_a_judge_that_breaks_leaves_the_case_unmeasured(project: EvalProject):
 unmeasured: 5 cases of triage (JudgeError)
   disk-000, disk-001, disk-002, disk-003, disk-004
   breaks raised ZeroDivisionError on case 'disk-000': division by zero
-    defined at ROOT/evals/test_triage.py:3\
+    at evals/test_triage.py:4: return 1 / 0\
 """)
+    (traced,) = re.findall(r"Traceback .*\n(?:  .*\n)+", project.run("--tb=short").stdout.str())
+    assert [line.strip() for line in traced.splitlines()[1:]][:2] == [
+        'File "evals/test_triage.py", line 4, in breaks',
+        "return 1 / 0",
+    ]
     (suite,) = project.records()[0]["suites"]
     assert (suite["unmeasured"], suite["failed"], suite["passed"]) == (5, 0, 0)
     # The answers were paid for, so they are kept.
@@ -369,3 +378,72 @@ def test_an_eval_that_makes_no_sense_is_refused(project: EvalProject, eval_: str
     result = project.run()
     assert result.ret == 2
     assert project.complaint(result) == words
+
+
+def test_many_failures_are_grouped_by_judge_and_failure_mode(project: EvalProject):
+    """Up to 20 failures are shown as a whole, and so is each with -v."""
+    labels = ["none"] * 20 + ["low"] * 10
+    cases = [project.case(n, expected={"severity": label}) for n, label in enumerate(labels)]
+    right = project.case(30, expected={"severity": "critical"})
+    project.golden([*cases, right])
+    project.judged_by("labels", more=LABELS)
+    result = project.run()
+    result.assert_outcomes(failed=30, passed=1)
+    assert project.complaint(result) == snapshot("""\
+triage 1.0.0: 30 of 31 cases FAILED on labels, expected -> output:
+  none -> critical  20  disk-000, disk-001 and 18 more
+  low -> critical  10  disk-020, disk-021 and 8 more
+re-run: pytest --lf     all: pytest -v     page: regauge report -o report.html\
+""")
+    assert "FAILED" not in result.stdout.str().partition("= regauge =")[0]
+    whole = project.run("-v").stdout.str()
+    assert whole.count("again: pytest ") == 30
+    project.golden([*cases[10:], right])
+    assert project.run("-q").stdout.str().count("again: pytest ") == 20
+
+
+LABELS = """
+def labels(output, case):
+    expected = case.expected["severity"]
+    passes = expected == "critical"
+    return Verdict(outcome="pass" if passes else "fail", score=float(passes), reason="another label",
+                   expected=expected, actual="critical", details={"code": "wrong_label"})
+"""
+
+
+def test_the_schema_of_the_prompt_is_the_default(project: EvalProject):
+    """A case's own check takes it, too; a prompt without a schema is refused with the fix."""
+    project.judged_by("json_matches_schema()")
+    refused = project.run()
+    assert "json_matches_schema() has no schema: triage has no `jsonSchema`" in refused.stdout.str()
+    assert "fix: add `responseFormat: json_schema` and `jsonSchema`" in refused.stdout.str()
+    schema = {"type": "object", "properties": {"severity": {"enum": ["low"]}}}
+    file = project.root / "prompts" / "triage.prompt.yml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(
+        f"{text.rstrip()}\nresponseFormat: json_schema\njsonSchema: {json.dumps(schema)}\n",
+        encoding="utf-8",
+    )
+    project.golden([project.case(0, checks=["json_matches_schema"])])
+    project.run().assert_outcomes(failed=1)
+    (row,) = project.rows()
+    reasons = [one["reason"] for one in row["verdicts"]]
+    assert len(reasons) == 2
+    assert all(
+        "is not one of ['low']" in reason or "'low' was expected" in reason for reason in reasons
+    )
+    project.judged_by(f"json_matches_schema({schema!r})")
+    project.run()
+    # The digest is that of the rule with the schema written out.
+    digests = {one["judge_digest"] for one in project.rows()[-1]["verdicts"]}
+    assert {one["judge_digest"] for one in row["verdicts"]} == digests
+
+
+def test_errors_of_a_template_are_grouped_and_point_at_it(project: EvalProject):
+    project.prompt(user="Rate this: {{ text | upper }}")
+    assert project.complaint(project.run()) == snapshot("""\
+unmeasured: 5 cases of triage (RenderError)
+  disk-000, disk-001, disk-002, disk-003, disk-004
+  prompts/triage.prompt.yml:8: {{ text | upper }} is plain text: a template has no filters or conditions (case at fixtures/golden/triage.jsonl:1)
+    fix: write {{text}}, and change the value in the golden cases\
+""")

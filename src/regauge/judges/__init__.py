@@ -127,6 +127,9 @@ if TYPE_CHECKING:
     from regauge.judges._registry import (
         reference_page as reference_page,
     )
+    from regauge.judges._registry import (
+        with_prompt_schema as with_prompt_schema,
+    )
     from regauge.judges._rule import (
         Check as Check,
     )
@@ -168,6 +171,9 @@ if TYPE_CHECKING:
     )
     from regauge.judges._types import (
         abstained as abstained,
+    )
+    from regauge.judges._types import (
+        broken_judge as broken_judge,
     )
     from regauge.judges._types import (
         failed as failed,
@@ -222,11 +228,12 @@ else:
             "_promptfoo": "javascript promptfoo_python",
             "_registry": (
                 "JudgeDescription changed_rule describe judge_from_spec judge_kinds reference_page"
+                " with_prompt_schema"
             ),
             "_rule": "Check Rule on_answer on_text",
             "_rule_factory": "RuleFactory rule",
             "_semantic": "Embedder EmbeddingModel SemanticJudge means_like",
-            "_types": "Judge Outcome Verdict abstained failed graded passed",
+            "_types": "Judge Outcome Verdict abstained broken_judge failed graded passed",
             "model._claims": "verified_claims",
             "model._ask": "shipped_rubric",
             "model._panel": "pairwise panel",

@@ -119,11 +119,13 @@ class JudgeContext:
         project: Where rubrics are.
         model: The judge model of judges that name none, as `provider:model`: `judge_model` of
             `[tool.regauge]`; None where nothing says one.
+        prompt: The prompt whose outputs are judged; None without one.
         loaded: The rubrics that were read, by name and version.
     """
 
     project: Project
     model: str | None = None
+    prompt: Prompt | None = None
     loaded: dict[tuple[str, str | None], Prompt] = field(
         default_factory=dict[tuple[str, str | None], "Prompt"], compare=False, repr=False
     )

@@ -25,7 +25,7 @@ from regauge.judges._asking import (
     outside_run,
     standing_of,
 )
-from regauge.judges._registry import judge_from_spec, rule_versions
+from regauge.judges._registry import judge_from_spec, rule_versions, with_prompt_schema
 from regauge.judges._rule import Rule
 from regauge.judges._types import abstained, failed, number, passed
 
@@ -384,7 +384,9 @@ class _MadeJudges:
 
     def _made(self, spec: JSON) -> Rule | ModelJudge | SemanticJudge:
         judge = judge_from_spec(spec)
-        if isinstance(judge, Rule) or is_semantic(judge):
+        if isinstance(judge, Rule):
+            return with_prompt_schema(judge, self._context.prompt)
+        if is_semantic(judge):
             return judge
         if isinstance(judge, UnboundJudge):
             judge = judge.bind(self._context)

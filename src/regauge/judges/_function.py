@@ -21,7 +21,7 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Missing
 from regauge.judges._rule import Rule, advice_of_docstring, first_sentence
-from regauge.judges._types import Verdict, failed, passed
+from regauge.judges._types import Verdict, broken_judge, failed, passed
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -186,11 +186,8 @@ class _Function:
             first = str(error).strip().partition("\n")[0]
             return failed(f"assertion: {first or self.label}", code=self.label)
         case = f" on case {answer.case.id!r}" if answer.case else ""
-        raise JudgeError(
-            f"{self.label} raised {type(error).__name__}{case}: {error}\n"
-            f"  defined at {_place(self.call)}",
-            judge=self.label,
-        ) from error
+        text = f"{self.label} raised {type(error).__name__}{case}: {error}"
+        raise broken_judge(text, error, judge=self.label) from error
 
     def verdict(self, result: object) -> Verdict:
         """The verdict that a result of the function stands for.

@@ -8,7 +8,7 @@ import pkgutil
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges._asking import UnboundJudge
     from regauge.judges._types import Judge
+    from regauge.prompts import Prompt
 
 __all__ = [
     "ENTRY_POINTS",
@@ -36,6 +37,7 @@ __all__ = [
     "judge_kinds",
     "reference_page",
     "rule_versions",
+    "with_prompt_schema",
 ]
 
 _CALLING = (
@@ -506,3 +508,30 @@ def _entry(judge: JudgeDescription, *, common: dict[str, str]) -> str:
         if common.get(parameter.name) != parameter.text
     ]
     return "\n".join([*lines, *(["", *rows] if rows else [])]) + "\n"
+
+
+def with_prompt_schema(judge: Rule, prompt: Prompt | None) -> Rule:
+    """`json_matches_schema()` with the schema of the prompt; any other rule as it is.
+
+    Raises:
+        UsageError: There is no schema.
+    """
+    if judge.kind != "json_matches_schema" or judge.params["schema"] is not None:
+        return judge
+    schema = prompt.output_schema if prompt is not None else None
+    if not isinstance(schema, Mapping):
+        of = f"{prompt.name} has no `jsonSchema`" if prompt is not None else "no prompt is judged"
+        raise UsageError(
+            f"json_matches_schema() has no schema: {of}\n"
+            "  fix: add `responseFormat: json_schema` and `jsonSchema` to the prompt file, or name"
+            " the schema: json_matches_schema('schema.json')"
+        )
+    from regauge.judges.rules._json import json_matches_schema
+
+    params = judge.params
+    bound = json_matches_schema(
+        schema,
+        formats=bool(params["formats"]),
+        field=cast("str | None", params["field"]),
+    )
+    return replace(judge, params=bound.params, digest=bound.digest, examine=bound.examine)

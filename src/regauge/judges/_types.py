@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import sysconfig
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from regauge.digests import JSON
+from regauge.errors import JudgeError
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
@@ -22,6 +26,7 @@ __all__ = [
     "Verdict",
     "abstained",
     "around",
+    "broken_judge",
     "failed",
     "graded",
     "listed",
@@ -233,3 +238,33 @@ def graded(
 def abstained(reason: str, *, code: str) -> Verdict:
     """A verdict without an opinion."""
     return Verdict(outcome="abstain", score=0.0, reason=reason, details={"code": code})
+
+
+# They raise for the code of a user: `pytest.skip`, a bad `Verdict`, the `__init__` of a dataclass.
+_ELSEWHERE = (
+    str(Path("_pytest", "outcomes.py")),
+    str(Path("regauge", "judges", "_types.py")),
+    "<string>",
+)
+_OURS = str(Path(__file__).parents[1])
+
+
+def broken_judge(text: str, error: BaseException, *, judge: str) -> JudgeError:
+    """The error of a judge that raised, with its line and its traceback.
+
+    Args:
+        text: What raised, in a line.
+        error: What it raised.
+        judge: The name of the judge.
+    """
+    raised = traceback.extract_tb(error.__traceback__)
+    # The frames of regauge are above those of the judge.
+    first = next((n for n, one in enumerate(raised) if not one.filename.startswith(_OURS)), 0)
+    frames = raised[first:]
+    own = [one for one in frames if not one.filename.endswith(_ELSEWHERE)] or frames
+    libraries = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+    place = ([one for one in own if not one.filename.startswith(libraries)] or own)[-1:]
+    at = "".join(f"\n  at {one.filename}:{one.lineno}: {one.line}".rstrip(" :") for one in place)
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
+    lines += traceback.format_exception_only(error)
+    return JudgeError(f"{text}{at}", judge=judge, traceback="".join(lines).rstrip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -103,6 +104,13 @@ class Prompt:
             behaviour["rubric"] = self.rubric.to_json()
         return digest_of(behaviour)
 
+    @property
+    def output_schema(self) -> JSON:
+        """The JSON schema of the output; None without one."""
+        # The schema's name and `strict` change how it is enforced, not what a caller receives.
+        wrapped = (self.response_format or {}).get("json_schema")
+        return wrapped.get("schema") if isinstance(wrapped, dict) else None
+
     @cached_property
     def contract_digest(self) -> str:
         """The digest of what callers rely on: the schema of the answer, inputs and tools."""
@@ -114,13 +122,9 @@ class Prompt:
                 {"name": spec.name, "required": spec.required, "default": spec.default}
                 for spec in self.inputs
             ]
-        schema: JSON = None
-        if self.response_format is not None:
-            wrapped = self.response_format.get("json_schema")
-            # The schema's name and `strict` change how it is enforced, not what a caller receives.
-            schema = (
-                wrapped.get("schema") if isinstance(wrapped, dict) else self.response_format["type"]
-            )
+        schema = self.output_schema
+        if schema is None and self.response_format is not None:
+            schema = self.response_format["type"]
         contract: dict[str, JSON] = {"inputs": sorted(inputs, key=digest_of), "schema": schema}
         if self.tools:
             functions = [cast("dict[str, JSON]", tool["function"]) for tool in self.tools]
@@ -268,16 +272,25 @@ class Prompt:
             )
             for name in missing
         ]
-        faults += [
-            self._fault(
-                f"inputs.{name}",
-                f"input {name!r} is used by no message{case}",
-                f"remove it from the case, or use {{{{{name}}}}} in a message",
-            )
-            for name in unused
-            if not closest(name, missing)
-        ]
+        faults += [self._unused(name, case) for name in unused if not closest(name, missing)]
         raise RenderError(faults)
+
+    def _unused(self, name: str, case: str) -> Fault:
+        """The fault of an input that no message uses, or uses with a filter or a condition."""
+        used = rf"(\{{\{{.*?\b{re.escape(name)}\b.*?\}}\}}) holds no name of an input"
+        for warning in self.warnings:
+            if found := re.match(used, warning.message):
+                return replace(
+                    warning,
+                    message=f"{found[1]} is plain text: a template has no filters or conditions"
+                    f"{case}",
+                    fix=f"write {{{{{name}}}}}, and change the value in the golden cases",
+                )
+        return self._fault(
+            f"inputs.{name}",
+            f"input {name!r} is used by no message{case}",
+            f"remove it from the case, or use {{{{{name}}}}} in a message",
+        )
 
     def _unwritable(self, inputs: Mapping[str, JSON], case_at: str) -> RenderError:
         case = f" (case at {case_at})" if case_at else ""

@@ -14,9 +14,11 @@ from regauge.on_demand import names_of
 
 if TYPE_CHECKING:
     from regauge.reports._console import (
+        FailedCase,
         StyledLine,
         cause_lines,
         duration,
+        failed_lines,
         in_batch,
         judge_lines,
         missing_judgement_lines,
@@ -92,10 +94,9 @@ else:
         __name__,
         {
             "_console": (
-                "StyledLine cause_lines duration in_batch judge_lines missing_judgement_lines "
-                "missing_lines money not_blocking_lines progress_line quantity recorded_lines "
-                "shard_lines "
-                "suite_lines"
+                "FailedCase StyledLine cause_lines duration failed_lines in_batch judge_lines "
+                "missing_judgement_lines missing_lines money not_blocking_lines progress_line "
+                "quantity recorded_lines shard_lines suite_lines"
             ),
             "_decision": "AnswerDocument CaseDocument DecisionDocument PromptDocument",
             "_gate_console": (
@@ -127,6 +128,7 @@ __all__ = [
     "Cause",
     "CauseGroup",
     "DecisionDocument",
+    "FailedCase",
     "GitState",
     "JobState",
     "JudgeName",
@@ -152,6 +154,7 @@ __all__ = [
     "duration",
     "escape_markdown",
     "export_run",
+    "failed_lines",
     "failure_annotations",
     "find_run",
     "gate_annotations",

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from regauge.runner import Budget, MissingAnswers, MissingJudgements, Progress
 
 __all__ = [
+    "FailedCase",
     "StyledLine",
     "cause_lines",
     "duration",
+    "failed_lines",
     "in_batch",
     "judge_lines",
     "missing_judgement_lines",
@@ -41,6 +43,7 @@ Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
 
 _NAMED_CASES_MAX = 5
 _K_SHOWN = 5
+_GROUPS_MAX, _MODES_MAX, _NAMES_MAX = 5, 5, 2
 _RECORDED_NOUNS = {"embeddings": "vector", "judges": "judge call", "verdicts": "measurement"}
 _TEXT_COLUMNS = frozenset({"prompt", "version", "model", "answers", "difference to the first"})
 # A column that only some tables need.
@@ -111,8 +114,75 @@ def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[StyledLine]:
     return lines
 
 
-def cause_lines(groups: Sequence[CauseGroup]) -> list[StyledLine]:
-    """The reasons for unmeasured cases, each once, with the number of cases."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedCase:
+    """A case that failed.
+
+    Attributes:
+        version: Of the prompt; `-` without one.
+        judge: The first that failed it.
+        mode: How: expected label and output, or the judge's code.
+        reason: In one line.
+    """
+
+    prompt: str
+    version: str
+    judge: str
+    mode: str
+    reason: str
+    case: str
+
+
+def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -> list[StyledLine]:
+    """Failed cases by judge and failure mode, the largest groups first; empty without any.
+
+    Args:
+        failed: The failed cases.
+        suites: Of the run, for the number of cases.
+    """
+    judges: dict[tuple[str, str, str], dict[str, list[FailedCase]]] = {}
+    for one in failed:
+        modes = judges.setdefault((one.prompt, one.version, one.judge), {})
+        modes.setdefault(one.mode, []).append(one)
+    lines: list[StyledLine] = []
+    ordered = sorted(judges.items(), key=lambda item: -sum(map(len, item[1].values())))
+    for (prompt, version, judge), modes in ordered[:_GROUPS_MAX]:
+        of = sum(
+            one.cases for one in suites if (one.prompt, one.version or "-") == (prompt, version)
+        )
+        number = sum(map(len, modes.values()))
+        text = f"{prompt} {version}: {number} of {_count(of, 'case')} FAILED on {judge}"
+        labels = ", expected -> output" if any(" -> " in mode for mode in modes) else ""
+        lines.append(StyledLine(printable(f"{text}{labels}:"), "bad"))
+        shown = sorted(modes.items(), key=lambda item: -len(item[1]))
+        lines += [
+            StyledLine(printable(_mode_line(mode, cases))) for mode, cases in shown[:_MODES_MAX]
+        ]
+        if len(shown) > _MODES_MAX:
+            lines.append(StyledLine(f"  and {len(shown) - _MODES_MAX} more", "quiet"))
+    if len(ordered) > _GROUPS_MAX:
+        rest = sum(len(cases) for _, modes in ordered[_GROUPS_MAX:] for cases in modes.values())
+        lines.append(StyledLine(f"and {_count(rest, 'case')} that failed on other judges", "bad"))
+    if lines:
+        more = "re-run: pytest --lf     all: pytest -v     page: regauge report -o report.html"
+        lines += [StyledLine(more), StyledLine("")]
+    return lines
+
+
+def _mode_line(mode: str, cases: Sequence[FailedCase]) -> str:
+    example = "" if " -> " in mode else f" ({cases[0].reason})"
+    names = ", ".join(one.case for one in cases[:_NAMES_MAX])
+    more = f" and {len(cases) - _NAMES_MAX} more" if len(cases) > _NAMES_MAX else ""
+    return printable(f"  {mode}{example}  {len(cases)}  {names}{more}")
+
+
+def cause_lines(groups: Sequence[CauseGroup], *, tracebacks: bool = False) -> list[StyledLine]:
+    """The reasons for unmeasured cases, each once, with the number of cases.
+
+    Args:
+        groups: The cases by reason.
+        tracebacks: Show the traceback of a judge that raised.
+    """
     lines: list[StyledLine] = []
     for group in groups:
         ids = sorted(set(group.cases.values()))
@@ -124,7 +194,8 @@ def cause_lines(groups: Sequence[CauseGroup]) -> list[StyledLine]:
         lines.append(StyledLine(f"unmeasured: {count} of {prompts} ({group.kind})", "bad"))
         lines.append(StyledLine(f"  {named}", "quiet"))
         if group.kind != "MissingRecordingError":  # `needs recording` says that better
-            lines.extend(StyledLine(f"  {text}") for text in printable(group.message).splitlines())
+            words = f"{group.message}\n{group.traceback}" if tracebacks else group.message
+            lines.extend(StyledLine(f"  {text}") for text in printable(words).splitlines())
     return lines
 
 

@@ -85,11 +85,13 @@ class Cause(_Document):
 
     Attributes:
         raw: What a judge's model said that could not be read, or the beginning of it.
+        traceback: Of a judge that raised.
     """
 
     kind: str
     message: str
     raw: str | None = None
+    traceback: str | None = None
 
 
 class TrialRow(_Document):

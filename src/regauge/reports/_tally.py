@@ -147,10 +147,12 @@ class CauseGroup:
     Attributes:
         cases: The ids of the cases, by their items.
         prompts: The prompts they are of, in the order they were met.
+        traceback: Of the first of them, where a judge raised.
     """
 
     kind: str
     message: str
+    traceback: str = ""
     cases: dict[str, str] = field(default_factory=dict[str, str])
     prompts: dict[str, None] = field(default_factory=dict[str, None])
 
@@ -440,7 +442,7 @@ class RunTally:
         if cause is not None and not _left_to_gate(row):
             group = self._causes.setdefault(
                 (cause["kind"], _without_case(cause, row["case"])),
-                CauseGroup(cause["kind"], cause["message"]),
+                CauseGroup(cause["kind"], cause["message"], cause.get("traceback") or ""),
             )
             group.cases[row["node"]] = row["case"]
             group.prompts[row["prompt"]] = None
@@ -569,7 +571,7 @@ def _without_case(cause: Mapping[str, str], case: str) -> str:
     if cause["kind"] in _SAME_CAUSE:
         return ""
     message = re.sub(rf"(?<![\w-]){re.escape(case)}(?![\w-])", "", cause["message"])
-    return re.sub(r"(\(\S+):\d+\)", r"\1)", message)  # the line of the case
+    return re.sub(r"(\([^()\n]+):\d+\)", r"\1)", message)  # the line of the case
 
 
 def _percentile(ordered: list[float], share: float) -> float | None:

@@ -299,6 +299,8 @@ def cause_of(error: UnmeasuredError) -> dict[str, JSON]:
     }
     if isinstance(error, JudgeError) and error.raw is not None:
         cause["raw"] = _shortened(error.raw)
+    if isinstance(error, JudgeError) and error.traceback:
+        cause["traceback"] = error.traceback
     return cause
 
 

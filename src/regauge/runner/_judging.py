@@ -11,15 +11,13 @@ import asyncio
 import ipaddress
 import socket
 import threading
-import traceback
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
-from regauge.judges import Answer, Rule, Verdict, criterion_of
+from regauge.judges import Answer, Rule, Verdict, broken_judge, criterion_of
 from regauge.runner._result import JudgedVerdict, Trial
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Said",
-    "broken_judge",
     "checked_verdict",
     "judge_trial",
     "judge_trial_now",
@@ -169,11 +166,6 @@ def _is_numeric(host: Any) -> bool:
 Said: TypeAlias = "Mapping[str, JudgedVerdict | UnmeasuredError]"
 _NOTHING: Said = MappingProxyType({})
 _COMPARE_LABELS = frozenset({"choice_is", "equals", "field_equals"})
-_ELSEWHERE = (
-    str(Path("_pytest", "outcomes.py")),
-    str(Path("regauge", "judges", "_types.py")),
-    "<string>",  # the `__init__` of a dataclass
-)
 
 
 async def judge_trial(
@@ -286,7 +278,8 @@ async def _verdict(
     except BaseException as error:
         if passes_through(error):
             raise
-        raise broken_judge(judge.name, error) from error
+        text = f"judge {judge.name} broke: {type(error).__name__}: {error}"
+        raise broken_judge(text, error, judge=judge.name) from error
 
 
 def checked_verdict(judge: str, given: object) -> Verdict:
@@ -298,19 +291,6 @@ def checked_verdict(judge: str, given: object) -> Verdict:
     if isinstance(given, Verdict):
         return given
     raise JudgeError(f"judge {judge}: it returned {given!r:.400}, not a Verdict", judge=judge)
-
-
-def broken_judge(judge: str, error: BaseException) -> JudgeError:
-    """The error of a judge that raised something else than regauge's own errors."""
-    frames = traceback.extract_tb(error.__traceback__)
-    # `pytest.skip` and its like raise inside pytest, and a bad `Verdict` where its values are
-    # checked: neither is where to look.
-    own = [one for one in frames if not one.filename.endswith(_ELSEWHERE)] or [*frames]
-    return JudgeError(
-        f"judge {judge} broke: {type(error).__name__}: {error}\n"
-        f"  at {own[-1].filename}:{own[-1].lineno}",
-        judge=judge,
-    )
 
 
 def passes_through(error: BaseException) -> bool:

@@ -20,10 +20,10 @@ from regauge.errors import (
     RegaugeError,
     UnmeasuredError,
 )
-from regauge.judges import Measurement, criterion_of
+from regauge.judges import Measurement, broken_judge, criterion_of
 from regauge.recordings import MeasurementLine, MeasurementsFile, map_texts
 from regauge.runner._answers import Opened
-from regauge.runner._judging import broken_judge, checked_verdict, passes_through
+from regauge.runner._judging import checked_verdict, passes_through
 from regauge.runner._plan import Question
 from regauge.runner._result import CallTotals, JudgedVerdict
 from regauge.runner._shards import save_file
@@ -373,7 +373,8 @@ def _explained(judge: ModelJudge, error: BaseException, calls: RunCalls) -> Unme
         return error
     if isinstance(error, RegaugeError):
         return _of_call(judge, error)
-    return broken_judge(judge.name, error)
+    text = f"judge {judge.name} broke: {type(error).__name__}: {error}"
+    return broken_judge(text, error, judge=judge.name)
 
 
 def _of_call(judge: ModelJudge, failure: RegaugeError) -> JudgeError:

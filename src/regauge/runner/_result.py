@@ -395,6 +395,10 @@ class CaseFailed(AssertionError):  # noqa: N818 - it says what happened; it is n
     def __str__(self) -> str:
         return describe_failure(self.result)
 
+    def __repr__(self) -> str:
+        # pytest takes the repr of each assertion error; that of all trials takes milliseconds.
+        return f"CaseFailed({self.result.case.id!r})"
+
     @property
     def short(self) -> str:
         """One line: the first judge that failed it, and why."""

@@ -21,6 +21,7 @@ from regauge.judges import (
     judge_from_spec,
     judge_of_checks,
     standing_of,
+    with_prompt_schema,
 )
 from regauge.project import TRIALS_MAX, PythonTarget
 from regauge.prompts import load_prompt
@@ -168,7 +169,7 @@ def bind(
         holdout=project.settings.holdout,
         shard=deal_dataset(options.shard, path, prompt=spec.prompt, project=project),
     )
-    context = _context(project, options)
+    context = _context(project, options, prompt)
     checks = judge_of_checks(dataset, context)
     judges = _judges(
         (*spec.judges, checks) if checks else spec.judges, where, context, options=options
@@ -235,7 +236,7 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
             raise PromptError([fault])
     where = str(project.relative(path))
     judges = _judges(
-        judges_from_evaluators(prompt), where, _context(project, options), options=options
+        judges_from_evaluators(prompt), where, _context(project, options, prompt), options=options
     )
     models = _models(prompt, None, project=project, options=options)
     # Recordings state no time that rows without names of their own would be dealt by.
@@ -277,8 +278,9 @@ def _models(
     return models
 
 
-def _context(project: Project, options: RunOptions) -> JudgeContext:
-    return JudgeContext(project=project, model=options.judge_model or project.settings.judge_model)
+def _context(project: Project, options: RunOptions, prompt: Prompt) -> JudgeContext:
+    model = options.judge_model or project.settings.judge_model
+    return JudgeContext(project=project, model=model, prompt=prompt)
 
 
 def _judges(
@@ -311,6 +313,8 @@ def _models_of_judge(judge: Judge) -> list[tuple[str, str]]:
 def _judge(given: JudgeLike, where: str, context: JudgeContext) -> Judge:
     if hasattr(given, "bind") and not isinstance(given, type):
         return cast("UnboundJudge", given).bind(context)
+    if isinstance(given, Rule):
+        return with_prompt_schema(given, context.prompt)
     if hasattr(given, "judge"):
         return cast("Judge", given)
     if isinstance(given, str | Mapping):

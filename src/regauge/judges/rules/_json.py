@@ -145,7 +145,7 @@ def _schema(schema: Schema) -> JSON:
     ),
 )
 def json_matches_schema(
-    schema: Schema,
+    schema: Schema | None = None,
     *,
     formats: bool = True,
     field: str | None = None,
@@ -156,7 +156,7 @@ def json_matches_schema(
     on an output gives no verdict.
 
     Args:
-        schema: A JSON schema, or the path of its file.
+        schema: A JSON schema, or the path of its file; by default the prompt's `jsonSchema`.
         formats: Check `format` too: date, email, uri, uuid and others.
         field: Judge this part of a JSON output.
 
@@ -164,8 +164,9 @@ def json_matches_schema(
     >>> print(json_matches_schema(severity).check_text('{"severity": "high"}'))
     fail: $.severity: 'high' is not one of ['critical', 'info']
     """
-    loaded = _schema(schema)
-    validator = schema_validator(loaded, formats=formats)
+    if schema is None:
+        return _without_schema
+    validator = schema_validator(_schema(schema), formats=formats)
 
     def check(answer: Answer) -> Verdict:
         value = answer.json
@@ -176,6 +177,14 @@ def json_matches_schema(
         return schema_verdict(validator, value)
 
     return on_answer(field, check)
+
+
+def _without_schema(_: Answer) -> Verdict:
+    raise JudgeError(
+        "json_matches_schema() takes the prompt's schema as a judge of an eval or of a case\n"
+        "  fix: inside another rule, name the schema: json_matches_schema('schema.json')",
+        judge="json_matches_schema",
+    )
 
 
 @rule(
