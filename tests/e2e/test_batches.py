@@ -16,6 +16,8 @@ from inline_snapshot import snapshot
 from tests import processes
 from tests.batch_server import BatchServer
 from tests.conftest import PRICES, EvalProject, quiet_environment
+from tests.e2e.test_embeddings import JUDGE as MEANING
+from tests.e2e.test_embeddings import Embeddings
 from tests.fakes import severity_of
 from tests.judge_source import MODEL_JUDGE, MODEL_JUDGES_GATE
 
@@ -380,7 +382,7 @@ def test_an_endpoint_without_batches_leaves_its_files(batched: EvalProject, prov
 
 def test_simulated_models_are_named_as_live_only(project: EvalProject):
     assert _said(project.command("record", "--batch")) == snapshot(
-        (3, "not by batch: 5 calls: sim:clerk-1, simulated; record live: regauge record\n", "")
+        (3, "not by batch: 5 calls of sim:clerk-1, simulated; record live: regauge record\n", "")
     )
     assert project.recordings() == []
 
@@ -588,3 +590,59 @@ def test_files_are_split_at_the_limits(
     assert batched.command("record", "--collect").returncode == 0
     assert len(batched.recordings()) == 5
     assert set(provider.paid.values()) == {1}
+
+
+def test_two_commands_at_once_submit_one_batch(batched: EvalProject, provider: BatchServer):
+    provider.faults.running = True
+    started = [
+        processes.start("regauge", "record", "--batch", cwd=batched.root, env={**os.environ})
+        for _ in range(2)
+    ]
+    for one in started:
+        assert f"5 answers under way; {_COLLECT}" in one.communicate(timeout=60)[0]
+    assert [len(batch["requests"]) for batch in provider.batches.values()] == [5]
+
+
+def test_targets_are_named_as_live_only(batched: EvalProject, provider: BatchServer):
+    batched.write("app/__init__.py", "")
+    batched.write("app/pipeline.py", 'def answer(text):\n    return f"critical: {text}"\n')
+    batched.settings(
+        provider=f"batch_price = 0.5\n{PRICES}"
+        '[tool.regauge.targets.app]\nkind = "python"\ncallable = "app.pipeline:answer"\n'
+    )
+    batched.eval(
+        "from regauge import golden\nfrom regauge.judges import min_chars\n\n"
+        '@golden("triage", target="app", judges=[min_chars(1)])\n'
+        "def test_app(result):\n    result.check()\n",
+        name="test_app",
+    )
+    done = batched.command("record", "--batch")
+    assert done.returncode == 3
+    assert done.stdout == snapshot("""\
+not by batch: 5 calls of target python:app; record live: regauge record
+5 answers under way; collect the results with: regauge record --collect
+""")
+    assert [len(batch["requests"]) for batch in provider.batches.values()] == [5]
+    assert batched.command("record", "--collect").returncode == 3
+    assert batched.command("record").returncode == 0
+    assert set(provider.paid.values()) == {1}
+    assert not provider.live
+
+
+def test_vectors_are_requested_live(batched: EvalProject, provider: BatchServer):
+    with Embeddings() as vectors:
+        batched.settings(
+            provider=f"batch_price = 0.5\n{PRICES}"
+            f'[tool.regauge.providers.vectors]\nbase_url = "{vectors.base_url}"\n'
+        )
+        batched.golden(
+            batched.case(number) | {"expected": {"meaning": "critical: it says so"}}
+            for number in range(5)
+        )
+        batched.judged_by(MEANING)
+        assert batched.command("record", "--batch").returncode == 3
+        assert not vectors.texts
+        done = batched.command("record", "--collect")
+        assert done.returncode == 0
+        assert "5 of 5 answers recorded" in done.stdout
+        assert re.search(r"\d+ vectors? recorded", done.stdout)

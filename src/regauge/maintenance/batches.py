@@ -365,7 +365,7 @@ class ProjectBatches:
             return f"target {question.model}"
         request = question.request
         if request.answered_by is not None:
-            return f"calls that judge {question.judge!r} makes by itself"
+            return f"judge {question.judge!r}, which calls its model itself"
         if is_simulated(question.model):
             return f"{question.model}, simulated"
         endpoint = endpoint_of(self._project.settings, request.provider)
@@ -516,7 +516,7 @@ class ProjectBatches:
             yield f"{plural(count, 'call')} failed in a batch, of {cases}: {why}"
         for why, count in self.live_only.most_common():
             yield (
-                f"not by batch: {plural(count, 'call')}: {why}; record live:"
+                f"not by batch: {plural(count, 'call')} of {why}; record live:"
                 f" {self._options.command}"
             )
         yield from _some(self._of_files.unreadable, "unreadable line", "left")
