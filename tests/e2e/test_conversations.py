@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -395,6 +396,70 @@ def test_the_gate_runs_conversations_of_both_versions_and_replays_them(shop: Eva
     assert "6 broken" in rejected.stdout
     replay = shop.command("gate", "main", "--record=none")
     assert replay.returncode == 1, replay.stdout + replay.stderr
+
+
+AGENT = """\
+import json
+import sys
+
+messages = json.load(sys.stdin)["messages"]
+last = messages[-1]["content"]
+if last == "fail":
+    sys.exit("the index is empty")
+answer = {"text": f"{len(messages)} messages, last: {last}"}
+if "4711" in last:
+    answer["tool_calls"] = [{"name": "lookup_order", "arguments": {"id": "4711"}}]
+print(json.dumps(answer))
+"""
+
+
+class Agent(JsonHandler):
+    """The same as a service, with other names."""
+
+    def answer(self) -> None:
+        messages = self.given()["chat"]
+        last = messages[-1]["content"]
+        if last == "fail":
+            self.say({"error": "the index is empty"}, status=422)
+            return
+        calls = [{"name": "lookup_order", "arguments": {"id": "4711"}}] if "4711" in last else []
+        self.say({"reply": f"{len(messages)} messages, last: {last}", "calls": calls})
+
+
+@pytest.mark.parametrize("kind", ["http", "command"])
+def test_an_endpoint_and_a_program_hold_conversations(shop: EvalProject, kind: str):
+    shop.write("agent.py", AGENT)
+    shop.write("prompts/customer.prompt.yml", PERSONA)
+    argv = json.dumps([sys.executable, "agent.py"])
+    with Served(Agent) as agent, Served(Shop) as served:
+        shop.use(f"{served.address}/v1")
+        http = (
+            f'url = "{agent.address}/chat"\nbody = {{chat = "{{{{messages}}}}"}}\n'
+            'text = "$.reply"\ntool_calls = "$.calls"\n'
+        )
+        own = http if kind == "http" else f"argv = {argv}\n"
+        shop.settings(
+            provider=f'[tool.regauge.targets.agent]\nkind = "{kind}"\nversion = "1"\n{own}'
+        )
+        judges = 'calls("lookup_order", {"id": "4711"}), in_turn(2, contains("3 messages"))'
+        shop.eval((EVAL % judges).replace('"shop"', '"shop", target="agent"'), name="test_shop")
+        turns = [{"user": "Where is 4711?"}, {"user": "And now?"}]
+        shop.golden(
+            [
+                {"id": "scripted", "inputs": {}, "turns": turns},
+                {"id": "played", "inputs": {"wish": "4711"}, "persona": "customer"},
+                {"id": "broken", "inputs": {}, "turns": [*turns, {"user": "fail"}]},
+            ],
+            name="shop",
+        )
+        live = shop.run()
+        assert live.parseoutcomes() == {"passed": 2, "unmeasured": 1}
+        assert "the index is empty" in live.stdout.str() or "status 422" in live.stdout.str()
+        estimate = shop.command("record", "--refresh", "--dry-run")
+        assert estimate.returncode == 0, estimate.stderr
+    replay = shop.run("--record=none")
+    assert replay.parseoutcomes() == {"passed": 2, "unmeasured": 1}
+    replay.stdout.fnmatch_lines(["needs recording: shop, 1 case*"])
 
 
 def _edited(shop: EvalProject, path: str, old: str, new: str) -> None:

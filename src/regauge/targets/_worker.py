@@ -229,7 +229,7 @@ class _Worker:
         if inspect.isawaitable(output):
             output = await output
         if isinstance(output, AsyncIterator):
-            stream: AsyncIterator[Any] = output
+            stream = cast("AsyncIterator[object]", output)
             return _joined([chunk async for chunk in stream])
         return output
 
