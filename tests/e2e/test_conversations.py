@@ -398,6 +398,49 @@ def test_the_gate_runs_conversations_of_both_versions_and_replays_them(shop: Eva
     assert replay.returncode == 1, replay.stdout + replay.stderr
 
 
+def test_estimates_know_recorded_conversations(shop: EvalProject):
+    """Of conversations with tools and with a persona; also for a case that is new."""
+    shop.write("prompts/customer.prompt.yml", PERSONA)
+    shop.write(".gitignore", ".regauge/\nrunpytest-*\n__pycache__/\n")
+
+    def scripted(n: int) -> dict[str, Any]:
+        turns = [{"user": f"{n}: where is 4711?"}, {"user": "Hi."}, {"user": "4711 again"}]
+        return {"id": f"s{n}", "inputs": {}, "turns": turns, "tools": "shop"}
+
+    cases = [scripted(n) for n in range(4)]
+    played = {"inputs": {"wish": "4711"}, "persona": "customer", "tools": "shop"}
+    cases += [{"id": f"p{n}", **played, "tags": [str(n)]} for n in range(2)]
+    judged(shop, 'calls("lookup_order")', *cases)
+    assert shop.command("record").returncode == 0
+
+    def check(*words: str) -> None:
+        estimate = json.loads(shop.command("record", *words, "--dry-run", "--json").stdout)
+        [expected] = estimate["missing_answers"]
+        before = len(Shop.asked)
+        assert shop.command("record", *words).returncode == 0
+        tokens = 110 * (len(Shop.asked) - before)
+        assert tokens / 1.5 <= expected["tokens"] <= 1.5 * tokens
+
+    check("--refresh")
+    shop.golden([*cases, scripted(4), scripted(5)], name="shop")
+    check()
+    shop.write("prompts/shop.prompt.yml", PROMPT.replace("the shop.", "the shop. Be kind."))
+    check("--trials=2")
+
+
+@pytest.mark.parametrize("words", [["-n", "2"], ["--model=local:clerk", "--model=local:other"]])
+def test_conversations_run_in_parallel_with_several_models(shop: EvalProject, words: list[str]):
+    shop.settings(provider="prices = {clerk = {input_per_million = 100, output_per_million = 0}}\n")
+    turns = [{"user": "Where is 4711?"}, {"user": "Please refund it."}]
+    cases = [{**TWO_TURNS, "id": f"c{n}", "turns": [{"user": f"Hi {n}"}, *turns]} for n in range(6)]
+    judged(shop, 'calls("lookup_order")', *cases)
+    runs = 12 if len(words) == 2 and words[0].startswith("--model") else 6
+    shop.run(*words).assert_outcomes(passed=runs)
+    asked = len(Shop.asked)
+    shop.run("--record=none", *words).assert_outcomes(passed=runs)
+    assert len(Shop.asked) == asked
+
+
 AGENT = """\
 import json
 import sys

@@ -207,3 +207,14 @@ The model changes on purpose: gate this pull request with `--model local:apprent
     again = migrating.project.command("migrate", "--to=local:apprentice", "--pr")
     assert "pull request unchanged" in again.stderr
     assert len(github.pulls) == 1
+
+
+def test_an_unknown_model_is_refused_before_anything_is_planned(migrating: Migrating):
+    for model, said in (
+        ("sim:clerk-2", "there is no simulated model 'clerk-2'\n  fix: write sim:clerk-1"),
+        ("nowhere:x", "there is no provider 'nowhere'"),
+    ):
+        for words in (["--dry-run"], []):
+            done = migrating.project.command("migrate", f"--to={model}", *words)
+            assert done.returncode == 2
+            assert said in done.stderr

@@ -47,7 +47,7 @@ from regauge.pytest_gate import GateRequest
 from regauge.refine.delivery import apply_run, roll_back
 from regauge.refine.runs import find_refinement
 from regauge.reports import escape_markdown, money, pass_rates
-from regauge.runner import Draw, PlannedCase
+from regauge.runner import Draw, PlannedCase, check_model
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -160,6 +160,7 @@ def command(
     """
     project = Project.find()
     model = parse_model_id(to, at="--to")
+    check_model(project.settings, model)
     planned = _plan(project, path, prompts, model)
     _refuse_changed(project, planned)
     if dry_run:

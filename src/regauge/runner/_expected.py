@@ -25,7 +25,7 @@ from regauge.runner._providers import price_for
 from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from regauge.digests import JSON
     from regauge.judges import ModelJudge
@@ -131,6 +131,7 @@ class ExpectedUsage:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
         self._files: dict[str, dict[tuple[str | None, str], _FirstCalls]] = {}
+        self._recorded: dict[str, Mapping[str, Sequence[Usage]]] = {}
 
     def of_draw(self, draw: Draw) -> Usage:
         """The expected usage of one completion of a prompt."""
@@ -139,10 +140,52 @@ class ExpectedUsage:
         script = draw.planned.case.script if draw.planned.converses else None
         if script is None:
             return usage
+        recorded = self._conversation(draw, question.file)
+        if recorded is not None:
+            return recorded
         calls = script.length * (1 if script.tools is None else 2)
         if script.persona:
             calls += script.length
         return sum([usage] * calls, Usage())
+
+    def _conversation(self, draw: Draw, file: str) -> Usage | None:
+        """The mean usage of recorded conversations: of the case, else of others by their length."""
+        suite, case = draw.planned.suite, draw.planned.case
+        if file not in self._recorded:
+            personas = {prompt.digest for prompt in suite.partners.prompts}
+            self._recorded[file] = self._conversations(file, personas)
+        recorded = self._recorded[file]
+        if case.id in recorded:
+            return _scaled(recorded[case.id], 1 / len(recorded[case.id]))
+        script = case.script
+        assert script is not None
+        others = [
+            (recorded[other.id], other.script.length)
+            for other in suite.dataset
+            if other.id in recorded
+            and other.script is not None
+            and bool(other.script.persona) == bool(script.persona)
+        ]
+        turns = sum(len(usages) * length for usages, length in others)
+        usages = [usage for found, _ in others for usage in found]
+        return _scaled(usages, script.length / turns) if turns else None
+
+    def _conversations(self, file: str, personas: Container[str]) -> Mapping[str, Sequence[Usage]]:
+        """The usage of recorded conversations by case, that of the persona included."""
+        tested: dict[tuple[str, int], dict[str, Usage]] = defaultdict(lambda: defaultdict(Usage))
+        played: dict[tuple[str, int], Usage] = defaultdict(Usage)
+        for one in self._answers.file(file):
+            if one.judge is None:
+                place, asker = (one.case, one.key.trial), str(one.request.get("prompt_digest"))
+                if asker in personas:
+                    played[place] += one.completion.usage
+                else:
+                    tested[place][asker] += one.completion.usage
+        found: dict[str, list[Usage]] = defaultdict(list)
+        for place, versions in tested.items():
+            share = _scaled([played[place]], 1 / len(versions))
+            found[place[0]] += [usage + share for usage in versions.values()]
+        return found
 
     def of_question(self, question: Question, *, expected: JSON = None) -> Usage:
         """The expected usage of one call of a prompt or judge.
@@ -214,6 +257,16 @@ class ExpectedUsage:
     ) -> None:
         if usage.output_tokens or usage.input_tokens:  # else no one counted them
             known.setdefault(asker, _FirstCalls()).add(*call, estimated, usage)
+
+
+def _scaled(usages: Iterable[Usage], factor: float) -> Usage:
+    """A multiple of the sum of usages."""
+    total = sum(usages, Usage())
+    return Usage(
+        input_tokens=round(factor * total.input_tokens),
+        cached_input_tokens=round(factor * total.cached_input_tokens),
+        output_tokens=round(factor * total.output_tokens),
+    )
 
 
 def unrecorded_output(request: CompletionRequest, expected: JSON) -> float:

@@ -32,11 +32,12 @@ from regauge.wording import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from regauge.model_id import ModelId
     from regauge.project import Project, Settings
     from regauge.providers import CompletionRequest, Provider
     from regauge.targets import Target
 
-__all__ = ["Providers", "batch_cost", "endpoint_digest", "endpoint_of", "price_for"]
+__all__ = ["Providers", "batch_cost", "check_model", "endpoint_digest", "endpoint_of", "price_for"]
 
 _FREE = PriceSettings(input_per_million=0, output_per_million=0)
 # There without being declared.
@@ -183,6 +184,20 @@ def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:
         f"there is no provider {name!r}; there are {', '.join(known)}\n"
         f"  fix: {hint}declare [tool.regauge.providers.{name}] with its base_url in pyproject.toml"
     )
+
+
+def check_model(settings: Settings, model: ModelId) -> None:
+    """See that a provider is there and, where it lists its models in this process, has the model.
+
+    Raises:
+        UsageError: It is not, or has not.
+    """
+    if endpoint_of(settings, model.provider) is not None:
+        return
+    known: tuple[str, ...] = getattr(load_provider(model.provider), "models", (model.model,))
+    if model.model not in known:
+        names = ", ".join(f"{model.provider}:{name}" for name in known)
+        raise UsageError(f"there is no simulated model {model.model!r}\n  fix: write {names}")
 
 
 def endpoint_digest(settings: Settings, environ: Mapping[str, str], name: str) -> str:

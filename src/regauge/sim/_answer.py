@@ -242,6 +242,7 @@ class SimulatedProvider:
     """Answers `sim:clerk-1` in this process; what it reports as latency is its own thinking."""
 
     local = True
+    models = (CLERK_1.model,)
 
     def __init__(self, context: ProviderContext | None = None, *, rules: Rules = CLERK_1) -> None:
         del context  # no endpoint, no key
