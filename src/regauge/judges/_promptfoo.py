@@ -445,7 +445,10 @@ _NO_VERDICT: Final = {
         "give the assertion what it needs as an input of the case, or use a Python judge",
     ),
     "syntax": ("{message}{at}", "correct its syntax"),
-    "no-function": ("the file exports no function", "set module.exports to the function"),
+    "no-function": (
+        "the file exports no function {name!r}",
+        "set module.exports to the function, or name one that is exported",
+    ),
     "pending": ("its promise is never settled", "resolve the promise"),
     "broken": ("{name}: {message}{at}", "correct the assertion"),
 }

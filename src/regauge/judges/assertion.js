@@ -124,11 +124,9 @@
   };
   const exported = () => {
     const module = load(request.file);
-    const named = request.name.split('.').reduce((part, key) => part?.[key], module);
-    if (request.name && typeof named === 'function') return named;
-    if (typeof module === 'function') return module;
-    if (typeof module?.default === 'function') return module.default;
-    return null;
+    const path = request.name ? request.name.split('.') : [];
+    const found = [module?.default, module].map((base) => path.reduce((o, key) => o?.[key], base));
+    return found.find((value) => typeof value === 'function') ?? null;
   };
   const text = (value) => String(value).slice(0, limit).toWellFormed();
   const place = (error) => {
@@ -142,7 +140,8 @@
     // An undefined name, a stack that is too deep and `import()` do not depend on the output.
     const own = error instanceof ReferenceError ||
       /call stack|allocation failed|Invalid (string|array) length|^Not supported$/.test(message);
-    return {kind: own ? 'broken' : 'threw', name: text(name), message: text(message), at: place(error)};
+    const kind = own ? 'broken' : 'threw';
+    return {kind, name: text(name), message: text(message), at: place(error)};
   };
   const component = (part) => ({
     pass: part?.pass === true,
@@ -178,7 +177,7 @@
     const syntax = error instanceof SyntaxError;
     return syntax ? {kind: 'syntax', message: text(error.message), at: place(error)} : threw(error);
   }
-  if (!assertion) return {kind: 'no-function'};
+  if (!assertion) return {kind: 'no-function', name: request.name || 'default'};
   const {context} = request;
   Object.defineProperty(context, 'prompt', {get: () => refuse('context.prompt')});
   try {

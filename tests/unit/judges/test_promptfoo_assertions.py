@@ -295,6 +295,7 @@ MODULES = {
         "  return {pass: true, score: 1, reason: 'few words'};\n"
         "}\n"
     ),
+    "asserts/object.mjs": "export default {\n  check(output) { return output !== ''; },\n};\n",
     "asserts/empty.js": "exports.value = 3;\n",
     "asserts/broken.js": "module.exports = (output) => {\n",
     "asserts/typed.ts": "export default (output: string): boolean => true;\n",
@@ -325,7 +326,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("asserts/modern.mjs:short", "pass", "true"),
         ("asserts/modern.mjs:same", "pass", "true"),
         ("asserts/modern.mjs:reads", "unmeasured", "require('fs').existsSync"),
-        ("asserts/empty.js", "unmeasured", "exports no function"),
+        ("asserts/empty.js", "unmeasured", "exports no function 'default'"),
+        ("asserts/plain.js:missing", "unmeasured", "exports no function 'missing'"),
+        ("asserts/object.mjs:check", "pass", "true"),
         ("asserts/broken.js", "unmeasured", "syntax"),
         ("asserts/throws.js", "fail", "asserts/throws.js:2"),
         ("asserts/typed.ts", "unmeasured", "compile it to JavaScript"),
