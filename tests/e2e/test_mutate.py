@@ -167,7 +167,10 @@ def test_a_mark_with_a_reason_stays_and_no_longer_counts(mutating: Mutating):
     greeting = rows["- Greet the reader kindly."]
     assert "go together" in mutating.regauge("--mark", greeting, code=2)
     mutating.regauge("--mark", greeting, "--reason", "Nobody reads it.")
+    (mutating.project.root / ".regauge").rename(mutating.project.root / "old")
+    mutating.endpoint.forget()
     report = mutating.report()
+    assert all("kindly" in text for text in mutating.endpoint.calls)
     assert mutating.classes(report)["- Greet the reader kindly."] == "equivalent"
     assert report["score"]["counted"] == 4
     assert "has no mutant 'x'" in mutating.regauge("--mark", "x", "--reason", "so", code=2)

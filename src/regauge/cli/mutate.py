@@ -225,6 +225,7 @@ def _measured(
     progress = Progress()
     rows = earlier.mutants if earlier is not None else []
     first = {row.id: row.cases for row in rows if row.kind == "killed"}
+    marks = {row.id: row.reason for row in rows if row.kind == "equivalent"}
     policy = HuntPolicy(gate=_policy(evals.project))
 
     async def run() -> Measured:
@@ -237,6 +238,7 @@ def _measured(
                 bench,
                 policy,
                 first=first,
+                marks=marks,
                 progress=progress,
             )
 

@@ -403,6 +403,8 @@ class Hunt:
             p_value = base.outputs.first_trials_p(whole, noise=noise, seed=seed) / _SHARES[1]
         if p_value > policy.changed:
             p_value = await self._fresh_p(novel, known, first, noise, seed) / _SHARES[2]
+        if self._errors:
+            return _unmeasured(self._errors[0], self.calls)
         shown = float(f"{min(1.0, p_value):.2g}")
         if p_value > policy.changed:
             return Found(kind="no-effect", evidence={"p_value": shown, **drawn})

@@ -146,8 +146,8 @@ def report_of(
     """The report of a measurement.
 
     Args:
-        earlier: The committed file: its marks stay, and its classes where the same texts, cases
-            and judges were measured and this measurement left them undecided.
+        earlier: The committed file: its classes stay where the same texts, cases and judges were
+            measured and this measurement left them undecided.
     """
     known = {row.id: row for row in earlier.mutants} if earlier is not None else {}
     same = earlier is not None and (earlier.digest, earlier.key, earlier.model) == (
@@ -171,9 +171,7 @@ def report_of(
             reason=found.reason,
         )
         before = known.get(mutant.id)
-        if before is not None and before.kind == "equivalent":
-            row = row.model_copy(update={"kind": "equivalent", "reason": before.reason})
-        elif before is not None and same and found.kind == "undecided":
+        if before is not None and same and found.kind == "undecided":
             row = before
         rows.append(row)
     version = subject.prompt.version

@@ -71,6 +71,7 @@ async def measure(
     policy: HuntPolicy,
     *,
     first: Mapping[str, Collection[str]] | None = None,
+    marks: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Measured:
     """Find the class of every mutant.
@@ -79,10 +80,13 @@ async def measure(
 
     Args:
         first: By the id of a mutant, the cases that killed it before.
+        marks: By the id of a mutant, why it is equivalent; no trial of it runs.
     """
+    marks = marks or {}
+    left = [mutant for mutant in mutants if mutant.id not in marks]
     run = _Run(
-        mutants=mutants,
-        blocks=_tree(prompt, mutants, len(cases)),
+        mutants=left,
+        blocks=_tree(prompt, left, len(cases)),
         base=Base(cases, bench),
         bench=bench,
         policy=policy,
@@ -90,6 +94,8 @@ async def measure(
         progress=progress or Progress(),
     )
     await run.all()
+    for id_, reason in marks.items():
+        run.found[id_] = Found(kind="equivalent", reason=reason)
     results = tuple(
         Result(mutant=mutant, found=run.found[mutant.id])
         for mutant in mutants

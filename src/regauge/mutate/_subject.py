@@ -58,7 +58,7 @@ def subject_of(evals: EvalSession, planned: Sequence[PlannedCase]) -> Subject:
     """The subject of planned evals of one prompt.
 
     Raises:
-        UsageError: They put cases to a target, or no judge blocks.
+        UsageError: They put cases to a target, run on several models, or no judge blocks.
         RegaugeError: A case cannot be put to the prompt, or the baseline cannot be read.
     """
     members: dict[str, PlannedCase] = {}
@@ -72,6 +72,12 @@ def subject_of(evals: EvalSession, planned: Sequence[PlannedCase]) -> Subject:
                 f"evals of {suite.prompt.name} run a target, whose prompt is not known\n"
                 "  fix: mutate a prompt that an eval puts to a model"
             )
+    models = dict.fromkeys(str(suite.model) for suite in suites.values())
+    if len(models) > 1:
+        raise UsageError(
+            f"evals of {planned[0].suite.prompt.name} run on several models: {', '.join(models)}\n"
+            "  fix: name one with --model"
+        )
     for one in planned:
         if one.error is not None:
             raise one.error
@@ -112,6 +118,7 @@ def _case(name: str, planned: PlannedCase, known: StoredHistory | None, *, accep
         json.dumps(case.expected, ensure_ascii=False) if case.expected is not None else "",
         json.dumps(case.checks, ensure_ascii=False) if case.checks else "",
         *case.tags,
+        *checks,
         case.id,
     ]
     return Case(
