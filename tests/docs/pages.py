@@ -99,13 +99,14 @@ class Page:
     Attributes:
         path: The page.
         scratch: Where projects are made.
+        here: Where the next example runs.
         text: The page with the output that its commands have now.
     """
 
     path: Path
     scratch: Path
     text: str = ""
-    _here: Path = ROOT
+    here: Path = ROOT
     _plugins: str = ""
     _code: int = 0
     _ports: dict[str, str] = field(default_factory=dict)
