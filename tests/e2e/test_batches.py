@@ -646,3 +646,16 @@ def test_vectors_are_requested_live(batched: EvalProject, provider: BatchServer)
         assert done.returncode == 0
         assert "5 of 5 answers recorded" in done.stdout
         assert re.search(r"\d+ vectors? recorded", done.stdout)
+
+
+def test_what_a_killed_command_left_half_written_goes(batched: EvalProject, provider: BatchServer):
+    assert batched.command("record", "--batch", "--no-submit").returncode == 3
+    (state,) = _state(batched).glob("*.json")
+    state.unlink()
+    (_state(batched) / "20260101T000000Z-abcdef-0.jsonl.part").write_text("{")
+    assert batched.command("record", "--batch").returncode == 3
+    (path,) = _state(batched).glob("*.jsonl")
+    assert path.stem != state.stem
+    path.unlink()  # the batch has started: its requests are at the provider
+    assert batched.command("record", "--collect").returncode == 0
+    assert set(provider.paid.values()) == {1}

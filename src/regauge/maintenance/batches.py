@@ -595,6 +595,11 @@ class ProjectBatches:
                 path.unlink()  # the user removed the file of requests
                 continue
             self._batches.append(state)
+        names = {state.name for state in self._batches}
+        for path in self._directory.glob("*.jsonl"):
+            name = path.name.partition(".")[0]
+            if name not in names and re.fullmatch(_NAME, name):
+                path.unlink()  # the command was killed before it had noted the batch
 
     def _ids(self, state: _State) -> list[str]:
         """The calls of a batch; none where they are not known yet."""
