@@ -408,7 +408,11 @@ def test_estimates_know_recorded_conversations(shop: EvalProject):
         return {"id": f"s{n}", "inputs": {}, "turns": turns, "tools": "shop"}
 
     cases = [scripted(n) for n in range(4)]
-    played = {"inputs": {"wish": "4711"}, "persona": "customer", "tools": "shop"}
+    played: dict[str, Any] = {
+        "inputs": {"wish": "4711"},
+        "persona": "customer",
+        "tools": "shop",
+    }
     cases += [{"id": f"p{n}", **played, "tags": [str(n)]} for n in range(2)]
     judged(shop, 'calls("lookup_order")', *cases)
     assert shop.command("record").returncode == 0

@@ -172,8 +172,14 @@ def _sleeping(root: Path) -> list[int]:
     ("target", "pipeline", "said"),
     [
         ("ap", PIPELINE, "there is no target 'ap'; declared: app\n  fix: did you mean 'app'?"),
-        ("app.pipeline:missing", PIPELINE, "app.pipeline has no missing\n"),
+        (
+            "app.pipeline:anwer",
+            PIPELINE,
+            "app.pipeline has no 'anwer'; did you mean 'answer'?\n",
+        ),
+        ("json:dumps", PIPELINE, "fix: name a function of this project"),
         ("app.nothing:answer", PIPELINE, "No module named 'app.nothing'"),
+        ("app.nothing:answer", PIPELINE, "`python -c 'import app.nothing'` succeeds in the root"),
         ("app", "1/0\n", "app.pipeline:answer cannot be imported:\n"),
         (
             "app",

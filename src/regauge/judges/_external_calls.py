@@ -388,7 +388,8 @@ async def send(
             reason = getattr(error, "reason", error)
             if isinstance(reason, TimeoutError):
                 raise _failed(f"{what}: no response within {timeout_s:.2g} s", "timeout") from error
-            raise _failed(f"{what}: no connection: {reason}", "connection") from error
+            fix = "start the service, or correct its address"
+            raise _failed(f"{what}: no connection: {reason}\n  fix: {fix}", "connection") from error
 
     return await _in_thread(transfer)
 

@@ -228,20 +228,28 @@ def _with_fix(reply: Mapping[str, Any], name: str) -> str:
     words: str = reply["error"]
     match reply["kind"]:
         case "import":
-            return f"{words}\n  fix: correct `target` or `callable`, or the module"
+            module = name.partition(":")[0]
+            fix = (
+                "correct `target` or `callable`, or see that"
+                f" `python -c 'import {module}'` succeeds in the root of the project"
+            )
         case "outside":
-            return f"{words}\n  fix: test code of this project, or declare `files` and `version`"
+            fix = "name a function of this project; it may call the other one"
         case "signature":
-            return f"{name}: {words}\n  fix: let it take the inputs of the case by name"
+            words, fix = f"{name}: {words}", "let it take the inputs of the case by name"
         case "exception":
             return f"{name} raised an error:\n{words}"
-        case "malformed" | "too-large":
-            return (
-                f"{name}: {words}\n  fix: return text, a mapping of JSON values, a dataclass, a"
-                " pydantic model or a regauge.Completion"
+        case "too-large":
+            words, fix = f"{name}: {words}", "return only what judges need"
+        case "malformed":
+            words = f"{name}: {words}"
+            fix = (
+                "return text, a mapping of JSON values, a dataclass, a pydantic model or a"
+                " regauge.Completion"
             )
         case _:
             return words
+    return f"{words}\n  fix: {fix}"
 
 
 class PythonCaller:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
+import difflib
 import enum
 import importlib
 import inspect
@@ -53,7 +54,9 @@ def _load(name: str, root: Path) -> Any:
         raise _CallError("outside", f"{name} was imported from {file}, which is not below {root}")
     for part in path.split("."):
         if not hasattr(found, part):
-            raise _CallError("import", f"{module_name} has no {path}")
+            near = difflib.get_close_matches(part, dir(found), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise _CallError("import", f"{module_name} has no {path!r}{hint}")
         found = getattr(found, part)
     if not callable(found):
         raise _CallError("import", f"{name} is not callable: {type(found).__name__}")
