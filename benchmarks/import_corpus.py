@@ -172,6 +172,7 @@ class Row:
     person: int = 0
     ran: str = ""
     reason: str = ""
+    missing: bool = False
 
 
 def local(root: Path, address: str) -> dict[str, str]:
@@ -234,6 +235,7 @@ def examine(source: Path, work: Path, address: str) -> Row:
     found = json.loads(done.stdout)
     row.imported = "yes"
     row.evals, row.cases, row.assertions = found["evals"], found["cases"], found["assertions"]
+    row.missing = any("does not exist" in note["text"] for note in found["notes"])
     row.person = sum(note["kind"] == "person" for note in found["notes"])
     good, checks, row.reason = measured(root)
     row.measured = round(row.assertions * good / checks) if checks else 0
@@ -336,6 +338,12 @@ def summary(rows: list[Row], stored: set[str], work: Path) -> None:
     print(
         f"{len(whole_rows)} with all code stored: {len(ran)} ran at once; of their {checks}"
         f" assertions {sum(row.measured for row in whole_rows)} measured"
+    )
+    there = [row for row in whole_rows if row.imported == "yes" and not row.missing]
+    print(
+        f"{len(there)} of them refer to no missing file:"
+        f" {len([row for row in there if row in ran])} ran at once; of their {sum(row.assertions for row in there)} assertions"
+        f" {sum(row.measured for row in there)} measured"
     )
     print("not run:", ", ".join(row.name for row in whole_rows if row not in ran))
 

@@ -55,7 +55,7 @@ def import_command(
         )
     root = Project.find().root
     imported = importer(path, root=root, name=name)
-    plan = plan_files(format_name, imported, root)
+    plan = plan_files(format_name, imported, root, check=check)
     if as_json:
         click.echo(
             json.dumps(
@@ -92,6 +92,6 @@ def import_command(
     )
     if persons:
         verb = "needs" if persons == 1 else "need"
-        echo(f"{plural(persons, 'line')} of IMPORT.md {verb} a person", style="yellow")
+        echo(f"{plural(persons, 'line')} of {plan.paths[-1]} {verb} a person", style="yellow")
     if imported.evals:
-        echo("next: read IMPORT.md, then pytest evals")
+        echo(f"next: read {plan.paths[-1]}, then pytest evals")

@@ -56,11 +56,14 @@ class FilePlan:
         return [file.path for file in (*self.extended, *self.new)]
 
 
-def plan_files(format_name: str, imported: Imported, root: Path) -> FilePlan:
+def plan_files(
+    format_name: str, imported: Imported, root: Path, *, check: bool = False
+) -> FilePlan:
     """Plan all files of an import; nothing is written.
 
     Args:
         root: The project's root.
+        check: The plan is only for its report; files may exist.
 
     Raises:
         UsageError: A file of that name exists, or another prompt has the name.
@@ -76,10 +79,11 @@ def plan_files(format_name: str, imported: Imported, root: Path) -> FilePlan:
         *(NewFile(path=file.path, text=file.text) for file in imported.files),
     ]
     report_path = _report_path(imported, root)
-    _refuse_existing([*files, NewFile(path=report_path, text="")], imported, root)
+    if not check:
+        _refuse_existing([*files, NewFile(path=report_path, text="")], imported, root)
     settings = _settings(imported, root)
     extended = [NewFile(path=_SETTINGS, text=settings)] if settings is not None else []
-    extended += _lock(files, root)
+    extended += [] if check else _lock(files, root)
     named = [file.path for file in (*extended, *files)]
     report = report_markdown(format_name, imported, named)
     masked = [_masked(file, imported) for file in files]

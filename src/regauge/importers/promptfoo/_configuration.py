@@ -193,7 +193,9 @@ class Configuration:
         """The evals of one prompt: of its models, and of each target."""
         mine = [one for one in self._providers if _fits(one.prompts, prompt.names)]
         models = [one for one in mine if one.kind == "model"]
-        if models or not self._providers:
+        if not prompt.raw.strip() and (models or not self._providers):
+            self._context.note("person", prompt.place, "a prompt for a model has no text")
+        elif models or not self._providers:
             self._model_evals(prompt, name, tests, models)
         for provider in mine:
             if provider.kind not in {"model", "other"}:

@@ -80,7 +80,7 @@ def _prompt(item: Any, context: Context, place: Place) -> Iterator[SourcePrompt]
             )
     else:
         text, body = "", {}
-    if not text.strip():
+    if not text:
         context.note("dropped", place, "a prompt has no text")
         return
     label = str(body.get("label") or "")

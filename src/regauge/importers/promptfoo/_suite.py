@@ -39,6 +39,7 @@ _SKIPPED: Final = frozenset(
     ]
 )
 _CONFIGS_MAX: Final = 200
+_BYTES_MAX: Final = 16 * 1024 * 1024
 _GENERIC: Final = frozenset(
     [
         "eval",
@@ -191,7 +192,7 @@ def _below(directory: Path) -> Iterator[Path]:
 
 def _readable(file: Path, *, keys: Sequence[str] = (_ANY,)) -> bool:
     """Whether a file that is found has the keys of a configuration; it need not parse."""
-    if file.is_symlink() or not file.is_file():
+    if file.is_symlink() or not file.is_file() or file.stat().st_size > _BYTES_MAX:
         return False
     text = file.read_text(encoding="utf-8", errors="replace")
     # A key of JSON may be anywhere in a line.
