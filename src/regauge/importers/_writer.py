@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from regauge.atomic import write_whole
-from regauge.errors import ConfigError, Fault, UsageError
+from regauge.errors import ConfigError, Fault, PromptError, UsageError
 from regauge.importers._description import Place
 from regauge.importers._report import report_markdown
 from regauge.importers._source import is_list, is_mapping, mapping_of
@@ -69,6 +69,7 @@ def plan_files(
         UsageError: A file of that name exists, or another prompt has the name.
         ConfigError: pyproject.toml cannot be read, or has a table of the same name.
     """
+    _drop_faulty(imported, root)
     files = [
         *(_prompt_file(prompt) for prompt in imported.prompts),
         *(
@@ -107,11 +108,25 @@ def write_files(plan: FilePlan, root: Path) -> None:
             ) from error
 
 
+def _drop_faulty(imported: Imported, root: Path) -> None:
+    """Leave out prompts that no prompt file can hold, with their evals; the report names them."""
+    for prompt in [*imported.prompts]:
+        file = _prompt_file(prompt)
+        try:
+            parse_prompt(file.text, path=root / file.path)
+        except PromptError as error:
+            at = Place(path=imported.sources[0] if imported.sources else file.path)
+            why = f"the prompt {prompt.name} is not written: {error.faults[0].message}"
+            imported.note("person", at, why)
+            imported.prompts.remove(prompt)
+            imported.evals = [one for one in imported.evals if one.prompt != prompt.name]
+
+
 def _lock(files: Sequence[NewFile], root: Path) -> list[NewFile]:
     """The lock with the new prompts released.
 
     Raises:
-        PromptError: A prompt cannot be read back, which is a defect of the format.
+        LockError: It cannot be read, or has one of the versions with another content.
     """
     prompts = [file for file in files if file.path.endswith(SUFFIXES)]
     if not prompts:

@@ -324,10 +324,10 @@ def _code(given: _Given, context: Context) -> dict[str, JSON]:
 
 def _criterion(given: _Given, context: Context) -> dict[str, JSON]:
     text = given.text.strip()
-    if not text:
-        raise _UnmeasuredError("it has no value")
     if is_list(given.value):
         text = "\n".join(f"- {part}" for part in given.texts)
+    if not text:
+        raise _UnmeasuredError("it has no value")
     if given.negated:
         text = f"The output does not meet this criterion: {text}"
         context.note("changed", given.place, f"`not-{given.kind}` became the negated criterion")

@@ -269,6 +269,9 @@ class Configuration:
         for number, message in enumerate(messages):
             prefix = "part" if len(messages) == 1 else f"part{number + 1}"
             split = self._split(str(message.get("content", "")), prompt.place, prefix=prefix)
+            if not split.text.strip() and not message.get("tool_calls"):
+                self._context.note("dropped", prompt.place, "a message of the prompt is empty")
+                continue
             names |= split.names
             derived.update(split.derived)
             one: dict[str, JSON] = {

@@ -396,13 +396,13 @@ def _response_format(value: Any, context: Context, place: Place) -> dict[str, JS
     if not is_mapping(value):
         return {}
     given = value
-    kind = given.get("type")
+    kind = str(given.get("type"))
     if kind == "json_schema":
         schema = _loaded(given.get("json_schema", given.get("schema")), context, place)
         if is_mapping(schema):
             return {"responseFormat": "json_schema", "jsonSchema": cast("JSON", schema)}
         return {}
-    return {"responseFormat": str(kind)} if kind in {"json_object", "text"} else {}
+    return {"responseFormat": kind} if kind in {"json_object", "text"} else {}
 
 
 def _tools(value: Any, context: Context, place: Place) -> list[JSON]:
@@ -424,7 +424,7 @@ def _tool(item: Any) -> dict[str, JSON]:
     function = body.get("function", body)
     given = mapping_of(function)
     name = given.get("name")
-    if not isinstance(name, str) or body.get("type") not in {None, "function", "custom"}:
+    if not isinstance(name, str) or str(body.get("type", "function")) not in {"function", "custom"}:
         return {}
     made: dict[str, JSON] = {"name": name}
     if isinstance(given.get("description"), str):

@@ -40,6 +40,7 @@ _UNSUPPORTED: Final = (
     "queryParams",
 )
 _SECRET_MIN: Final = 8
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH")
 
 
 def http_target(provider: SourceProvider, context: Context) -> dict[str, JSON]:
@@ -53,7 +54,11 @@ def http_target(provider: SourceProvider, context: Context) -> dict[str, JSON]:
     table: dict[str, JSON] = {"kind": "http", "url": url}
     default = "POST" if config.get("body") is not None else "GET"
     method = str(config.get("method") or default).upper()
-    if method != "POST":
+    if method not in _METHODS:
+        context.note(
+            "person", place, f"the method {method} has no counterpart; the target uses POST"
+        )
+    elif method != "POST":
         table["method"] = method
     if headers := _headers(provider, context):
         table["headers_env"] = headers
