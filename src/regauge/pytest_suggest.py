@@ -95,7 +95,7 @@ class Suggesting:
                 "command": ["pytest", "--suggest"],
                 "evals": "",
                 "words": ["--record=missing"],
-                "file": str(project.relative(again.prompt.path)),
+                "file": str(project.relative(refinement.subject.prompt.path)),
                 "options": refinement.options.to_json(),
             }
             with only_one(project, name, "pytest --suggest"):

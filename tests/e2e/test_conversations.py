@@ -381,7 +381,7 @@ def commit(root: Path, branch: str = "") -> None:
 def test_the_gate_runs_conversations_of_both_versions_and_replays_them(shop: EvalProject):
     shop.write(".gitignore", ".regauge/\nrunpytest-*\n__pycache__/\n")
     case = {**TWO_TURNS, "turns": [{"user": "Where is 4711?"}, {"user": "Bye."}]}
-    cases = [{**case, "id": f"c{n}", "inputs": {}} for n in range(6)]
+    cases: list[dict[str, Any]] = [{**case, "id": f"c{n}", "inputs": {}} for n in range(6)]
     judged(shop, 'in_turn(1, contains("shipped"))', *cases)
     assert shop.command("record").returncode == 0
     commit(shop.root, branch="change")
