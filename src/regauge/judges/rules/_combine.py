@@ -508,7 +508,7 @@ def unmeasured(why: str) -> Check:
         why: What is to be done.
 
     >>> unmeasured("ask Ada for the expected total").name
-    'unmeasured(ask Ada for the expected total)'
+    "unmeasured('ask Ada for the expected total')"
     """
 
     def check(answer: Answer) -> Verdict:
