@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Spread", "Usage", "alternate", "machine", "pytest_run", "python_run"]
+__all__ = ["Spread", "Usage", "alternate", "machine", "pytest_run", "python_run", "regauge_run"]
 
 # CI decides the record mode. The others switch off what makes Python start and print fast, the
 # cache of compiled modules and the buffer of the output, and few people work without these.
@@ -74,6 +74,15 @@ def python_run(root: Path, statement: str) -> Usage:
         RuntimeError: It failed.
     """
     return _run(root, [sys.executable, "-c", statement], (0,))
+
+
+def regauge_run(root: Path, *args: str, exit_codes: Sequence[int] = (0,)) -> Usage:
+    """Run a command of regauge in a project, in a process of its own.
+
+    Raises:
+        RuntimeError: It ended with another exit code than those expected.
+    """
+    return _run(root, [sys.executable, "-m", "regauge", *args], exit_codes)
 
 
 def _run(root: Path, command: Sequence[str], exit_codes: Sequence[int]) -> Usage:

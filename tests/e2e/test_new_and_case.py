@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.place import Place
 
@@ -185,6 +186,31 @@ def test_new_workflow_writes_what_may_run_with_rights_to_write(place: Place):
         written = path.read_text(encoding="utf-8")
         assert "permissions: {}" in written
         assert all(use in own for use in re.findall(r"uses: (.*)", written))
+
+
+def test_a_workflow_with_shards_has_a_matrix_and_one_job_that_decides(place: Place):
+    out = place.regauge("new", "workflow", "evals", "--shards", "4", INSTALL)
+    assert "require the check `Evals` alone" in out
+    path = place.root / ".github/workflows/evals.yml"
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+    assert list(jobs) == ["shard", "merge"]
+    assert jobs["shard"]["strategy"] == {"fail-fast": False, "matrix": {"shard": [1, 2, 3, 4]}}
+    assert jobs["shard"]["env"]["SHARD"] == "${{ matrix.shard }}/4"
+    assert (jobs["merge"]["needs"], jobs["merge"]["name"]) == ("shard", "Evals")
+    zizmor = Path(sys.executable).with_name("zizmor")
+    done = subprocess.run(
+        [zizmor, "--offline", "--no-progress", str(place.root / ".github")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    own = "".join(path.read_text() for path in OWN.glob("*.yml"))
+    assert all(use in own for use in re.findall(r"uses: (.*)", path.read_text(encoding="utf-8")))
+    for step in (*jobs["shard"]["steps"], *jobs["merge"]["steps"]):
+        assert "${{" not in step.get("run", "")  # what a pull request is called is no script
+    out = place.regauge("new", "workflow", "refine", "--shards", "4", INSTALL, code=2)
+    assert "--shards is for the workflow evals" in out
 
 
 def test_workflows_fit_the_repository_and_say_what_keeps_them_from_running(tmp_path: Path):

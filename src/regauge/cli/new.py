@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+# GitHub runs no larger matrix.
+_SHARDS_MAX = 256
 _EPILOG = """\
 \b
 Examples:
@@ -60,6 +62,7 @@ Examples:
   regauge new case ticket-kind --from-spans spans.json
   regauge new rubric tone
   regauge new workflow evals
+  regauge new workflow evals --shards 4
 
 Exit codes: 0 written, 2 wrong use, or it is there already.
 """
@@ -111,15 +114,25 @@ def eval_command(name: str, *, dry_run: bool, as_json: bool) -> None:
 
 @command.command(name="workflow", epilog=_EPILOG)
 @click.argument("name", type=click.Choice(WORKFLOWS))
+@click.option(
+    "--shards",
+    type=click.IntRange(2, _SHARDS_MAX),
+    metavar="N",
+    help="For evals: deal the cases to N jobs, and join them in one check.",
+)
 @install_option
 @dry_run_option
 @json_option
-def workflow_command(name: str, *, install: str | None, dry_run: bool, as_json: bool) -> None:
+def workflow_command(
+    name: str, *, shards: int | None, install: str | None, dry_run: bool, as_json: bool
+) -> None:
     """Create a workflow of GitHub Actions.
 
     evals: replay and gate. comment: comment the decision. baseline: update baselines nightly.
     refine: propose fixes as pull requests.
     """
+    if shards is not None and name != "evals":
+        raise UsageError(f"--shards is for the workflow evals, not {name}\n  fix: leave it out")
     project = Project.find()
     source = given_install(install) if install is not None else find_install(project.root)
     if source is None:
@@ -132,7 +145,7 @@ def workflow_command(name: str, *, install: str | None, dry_run: bool, as_json: 
         )
     repository = WorkflowHost.of(project.root)
     context = WorkflowContext.of_project(project, repository=repository, install=source)
-    written = workflow(name, context)
+    written = workflow(name, context, shards=shards or 1)
     _write(project, [written], as_json=as_json, dry_run=dry_run, fix="move it away, or edit it")
     notes = repository.notes
     if name in _AFTER_EVALS and not (project.root / written.path).with_name("evals.yml").exists():
@@ -147,6 +160,8 @@ def workflow_command(name: str, *, install: str | None, dry_run: bool, as_json: 
         echo(f"  it installs regauge from {source.source}")
     if name in _OPEN_PULL_REQUESTS:
         echo("  next: in the settings of the repository, let Actions create pull requests")
+    if shards is not None:
+        echo("  next: in the rules of the branch, require the check `Evals` alone")
     if name != "comment":
         echo(f"  next: add secrets to the repository: {', '.join(context.keys)}")
 

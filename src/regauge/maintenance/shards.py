@@ -7,23 +7,28 @@ followed, sizes are capped, and a file with a secret or another schema is refuse
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import re
 import secrets
+import shutil
 import tempfile
-from contextlib import suppress
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from regauge.atomic import write_whole
 from regauge.datasets import shard_of
 from regauge.errors import Fault, FaultyFileError, UnmeasuredError, UsageError
 from regauge.gate import CONTROL_FIRST, GATE_TRIALS
 from regauge.history import add_finished_run
-from regauge.maintenance.shard_files import read_recordings, refuse_secrets, untrusted_lines
+from regauge.maintenance.shard_files import SecretSearch, read_recordings, untrusted_lines
 from regauge.printable import printable
+from regauge.project import Project
 from regauge.recordings import LocalStore, Recording, redactor_for
 from regauge.reports import (
     MergedShards,
@@ -42,7 +47,6 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from regauge.project import Project
     from regauge.recordings import Redactor
     from regauge.reports import ShardPart, ShardSuite, SuiteSummary, TrialRow
 
@@ -50,6 +54,13 @@ __all__ = ["Merged", "merge_shards"]
 
 _FILES: Final = frozenset({"run.json", "trials.jsonl", PART_TRIALS, PART_RECORDINGS})
 _NAMED_MAX: Final = 5
+_COPIED_BYTES: Final = 1024 * 1024
+# To start processes takes longer than to read fewer rows.
+_ALONE_BYTES_MAX: Final = 64 * 1024 * 1024
+_DIGEST: Final = re.compile(r"(?:[0-9a-f]{64})?")
+_CASE: Final = re.compile(r"[A-Za-z0-9_.+/-]{1,200}")
+# What regauge writes of the checkout itself, and what is unlike in every row.
+_OWN_TEXTS: Final = frozenset({"node", "case", "case_digest", "prompt_digest", "request_digest"})
 # What all shards state alike of an eval.
 _COMMON: Final = (
     *("prompt", "version", "prompt_digest", "dataset", "dataset_digest", "judges", "trials"),
@@ -97,9 +108,14 @@ class _Part:
 
 @dataclass(slots=True, kw_only=True)
 class _Counts:
-    """The rows of one shard."""
+    """The rows of one shard.
 
-    nodes: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], set[str]])
+    Attributes:
+        nodes: How many items of each suite have a row, by eval and model.
+    """
+
+    tally: RunTally = field(default_factory=RunTally)
+    nodes: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     failed: bool = False
     unmeasured: bool = False
 
@@ -146,15 +162,14 @@ def merge_shards(
     directory.mkdir(parents=True, exist_ok=True)
     tally = RunTally()
     failed = False
-    draft = directory / ".trials.jsonl.tmp"
+    rows = directory / "trials.jsonl"
     try:
-        with draft.open("wb") as rows:
-            for part in parts:
-                counts = _Counts()
-                for line, row in _rows(part, counts, redactor):
-                    tally.add(row)
-                    rows.write(line + b"\n")
-                tally.settle(compared=len({suite.model for suite in first.suites}) > 1)
+        with tempfile.TemporaryDirectory(dir=directory) as name, rows.open("wb") as file:
+            for part, counts, checked in _counted(parts, Path(name), project, redactor):
+                with checked.open("rb") as lines:
+                    shutil.copyfileobj(lines, file, _COPIED_BYTES)
+                checked.unlink()
+                tally.join(counts.tally)
                 unmeasured += _missing_cases(part, counts)
                 unmeasured += _unfinished(part, counts)
                 failed = failed or _has_failed(part, counts)
@@ -172,11 +187,8 @@ def merge_shards(
             written, shared = recordings.merge(project.recordings_dir)
         _keep_trials(parts, project, redactor)
         record = _record(run_id, parts, missing, tally, command, whole=not unmeasured)
-        draft.replace(directory / "trials.jsonl")
     except BaseException:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-            directory.rmdir()
+        shutil.rmtree(directory, ignore_errors=True)
         raise
     if shared:
         notes.append(
@@ -330,39 +342,102 @@ def _refuse_other_jobs(
             )
 
 
-def _rows(
-    part: _Part, counts: _Counts, redactor: Redactor
-) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """The lines and rows of a shard.
+def _counted(
+    parts: Sequence[_Part], scratch: Path, project: Project, redactor: Redactor
+) -> Iterator[tuple[_Part, _Counts, Path]]:
+    """The counts of each shard, and a file with its rows, in the order of the shards.
+
+    Large shards are read by several processes.
+
+    Raises:
+        FaultyFileError: A row is of no case of its shard, is there twice, or holds a secret.
+    """
+    targets = [scratch / str(part.shard.number) for part in parts]
+    size = sum(_size(part.directory / "trials.jsonl") for part in parts)
+    if size < _ALONE_BYTES_MAX or len(parts) == 1:
+        for part, target in zip(parts, targets, strict=True):
+            yield part, _count(part, target, redactor), target
+        return
+    workers = min(os.cpu_count() or 1, len(parts))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            counted = pool.map(_count_apart, parts, targets, repeat(project.root))
+            for part, target, counts in zip(parts, targets, counted, strict=True):
+                yield part, _usable(counts), target
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _usable(counts: _Counts | tuple[Fault, ...]) -> _Counts:
+    if isinstance(counts, _Counts):
+        return counts
+    raise FaultyFileError(counts)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def _count_apart(part: _Part, target: Path, root: Path) -> _Counts | tuple[Fault, ...]:
+    """Count a shard in a process of its own; errors of files come back as values."""
+    try:
+        return _count(part, target, redactor_for(Project.find(root).settings, os.environ))
+    except FaultyFileError as error:
+        return error.faults
+
+
+def _count(part: _Part, target: Path, redactor: Redactor) -> _Counts:
+    """Check and count the rows of a shard, and copy them.
 
     Raises:
         FaultyFileError: A row is of no case of this shard, is there twice, or holds a secret.
     """
+    counts = _Counts()
     path = part.directory / "trials.jsonl"
     suites = {(suite.eval, suite.model): suite for suite in part.shard.suites}
     seen: set[tuple[str, int, str | None]] = set()
-    for number, line in row_lines(path):
-        row, document = parse_row(path, number, line)
-        suite = _suite_of(row, suites)
-        fault = ""
-        if suite is None or (row.prompt, row.dataset) != (suite.prompt, suite.dataset):
-            fault = f"{row.node} is of no eval of this shard"
-        elif row.arm is None and row.prompt_digest != suite.prompt_digest:
-            fault = f"{row.node} is of another prompt than this shard's"
-        elif part.shard.by == "id" and shard_of(row.case, part.shard.count) != part.shard.number:
-            fault = f"case {row.case!r} is of another shard"
-        elif (key := (row.node, row.trial, row.arm)) in seen:
-            fault = f"trial {row.trial} of {row.node} is there twice"
-        else:
+    nodes: dict[tuple[str, str], set[str]] = {}
+    search = SecretSearch(redactor=redactor, path=path)
+    with target.open("wb") as file:
+        for number, line in row_lines(path):
+            row, document = parse_row(path, number, line)
+            suite = _suite_of(row, suites)
+            fault = _fault_of(row, suite, part)
+            key = (row.node, row.trial, row.arm)
+            if not fault and key in seen:
+                fault = f"trial {row.trial} of {row.node} is there twice"
+            if fault or suite is None:
+                raise FaultyFileError([Fault(path=path, line=number, message=printable(fault))])
             seen.add(key)
-        if fault or suite is None:
-            raise FaultyFileError([Fault(path=path, line=number, message=printable(fault))])
-        refuse_secrets(document, redactor, path, number)
-        counts.nodes.setdefault((suite.eval, suite.model), set()).add(row.node)
-        if row.arm is None and row.tier != "tracked" and not row.not_blocking:
-            counts.failed |= row.case_outcome == "failed"
-        counts.unmeasured |= row.arm != "main" and row.case_outcome == "unmeasured"
-        yield line, document
+            said = {name: value for name, value in document.items() if name not in _OWN_TEXTS}
+            search.check(said, number)
+            counts.tally.add(document)
+            nodes.setdefault((suite.eval, suite.model), set()).add(row.node)
+            if row.arm is None and row.tier != "tracked" and not row.not_blocking:
+                counts.failed |= row.case_outcome == "failed"
+            counts.unmeasured |= row.arm != "main" and row.case_outcome == "unmeasured"
+            file.write(line + b"\n")
+    counts.nodes = {key: len(found) for key, found in nodes.items()}
+    counts.tally.settle(compared=len({suite.model for suite in part.shard.suites}) > 1)
+    return counts
+
+
+def _fault_of(row: TrialRow, suite: ShardSuite | None, part: _Part) -> str:
+    """What is wrong with a row of a shard; empty where nothing is."""
+    if suite is None or (row.prompt, row.dataset) != (suite.prompt, suite.dataset):
+        return f"{row.node} is of no eval of this shard"
+    if row.arm is None and row.prompt_digest != suite.prompt_digest:
+        return f"{row.node} is of another prompt than this shard's"
+    if part.shard.by == "id" and shard_of(row.case, part.shard.count) != part.shard.number:
+        return f"case {row.case!r} is of another shard"
+    digests = (row.prompt_digest, row.case_digest, row.request_digest)
+    if not all(map(_DIGEST.fullmatch, digests)) or not _CASE.fullmatch(row.case):
+        return "not a row: case and digests are not what regauge writes"
+    return ""
 
 
 def _suite_of(row: TrialRow, suites: Mapping[tuple[str, str], ShardSuite]) -> ShardSuite | None:
@@ -381,7 +456,7 @@ def _missing_cases(part: _Part, counts: _Counts) -> Iterator[str]:
     if part.shard.base:
         return
     for suite in part.shard.suites:
-        found = len(counts.nodes.get((suite.eval, suite.model), ()))
+        found = counts.nodes.get((suite.eval, suite.model), 0)
         if found < suite.planned:
             yield (
                 f"shard {part.shard.number}: {suite.planned - found} of"
@@ -469,6 +544,7 @@ def _gate_trials(parts: Sequence[_Part], redactor: Redactor) -> Iterator[Recordi
     """
     for part in parts:
         path = part.directory / PART_TRIALS
+        search = SecretSearch(redactor=redactor, path=path)
         for number, raw in untrusted_lines(path):
             try:
                 line = json.loads(raw)
@@ -478,5 +554,5 @@ def _gate_trials(parts: Sequence[_Part], redactor: Redactor) -> Iterator[Recordi
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 message = f"not a trial of a gate: {printable(str(error))[:300]}"
                 raise FaultyFileError([Fault(path=path, line=number, message=message)]) from error
-            refuse_secrets(recording.to_json(), redactor, path, number)
+            search.check(recording.to_json(), number)
             yield recording

@@ -57,6 +57,11 @@ class LabelCounts:
         self.usable = len({one for one, _ in self.counts}) <= _LABELS_MAX * _LABEL_CHARS_MAX
         return True
 
+    def join(self, other: LabelCounts) -> None:
+        """Add the counts of other cases."""
+        self.counts += other.counts
+        self.usable = self.usable and other.usable
+
     def rows(self) -> list[LabelRow]:
         """A row per expected label; none where the values are no labels."""
         from regauge.reports._schema import LabelRow
@@ -157,6 +162,16 @@ class CauseGroup:
     prompts: dict[str, None] = field(default_factory=dict[str, None])
 
 
+_JUDGE_COUNTS: Final = (
+    *("passed", "failed", "abstained", "judgements", "calls", "live", "retries"),
+    *("input_tokens", "output_tokens"),
+)
+_SUITE_COUNTS: Final = (
+    *("trials", "replayed", "live", "retries", "input_tokens", "output_tokens"),
+    *("settled", "settled_nodes"),
+)
+
+
 @dataclass(slots=True)
 class _Amounts:
     """Amounts whose sum does not depend on their order, 8 bytes each."""
@@ -169,6 +184,10 @@ class _Amounts:
             self.unknown = True
         elif amount:
             self.values.append(amount)
+
+    def join(self, other: _Amounts) -> None:
+        self.values.extend(other.values)
+        self.unknown |= other.unknown
 
     @property
     def total(self) -> float | None:
@@ -215,6 +234,14 @@ class _JudgeCount:
             self.input_tokens += verdict["input_tokens"]
             self.output_tokens += verdict["output_tokens"]
             self.latencies_s.add(verdict["latency_s"])
+
+    def join(self, other: _JudgeCount) -> None:
+        for name in _JUDGE_COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.costs_usd.join(other.costs_usd)
+        self.spent_usd.join(other.spent_usd)
+        self.latencies_s.join(other.latencies_s)
+        self.labels.join(other.labels)
 
     def named(self) -> JudgeName:
         from regauge.reports._schema import JudgeName
@@ -311,6 +338,21 @@ class _SuiteCount:
             self.counts = {}
         for judge in self.judges.values():
             judge.labelled = set()
+
+    def join(self, other: _SuiteCount) -> None:
+        """Add the counts of other cases, which are settled."""
+        for name in _SUITE_COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.latencies.extend(other.latencies)
+        self.costs_usd.join(other.costs_usd)
+        self.spent_usd.join(other.spent_usd)
+        self.not_blocking |= other.not_blocking
+        self.counts |= other.counts
+        for name, judge in other.judges.items():
+            if name in self.judges:
+                self.judges[name].join(judge)
+            else:
+                self.judges[name] = judge
 
     def _outcomes(self) -> Counter[str]:
         """The number of cases by outcome; failed tracked ones are `tracked`, too."""
@@ -455,6 +497,18 @@ class RunTally:
         """
         for suite in self._suites.values():
             suite.settle(compared=compared)
+
+    def join(self, other: RunTally) -> None:
+        """Add the counts of other cases of the same run, which are settled."""
+        for key, suite in other._suites.items():
+            if key in self._suites:
+                self._suites[key].join(suite)
+            else:
+                self._suites[key] = suite
+        for key, group in other._causes.items():
+            known = self._causes.setdefault(key, group)
+            known.cases |= group.cases
+            known.prompts |= group.prompts
 
     def not_blocking(self) -> dict[str, list[str]]:
         """Per prompt, each failed case that does not fail the run, with the reason."""

@@ -267,6 +267,8 @@ def _table(value: object) -> dict[str, Any]:
 WORKFLOWS = ("evals", "comment", "baseline", "refine")
 _FOLDER = ".github/workflows"
 _MAIN = "branches: [main]"
+_SHARDS = "shard: [1, 2]"
+_SHARD = "matrix.shard }}/2"
 _KEY = "OPENAI_API_KEY"
 _PRICES = "[tool.regauge.providers.openai]"
 _INSTALL = "run: INSTALL"
@@ -359,12 +361,18 @@ class WorkflowContext:
         )
 
 
-def workflow(name: str, context: WorkflowContext) -> NewFile:
-    """The file of one of `WORKFLOWS`."""
+def workflow(name: str, context: WorkflowContext, *, shards: int = 1) -> NewFile:
+    """The file of one of `WORKFLOWS`.
+
+    Args:
+        name: Which one.
+        context: What it takes from its project.
+        shards: The number of machines that share the cases; only of `evals`.
+    """
     branch = context.repository.branch
     quoted = branch if _PLAIN.fullmatch(branch) else json.dumps(branch)
     lines: list[str] = []
-    for line in template(f"{name}.yml").splitlines():
+    for line in template(f"{name}{'_shards' if shards > 1 else ''}.yml").splitlines():
         indent = line[: len(line) - len(line.lstrip())]
         if line.strip() == _INSTALL:
             lines += _run(context.install.script, indent)
@@ -376,6 +384,8 @@ def workflow(name: str, context: WorkflowContext) -> NewFile:
             lines.append(line)
     text = "".join(f"{line}\n" for line in lines)
     text = text.replace(_MAIN, f"branches: [{quoted}]")
+    numbers = ", ".join(map(str, range(1, shards + 1)))
+    text = text.replace(_SHARDS, f"shard: [{numbers}]").replace(_SHARD, f"{_SHARD[:-1]}{shards}")
     text = text.replace(_PRICES, f"[tool.regauge.providers.{context.provider}]")
     return NewFile(path=workflow_path(name), text=text)
 

@@ -1,0 +1,241 @@
+"""Measures runs of many cases: shards and their merge.
+
+    python benchmarks/scale.py                            all of it
+    python benchmarks/scale.py --only shards --cases 100000 --shards 10 --json
+
+Cases are replayed. Some shards of a large run are run, and the rows of the others are made of
+theirs; the merge reads all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import runpy
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from _measure import machine, pytest_run, regauge_run
+from _projects import forget, project
+from _server import ANSWER, endpoint
+
+from regauge.datasets import Shard, shard_of
+from regauge.project import Project
+from regauge.providers import Completion
+from regauge.providers import Usage as Tokens
+from regauge.recordings import Recording, RecordingKey, encode_line
+from regauge.runner import EvalSession, PlannedCase, resolve_options, spec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_MIB = 1024 * 1024
+_QUIET = ("-q", "--no-header", "--tb=no")
+_REPLAY = (*_QUIET, "--record=none")
+_TEXT = "The disk of this machine is nearly full, and the queue behind it grew. " * 3
+_TIMES = frozenset({"id", "started_at", "finished_at", "command", "merged"})
+Result = dict[str, Any]
+
+
+def shards(root: Path, *, cases: int, count: int, run: int) -> Result:
+    """So many replayed cases as shards: the memory of a shard, the time and memory of the merge."""
+    where = project(root, cases=1, base_url="http://127.0.0.1:9/v1")
+    numbers = range(1, min(run, count) + 1)
+    _write_cases(where, cases, count=count, wanted=numbers)
+    used = [
+        pytest_run(where, "evals", *_REPLAY, f"--shard={n}/{count}", f"--report={_part(where, n)}")
+        for n in numbers
+    ]
+    for number in range(len(numbers) + 1, count + 1):
+        _make_part(where, cases, count, number)
+    merged = regauge_run(
+        where, "runs", "merge", *(_part(where, number) for number in range(1, count + 1))
+    )
+    return {
+        "cases": cases,
+        "shards": count,
+        "cases_of_shards": [_rows(where, number) for number in numbers],
+        "shard_s": [round(one.wall_s, 1) for one in used],
+        "shard_cpu_s": [round(one.cpu_s, 1) for one in used],
+        "shard_mib": [round(one.peak_bytes / _MIB) for one in used],
+        "shard_mib_target": 150,
+        "merge_s": round(merged.wall_s, 1),
+        "merge_cpu_s": round(merged.cpu_s, 1),
+        "merge_s_target": 90,
+        "merge_mib": round(merged.peak_bytes / _MIB),
+        "merge_mib_target": 400,
+    }
+
+
+def equal(root: Path, *, cases: int, count: int, run: int) -> Result:
+    """Whether the merged record of 10,000 cases equals that of one run, but for times."""
+    del cases, run
+    cases, count = 10_000, min(count, 10)
+    where = project(root, cases=1, base_url="http://127.0.0.1:9/v1")
+    numbers = range(1, count + 1)
+    _write_cases(where, cases, count=count, wanted=numbers)
+    whole = pytest_run(where, "evals", *_REPLAY, f"--report={where / 'whole'}")
+    for number in numbers:
+        report = f"--report={_part(where, number)}"
+        pytest_run(where, "evals", *_REPLAY, f"--shard={number}/{count}", report)
+    regauge_run(where, "runs", "merge", *(_part(where, number) for number in numbers))
+    [merged] = [
+        path.parent
+        for path in where.glob(".regauge/runs/*/run.json")
+        if json.loads(path.read_text(encoding="utf-8"))["merged"]
+    ]
+    records = [
+        {key: value for key, value in _json(directory / "run.json").items() if key not in _TIMES}
+        for directory in (where / "whole", merged)
+    ]
+    rows = [
+        sorted((directory / "trials.jsonl").open("rb")) for directory in (where / "whole", merged)
+    ]
+    return {
+        "cases": cases,
+        "shards": count,
+        "records_are_equal": records[0] == records[1],
+        "rows_are_equal": rows[0] == rows[1],
+        "whole_mib": round(whole.peak_bytes / _MIB),
+        "whole_cpu_s": round(whole.cpu_s, 1),
+    }
+
+
+def live(root: Path, *, cases: int, count: int, run: int) -> Result:
+    """10,000 live cases without latency, in one process."""
+    del cases, count, run
+    with endpoint(0) as server:
+        where = project(root, cases=10_000, base_url=server.base_url)
+        forget(where)
+        used = pytest_run(where, "evals", *_QUIET)
+    return {
+        "cases": 10_000,
+        "wall_s": round(used.wall_s, 1),
+        "cpu_s": round(used.cpu_s, 1),
+        "mib": round(used.peak_bytes / _MIB),
+        "mib_target": 150,
+    }
+
+
+def _case(number: int) -> str:
+    return f"case-{number:07}"
+
+
+def _part(root: Path, number: int) -> str:
+    return str(root / f"parts/shard-{number:04}")
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _rows(root: Path, number: int) -> int:
+    return len(Path(_part(root, number), "trials.jsonl").read_bytes().splitlines())
+
+
+def _write_cases(root: Path, cases: int, *, count: int, wanted: Sequence[int]) -> None:
+    """Golden cases and their recordings; those of shards that are not run have made-up digests."""
+    golden = root / "fixtures/golden/label.jsonl"
+    with golden.open("w", encoding="utf-8") as lines:
+        for number in range(cases):
+            inputs = {"title": f"Note {number}", "note": _TEXT}
+            row = {"id": _case(number), "inputs": inputs, "expected": {"label": "a"}}
+            lines.write(f"{json.dumps(row)}\n")
+    digests = dict(_digests(root, count, wanted))
+    path = root / "fixtures/recordings/label.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        for number in range(cases):
+            case = _case(number)
+            recording = Recording(
+                key=RecordingKey(digests.get(case) or hashlib.sha256(case.encode()).hexdigest(), 0),
+                prompt="label",
+                version="1.0.0",
+                case=case,
+                model="waiter:waiter-1",
+                completion=Completion(
+                    text=json.dumps({**ANSWER, "reason": f"the disk of machine {number} says so"}),
+                    model="waiter-1",
+                    usage=Tokens(input_tokens=80, output_tokens=12),
+                    latency_s=0.2 + number % 7 / 100,
+                ),
+                recorded_at="2026-01-01T00:00:00Z",
+            )
+            file.write(encode_line(recording) + b"\n")
+
+
+def _digests(root: Path, count: int, wanted: Sequence[int]) -> Iterator[tuple[str, str]]:
+    """The digest of the request of each case of some shards."""
+    found = Project.find(root)
+    function = runpy.run_path(str(root / "evals/test_label.py"))["test_label"]
+    spec = spec_of(function)
+    assert spec is not None
+    for number in wanted:
+        options = resolve_options(
+            found.settings,
+            {},
+            record="none",
+            trials=None,
+            concurrency=None,
+            budget_usd=None,
+            fail_fast=False,
+            shard=Shard(number=number, count=count),
+        )
+        [suite] = EvalSession(found, options, environ={}).bind(spec, function)
+        for case in suite.dataset:
+            yield case.id, PlannedCase(suite, case).request(0).digest
+
+
+def _make_part(root: Path, cases: int, count: int, number: int) -> None:
+    """The directory of a shard that is not run, with rows of its cases like those of the first."""
+    first, part = Path(_part(root, 1)), Path(_part(root, number))
+    part.mkdir(parents=True)
+    with (first / "trials.jsonl").open(encoding="utf-8") as lines:
+        row = lines.readline()
+    case = json.loads(row)["case"]
+    own = [name for name in map(_case, range(cases)) if shard_of(name, count) == number]
+    with (part / "trials.jsonl").open("w", encoding="utf-8") as file:
+        file.writelines(row.replace(case, name) for name in own)
+    record = _json(first / "run.json")
+    record["id"] = f"{record['id'][:-4]}{number:04x}"
+    record["shard"]["number"] = number
+    for suite in record["shard"]["suites"]:
+        suite["cases"] = suite["planned"] = len(own)
+    (part / "run.json").write_text(json.dumps(record), encoding="utf-8")
+
+
+_BENCHMARKS = {"shards": shards, "equal": equal, "live": live}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", action="append", choices=[*_BENCHMARKS], help="only this one")
+    parser.add_argument("--cases", type=int, default=1_000_000, help="of the sharded run")
+    parser.add_argument("--shards", type=int, default=100, help="how many it is dealt to")
+    parser.add_argument("--run", type=int, default=2, help="how many of them are run")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    options = parser.parse_args()
+    report: dict[str, Any] = {"machine": machine()}
+    for name in options.only or _BENCHMARKS:
+        with tempfile.TemporaryDirectory(prefix=f"regauge-{name}-") as directory:
+            report[name] = _BENCHMARKS[name](
+                Path(directory) / "project",
+                cases=options.cases,
+                count=options.shards,
+                run=options.run,
+            )
+        report[name]["load"] = machine()["load"]
+        if not options.json:
+            print(f"{name}: {_BENCHMARKS[name].__doc__}")
+            for key, value in report[name].items():
+                print(f"  {key}: {value}")
+            sys.stdout.flush()
+    if options.json:
+        print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()
