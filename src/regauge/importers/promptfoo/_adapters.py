@@ -66,8 +66,7 @@ if (result.error) {{
 }}
 const {{ output }} = result;
 const text = typeof output === "string" ? output : JSON.stringify(output);
-process.stdout.write(JSON.stringify({{ text }}));
-process.exit(0);
+process.stdout.write(JSON.stringify({{ text }}), () => process.exit(0));
 """
 
 _COMMAND = '''\

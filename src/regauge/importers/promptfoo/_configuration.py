@@ -404,7 +404,8 @@ class Configuration:
         """The eval of a target, whose cases have all variables and the rendered prompt."""
         if not tests:
             return
-        label = slug(provider.label or provider.id, otherwise="target")
+        own_name = re.sub(r"\A(?:file://|python:|exec:|https?://)\s*", "", provider.id)
+        label = slug(provider.label or own_name, otherwise="target")
         name = name if len(self._providers) == 1 else f"{name}-{label}"
         name = unique(
             name[:90], [*self._imported.datasets, *(one.prompt for one in self._imported.evals)]
@@ -513,7 +514,7 @@ class Configuration:
                 raise SourceError("it names no command")
             path = f"evals/targets/{module}.py"
             for word in command.split():
-                looks_like_file = re.search(r"\.(?:py|sh|rb|[cm]?[jt]s)\Z", word) is not None
+                looks_like_file = re.match(r"\.{1,2}/|.*\.(?:py|sh|rb|[cm]?[jt]s)\Z", word)
                 if looks_like_file and not (context.base / word).exists():
                     why = f"{word} of the command does not exist"
                     context.note("person", provider.place, why)
