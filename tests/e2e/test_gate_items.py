@@ -174,7 +174,7 @@ def test_an_interrupted_gate_goes_on_where_it_stopped_and_pays_for_nothing_twice
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=30)
     assert run.returncode == 130, said
-    assert "interrupted: what was answered is kept, the same command goes on" in said
+    assert "interrupted: what was answered is kept, the same command continues" in said
 
     endpoint.latency_s = 0.0
     asked = endpoint.total

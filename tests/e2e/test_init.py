@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from inline_snapshot import snapshot
 
 from tests.place import Place
 
@@ -105,6 +106,33 @@ def test_a_prompt_of_that_name_in_another_folder_is_not_doubled(place: Place):
     assert "prompts/ticket-kind.prompt.yml" not in place.files()
 
 
+def test_a_project_of_its_own_gets_no_example_but_the_next_commands(place: Place):
+    """An example among own prompts would be judged with the project's own model, and fail."""
+    place.write("prompts/ask.prompt.yml", "messages:\n  - {role: user, content: '{{question}}'}\n")
+    place.write("support/triage.prompt.yml", "messages: []\n")
+    place.write("promptfooconfig.yaml", "prompts: []\n")
+    place.write("web/promptfooconfig.chat.json", "{}")
+    place.write("node_modules/x/promptfooconfig.yaml", "prompts: []\n")
+    out = place.regauge("init", "--yes", INSTALL)
+    assert "ticket-kind.prompt.yml (not written: prompts/ask.prompt.yml is your own)" in out
+    assert not [name for name in place.files() if "ticket" in name]
+    assert out[out.index("next:") :] == snapshot("""\
+next:  regauge import promptfoo promptfooconfig.yaml
+       git mv support/triage.prompt.yml prompts/
+       regauge import promptfoo web/promptfooconfig.chat.json
+       regauge bump ask major
+       regauge new case ask ID -i INPUT=VALUE --expected JSON
+       regauge new eval ask
+       git add -A && git commit
+       regauge doctor        checks what is still missing
+""")
+    place.write("pyproject.toml", "[tool.regauge]\nmodel = 'openai:gpt-5.4-mini'\n")
+    (place.root / "prompts/ask.prompt.yml").unlink()
+    out = place.regauge("init", "--yes", INSTALL)
+    assert "not written: it is for the simulated model, not for openai:gpt-5.4-mini" in out
+    assert not [name for name in place.files() if "ticket" in name]
+
+
 def test_an_init_that_was_cut_short_goes_on(made: Place, place: Place):
     first = "prompts/ticket-kind.prompt.yml"
     place.write(first, (made.root / first).read_text())
@@ -125,7 +153,9 @@ def test_init_asks_before_it_writes(place: Place):
     assert "write       pyproject.toml" in place.regauge("init", INSTALL, code=1, given="n\n")
     assert "fix: regauge init --yes writes the files" in place.regauge("init", INSTALL, code=2)
     assert place.files() == []
-    place.regauge("init", INSTALL, given="y\n")
+    place.regauge("init", INSTALL, given="y\ny\nn\n")
+    assert place.files() == [name for name in WRITTEN if not name.endswith("comment.yml")]
+    place.regauge("init", INSTALL, given="y\ny\n")
     assert place.files() == WRITTEN
 
 

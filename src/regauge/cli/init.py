@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,16 +15,20 @@ from regauge.cli._terminal import echo
 from regauge.errors import UsageError
 from regauge.gate import Count, operating_line, policy_of
 from regauge.project import Project
+from regauge.prompts import lock_of, prompt_name
 from regauge.scaffold import (
     WorkflowHost,
     find_install,
     given_install,
+    own_prompts,
     plan_working_set,
+    suites_to_import,
     write_planned,
 )
+from regauge.wording import snake_case
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from regauge.scaffold import Planned
 
@@ -44,6 +50,10 @@ note: no workflows: `pip install regauge` would install whatever has that name o
   fix: pin regauge in a lock file or a requirements file with hashes, then run this command again;
        or regauge init --install "python -m pip install --require-hashes -r requirements.txt"\
 """
+_WORKFLOWS = {
+    "evals": ", which replays evals and gates pull requests",
+    "comment": ", which comments the decision",
+}
 _PLANS = {"write": "write", "add": "add to", "keep": "leave alone"}
 
 
@@ -55,9 +65,11 @@ _PLANS = {"write": "write", "add": "add to", "keep": "leave alone"}
 def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> None:
     """Set up regauge here: a prompt, ten golden cases, an eval, workflows and settings.
 
-    Existing files stay. `pytest evals` passes at once, with the simulated model. Workflows install
-    regauge from the project's lock file, requirements with hashes, commit or path; without one, and
-    without --install, they are not written. --json does not ask.
+    Existing files stay. The prompt, its cases and its eval are an example for the simulated model;
+    a project with prompts or a model of its own gets the rest. Each workflow is asked about.
+
+    Workflows install regauge from the project's lock file, requirements with hashes, commit or
+    path; without one, and without --install, they are not written. --json does not ask.
     """
     root = Path.cwd()
     source = given_install(install) if install is not None else find_install(root)
@@ -66,7 +78,9 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     if anything and not (yes or dry_run or as_json):
         for one in planned:
             echo(_planned_line(root, one, _PLANS))
-        _confirm()
+        if not _confirmed("Write these files?"):
+            raise SystemExit(1)
+        planned = [_chosen(root, one) for one in planned]
     done = planned if dry_run else write_planned(root, planned)
     if as_json:
         rows = [
@@ -87,10 +101,20 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
         _say_next(root, anything=anything)
 
 
-def _confirm() -> None:
+def _chosen(root: Path, one: Planned) -> Planned:
+    """A planned file; a workflow is written if the user wants it."""
+    shown = _shown(root, one)
+    if not shown.startswith(".github/workflows/") or one.action != "write":
+        return one
+    about = _WORKFLOWS.get(one.path.stem, "")
+    if _confirmed(f"Write {shown}{about}?"):
+        return one
+    return replace(one, action="keep", reason="not written: you answered no")
+
+
+def _confirmed(question: str) -> bool:
     try:
-        if not click.confirm("Write these files?", default=True):
-            raise SystemExit(1)
+        return click.confirm(question, default=True)
     except click.Abort as error:
         # click raises the same for Ctrl-C.
         if isinstance(error.__context__, EOFError):
@@ -127,9 +151,27 @@ def _say_next(root: Path, *, anything: bool) -> None:
         echo(f"note: commands run here use the project in {above}", style="yellow")
     for note in WorkflowHost.of(root).notes:
         echo(f"note: {note}", style="yellow")
-    echo("next:  pytest evals          answers are recorded in fixtures/recordings")
-    echo("       git add -A && git commit")
-    echo("       regauge doctor        says what is still missing")
+    steps = [*_own_steps(root)] or ["pytest evals          completions go to fixtures/recordings"]
+    steps += ["git add -A && git commit", "regauge doctor        checks what is still missing"]
+    for number, step in enumerate(steps):
+        echo(f"{'' if number else 'next:':<7}{step}")
+
+
+def _own_steps(root: Path) -> Iterator[str]:
+    """The next commands in a project with prompts or suites of its own."""
+    for path in suites_to_import(root):
+        if path.endswith((".prompt.yml", ".prompt.yaml")):
+            yield f"git mv {shlex.quote(path)} prompts/"
+        else:
+            yield f"regauge import promptfoo {shlex.quote(path)}"
+    for path in own_prompts(root):
+        file = root / path
+        name = prompt_name(file)
+        if not lock_of(file).of(name):
+            yield f"regauge bump {name} major"
+        if not any(Path("evals", f"test_{stem}.py").exists() for stem in (name, snake_case(name))):
+            yield f"regauge new case {name} ID -i INPUT=VALUE --expected JSON"
+            yield f"regauge new eval {name}"
 
 
 def _planned_line(root: Path, one: Planned, words: dict[str, str]) -> str:

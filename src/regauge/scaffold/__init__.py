@@ -21,7 +21,12 @@ from regauge.scaffold._workflows import (
     given_install,
     workflow,
 )
-from regauge.scaffold._working_set import plan_working_set, write_planned
+from regauge.scaffold._working_set import (
+    own_prompts,
+    plan_working_set,
+    suites_to_import,
+    write_planned,
+)
 
 __all__ = [
     "WORKFLOWS",
@@ -37,8 +42,10 @@ __all__ = [
     "new_eval",
     "new_judge",
     "new_prompt",
+    "own_prompts",
     "plan_working_set",
     "refuse_blocked",
+    "suites_to_import",
     "workflow",
     "write_planned",
 ]

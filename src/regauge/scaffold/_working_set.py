@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.atomic import write_whole
 from regauge.errors import UsageError
 from regauge.project import Project
-from regauge.prompts import lock_of, parse_prompt, prompt_files, prompt_name
+from regauge.prompts import lock_of, parse_prompt, prompt_files
 from regauge.scaffold._files import NewFile, Planned, merge_pyproject, refuse_blocked, template
 from regauge.scaffold._workflows import WorkflowContext, WorkflowHost, workflow, workflow_path
 from regauge.schemas import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from regauge.scaffold._workflows import Install
 
-__all__ = ["plan_working_set", "write_planned"]
+__all__ = ["own_prompts", "plan_working_set", "suites_to_import", "write_planned"]
 
 PROMPT = "ticket-kind"
 _SAME = "is the same"
 _WORKFLOWS = ("evals", "comment")
+_DEPTH_MAX = 4
 
 
 def plan_working_set(root: Path, install: Install | None = None) -> list[Planned]:
     """Plan each file, in reading order; nothing is written.
 
-    Prompt, cases and eval belong together: where one of them is there with another text, all
-    three are left out. The comment belongs to our workflow: with another one it would never run.
+    Prompt, cases and eval are an example and belong together: they are left out where one of them
+    is there with another text, where the project has prompts of its own, and where its model is not
+    simulated. The comment belongs to our workflow: with another one it would never run.
 
     Args:
         root: Of the project.
@@ -53,9 +57,10 @@ def plan_working_set(root: Path, install: Install | None = None) -> list[Planned
     for piece in (*trio, *rest, ignore):
         refuse_blocked(root, piece.path)
     taken = next((piece.path for piece in trio if _differs(root, piece)), "")
-    if not taken and _named_elsewhere(root):
-        taken = _named_elsewhere(root)
-    planned = [_planned(root, piece, taken=taken) for piece in trio]
+    planned = [
+        _planned(root, piece, taken=taken or next(iter(own_prompts(root)), ""), unfit=_unfit(root))
+        for piece in trio
+    ]
     planned += [_planned(root, piece) for piece in rest]
     planned += _planned_workflows(root, install)
     return [*planned, _planned(root, ignore), settings]
@@ -117,7 +122,7 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-def _planned(root: Path, piece: NewFile, *, taken: str = "") -> Planned:
+def _planned(root: Path, piece: NewFile, *, taken: str = "", unfit: str = "") -> Planned:
     path = root / piece.path
     if _differs(root, piece):
         return Planned(path=path, action="keep", reason="is there already")
@@ -125,6 +130,8 @@ def _planned(root: Path, piece: NewFile, *, taken: str = "") -> Planned:
         return Planned(path=path, action="keep", reason=_SAME)
     if taken:
         return Planned(path=path, action="keep", reason=f"not written: {taken} is your own")
+    if unfit:
+        return Planned(path=path, action="keep", reason=f"not written: {unfit}")
     return Planned(path=path, action="write", text=piece.text)
 
 
@@ -135,14 +142,42 @@ def _differs(root: Path, piece: NewFile) -> bool:
     return path.read_bytes() != piece.text.encode()
 
 
-def _named_elsewhere(root: Path) -> str:
-    """A prompt of the same name in another file below prompts/: a name stands for one prompt."""
-    own = root / f"prompts/{PROMPT}.prompt.yml"
-    return next(
-        (
-            path.relative_to(root).as_posix()
-            for path in prompt_files(root / "prompts")
-            if path != own and prompt_name(path) == PROMPT
-        ),
-        "",
+def own_prompts(root: Path) -> list[str]:
+    """The prompt files of the project below prompts/, without the example of `regauge init`."""
+    example = root / f"prompts/{PROMPT}.prompt.yml"
+    rubrics = root / "prompts" / "judges"
+    return [
+        path.relative_to(root).as_posix()
+        for path in prompt_files(root / "prompts")
+        if path != example and not path.is_relative_to(rubrics)
+    ]
+
+
+def suites_to_import(root: Path) -> list[str]:
+    """The configurations of promptfoo in a project, and prompt files outside of prompts/."""
+    found: list[str] = []
+    for directory, names, files in os.walk(root):
+        here = Path(directory)
+        names[:] = sorted(
+            name
+            for name in names
+            if name not in {"node_modules", "venv", "__pycache__"}
+            and (not name.startswith(".") or name == ".github")
+            and here / name != root / "prompts"
+        )
+        if len(here.relative_to(root).parts) >= _DEPTH_MAX:
+            names.clear()
+        found += [
+            (here / name).relative_to(root).as_posix()
+            for name in sorted(files)
+            if re.fullmatch(r"promptfooconfig.*\.(ya?ml|json)|.+\.prompt\.ya?ml", name)
+        ]
+    return found
+
+
+def _unfit(root: Path) -> str:
+    """Why the example would fail: its expectations are those of the simulated model."""
+    model = Project(root=root).settings.model
+    return (
+        f"it is for the simulated model, not for {model}" if model and model[:4] != "sim:" else ""
     )
