@@ -370,3 +370,31 @@ error: evals of triage declare two different judges that are called 'tone'
 """,
         )
     )
+
+
+def test_a_run_gives_the_outputs_to_label(judged: EvalProject):
+    """Blind: the file shows no verdict. What is there already is kept, and added once."""
+    judged.run()
+    file = judged.root / "fixtures" / "labels" / "tone.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    own = json.dumps(label(1, "pass", "pass"))
+    file.write_text(own, encoding="utf-8")
+    dry = judged.command("judges", "calibrate", "tone", "--from-run=latest", "--dry-run")
+    assert "would add 5 outputs to fixtures/labels/tone.jsonl" in dry.stdout
+    assert file.read_text(encoding="utf-8") == own
+    done = judged.command("judges", "calibrate", "tone", "--from-run=latest")
+    assert done.stdout.startswith("added 5 outputs to fixtures/labels/tone.jsonl\n")
+    first, *added = file.read_text(encoding="utf-8").splitlines()
+    assert first == own
+    lines = [json.loads(line) for line in added]
+    assert {line["case"] for line in lines} == {f"disk-00{n}" for n in range(5)}
+    assert {(line["label"], line["by"], line["why"]) for line in lines} == {("", "", "")}
+    assert {line["answer"] for line in lines} == {row["answer"] for row in judged.rows()}
+    again = judged.command("judges", "calibrate", "tone", "--from-run=latest")
+    assert again.stdout.startswith("added 0 outputs")
+    unlabelled = judged.command("judges", "calibrate", "tone", "--dry-run")
+    assert unlabelled.stdout.startswith("3 judgements: 0 recorded, 3 to make")
+    file.write_text("\n".join(added), encoding="utf-8")
+    refused = judged.command("judges", "calibrate", "tone")
+    assert refused.returncode == 2
+    assert "no line has a label yet\n  fix: write pass or fail" in refused.stderr

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from regauge.atomic import write_whole
 from regauge.cli import Group
 from regauge.cli._options import (
     budget_options,
@@ -26,6 +28,7 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import Meter, echo, unreadable
 from regauge.datasets import GoldenCase, find_dataset, load_dataset
+from regauge.digests import digest_of
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.judges import (
     JudgeDescription,
@@ -37,6 +40,7 @@ from regauge.judges import (
 from regauge.judges.calibration import (
     Labels,
     cases_of_labels,
+    labels_path,
     load_labels,
     shortfall,
 )
@@ -54,7 +58,7 @@ from regauge.maintenance.calibrations import (
 from regauge.maintenance.collection import THE_SAME_COMMAND, find_judge, judges_of_evals
 from regauge.project import Project
 from regauge.providers import Completion, Usage, parse_model_id
-from regauge.reports import progress_line
+from regauge.reports import find_run, progress_line, read_rows
 from regauge.runner import resolve_options
 from regauge.runner.calibrating import LabelRun
 from regauge.wording import plural
@@ -295,6 +299,12 @@ Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeas
     metavar="NAME",
     help="Use the labels of another judge: fixtures/labels/NAME.jsonl.",
 )
+@click.option(
+    "--from-run",
+    "from_run",
+    metavar="RUN",
+    help="Write the outputs of a run to the file of labels, for you to label.",
+)
 @click.option("--dataset", metavar="NAME", help="The golden dataset of the labels' cases.")
 @click.option("--split", metavar="NAME", help="Only labels of this split; no record is written.")
 @click.option("--prune", is_flag=True, help="Remove stale recordings.")
@@ -311,6 +321,7 @@ def calibrate_command(
     repeats: int,
     record: RecordMode | None,
     labels_of: str | None,
+    from_run: str | None,
     dataset: str | None,
     split: str | None,
     concurrency: str | None,
@@ -327,6 +338,9 @@ def calibrate_command(
     JUDGE is a judge of an eval, as in reports, or a rubric. The result is
     fixtures/labels/JUDGE.calibration.json: commit it, and a judge that meets
     [tool.regauge.calibration] can fail cases. Without JUDGE, list all judges with their status.
+
+    With --from-run, add the outputs of a run to that file with an empty `label`, in random order
+    and without the judge's verdicts. Lines with an empty label are left out.
     """
     project = Project.find()
     evals = path or project.root / "evals"
@@ -347,6 +361,9 @@ def calibrate_command(
         judge_model=model,
     )
     used = find_judge(judge, project, evals, model)
+    if from_run is not None:
+        _write_outputs(project, used, from_run, dry_run=dry_run, as_json=as_json)
+        return
     labels_of = labels_of or usual_labels(used.judge, project)
     labels = _of_split(load_labels(labels_of, project), split)
     run = LabelRun(project, options, used.judge, environ=os.environ)
@@ -389,6 +406,60 @@ def calibrate_command(
         echo(status, style="red" if missing else "green")
     if missing:
         sys.exit(1)
+
+
+def _write_outputs(
+    project: Project, used: UsedJudge, run: str, *, dry_run: bool, as_json: bool
+) -> None:
+    """Add the outputs of a run to the file of labels, for a user to label."""
+    directory = find_run(project, run)
+    path = labels_path(used.judge.name, project)
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(unreadable(str(project.relative(path)), error)) from error
+    outputs = {
+        f"{row['case']}-{digest_of(row['answer'])[:8]}": row
+        for row in read_rows(directory)
+        if isinstance(row["answer"], str)
+        and row.get("arm") != "main"
+        and row["case"] in used.cases
+        and row["prompt"] in used.prompts
+    }
+    if not outputs:
+        raise UsageError(
+            f"run {directory.name} has no output that {used.judge.name!r} judges\n"
+            f"  fix: name a run of {' or '.join(used.prompts) or 'an eval with this judge'}:"
+            " regauge runs list"
+        )
+    added = [
+        {
+            "id": label,
+            "case": row["case"],
+            "answer": row["answer"],
+            "label": "",
+            "by": "",
+            "why": "",
+            "origin": f"run {directory.name}",
+        }
+        for label, row in outputs.items()
+        if f'"id": {json.dumps(label, ensure_ascii=False)},' not in text
+    ]
+    # In the order of a digest, good and bad outputs are mixed, for every user in the same way.
+    added.sort(key=lambda line: digest_of(line["id"]))
+    if added and not dry_run:
+        end = "" if not text or text.endswith("\n") else "\n"
+        lines = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in added)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, f"{text}{end}{lines}".encode())
+    shown = project.relative(path).as_posix()
+    if as_json:
+        click.echo(json.dumps({"path": shown, "added": len(added)}))
+        return
+    verb = "would add" if dry_run else "added"
+    echo(f"{verb} {plural(len(added), 'output')} to {shown}")
+    echo("  next: write pass or fail behind each `label`, then run")
+    echo(f"        regauge judges calibrate {shlex.quote(used.judge.name)}")
 
 
 def _print_plan(progress: Progress, *, as_json: bool) -> None:

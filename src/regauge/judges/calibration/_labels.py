@@ -136,6 +136,11 @@ def load_labels(judge: str, project: Project) -> Labels:
     except OSError as error:
         source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
         raise DatasetError(source.faults) from error
+    records = [record for record in records if record.values.get("label", True) not in {"", None}]
+    if not records and not source.faults:
+        fix = "write pass or fail behind `label` in each line of the file"
+        source.fault(None, "no line has a label yet", fix)
+        raise DatasetError(source.faults)
     labels = _labels(records, source)
     if not labels and not source.faults:
         source.fault(None, "no labels", "add one, or remove the file")
