@@ -37,6 +37,7 @@ __all__ = [
     "concurrency_option",
     "dry_run_option",
     "evals_option",
+    "from_run_option",
     "input_option",
     "input_values",
     "install_option",
@@ -162,6 +163,9 @@ input_option = click.option(
 )
 
 
+from_run_option = click.option(
+    "--from-run", metavar="RUN", help="Take outputs of this run: its id, or latest."
+)
 install_option = click.option(
     "--install", metavar="COMMAND", help="Command that installs regauge in workflows."
 )

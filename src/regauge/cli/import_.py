@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from regauge.cli._options import STDOUT, OutputFile, json_option, write_output
+from regauge.cli._options import STDOUT, json_option, output_option, write_output
 from regauge.cli._terminal import echo
 from regauge.errors import UsageError
 from regauge.importers import load_importer, plan_files, write_files
@@ -32,9 +32,7 @@ Exit codes: 0 written, 1 --check found what needs a person, 2 refused.
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--check", is_flag=True, help="Print the report only; write no other file.")
 @click.option("--name", metavar="NAME", default="", help="Stem of the names of written files.")
-@click.option(
-    "-o", "--output", type=OutputFile(), help="With --check: write the report to this file."
-)
+@output_option()
 @json_option
 def import_command(
     format_name: str, path: Path, *, check: bool, name: str, output: str | None, as_json: bool

@@ -22,6 +22,7 @@ from regauge.cli._options import (
     concurrency_option,
     dry_run_option,
     evals_option,
+    from_run_option,
     json_option,
     judge_model_option,
     record_option,
@@ -299,12 +300,7 @@ Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeas
     metavar="NAME",
     help="Use the labels of another judge: fixtures/labels/NAME.jsonl.",
 )
-@click.option(
-    "--from-run",
-    "from_run",
-    metavar="RUN",
-    help="Write the outputs of a run to the file of labels, for you to label.",
-)
+@from_run_option
 @click.option("--dataset", metavar="NAME", help="The golden dataset of the labels' cases.")
 @click.option("--split", metavar="NAME", help="Only labels of this split; no record is written.")
 @click.option("--prune", is_flag=True, help="Remove stale recordings.")

@@ -13,6 +13,7 @@ from regauge.cli import Group
 from regauge.cli._case import case_from_run
 from regauge.cli._options import (
     dry_run_option,
+    from_run_option,
     input_option,
     input_values,
     install_option,
@@ -172,7 +173,7 @@ def workflow_command(
 @input_option
 @click.option("--expected", metavar="JSON", help="The expected value: JSON, or text.")
 @tier_option
-@click.option("--from-run", "run", metavar="RUN", help="Copy a case of a run: its id, or latest.")
+@from_run_option
 @click.option("--case", metavar="CASE", help="--from-run: the case to copy; by default ID.")
 @click.option("--trial", type=click.IntRange(min=0), help="--from-run: the trial to use.")
 @click.option(
@@ -198,7 +199,7 @@ def case_command(
     inputs: tuple[str, ...],
     expected: str | None,
     tier: str | None,
-    run: str | None,
+    from_run: str | None,
     case: str | None,
     trial: int | None,
     expected_from_output: bool,
@@ -219,7 +220,17 @@ def case_command(
     """
     project = Project.find()
     if spans is not None:
-        options = (case_id, inputs, expected, tier, run, case, trial, expected_from_output, edit)
+        options = (
+            case_id,
+            inputs,
+            expected,
+            tier,
+            from_run,
+            case,
+            trial,
+            expected_from_output,
+            edit,
+        )
         if any(value not in {None, (), False} for value in options):
             raise UsageError("--from-spans makes cases by itself", fix="leave out ID and options")
         _from_spans(project, name, spans, output, dry_run=dry_run, as_json=as_json)
@@ -231,16 +242,16 @@ def case_command(
             "--trial needs --from-run": trial,
             "--expected-from-output needs --from-run": expected_from_output or None,
         }
-        if run is None
+        if from_run is None
         else {},
     )
     if case_id is None:
         raise UsageError("the case has no id", fix=f"regauge new case {name} ID")
     given = input_values(inputs, option="--input")
     document: dict[str, JSON] = {"id": case_id, "inputs": given}
-    if run is not None:
+    if from_run is not None:
         copied = case_from_run(
-            project, run, case or case_id, trial, expected_from_output=expected_from_output
+            project, from_run, case or case_id, trial, expected_from_output=expected_from_output
         )
         document = copied | {"id": case_id, "inputs": {**_inputs(copied), **given}}
     if expected is not None:
