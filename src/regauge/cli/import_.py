@@ -18,6 +18,12 @@ __all__ = ["import_command"]
 
 _EPILOG = """\
 \b
+Formats:
+  openai-evals  evals exported from OpenAI's API, or its registry of evals
+  promptfoo     configurations of promptfoo
+Packages add formats by the entry point group regauge.importers.
+
+\b
 Examples:
   regauge import promptfoo promptfooconfig.yaml
   regauge import promptfoo evals --check

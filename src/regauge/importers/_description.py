@@ -91,12 +91,14 @@ class ImportedEval:
         dataset: The golden dataset.
         target: The target that it tests instead of a prompt; empty for none.
         model: `provider:model` instead of the prompt's; empty for none.
+        judges: Judges of all cases, as names with parameters.
     """
 
     prompt: str
     dataset: str
     target: str = ""
     model: str = ""
+    judges: Sequence[JSON] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ ENTRY_POINTS: Final = "regauge.importers"
 """The entry point group in which other packages register formats."""
 
 _OWN: Final[Mapping[str, str]] = {
+    "openai-evals": "regauge.importers.openai_evals:read_openai_evals",
     "promptfoo": "regauge.importers.promptfoo:read_promptfoo",
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import glob
+import io
 import itertools
 import json
 import re
@@ -48,6 +50,7 @@ _MARKERS: Final = (
     "Cargo.toml",
     ".gitignore",
 )
+_GAP: Final = re.compile(r"[\s,]*")
 _STANDARD: Final = "tag:yaml.org,2002:"
 
 
@@ -235,6 +238,57 @@ class Repository:
             text = _as_yaml(text)
         return _Documents(self.relative(path)).read(text)
 
+    def read_json(self, path: Path) -> Any:
+        """The document of a JSON file, with the lines of the entries of a list.
+
+        Raises:
+            FaultyFileError: It is no JSON, at its line.
+            SourceError: It cannot be read.
+        """
+        name, text = self.relative(path), self.read_text(path)
+        try:
+            value: object = json.loads(text, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+            raise _faulty(name, line, f"not JSON: {error}") from error
+        located = _located(value, name, 1)
+        if isinstance(located, Items):
+            decoder, at, line = json.JSONDecoder(), text.index("[") + 1, 1
+            line += text.count("\n", 0, at)
+            for number, part in enumerate(cast("list[object]", value)):
+                gap = _GAP.match(text, at)
+                start = gap.end() if gap else at
+                line += text.count("\n", at, start)
+                located[number] = _located(part, name, line)
+                located.lines[number] = line
+                at = decoder.raw_decode(text, start)[1]
+                line += text.count("\n", start, at)
+        return located
+
+    def read_csv(self, path: Path) -> Items:
+        """The rows of a CSV file by the names in its first line, with lines.
+
+        Raises:
+            FaultyFileError: It is no CSV, or a row is longer than the first line.
+            SourceError: It cannot be read.
+        """
+        name = self.relative(path)
+        rows = Items()
+        rows.place, rows.lines = Place(path=name), []
+        reader = csv.DictReader(io.StringIO(self.read_text(path), newline=""), strict=True)
+        line = 1
+        try:
+            for row in reader:
+                if None in row:
+                    raise _faulty(name, line + 1, "the row has more cells than the first line")
+                values = {key: value for key, value in row.items() if value is not None}
+                rows.append(_located(values, name, line + 1))
+                rows.lines.append(line + 1)
+                line = reader.line_num
+        except csv.Error as error:
+            raise _faulty(name, reader.line_num, f"not CSV: {error}") from error
+        return rows
+
     def read_json_lines(self, path: Path) -> Items:
         """The documents of a JSON Lines file, with lines.
 
@@ -249,7 +303,7 @@ class Repository:
             if not line.strip():
                 continue
             try:
-                value = json.loads(line)
+                value = json.loads(line, parse_constant=_refuse_constant)
             except (ValueError, RecursionError) as error:
                 raise _faulty(name, number, f"not JSON: {error}") from error
             items.append(_located(value, name, number))
@@ -278,6 +332,10 @@ class Repository:
     def _refuse_links(self, path: Path, reference: str) -> None:
         if self._linked(path):
             raise SourceError(f"{reference} leads over a link, which is not followed")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def _as_yaml(text: str) -> str:

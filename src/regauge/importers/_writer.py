@@ -234,6 +234,8 @@ def _call(one: ImportedEval) -> str:
         values.append(f"target={_quoted(one.target)}")
     if one.model:
         values.append(f"model={_quoted(one.model)}")
+    if one.judges:
+        values.append(f"judges={_plain(list(one.judges))!r}")
     return ", ".join(values)
 
 

@@ -1,0 +1,383 @@
+"""A suite as the smaller formats read it: its files, its rows of data, and what they become."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.errors import FaultyFileError, UsageError
+from regauge.importers._description import (
+    Imported,
+    ImportedCase,
+    ImportedEval,
+    ImportedPrompt,
+    Place,
+)
+from regauge.importers._names import case_ids, slug, unique
+from regauge.importers._source import Repository, SourceError, is_list, is_mapping
+from regauge.judges import judge_from_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from regauge.digests import JSON
+
+__all__ = ["Row", "Suite", "chat_of", "input_name", "literal", "shared_messages", "text_of"]
+
+_SKIPPED: Final = frozenset(
+    ["node_modules", ".git", ".venv", "venv", "__pycache__", ".regauge", "site-packages"]
+)
+_FILES_MAX: Final = 1_000
+_TITLE_MAX: Final = 500
+_VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}", re.ASCII)
+_JUDGE_MODEL: Final = "openai:gpt-5.4-mini"
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row of data, which becomes a golden case.
+
+    Attributes:
+        inputs: By name; those that the prompt does not insert are left out.
+        expected: What judges compare with; None for nothing.
+        title: The words that its id is made of.
+        checks: Judges of this case.
+        tags: Words; what a tag may not have is replaced.
+        note: For readers.
+    """
+
+    place: Place
+    inputs: Mapping[str, Any]
+    expected: Any = None
+    title: str = ""
+    checks: Sequence[JSON] = ()
+    tags: Sequence[str] = ()
+    note: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Rubrics:
+    """Names of rubrics by their content."""
+
+    names: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Suite:
+    """One source as it is read.
+
+    Args:
+        path: The file or directory; it exists.
+        root: The project's root.
+        name: The stem of the names of written files; by default from the path.
+        title: The name of the format, for errors.
+
+    Raises:
+        UsageError: The path is a link.
+    """
+
+    def __init__(self, path: Path, *, root: Path, name: str, title: str) -> None:
+        absolute = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` follows links
+        if absolute.is_symlink():
+            raise UsageError(
+                f"{path} is a link, which is not followed", fix="name the file that it leads to"
+            )
+        self.repository = Repository.of(path, project=root)
+        self.path = absolute.parent.resolve() / absolute.name
+        self.root = root.resolve()
+        self.title = title
+        self._shown = path
+        stem = slug(name or re.sub(r"(\.\w+)+\Z", "", self.path.name), otherwise="imported")
+        self.imported = Imported(name=stem)
+        self._rubrics = _Rubrics()
+
+    def place(self, path: Path, line: int | None = None) -> Place:
+        """A line of a file."""
+        return Place(path=self.repository.relative(path), line=line)
+
+    def files(self, *suffixes: str, where: Callable[[str], bool] = bool) -> list[Path]:
+        """The file of the path, or the files below it by their suffixes and content.
+
+        Args:
+            where: Whether a text is of this format; a file that is named is not asked.
+        """
+        if not self.path.is_dir():
+            return [self.path]
+        found: list[Path] = []
+        for folder, names, files in os.walk(self.path):
+            names[:] = sorted(name for name in names if name not in _SKIPPED)
+            for file in (Path(folder) / name for name in sorted(files)):
+                if not file.name.endswith(suffixes) or file.is_symlink() or not file.is_file():
+                    continue
+                try:
+                    text = self.repository.read_text(file)
+                except SourceError as error:
+                    self.imported.note("dropped", self.place(file), f"not read: {error}")
+                    continue
+                if where(text):
+                    found.append(file)
+        for file in found[_FILES_MAX:]:
+            text = f"not imported: a run reads at most {_FILES_MAX:,} files; name its directory"
+            self.imported.note("person", self.place(file), text)
+        return found[:_FILES_MAX]
+
+    def read(self, files: Sequence[Path], reader: Callable[[Path], None]) -> None:
+        """Read each file; one of several that cannot be read is noted.
+
+        Raises:
+            UsageError: The only one cannot be read.
+            FaultyFileError: The only one cannot be parsed.
+        """
+        for file in files:
+            self.imported.sources.append(self.repository.relative(file))
+            try:
+                reader(file)
+            except (SourceError, FaultyFileError, UsageError) as error:
+                if len(files) == 1:
+                    if isinstance(error, SourceError):
+                        raise UsageError(str(error)) from error
+                    raise
+                line = error.faults[0].line if isinstance(error, FaultyFileError) else None
+                why = error.faults[0].message if isinstance(error, FaultyFileError) else str(error)
+                self.imported.note("person", self.place(file, line), f"not imported: {why}")
+
+    def finish(self, fix: str) -> Imported:
+        """The whole description.
+
+        Raises:
+            UsageError: There is nothing to import.
+        """
+        if self.imported.prompts or self.imported.datasets:
+            return self.imported
+        notes = [note for note in self.imported.notes if note.kind != "changed"]
+        shown = "; ".join(f"{note.place}: {note.text}" for note in notes[:3])
+        raise UsageError(
+            f"nothing of {self._shown} can be imported as {self.title}"
+            + (f": {shown}" if shown else ""),
+            fix=fix,
+        )
+
+    def name(self, words: str = "") -> str:
+        """A name for a prompt and its dataset that none has."""
+        taken = [*self.imported.datasets, *(prompt.name for prompt in self.imported.prompts)]
+        return unique(slug(words, otherwise=self.imported.name), taken)
+
+    def check(self, spec: JSON, kind: str, place: Place) -> JSON:
+        """A judge of a criterion; one whose parameters make no sense is unmeasured."""
+        try:
+            judge_from_spec(spec)
+        except UsageError as error:
+            if "is not installed" not in error.message:
+                return self.unmeasured(kind, " ".join(error.message.split()), place)
+            self.imported.note("person", place, f"{error.message} ({error.fix})")
+        self.imported.assertions += 1
+        return spec
+
+    def unmeasured(self, kind: str, why: str, place: Place) -> JSON:
+        """The judge of a criterion without a counterpart."""
+        self.imported.assertions += 1
+        self.imported.unmeasured += 1
+        self.imported.note(
+            "person", place, f"`{kind}` has no counterpart here and is unmeasured: {why}"
+        )
+        return {"unmeasured": f"{self.title}: {kind} at {place}: {why}"}
+
+    def need_judge_model(self, place: Place) -> None:
+        """Have the project name a model for LLM judges."""
+        model = self.imported.settings.setdefault("judge_model", _JUDGE_MODEL)
+        self.imported.note(
+            "changed", place, f"the source names no model for LLM judges; judge_model is {model}"
+        )
+
+    def rubric(self, words: str, document: Mapping[str, JSON]) -> str:
+        """The name of a rubric with this content."""
+        key = repr(document)
+        if key not in self._rubrics.names:
+            name = self.name(words)
+            self.imported.prompts.append(
+                ImportedPrompt(name=name, document={"name": name, **document}, rubric=True)
+            )
+            self._rubrics.names[key] = name
+        return self._rubrics.names[key]
+
+    def add_eval(
+        self,
+        name: str,
+        rows: Sequence[Row],
+        *,
+        messages: Sequence[Mapping[str, JSON]] = (),
+        document: Mapping[str, JSON] | None = None,
+        judges: Sequence[JSON] = (),
+        target: str = "",
+    ) -> None:
+        """Add a prompt or a target with its golden cases.
+
+        Args:
+            name: Of the prompt and of the dataset.
+            messages: Of the prompt; there is none with a target.
+            document: Further keys of the prompt.
+        """
+        used = _used(messages)
+        if not target:
+            keys: dict[str, JSON] = {**(document or {}), "messages": [dict(m) for m in messages]}
+            if optional := _optional(used, rows):
+                keys["inputs"] = cast("JSON", optional)
+            self.imported.prompts.append(ImportedPrompt(name=name, document=keys))
+        if not rows:
+            return
+        ids = case_ids(row.title[:_TITLE_MAX] or _first_text(row.inputs) for row in rows)
+        cases: list[ImportedCase] = []
+        for case_id, row in zip(ids, rows, strict=True):
+            inputs = dict(row.inputs)
+            if not target:
+                inputs = {key: value for key, value in inputs.items() if key in used}
+            case: dict[str, JSON] = {"id": case_id, "inputs": inputs}
+            if row.expected is not None:
+                case["expected"] = row.expected
+            if tags := [tag for tag in map(_tag, row.tags) if tag]:
+                case["tags"] = cast("JSON", list(dict.fromkeys(tags)))
+            if row.note:
+                case["note"] = row.note
+            if row.checks:
+                case["checks"] = list(row.checks)
+            cases.append(ImportedCase(document=case, place=row.place))
+        self.imported.datasets[name] = cases
+        self.imported.evals.append(
+            ImportedEval(prompt=name, dataset=name, target=target, judges=judges)
+        )
+
+
+def literal(text: str) -> str:
+    """A text as it stands in a prompt file, where `{{` would begin an input.
+
+    >>> literal("{{x}}")
+    '{{"{{"}}x}}'
+    """
+    return text.replace("{{", '{{"{{"}}')
+
+
+def input_name(key: str) -> str:
+    """A name that a prompt may insert.
+
+    >>> input_name("user question?")
+    'user_question'
+    """
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", key).strip("_") or "input"
+    return name if not name[0].isdigit() else f"_{name}"
+
+
+def text_of(value: object) -> str:
+    """A value as an input is inserted: a text as it is, any other as JSON."""
+    import json
+
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def chat_of(value: object) -> list[dict[str, JSON]] | None:
+    """The messages of a chat, their contents as text; None where it is none."""
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    messages: list[dict[str, JSON]] = []
+    for item in value if is_list(value) else []:
+        role = item.get("role") if is_mapping(item) else None
+        if role not in _ROLES:
+            return None
+        content = _content(item.get("content"))
+        message: dict[str, JSON] = {"role": role}
+        if content is not None:
+            message["content"] = content
+        for key in ("tool_calls", "tool_call_id"):
+            if item.get(key):
+                message[key] = item[key]
+        if content is None and "tool_calls" not in message:
+            return None
+        messages.append(message)
+    return messages or None
+
+
+def _content(value: object) -> str | None:
+    """The text of a message, whose parts are joined; None where a part is no text."""
+    if isinstance(value, str):
+        return value
+    if is_mapping(value):
+        value = [value]
+    parts = value if is_list(value) else [None]
+    texts = [
+        part.get("text") if is_mapping(part) else part if isinstance(part, str) else None
+        for part in parts
+    ]
+    return "\n".join(cast("list[str]", texts)) if all(isinstance(t, str) for t in texts) else None
+
+
+def shared_messages(
+    chats: Sequence[Sequence[Mapping[str, JSON]]],
+) -> tuple[list[dict[str, JSON]], list[dict[str, Any]]]:
+    """The messages of one prompt for several chats, and the inputs of each.
+
+    Texts that are equal in all chats are in the prompt, the others are inputs; one is. Chats of
+    different forms become one input with their messages.
+
+    >>> prompt, inputs = shared_messages([[{"role": "user", "content": "a"}]] * 2)
+    >>> (prompt, inputs)
+    ([{'role': 'user', 'content': '{{input}}'}], [{'input': 'a'}, {'input': 'a'}])
+    """
+    forms = {tuple((m["role"], "content" in m and len(m) == 2) for m in chat) for chat in chats}  # noqa: PLR2004 - role and content
+    plain = len(forms) == 1 and all(is_text for _, is_text in next(iter(forms)))
+    if not plain:
+        return [{"history": "messages"}], [{"messages": list(chat)} for chat in chats]
+    varying = [
+        number
+        for number in range(len(chats[0]))
+        if any(chat[number]["content"] != chats[0][number]["content"] for chat in chats)
+    ] or [len(chats[0]) - 1]
+    prompt: list[dict[str, JSON]] = []
+    names: dict[int, str] = {}
+    for number, message in enumerate(chats[0]):
+        content = literal(str(message["content"]))
+        if number in varying:
+            wanted = "input" if number == varying[-1] else str(message["role"])
+            names[number] = unique(wanted, names.values()).replace("-", "_")
+            content = f"{{{{{names[number]}}}}}"
+        prompt.append({"role": message["role"], "content": content})
+    inputs = [{name: chat[number]["content"] for number, name in names.items()} for chat in chats]
+    return prompt, inputs
+
+
+def _used(messages: Iterable[Mapping[str, JSON]]) -> list[str]:
+    """The inputs that messages insert."""
+    names: dict[str, None] = {}
+    for message in messages:
+        if "history" in message:
+            names[str(message["history"])] = None
+        for match in _VARIABLE.finditer(str(message.get("content", ""))):
+            names[match[1]] = None
+    return list(names)
+
+
+def _optional(used: Sequence[str], rows: Sequence[Row]) -> list[dict[str, JSON]]:
+    """The declarations of inputs, where a row lacks one; empty where all have all."""
+    missing = {name for name in used for row in rows if name not in row.inputs}
+    return (
+        [{"name": name, **({"required": False} if name in missing else {})} for name in used]
+        if missing
+        else []
+    )
+
+
+def _first_text(inputs: Mapping[str, Any]) -> str:
+    for value in inputs.values():
+        if isinstance(value, str) and value.strip():
+            return value[:_TITLE_MAX]
+        if is_list(value):
+            chat = chat_of(value) or []
+            texts = [str(m.get("content", "")) for m in chat if m["role"] == "user"]
+            if texts:
+                return texts[-1][:_TITLE_MAX]
+    return ""
+
+
+def _tag(text: str) -> str:
+    return " ".join(text.replace(";", ",").split())
