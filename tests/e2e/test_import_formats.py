@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from regauge.importers import importer_names
 from regauge.importers.openai_evals import fuzzy_match
 from tests.place import Place
 from tests.served import JsonHandler, Served
@@ -89,6 +90,11 @@ def run(place: Place, model: Model, *arguments: str, code: int) -> str:
 
 def write_json(place: Place, path: str, document: object) -> None:
     place.write(path, json.dumps(document))
+
+
+def test_the_help_names_every_format(place: Place):
+    words = set(place.regauge("import", "--help").replace(",", " ").replace(".", " ").split())
+    assert set(importer_names()) <= words
 
 
 # OpenAI Evals

@@ -18,12 +18,6 @@ __all__ = ["import_command"]
 
 _EPILOG = """\
 \b
-Formats:
-  openai-evals  evals exported from OpenAI's API, or its registry of evals
-  promptfoo     configurations of promptfoo
-Packages add formats by the entry point group regauge.importers.
-
-\b
 Examples:
   regauge import promptfoo promptfooconfig.yaml
   regauge import promptfoo evals --check
@@ -44,6 +38,8 @@ def import_command(
     format_name: str, path: Path, *, check: bool, name: str, output: str | None, as_json: bool
 ) -> None:
     """Import a suite of another tool.
+
+    Formats: openai-evals, promptfoo. Packages add more by the entry point group regauge.importers.
 
     Writes prompts, golden cases, evals, settings and IMPORT.md, a report of every line that was
     changed, dropped or needs a person. It runs no code of the source, reads no file outside of its
