@@ -1,4 +1,4 @@
-"""Whether `regauge mutate` finds the class of an instruction, and how many calls it takes.
+"""Right classes and calls of `regauge mutate`, on simulated suites with known truth.
 
     python benchmarks/mutate.py [--quick] [--families 6] [--seed 0] [--output FILE]
 

@@ -1,4 +1,4 @@
-"""What is known of the base: its record and its outputs, drawn only where they are missing."""
+"""The base: its record and its outputs, drawn only where they are missing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.gate import Count, History
 from regauge.mutate._outputs import Outputs
 
@@ -37,7 +38,7 @@ class Base:
 
     @property
     def repeats_itself(self) -> bool:
-        """Whether every case is known to give the same output each time."""
+        """True if every case is known to give the same output each time."""
         return all(case.repeats > 1 for case in self.cases.values())
 
     async def history(self, key: str, more: int = 0) -> History:
@@ -67,7 +68,7 @@ class Base:
         return (await self._first(key, 1))[0]
 
     async def is_usual(self, key: str) -> bool:
-        """Whether the first trial gave the one output that the baseline has of a case."""
+        """True if the first trial gave the one output that the baseline has of a case."""
         case = self.cases[key]
         if not case.repeats:
             return False
@@ -89,8 +90,10 @@ class Base:
                 # The first one is that of the evals, which is recorded.
                 self.calls += sum(number > 0 for number in missing)
                 for one in made:
-                    if isinstance(one, Exception):
+                    if isinstance(one, RegaugeError):
                         raise one
+                    if isinstance(one, Exception):
+                        raise UnmeasuredError(f"{type(one).__name__}: {one}") from one
                     drawn.append(one)
             return drawn[:count]
 

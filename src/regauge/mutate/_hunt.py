@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HuntPolicy:
-    """How a mutant is measured.
+    """Bounds and numbers of trials for a mutant.
 
     Attributes:
         gate: The bounds of the gate, which name a case broken or a suite worse.
@@ -369,7 +369,7 @@ class Hunt:
         return float(suite_p_value(s, m, k, r, direction="better"))
 
     async def _changed(self, drawn: dict[str, JSON]) -> Found:
-        """Whether the outputs differ from the base's by more than these from each other."""
+        """The class by outputs: do they differ from the base's by more than these do anyway?"""
         base, policy = self._base, self._policy
         seed = int(digest_of([self._prompt.digest])[:8], 16)
         known = {

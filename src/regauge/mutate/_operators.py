@@ -187,7 +187,7 @@ def mutants_of(prompt: Prompt, operators: Sequence[Operator]) -> tuple[Mutant, .
 
 
 def _renders(before: Prompt, after: Prompt) -> bool:
-    """Whether the cases of a prompt can still be put to a mutant."""
+    """True if the cases of a prompt fit a mutant: it has the same inputs."""
     return after.variables == before.variables and bool(after.messages)
 
 
@@ -248,7 +248,7 @@ class Text:
                 yield node
 
     def _leads(self, node: Node) -> bool:
-        """Whether a sentence only leads to what follows, such as "Choose it when" above a list."""
+        """True for a sentence that only leads to a list, such as "Choose it when"."""
         words_ = content_words(self.tree.of(node))
         ends = self.tree.text[node.end - 1 : node.end + 1].strip()[-1:]
         return not words_ or (len(words_) == 1 and not _STOP.match(ends))
@@ -262,7 +262,7 @@ class Text:
         return parent if content == [sentence] else sentence
 
     def _heads(self, row: Node) -> bool:
-        """Whether a row is the head of its table or the line below that."""
+        """True for the head of a table and the line below it."""
         parent = self.tree.parent(row)
         rows = [one for one in parent.children if one.kind == "row"] if parent else []
         return row in rows[:1] or not content_words(self.tree.of(row))
@@ -308,7 +308,7 @@ def _section(tree: Tree, node: Node) -> str:
 
 
 def _is_sentence(heading: str) -> bool:
-    """Whether a heading instructs: "Answer in JSON only, without a code fence. Its keys:"."""
+    """True for a heading that instructs: "Answer in JSON only, without a fence. Its keys:"."""
     marked = heading.lstrip().startswith("#")
     return not marked and len(content_words(heading)) >= _HEADING_WORDS
 

@@ -73,7 +73,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def differences(one: Fields, other: Fields) -> dict[str, float]:
-    """How much the fields of two outputs differ, each between 0 and 1; equal ones are left out.
+    """The differences of the fields of two outputs, between 0 and 1; equal fields are left out.
 
     >>> differences({"a": "x", "b": 1}, {"a": "x", "b": 2})
     {'b': 1.0}
@@ -124,7 +124,7 @@ class Outputs:
         return sum(value / (_STEADY + noise.get(name, 0.0)) for name, value in found.items())
 
     def noise(self, cases: Iterable[Sequence[str]]) -> dict[str, float]:
-        """How much each field differs between two outputs of the base for one case, on average."""
+        """The mean difference of each field between two outputs of the base for one case."""
         total: Counter[str] = Counter()
         pairs = 0
         for outputs in cases:
@@ -140,7 +140,7 @@ class Outputs:
         return {name: value / pairs for name, value in total.items()}
 
     def novel(self, output: str, known: Sequence[str]) -> bool:
-        """Whether an output differs from all of some others."""
+        """True if an output differs from all of some others."""
         return all(self.apart(output, other) > 0 for other in {*known})
 
     def difference_p(
@@ -216,7 +216,7 @@ class Outputs:
 
 
 def _excess(matrix: NDArray[np.float64], chosen: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How much further two groups are from each other than each is from itself, row by row."""
+    """The distance between two groups beyond the distances within them, row by row."""
     own = chosen.sum(axis=1)
     others = chosen.shape[1] - own
     reached = chosen @ matrix

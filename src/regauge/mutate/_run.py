@@ -29,7 +29,7 @@ _AT_ONCE = 8
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """How far a measurement is.
+    """The progress of a measurement.
 
     Attributes:
         mutants: All that are measured.
