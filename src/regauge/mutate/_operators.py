@@ -121,12 +121,22 @@ class Operator:
 
 
 def load_operators() -> dict[str, Operator]:
-    """All operators by name: those of regauge, then those of installed packages."""
+    """All operators by name: those of regauge, then those of installed packages.
+
+    Raises:
+        UsageError: A registered operator cannot be loaded.
+    """
     from importlib.metadata import entry_points
 
     found = {operator.name: operator for operator in OPERATORS}
     for point in entry_points(group=ENTRY_POINTS):
-        made = point.load()
+        try:
+            made: Mutate = point.load()
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"operator {point.name!r} ({point.value}) cannot be loaded: {error}\n"
+                "  fix: install its package again, or remove it"
+            ) from error
         about = (made.__doc__ or "").partition("\n")[0]
         found.setdefault(point.name, Operator(name=point.name, about=about, mutate=made))
     return found
