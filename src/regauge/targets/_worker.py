@@ -180,11 +180,7 @@ class _Worker:
         self._out = out
         self._output_max: int = setup["output_max"]
         self._tool: bool = setup["tool"]
-        self._threads = futures.ThreadPoolExecutor(
-            max_workers=setup["width"],
-            # So that code which asks for the loop of its thread runs as in a main thread.
-            initializer=lambda: asyncio.set_event_loop(asyncio.new_event_loop()),
-        )
+        self._threads = futures.ThreadPoolExecutor(max_workers=setup["width"])
         self._function: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -252,6 +248,18 @@ class _Worker:
         self._out.flush()
 
 
+class _LoopPolicy(asyncio.DefaultEventLoopPolicy):
+    """Gives a thread an event loop when its code asks for one, as the main thread has."""
+
+    def get_event_loop(self) -> asyncio.AbstractEventLoop:
+        try:
+            return super().get_event_loop()
+        except RuntimeError:
+            loop = self.new_event_loop()
+            self.set_event_loop(loop)
+            return loop
+
+
 async def _serve(worker: _Worker, lines: IO[bytes]) -> None:
     loop = asyncio.get_running_loop()
 
@@ -274,6 +282,8 @@ def main() -> None:
     os.dup2(2, 1)  # what the function prints is no output
     setup = json.loads(lines.readline())
     sys.path[:] = setup["path"]
+    if sys.version_info < (3, 14):  # from then on the main thread has none, either
+        asyncio.set_event_loop_policy(_LoopPolicy())  # pyright: ignore[reportDeprecated] - before 3.14
     worker = _Worker(setup, out)
     worker.load(setup["callable"], Path(setup["root"]).resolve())
     asyncio.run(_serve(worker, lines))
