@@ -153,13 +153,22 @@ def _output(answer: Answer, *, parse_json: bool) -> JSON:
     return answer.text
 
 
+# What promptfoo may give and a judge does not have; to read it leaves the case unmeasured.
+_ABSENT: Final[Mapping[str, tuple[str, ...]]] = {
+    "": ("prompt", "trace", "metadata", "logProbs", "provider", "providerResponse"),
+    "test": ("assert", "metadata", "options", "provider", "threshold"),
+    "provider": ("config", "label"),
+    "providerResponse": ("cost", "guardrails", "latencyMs", "metadata", "raw", "sessionId"),
+}
+
+
 def _context(answer: Answer, output: JSON, config: Mapping[str, JSON] | None) -> dict[str, JSON]:
-    """The second argument of an assertion; `prompt` is not known."""
+    """The second argument of an assertion, without what `_ABSENT` lists."""
     expected = answer.expected_at(())
     inputs = {**(expected if isinstance(expected, Mapping) else {}), **answer.inputs}
     test: dict[str, JSON] = {"vars": inputs}
     if answer.case is not None:
-        test |= {"description": answer.case.id, "metadata": {"tags": list(answer.case.tags)}}
+        test["description"] = answer.case.id
     context: dict[str, JSON] = {"vars": inputs, "test": test}
     if not isinstance(expected, Missing):
         context["expected"] = expected
@@ -414,7 +423,12 @@ def javascript(
                 "  fix: compile it to JavaScript, and name that file",
                 judge=label,
             )
-        given = {**request, "output": output, "context": _context(answer, output, config)}
+        given = {
+            **request,
+            "absent": _ABSENT,
+            "output": output,
+            "context": _context(answer, output, config),
+        }
         try:
             response = run_script(
                 _assertion_source(), given, timeout_s=timeout_s, memory_mb=memory_mb
@@ -485,12 +499,25 @@ def _of_response(response: Mapping[str, Any], label: str, pass_at: float | None)
 
 
 class _Context(dict[str, Any]):
-    """The second argument of a Python assertion."""
+    """A part of the second argument of a Python assertion."""
+
+    def __init__(self, values: Mapping[str, Any], part: str = "") -> None:
+        super().__init__(values)
+        self._absent = _ABSENT.get(part, ())
+        for name in _ABSENT if not part else ():
+            if name in self:
+                self[name] = _Context(self[name], name)
 
     def __missing__(self, key: str) -> object:
-        if key == "prompt":
-            raise JudgeError("context['prompt'] is not known to judges", judge="promptfoo_python")
+        if key in self._absent:
+            raise JudgeError(
+                f"the context of an assertion has no {key!r} here", judge="promptfoo_python"
+            )
         raise KeyError(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key; one that only promptfoo has is no default."""
+        return self[key] if key in self or key in self._absent else default
 
 
 # Exceptions that depend on the output; all others leave the case unmeasured.

@@ -179,7 +179,16 @@
   }
   if (!assertion) return {kind: 'no-function', name: request.name || 'default'};
   const {context} = request;
-  Object.defineProperty(context, 'prompt', {get: () => refuse('context.prompt')});
+  const hide = (target, name, keys) => {
+    for (const key of keys) {
+      if (key in target) continue;
+      Object.defineProperty(target, key, {get: () => refuse(`${name}.${key}`)});
+    }
+  };
+  for (const [part, keys] of Object.entries(request.absent)) {
+    if (part && part in context) hide(context[part], `context.${part}`, keys);
+  }
+  hide(context, 'context', request.absent['']);
   try {
     return Promise.resolve(assertion(request.output, context, process)).then(read).catch(threw);
   } catch (error) {
