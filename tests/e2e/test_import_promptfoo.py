@@ -408,6 +408,7 @@ def test_templates_become_inputs_that_each_case_brings(here: Here):
         "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}",
         "{{ 'x' * 999999999 }}",
         "{{ q | replace('', q * 9) }}",
+        "{% for a in q %}" * 50 + "{% endfor %}" * 50,
     ],
 )
 def test_a_template_that_takes_too_much_is_named_and_not_rendered(here: Here, template: str):

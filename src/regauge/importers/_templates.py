@@ -23,7 +23,9 @@ _OUTPUT_MAX: Final = 4_000_000
 _STEPS_MAX: Final = 100_000
 _VALUES_MAX: Final = 2_000_000
 _JOINED_MAX: Final = 100
-_MARKS: Final = re.compile(r"\{\{(?:.*?)\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+_MARKS_MAX: Final = 5_000
+# Bounded, since each of many marks without an end would be looked for up to the end of the text.
+_MARKS: Final = re.compile(r"\{\{.{0,2000}?\}\}|\{%.{0,2000}?%\}|\{#.{0,2000}?#\}", re.DOTALL)
 _NAME: Final = re.compile(r"\{\{-?\s*([A-Za-z_][A-Za-z0-9_]*)\s*-?\}\}")
 _PATH: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\s*\}\}", re.ASCII)
 _TAG: Final = re.compile(r"\{%[-+]?\s*(\w+)")
@@ -41,7 +43,9 @@ _BLOCKS: Final = (
     "asyncAll",
     "switch",
 )
-_RAW: Final = re.compile(r"\{%-?\s*(raw|verbatim)\s*-?%\}(.*?)\{%-?\s*end\1\s*-?%\}", re.DOTALL)
+_RAW: Final = re.compile(
+    r"\{%-?\s*(raw|verbatim)\s*-?%\}(.{0,20000}?)\{%-?\s*end\1\s*-?%\}", re.DOTALL
+)
 _FILTERS: Final = (
     "abs", "batch", "capitalize", "d", "default", "dictsort", "e", "escape", "first", "float",
     "forceescape", "groupby", "int", "join", "last", "length", "list", "lower", "reject",
@@ -87,7 +91,12 @@ class SplitTemplate:
 
 def has_logic(text: str) -> bool:
     """Whether a text has any mark of a template."""
-    return _MARKS.search(text) is not None
+    return not _is_crowded(text) and _MARKS.search(text) is not None
+
+
+def _is_crowded(text: str) -> bool:
+    """Whether a text has more marks than any template, which would take long to look through."""
+    return sum(text.count(mark) for mark in ("{{", "{%", "{#")) > _MARKS_MAX
 
 
 def split_template(source: str, *, prefix: str = "part") -> SplitTemplate:
@@ -96,8 +105,8 @@ def split_template(source: str, *, prefix: str = "part") -> SplitTemplate:
     >>> split_template("Hi {{ name | upper }}, {{city}}").text
     'Hi {{part_1}}, {{city}}'
     """
-    if len(source) > _SOURCE_MAX:
-        raise TemplateError(f"it is longer than {_SOURCE_MAX:,} characters")
+    if len(source) > _SOURCE_MAX or _is_crowded(source):
+        raise TemplateError(f"it has more than {_SOURCE_MAX:,} characters or {_MARKS_MAX:,} marks")
     source = re.sub(r"\r\n?", "\n", source)  # as rendering does
     derived: dict[str, str] = {}
     pieces: list[tuple[str, bool]] = []  # a text, or the name of an input
@@ -188,8 +197,8 @@ def render(source: str, values: Mapping[str, object]) -> str:
     """
     from jinja2 import TemplateError as JinjaError
 
-    if len(source) > _SOURCE_MAX:
-        raise TemplateError(f"it is longer than {_SOURCE_MAX:,} characters")
+    if len(source) > _SOURCE_MAX or _is_crowded(source):
+        raise TemplateError(f"it has more than {_SOURCE_MAX:,} characters or {_MARKS_MAX:,} marks")
     if sum(len(value) for value in values.values() if isinstance(value, str)) > _VALUES_MAX:
         raise TemplateError(f"its values have more than {_VALUES_MAX:,} characters")
     environment = _environment()
@@ -214,7 +223,7 @@ def render(source: str, values: Mapping[str, object]) -> str:
         AttributeError,
     ) as error:
         raise TemplateError(str(error)) from error
-    except (RecursionError, MemoryError) as error:
+    except (RecursionError, MemoryError, SyntaxError) as error:
         raise TemplateError("it is nested too deeply") from error
     return "".join(parts)
 
