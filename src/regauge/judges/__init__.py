@@ -71,7 +71,13 @@ if TYPE_CHECKING:
         CaseChecks as CaseChecks,
     )
     from regauge.judges._case_checks import (
+        is_case_checks as is_case_checks,
+    )
+    from regauge.judges._case_checks import (
         judge_of_checks as judge_of_checks,
+    )
+    from regauge.judges._case_checks import (
+        versions_of_checks as versions_of_checks,
     )
     from regauge.judges._deepeval import (
         deepeval as deepeval,
@@ -219,7 +225,7 @@ else:
                 " UnboundJudge calibrated_judges criterion_of is_semantic standing_of"
                 " usual_calls"
             ),
-            "_case_checks": "CaseChecks judge_of_checks",
+            "_case_checks": "CaseChecks is_case_checks judge_of_checks versions_of_checks",
             "_evaluators": "cases_from_test_data judges_from_evaluators",
             "_external": "command_judge http_judge",
             "_function": "AsyncFunctionJudge Judged JudgeFunction as_judge",

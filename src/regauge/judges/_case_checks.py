@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard, cast, get_args
 
 from regauge.datasets import Tier
 from regauge.digests import digest_of
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["CaseChecks", "judge_of_checks"]
 
 _NAME: Final = "checks"
+_READING: Final = "reading"
 _OPTIONS: Final = ("weight", "tier", "metric")
 _TIERS: Final = get_args(Tier)
 
@@ -208,14 +209,51 @@ def _calling(of_case: Mapping[str, _Checks]) -> tuple[ModelJudge, ...]:
     return tuple({judge.digest: judge for judge in named}.values())
 
 
-def _made_of(functions: Sequence[str]) -> dict[str, JSON]:
+def _made_of(
+    functions: Sequence[str], versions: Mapping[str, int] | None = None
+) -> dict[str, JSON]:
+    rules = dict(versions or versions_of_checks())
     own: dict[str, JSON] = {
         "kind": _NAME,
         "version": 1,
-        "reading": READING,
-        "rules": rule_versions(),
+        "reading": rules.pop(_READING),
+        "rules": rules,
     }
     return {**own, "functions": [*functions]} if functions else own
+
+
+def versions_of_checks() -> dict[str, int]:
+    """The versions in the digest of checks: of reading outputs, and of rules beyond their first."""
+    return {_READING: READING, **rule_versions()}
+
+
+def is_case_checks(judge: object) -> TypeGuard[Rule | CaseChecks]:
+    """Return whether a judge applies the checks of cases."""
+    return isinstance(judge, CaseChecks) or (isinstance(judge, Rule) and judge.kind == _NAME)
+
+
+def changed_rules(judge: Rule | CaseChecks, digest: str, versions: Mapping[str, int]) -> str:
+    """The rules that regauge changed since checks had a digest; empty if more than that differs.
+
+    Args:
+        judge: The checks of today.
+        digest: That of a baseline.
+        versions: What `versions_of_checks` gave then; empty if the baseline does not have it.
+    """
+    if _READING not in versions or (isinstance(judge, Rule) and not judge.own):
+        return ""
+    functions = () if isinstance(judge, Rule) else judge.functions
+    document = _made_of(functions, versions)
+    if isinstance(judge, CaseChecks):
+        document["judges"] = sorted({one.digest for one in judge.calibrated})
+    if digest_of(document) != digest:
+        return ""
+    now = versions_of_checks()
+    return ", ".join(
+        f"{name} (version {versions.get(name, 1)}, now {now.get(name, 1)})"
+        for name in sorted({*now, *versions})
+        if versions.get(name, 1) != now.get(name, 1)
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -104,11 +104,16 @@ def rule_versions() -> Mapping[str, int]:
     return {kind: made.version for kind, made in _own().items() if made.version > 1}
 
 
-def changed_rule(judge: object, digest: str) -> str:
-    """The rule of regauge that once gave a judge this digest, with both versions; else empty.
+def changed_rule(judge: object, digest: str, versions: Mapping[str, int]) -> str:
+    """The rules of regauge that once gave a judge this digest, with both versions; else empty.
 
-    Only what regauge changed differs then: the rule is declared as before.
+    Only what regauge changed differs then: the rule is declared as before. `versions` are those of
+    `versions_of_checks` at that time.
     """
+    from regauge.judges._case_checks import changed_rules, is_case_checks
+
+    if is_case_checks(judge):
+        return changed_rules(judge, digest, versions)
     if not isinstance(judge, Rule):
         return ""
     negation = judge.kind.startswith("not_") and len(judge.parts) == 1

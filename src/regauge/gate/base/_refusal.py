@@ -280,7 +280,7 @@ def _changed_rule(part: KeyDifference, suite: Suite) -> str:
     if part.part != "judge" or not part.stored or not part.wanted:
         return ""
     judge = next((one for one in suite.judges if one.name == part.name), None)
-    return changed_rule(judge, part.stored)
+    return changed_rule(judge, part.stored, part.rules)
 
 
 def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:

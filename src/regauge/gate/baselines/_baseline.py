@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UsageError
 from regauge.gate._types import Count, History
+from regauge.judges import is_case_checks, versions_of_checks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,12 +45,14 @@ class KeyDifference:
         name: The judge's name; empty for other parts.
         stored: What the stored trials were made with; None where there was no such judge.
         wanted: What is asked for now; None where there is no such judge any more.
+        rules: The versions of rules that the stored trials were judged with, as in `HistoryKey`.
     """
 
     part: KeyPart
     name: str = ""
     stored: str | None
     wanted: str | None
+    rules: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
 
     def __str__(self) -> str:
         which = f"judge {self.name!r}" if self.part == "judge" else self.part
@@ -70,6 +73,7 @@ class HistoryKey:
         parameters: The sampling parameters; the prompt's digest covers them too.
         dataset: The name of the golden dataset.
         judges: The digest of each judge that gates, by its name.
+        rules: The versions of regauge's rules that the digest of checks holds; empty without.
     """
 
     prompt: str
@@ -77,6 +81,7 @@ class HistoryKey:
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
     dataset: str
     judges: Mapping[str, str]
+    rules: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
 
     def differences(self, wanted: HistoryKey) -> tuple[KeyDifference, ...]:
         """In what trials of this key differ from those another key asks for."""
@@ -96,7 +101,13 @@ class HistoryKey:
             stored, its_judge = self.judges.get(name), wanted.judges.get(name)
             if stored != its_judge:
                 found.append(
-                    KeyDifference(part="judge", name=name, stored=stored, wanted=its_judge)
+                    KeyDifference(
+                        part="judge",
+                        name=name,
+                        stored=stored,
+                        wanted=its_judge,
+                        rules=self.rules,
+                    )
                 )
         return tuple(found)
 
@@ -338,4 +349,5 @@ def key_of(suite: Suite) -> HistoryKey:
         parameters=suite.prompt.parameters,
         dataset=suite.dataset.name,
         judges={judge.name: judge.digest for judge in judges},
+        rules=versions_of_checks() if any(map(is_case_checks, judges)) else {},
     )

@@ -127,6 +127,7 @@ def _history_text(history: StoredHistory, drawn_for: str) -> str:
         _block(
             "judges", [f"{_json(name)}: {_json(key.judges[name])}" for name in sorted(key.judges)]
         ),
+        *([f'      "rules": {_json(key.rules, ordered=True)}'] if key.rules else []),
         *([f'      "audited": {_json(history.audited)}'] if history.audited else []),
         _block("sessions", [_session_text(session) for session in history.sessions], ends="[]"),
         _block(
@@ -265,6 +266,7 @@ class _HistoryDocument(_Document):
     parameters: dict[str, Any] = {}
     dataset: str
     judges: dict[str, str]
+    rules: dict[str, int] = {}
     audited: str = ""
     sessions: list[_SessionDocument]
     cases: dict[str, _CaseDocument]
@@ -303,6 +305,7 @@ class _HistoryDocument(_Document):
                 parameters=self.parameters,
                 dataset=self.dataset,
                 judges=self.judges,
+                rules=self.rules,
             ),
             version=self.version,
             audited=self.audited,

@@ -422,6 +422,32 @@ def test_rules_that_regauge_changed_are_not_the_fault_of_a_branch(repo: Repo, *,
     assert note.endswith("after the merge: regauge baseline update greet")
 
 
+def test_rules_that_regauge_changed_are_not_the_fault_of_a_branch_in_checks_of_cases(repo: Repo):
+    repo.git("checkout", "--quiet", "main")
+    repo.golden([{**case, "checks": [{"contains": "Ann"}]} for case in CASES])
+    suite = repo.suite()
+    repo.baseline(suite)
+    key = key_of(suite)
+    older = {**key.rules, "reading": 1, "is_refusal": 1}
+    rules = {name: version for name, version in older.items() if name != "reading"}
+    made_of = {"kind": "checks", "version": 1, "reading": 1, "rules": rules}
+    path = baseline_path(repo.project, "greet")
+    text = path.read_text().replace(key.judges["checks"], digest_of(made_of))
+    path.write_text(text.replace(json.dumps(dict(key.rules), sort_keys=True), json.dumps(older)))
+    repo.commit("baseline of an older regauge")
+    repo.git("checkout", "--quiet", "-B", "topic")
+    repo.prompt("Greet", "Kindly greet")
+    repo.write("requirements.lock", "regauge==2.0.0\n")
+    base = repo.base()
+    assert base.refusals == ()
+    (note,) = base.notes
+    assert note.startswith("regauge changed these rules since main's baseline of greet: is_refusal")
+    path.write_text(path.read_text().replace('"is_refusal": 1', '"is_refusal": 3'))
+    repo.commit("versions that do not make the digest")
+    repo.git("branch", "--force", "main")
+    assert "regauge changed" not in " ".join(repo.base().notes)
+
+
 def test_another_model_is_refused_unless_models_are_compared_on_purpose(repo: Repo):
     repo.prompt("sim:clerk-1", "sim:clerk-2")
     base = repo.base()
