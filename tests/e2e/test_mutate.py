@@ -197,9 +197,19 @@ def test_out_of_budget_leaves_mutants_undecided_and_the_next_run_continues(mutat
 
 def test_without_a_model_all_is_unmeasured(mutating: Mutating):
     text = mutating.regauge("--record", "none", code=3)
-    assert "could not be measured" in text
+    assert "5 mutants could not be measured: not recorded" in text
     assert mutating.endpoint.total == 0
     assert not mutating.file.exists()
+
+
+def test_a_replay_shows_the_committed_classes_of_the_same_prompt_cases_and_judges(
+    mutating: Mutating,
+):
+    mutating.report()
+    (mutating.project.root / ".regauge").rename(mutating.project.root / "old")
+    assert mutating.classes(mutating.report("--record", "none")) == EXPECTED
+    mutating.project.golden(mutating.cases[:-1])
+    mutating.regauge("--record", "none", code=3)
 
 
 def test_a_limit_measures_a_sample_and_says_so(mutating: Mutating):

@@ -142,7 +142,7 @@ def command(
         _show(report, subject, as_json=as_json, output=output)
         if len(mutants) < len(every):
             echo(f"measured {len(mutants)} of {plural(len(every), 'mutant')} (--limit)", err=True)
-        _check_measured(measured)
+        _check_measured(report, measured)
         done.append(report.score)
 
     with_evals(
@@ -193,8 +193,14 @@ def _check_output(output: str | None, *, as_json: bool, dry_run: bool) -> None:
         raise UsageError(f"{output}: the format is unknown\n  fix: end it in .md or .json")
 
 
-def _check_measured(measured: Measured) -> None:
-    missing = [one.found.reason for one in measured.results if one.found.unmeasured]
+def _check_measured(report: MutationReport, measured: Measured) -> None:
+    """Refuse to pass mutants as measured that have no trials, and no committed class either."""
+    undecided = {row.id for row in report.mutants if row.kind == "undecided"}
+    missing = [
+        one.found.reason
+        for one in measured.results
+        if one.found.unmeasured and one.mutant.id in undecided
+    ]
     if missing:
         raise UnmeasuredError(
             f"{plural(len(missing), 'mutant')} could not be measured: {missing[0]}\n"

@@ -97,6 +97,8 @@ class Hunt:
             return replace(await self._run(), calls=self.calls)
         except BudgetError:
             return Found(kind="undecided", reason="out of budget", calls=self.calls)
+        except MissingRecordingError:
+            return Found(kind="undecided", reason="not recorded", calls=self.calls, unmeasured=True)
         except RegaugeError as error:
             return _unmeasured(error, self.calls)
 

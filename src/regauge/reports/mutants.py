@@ -159,6 +159,10 @@ def _scores(report: MutationReport) -> Iterator[str]:
 
 def _next(report: MutationReport) -> str:
     kinds = {row.kind for row in report.mutants}
+    if any(row.reason == "not recorded" for row in report.mutants):
+        return (
+            "next: run it with a key and --record=missing; completions of mutants are not recorded"
+        )
     if "undecided" in kinds:
         return "next: run the same command again; it continues with the mutants that are undecided"
     if kinds & {"survived", "no-effect"}:
