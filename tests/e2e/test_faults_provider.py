@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 from inline_snapshot import snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
 
@@ -119,3 +124,47 @@ def test_an_unknown_price_is_no_obstacle_without_a_budget(live: EvalProject):
     result.assert_outcomes(passed=5)
     (suite,) = live.records()[0]["suites"]
     assert suite["cost_usd"] is None
+
+
+@pytest.mark.parametrize("named_by", ["--model", "`model` in [tool.regauge]", "the eval", ""])
+def test_an_unknown_model_is_traced_to_where_it_is_named(project: EvalProject, named_by: str):
+    with http_server(_NotFound) as base_url:
+        project.use(f"{base_url}/v1")
+        project.golden([project.case(0)])
+        named = "" if named_by else "local:gone"
+        project.prompt(model=named or "local:clerk")
+        file = project.root / "prompts" / "triage.prompt.yml"
+        if named_by == "`model` in [tool.regauge]":
+            file.write_text(file.read_text(encoding="utf-8").replace("model: local:clerk\n", ""))
+            project.settings("model = 'local:gone'")
+        project.judged_by("min_chars(1)", options=", model='local:gone'" * (named_by == "the eval"))
+        result = project.run(*["--model=local:gone"] * (named_by == "--model"))
+    place = {"the eval": "`model` of the eval at ", "": "prompts/triage.prompt.yml"}
+    said = " ".join(result.stdout.str().split())
+    assert f"check the model 'local:gone', named by {place.get(named_by, named_by)}" in said
+
+
+class _NotFound(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        body = b'{"error": {"message": "The model does not exist"}}'
+        self.send_response(404)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Keep the output of the tests free of a log."""
+
+
+@contextmanager
+def http_server(handler: type[BaseHTTPRequestHandler]) -> Generator[str]:
+    """A server on a free port of this machine, until the end of the block."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -241,7 +241,8 @@ def _fix(kind: str, param: str, request: CompletionRequest, key_env: str | None)
         "authentication": where_key,
         "permission": f"the key may not use {model}: use another key, or another model with"
         " --model",
-        "not-found": f"check the model name in {file} and the base_url of provider"
+        "not-found": f"check the model {model!r}, named by {request.named_by or file}, and the"
+        f" base_url of provider"
         f" {request.provider!r} (it ends in /v1 for most servers)",
         "bad-request": f"change {file}, or use another model with --model",
     }

@@ -50,6 +50,7 @@ class CompletionRequest:
         tools: As they go over the wire.
         trial: The trial number, from 0. Not part of the digest.
         origin: The prompt file, for error messages. Not part of the digest.
+        named_by: The option, setting or file that names the model. Not part of the digest.
         answered_by: Answers instead of a provider of the project. Not part of the digest.
         case: The golden case, for a target that is no prompt. Not part of the digest.
         files: The folder that attachments of messages are in. Not part of the digest.
@@ -67,6 +68,7 @@ class CompletionRequest:
     tools: tuple[Mapping[str, JSON], ...] = ()
     trial: int = 0
     origin: str = ""
+    named_by: str = field(default="", compare=False, repr=False)
     answered_by: Provider | None = field(default=None, compare=False, repr=False)
     case: GoldenCase | None = field(default=None, compare=False, repr=False)
     files: Path | None = field(default=None, compare=False, repr=False)

@@ -59,6 +59,7 @@ class Suite:
         trials: Trials per case.
         pass_rate: The share of a case's trials that must pass.
         origin: The prompt file, as people write it.
+        named_by: What names the model: an option, the eval, a file or the settings.
         target: What answers instead of a model; None where the prompt is put to a model.
         partners: Who else takes part in the conversations of its cases.
         standings: By name, what the verdicts of judges that ask a model count for.
@@ -71,6 +72,7 @@ class Suite:
     trials: int
     pass_rate: float
     origin: str
+    named_by: str = ""
     standings: Mapping[str, Standing] = field(default_factory=dict[str, Standing])
     target: Target | None = None
     partners: Partners = field(default_factory=Partners)
@@ -127,6 +129,7 @@ class Suite:
                 tools=self.prompt.tools,
                 trial=trial,
                 origin=self.origin,
+                named_by=self.named_by,
                 files=self.dataset.fixtures_dir,
             )
         if script is None:
@@ -188,6 +191,7 @@ def bind(
         trials=spec.trials or options.trials,
         pass_rate=spec.pass_rate,
         origin=str(project.relative(prompt.path)),
+        named_by=_named_by(prompt, spec.model, options, at=where) if target is None else "",
         target=target,
         partners=bind_partners(dataset, project, offline=options.record == "none"),
     )
@@ -253,6 +257,7 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
         trials=options.trials,
         pass_rate=1.0,
         origin=str(project.relative(path)),
+        named_by=_named_by(prompt, None, options, at=where),
     )
     return tuple(replace(suite, model=model) for model in models)
 
@@ -276,6 +281,15 @@ def _models(
         for one in models:
             endpoint_of(project.settings, one.provider)
     return models
+
+
+def _named_by(prompt: Prompt, wanted: str | None, options: RunOptions, *, at: str) -> str:
+    """What names the model of a prompt, for errors."""
+    if options.models:
+        return "--model"
+    if wanted is not None:
+        return f"`model` of the eval at {at}"
+    return "" if prompt.model else "`model` in [tool.regauge]"
 
 
 def _context(project: Project, options: RunOptions, prompt: Prompt) -> JudgeContext:
