@@ -49,8 +49,11 @@ def shards(root: Path, *, cases: int, count: int, run: int) -> Result:
         pytest_run(where, "evals", *_REPLAY, f"--shard={n}/{count}", f"--report={_part(where, n)}")
         for n in numbers
     ]
+    own: dict[int, list[str]] = {}
+    for case in map(_case, range(cases)):
+        own.setdefault(shard_of(case, count), []).append(case)
     for number in range(len(numbers) + 1, count + 1):
-        _make_part(where, cases, count, number)
+        _make_part(where, number, own[number])
     merged = regauge_run(
         where, "runs", "merge", *(_part(where, number) for number in range(1, count + 1))
     )
@@ -189,14 +192,13 @@ def _digests(root: Path, count: int, wanted: Sequence[int]) -> Iterator[tuple[st
             yield case.id, PlannedCase(suite, case).request(0).digest
 
 
-def _make_part(root: Path, cases: int, count: int, number: int) -> None:
+def _make_part(root: Path, number: int, own: Sequence[str]) -> None:
     """The directory of a shard that is not run, with rows of its cases like those of the first."""
     first, part = Path(_part(root, 1)), Path(_part(root, number))
     part.mkdir(parents=True)
     with (first / "trials.jsonl").open(encoding="utf-8") as lines:
         row = lines.readline()
     case = json.loads(row)["case"]
-    own = [name for name in map(_case, range(cases)) if shard_of(name, count) == number]
     with (part / "trials.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(row.replace(case, name) for name in own)
     record = _json(first / "run.json")

@@ -82,7 +82,7 @@ class SecretSearch:
         fix = "find out how it got there; run the shard again where `redact` covers it"
         raise FaultyFileError([Fault(path=self.path, line=line, message=message, fix=fix)])
 
-    def _is_clean(self, values: Iterable[Any]) -> bool:
+    def _is_clean(self, values: Iterable[object]) -> bool:
         for value in values:
             if isinstance(value, str):
                 # Names of judges, verdicts and models are in every row.
@@ -93,13 +93,10 @@ class SecretSearch:
                 if len(self._clean) < _CLEAN_TEXTS_MAX:
                     self._clean.add(value)
             elif isinstance(value, dict):
-                fields: dict[str, Any] = value
-                if not self._is_clean(fields.values()):
+                if not self._is_clean(cast("dict[str, object]", value).values()):
                     return False
-            elif isinstance(value, list):
-                items: list[Any] = value
-                if not self._is_clean(items):
-                    return False
+            elif isinstance(value, list) and not self._is_clean(cast("list[object]", value)):
+                return False
         return True
 
 
