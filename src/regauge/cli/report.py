@@ -143,7 +143,7 @@ def command(
         _wrote(output)
         return
     record = read_record(directory)
-    rows = list(read_rows(directory))
+    rows = read_rows(directory)
     match form:
         case "md":
             if record.decision is not None:
@@ -154,7 +154,7 @@ def command(
             else:
                 write_output(run_markdown(record, rows), output)
         case "json":
-            document = {**record.model_dump(mode="json"), "rows": rows}
+            document = {**record.model_dump(mode="json"), "rows": [*rows]}
             write_output(json.dumps(document, ensure_ascii=False, indent=1) + "\n", output)
         case "csv":
             if output != STDOUT:

@@ -212,22 +212,23 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         *_judge_notes(record.suites),
         *_label_tables(record.suites),
     ]
-    troubled = [
-        row
-        for row in rows
-        if row["outcome"] != "passed" and row["tier"] != "tracked" and not row.get("not_blocking")
-    ]
+    troubled: list[dict[str, Any]] = []
+    conversations: list[dict[str, Any]] = []
+    count = 0
+    for row in rows:  # of a large run, only those that are shown are kept
+        if row["outcome"] != "passed" and row["tier"] != "tracked" and not row.get("not_blocking"):
+            count += 1
+            if count <= _FAILED_CASES_MAX:
+                troubled.append(row)
+            if row.get("messages") and len(conversations) < _CONVERSATIONS_MAX:
+                conversations.append(row)
     if troubled:
         lines += ["", "| case | trial | what | why |", "|---|--:|---|---|"]
         several = {suite.prompt for suite in record.suites if suite.comparison is not None}
-        lines += [
-            _case_row(row, with_model=row["prompt"] in several)
-            for row in troubled[:_FAILED_CASES_MAX]
-        ]
-        if len(troubled) > _FAILED_CASES_MAX:
-            lines += ["", f"… and {len(troubled) - _FAILED_CASES_MAX} more."]
-        conversations = [row for row in troubled if row.get("messages")]
-        lines += _conversations(conversations[:_CONVERSATIONS_MAX])
+        lines += [_case_row(row, with_model=row["prompt"] in several) for row in troubled]
+        if count > _FAILED_CASES_MAX:
+            lines += ["", f"… and {count - _FAILED_CASES_MAX} more."]
+        lines += _conversations(conversations)
     lines += suggestion_blocks(record.suggestions)
     when, by = escape_markdown(record.started_at), escape_markdown(record.regauge_version)
     lines += ["", f"Run {shown_name(record.id)}, {when}, regauge {by}."]
