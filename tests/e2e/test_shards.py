@@ -511,3 +511,14 @@ def test_a_merged_gate_without_a_shard_or_of_another_kind_does_not_decide(repo: 
     repo.pytest("--record=missing", code=None)
     said = repo.regauge("gate", "main", "--from", "latest", code=2)
     assert "not merged from shards of a gate" in said
+
+
+def test_a_shard_finds_a_recording_that_is_filed_under_a_case_of_another(project: EvalProject):
+    """Cases with the same inputs make the same request, which is recorded once."""
+    cases = [project.case(0) | {"id": f"disk-{number:03}"} for number in range(9)]
+    project.golden(cases)
+    project.run()
+    assert len(project.recordings()) == 1
+    fresh(project.root, ".regauge")
+    for number in range(1, COUNT + 1):
+        assert project.run(f"--shard={number}/{COUNT}", "--record=none").ret == 0

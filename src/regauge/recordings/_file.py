@@ -350,36 +350,39 @@ _SHARDED_BYTES_MAX: Final = 64 * BYTES_MAX
 
 
 class _Elsewhere:
-    """The places of lines of other cases in the file: 16 bytes for each line.
+    """The places of lines of other cases in the file: 16 bytes for each, on the first search.
 
     Cases with one request share a recording, and so do judgements that share a call; it is filed
     under the first of them.
     """
 
-    __slots__ = ("_digests", "_path", "_places", "_sorted")
+    __slots__ = ("_digests", "_own", "_path", "_places")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, own: Callable[[str], bool]) -> None:
         self._path = path
-        self._digests = array("Q")
+        self._own = own
+        self._digests: array[int] | None = None
         self._places = array("Q")
-        self._sorted = True
 
-    def add(self, digest: bytes, place: int) -> None:
-        self._digests.append(int(digest[:16], 16))
-        self._places.append(place)
-        self._sorted = False
+    def _read(self) -> array[int]:
+        digests, places = array("Q"), array("Q")
+        for _, place, raw in placed_lines_of(self._path, bytes_max=_SHARDED_BYTES_MAX):
+            head = _HEAD.match(raw)
+            if head is not None and not self._own(head[1].decode("utf-8", "replace")):
+                digests.append(int(head[3][:16], 16))
+                places.append(place)
+        order = sorted(range(len(digests)), key=digests.__getitem__)
+        self._places = array("Q", [places[place] for place in order])
+        return array("Q", [digests[place] for place in order])
 
     def find(self, key: RecordingKey) -> _Line | None:
         """The line of a key, read from the file."""
-        if not self._digests:
-            return None
-        if not self._sorted:
-            order = sorted(range(len(self._digests)), key=self._digests.__getitem__)
-            self._digests = array("Q", [self._digests[place] for place in order])
-            self._places = array("Q", [self._places[place] for place in order])
-            self._sorted = True
+        if self._digests is None:
+            self._digests = self._read()
         head = int(key.digest[:16], 16)
         at = bisect_left(self._digests, head)
+        if at == len(self._digests) or self._digests[at] != head:
+            return None
         with open_regular(self._path, bytes_max=_SHARDED_BYTES_MAX) as file:
             while at < len(self._digests) and self._digests[at] == head:
                 file.seek(self._places[at])
@@ -436,8 +439,7 @@ class RecordingsFile:
         redactor = redactor or Redactor()
         if own is None:
             return cls(path, _read(path), redactor=redactor)
-        elsewhere = _Elsewhere(path)
-        return cls(path, _read(path, own, elsewhere), redactor=redactor, elsewhere=elsewhere)
+        return cls(path, _read(path, own), redactor=redactor, elsewhere=_Elsewhere(path, own))
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -579,19 +581,14 @@ def _order(line: _Line) -> tuple[str, int, str]:
     return (line.case, line.key.trial, line.key.digest)
 
 
-def _read(
-    path: Path,
-    own: Callable[[str], bool] | None = None,
-    elsewhere: _Elsewhere | None = None,
-) -> dict[RecordingKey, _Line]:
+def _read(path: Path, own: Callable[[str], bool] | None = None) -> dict[RecordingKey, _Line]:
     lines: dict[RecordingKey, _Line] = {}
     numbers: dict[RecordingKey, int] = {}
     faults: list[Fault] = []
     size = BYTES_MAX if own is None else _SHARDED_BYTES_MAX
-    for number, place, raw in placed_lines_of(path, bytes_max=size):
+    for number, _, raw in placed_lines_of(path, bytes_max=size):
         head = _HEAD.match(raw) if own is not None else None
-        if head and own and elsewhere and not own(head[1].decode("utf-8", "replace")):
-            elsewhere.add(head[3], place)
+        if head and own and not own(head[1].decode("utf-8", "replace")):
             continue
         try:
             line = _Line(raw, Recording.from_json(read_json(raw)))
