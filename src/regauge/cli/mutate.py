@@ -45,7 +45,8 @@ from regauge.mutate import (
 )
 from regauge.project import Project
 from regauge.reports import money
-from regauge.reports.mutants import mutation_lines, mutation_markdown
+from regauge.reports.html import coverage_html
+from regauge.reports.mutants import mutation_badge, mutation_lines, mutation_markdown
 from regauge.runner import Draw
 from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
@@ -67,9 +68,13 @@ Exit codes: 0 done, 1 score below `floor` of [tool.regauge.mutate], 2 wrong use 
 Examples:
   regauge mutate alert-severity --dry-run
   regauge mutate alert-severity
+  regauge mutate alert-severity -o coverage.html
+  regauge mutate alert-severity -o guarded.badge.json
   regauge mutate alert-severity --operators negate,move-limit --limit 20
   regauge mutate alert-severity --mark delete-entry-4381ef40 --reason "Repeats line 56."
 """
+_SUFFIXES = {".html", ".md", ".json"}
+_BADGE = ".badge.json"
 _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red", "warn": "yellow"}
 
 
@@ -139,7 +144,7 @@ def command(
         if options["model"] is None and any(row.kind != "undecided" for row in report.mutants):
             file = save_mutants(project, report, subject.key, earlier)
             echo(f"wrote {short(file)}", err=True)
-        _show(report, subject, as_json=as_json, output=output)
+        _show(report, subject, every, as_json=as_json, output=output)
         if len(mutants) < len(every):
             echo(f"measured {len(mutants)} of {plural(len(every), 'mutant')} (--limit)", err=True)
         _check_measured(report, measured)
@@ -189,8 +194,10 @@ def _check_output(output: str | None, *, as_json: bool, dry_run: bool) -> None:
             "--json and --output - both write to standard output\n"
             "  fix: name a file, or leave one of them out"
         )
-    if output != STDOUT and Path(output).suffix not in {".md", ".json"}:
-        raise UsageError(f"{output}: the format is unknown\n  fix: end it in .md or .json")
+    if output != STDOUT and Path(output).suffix not in _SUFFIXES:
+        raise UsageError(
+            f"{output}: the format is unknown\n  fix: end it in .html, .md, .json or {_BADGE}"
+        )
 
 
 def _check_measured(report: MutationReport, measured: Measured) -> None:
@@ -263,16 +270,33 @@ def _policy(project: Project) -> GatePolicy:
     return replace(policy_of(project.settings.gate), on_broken="block")
 
 
-def _show(report: MutationReport, subject: Subject, *, as_json: bool, output: str | None) -> None:
+def _show(
+    report: MutationReport,
+    subject: Subject,
+    mutants: Sequence[Mutant],
+    *,
+    as_json: bool,
+    output: str | None,
+) -> None:
     document = json.dumps(report_json(report), ensure_ascii=False, indent=1)
+    if output is not None:
+        if output.endswith(_BADGE):
+            written = f"{json.dumps(mutation_badge(report, len(mutants)), indent=1)}\n"
+        elif output.endswith(".json"):
+            written = f"{document}\n"
+        elif output.endswith(".html"):
+            judges = [check for case in subject.cases for check in case.checks]
+            written = coverage_html(report, subject.prompt, mutants, judges)
+        else:
+            written = mutation_markdown(report)
+        write_output(written, output)
+        if output != STDOUT:
+            echo(f"wrote {output}", err=True)
     if as_json:
         click.echo(document)
     elif output != STDOUT:
         for text, tone in mutation_lines(report, subject.prompt):
             echo(text, style=_STYLES[tone])
-    if output is not None:
-        is_json = output != STDOUT and Path(output).suffix == ".json"
-        write_output(f"{document}\n" if is_json else mutation_markdown(report), output)
 
 
 def _say_estimate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from regauge.mutate import UNSCORED, score_of
 from regauge.reports._markdown import escape_markdown
@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from regauge.mutate import MutantClass, MutantRow, MutationReport, Score
     from regauge.prompts import Prompt
 
-__all__ = ["CLASS_WORDS", "mutation_headline", "mutation_lines", "mutation_markdown"]
+__all__ = [
+    "CLASS_MEANINGS",
+    "CLASS_TONES",
+    "CLASS_WORDS",
+    "OBEYED",
+    "WORST_FIRST",
+    "Tone",
+    "mutation_badge",
+    "mutation_headline",
+    "mutation_lines",
+    "mutation_markdown",
+    "score_lines",
+]
 
 Tone = Literal["plain", "good", "bad", "warn", "quiet"]
 
@@ -27,7 +39,7 @@ CLASS_WORDS: dict[MutantClass, str] = {
     "undecided": "undecided",
     "equivalent": "equivalent",
 }
-_TONES: dict[MutantClass, Tone] = {
+CLASS_TONES: dict[MutantClass, Tone] = {
     "killed": "good",
     "survived": "bad",
     "no-effect": "warn",
@@ -36,7 +48,7 @@ _TONES: dict[MutantClass, Tone] = {
     "equivalent": "quiet",
 }
 # Of several mutants of a line the first of these marks it.
-_WORST: tuple[MutantClass, ...] = (
+WORST_FIRST: tuple[MutantClass, ...] = (
     "harmful",
     "survived",
     "no-effect",
@@ -44,13 +56,13 @@ _WORST: tuple[MutantClass, ...] = (
     "killed",
     "equivalent",
 )
-_MEANING: dict[MutantClass, str] = {
+CLASS_MEANINGS: dict[MutantClass, str] = {
     "survived": "outputs changed and no check failed: a judge or an expectation is missing",
     "no-effect": "no output changed: a case is missing, or the text does nothing",
     "harmful": "without the text, cases get better",
     "undecided": "not enough trials",
 }
-_OBEYED: dict[MutantClass, str] = {
+OBEYED: dict[MutantClass, str] = {
     "killed": "the model obeys, and a check fails",
     "survived": "outputs change, and no check fails",
     "no-effect": "outputs stay as they are",
@@ -84,18 +96,19 @@ def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[tuple[str
     if scored:
         yield from _marked(scored, prompt.source.split("\n"))
         yield "", "plain"
-    for line in _scores(report):
+    for line in score_lines(report):
         yield line, "plain"
-    for kind, meaning in _MEANING.items():
+    for kind, meaning in CLASS_MEANINGS.items():
         rows = [row for row in scored if row.kind == kind]
         if rows:
-            yield f"{CLASS_WORDS[kind]}: {plural(len(rows), 'mutant')}; {meaning}", _TONES[kind]
+            words = f"{CLASS_WORDS[kind]}: {plural(len(rows), 'mutant')}; {meaning}"
+            yield words, CLASS_TONES[kind]
         for row in rows:
             why = f"  ({row.reason})" if row.reason else _example(row)
             yield f"  {row.id}  line {row.line}  {_cut(row.text)}{why}", "plain"
     for row in report.mutants:
         if row.operator == UNSCORED:
-            yield f"order in the input, line {row.line}: {_OBEYED.get(row.kind, row.kind)}", "plain"
+            yield f"order in the input, line {row.line}: {OBEYED.get(row.kind, row.kind)}", "plain"
     yield f"{plural(report.calls, 'trial')}; {_next(report)}", "plain"
 
 
@@ -110,11 +123,11 @@ def _marked(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[tuple[
         if number not in by_line:
             yield f"{'':{width}}  {number:4}  {text}".rstrip(), "quiet"
             continue
-        worst = min(by_line[number], key=lambda row: _WORST.index(row.kind))
+        worst = min(by_line[number], key=lambda row: WORST_FIRST.index(row.kind))
         count = len(by_line[number])
         many = f" ({count} mutants)" if count > 1 else ""
         mark = f"{CLASS_WORDS[worst.kind]:{width}}  {number:4}  "
-        yield f"{mark}{text}{many}{_by(worst)}", _TONES[worst.kind]
+        yield f"{mark}{text}{many}{_by(worst)}", CLASS_TONES[worst.kind]
 
 
 def _by(row: MutantRow) -> str:
@@ -133,7 +146,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 3]}..."
 
 
-def _scores(report: MutationReport) -> Iterator[str]:
+def score_lines(report: MutationReport) -> Iterator[str]:
     """Scores by part of the prompt and by operator, and the mutants that each judge kills."""
 
     def grouped(title: str, group: Callable[[MutantRow], str]) -> Iterator[str]:
@@ -179,12 +192,12 @@ def mutation_markdown(report: MutationReport) -> str:
     work = [row for row in report.mutants if row.kind not in {"killed", "equivalent"}]
     rest = [row for row in report.mutants if row.kind in {"killed", "equivalent"}]
     if work:
-        work.sort(key=lambda row: (_WORST.index(row.kind), row.line))
+        work.sort(key=lambda row: (WORST_FIRST.index(row.kind), row.line))
         lines += _table(work)
     if rest:
         title = f"{len(rest)} guarded or equivalent"
         lines += ["", f"<details><summary>{title}</summary>", "", *_table(rest), "", "</details>"]
-    scores = list(_scores(report))
+    scores = list(score_lines(report))
     if scores:
         lines += ["", *(f"- {escape_markdown(line)}" for line in scores)]
     lines += ["", f"{plural(report.calls, 'trial')}."]
@@ -209,3 +222,27 @@ def _table(rows: Iterable[MutantRow]) -> Sequence[str]:
         )
         lines.append(f"| {' | '.join(escape_markdown(cell) for cell in cells)} |")
     return lines
+
+
+# Shares of guarded instructions from which a badge has a color.
+_BADGE_COLORS = ((0.9, "brightgreen"), (0.75, "green"), (0.5, "yellow"), (0.25, "orange"))
+
+
+def mutation_badge(report: MutationReport, mutants: int) -> dict[str, Any]:
+    """The score as an endpoint of shields.io.
+
+    Args:
+        mutants: Those that the prompt has; a sample of them is called so.
+    """
+    score = report.score
+    message, color = "not measured", "lightgrey"
+    if score.value is not None:
+        sample = " (sample)" if len(report.mutants) < mutants else ""
+        message = f"{score.killed} of {score.counted}{sample}"
+        color = next((name for least, name in _BADGE_COLORS if score.value >= least), "red")
+    return {
+        "schemaVersion": 1,
+        "label": "instructions guarded",
+        "message": message,
+        "color": color,
+    }

@@ -13,20 +13,49 @@ from regauge.reports._console import duration, money, quantity
 from regauge.reports.html._overview import cases_by_prompt, model_arms, overview_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regauge.reports.html._source import ReportSource
 
-__all__ = ["html_report"]
+__all__ = ["html_report", "render_page"]
 
-_SCRIPTS = ("dom.js", "data.js", "diff.js", "table.js", "case.js", "main.js")
+_SCRIPTS = ("dom.js", "data.js", "diff.js", "table.js", "case.js", "page.js", "main.js")
 # What ends a script element or a line of script has another spelling in JSON.
 _SPELT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def html_report(source: ReportSource) -> str:
+    """A run as one HTML file."""
+    cases = cases_by_prompt(source)
+    return render_page(
+        "report",
+        scripts=_SCRIPTS,
+        data=_data(source, cases),
+        record=source.record,
+        overview=overview_of(source, cases),
+        repairs=source.repairs,
+        against=source.against,
+    )
+
+
+def render_page(
+    name: str,
+    *,
+    scripts: Sequence[str],
+    styles: Sequence[str] = (),
+    data: dict[str, Any] | None = None,
+    **values: object,
+) -> str:
     """One HTML file, readable offline; what models, judges and files say is text in it.
 
     Nothing is loaded, and the page's own policy forbids it: scripts and styles run only with the
     digests of those written here, and no text can become markup.
+
+    Args:
+        name: Of the template among the assets.
+        styles: Added to the style of all pages.
+        data: For the scripts of the page.
+        values: For the template.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -46,19 +75,18 @@ def html_report(source: ReportSource) -> str:
         "when": _when,
     }
     assets = files("regauge.reports.html") / "assets"
-    style = (assets / "report.css").read_text(encoding="utf-8")
-    parts = "\n".join((assets / name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    script = f'"use strict";\n(() => {{\n{parts}}})();\n'
-    cases = cases_by_prompt(source)
-    return environment.from_string((assets / "report.html.j2").read_text(encoding="utf-8")).render(
-        record=source.record,
-        overview=overview_of(source, cases),
-        repairs=source.repairs,
-        against=source.against,
+
+    def joined(names: Sequence[str]) -> str:
+        return "\n".join((assets / one).read_text(encoding="utf-8") for one in names)
+
+    style = joined(("report.css", *styles))
+    script = f'"use strict";\n(() => {{\n{joined(scripts)}}})();\n'
+    return environment.from_string(joined([f"{name}.html.j2"])).render(
         style=_Verbatim(style),
         script=_Verbatim(script),
         policy=_policy(style, script),
-        data=_Verbatim(_json(_data(source, cases))),
+        data=_Verbatim(_json(data or {})),
+        **values,
     )
 
 

@@ -1,4 +1,4 @@
-// Addresses, keys, theme.
+// Addresses and keys.
 
 const prompts = new Map(REPORT.prompts.map((prompt) => [prompt.name, prompt]));
 const tables = new Map();
@@ -79,7 +79,6 @@ function stepTo(rel) {
   if (link) navigate(link.getAttribute("href"));
 }
 
-const help = document.getElementById("help");
 const KEYS = {
   "/": () => {
     const view = views.find((one) => !one.hidden && one.dataset.prompt);
@@ -91,36 +90,11 @@ const KEYS = {
   j: () => stepTo("next"),
   k: () => stepTo("prev"),
   o: () => navigate("#/"),
-  "?": () => help.showModal(),
   Escape: () => { if (!caseSection.hidden) navigate(document.getElementById("back").getAttribute("href")); },
 };
 
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
-  if (event.target.closest("input, select, textarea") && event.key !== "Escape") return;
-  if (event.target.closest("input, select")) { event.target.blur(); return; }
-  if (Object.hasOwn(KEYS, event.key)) { event.preventDefault(); KEYS[event.key](); }
-});
-
-function themed() {
-  const root = document.documentElement;
-  const button = document.getElementById("theme");
-  const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  const name = () => { button.textContent = dark() ? "Light" : "Dark"; };
-  try { const kept = localStorage.getItem("regauge-theme"); if (kept === "dark" || kept === "light") root.dataset.theme = kept; } catch { /* no storage: no memory */ }
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    root.dataset.theme = dark() ? "light" : "dark";
-    try { localStorage.setItem("regauge-theme", root.dataset.theme); } catch { /* as above */ }
-    name();
-  });
-  name();
-}
-
 for (const prompt of REPORT.prompts) prepare(prompt);
-document.getElementById("help-open").hidden = false;
-document.getElementById("help-open").addEventListener("click", () => help.showModal());
-document.getElementById("help-close").addEventListener("click", () => help.close());
+listen(KEYS);
 themed();
 addEventListener("hashchange", route);
 addEventListener("beforeprint", () => { for (const made of tables.values()) made.paint(true); });

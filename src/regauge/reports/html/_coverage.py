@@ -1,0 +1,185 @@
+"""The mutants of a prompt as a page: its text with a mark on each line, like code coverage."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.mutate import UNSCORED
+from regauge.reports.html._page import render_page
+from regauge.reports.mutants import (
+    CLASS_MEANINGS,
+    CLASS_TONES,
+    CLASS_WORDS,
+    OBEYED,
+    WORST_FIRST,
+    score_lines,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from regauge.mutate import Mutant, MutantRow, MutationReport
+    from regauge.prompts import Prompt
+
+__all__ = ["coverage_html"]
+
+_SCRIPTS = ("dom.js", "diff.js", "page.js", "coverage.js")
+_NOT_MEASURED = "not measured"
+# A line counts as guarded only if all of its mutants were measured.
+_ORDER = [
+    *(CLASS_WORDS[kind] for kind in WORST_FIRST if kind not in {"killed", "equivalent"}),
+    _NOT_MEASURED,
+    *(CLASS_WORDS[kind] for kind in ("killed", "equivalent")),
+]
+_TONES = {CLASS_WORDS[kind]: tone for kind, tone in CLASS_TONES.items()}
+_MEANINGS = {
+    "guarded": "a critical or required case breaks without it, or the suite is worse",
+    **{CLASS_WORDS[kind]: meaning for kind, meaning in CLASS_MEANINGS.items()},
+    _NOT_MEASURED: "left out of this run",
+    "equivalent": "marked with a reason; it does not count",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """One mutant.
+
+    Attributes:
+        word: Its class in words.
+        row: What was measured; None where it was left out.
+        edit: Lines of a diff of the message; empty for other parts of the prompt.
+    """
+
+    mutant: Mutant
+    word: str
+    row: MutantRow | None
+    edit: tuple[str, ...]
+
+    @property
+    def tone(self) -> str:
+        """The color of its class."""
+        return _TONES.get(self.word, "quiet")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Line:
+    """One line of the prompt file.
+
+    Attributes:
+        word: The worst class of its mutants; empty without any.
+        follows: Whether the statement begins on an earlier line.
+    """
+
+    number: int
+    text: str
+    mutants: list[_Shown]
+    word: str = ""
+    follows: bool = False
+
+    @property
+    def tone(self) -> str:
+        """The color of its class."""
+        return _TONES.get(self.word, "quiet")
+
+    @property
+    def cases(self) -> list[str]:
+        """The cases of its mutants, without repeats."""
+        rows = [one.row for one in self.mutants if one.row is not None and one.word == self.word]
+        return list(dict.fromkeys(case for row in rows for case in row.cases))
+
+
+def coverage_html(
+    report: MutationReport, prompt: Prompt, mutants: Iterable[Mutant], judges: Iterable[str]
+) -> str:
+    """The page of a mutation report.
+
+    Args:
+        mutants: All mutants of the prompt, those without a measurement too.
+        judges: The judges of its cases, those that guard no line too.
+    """
+    rows = {row.id: row for row in report.mutants}
+    every = [_shown(mutant, rows.get(mutant.id), prompt) for mutant in mutants]
+    scored = [one for one in every if one.mutant.operator != UNSCORED]
+    words = [one.word for one in scored]
+    return render_page(
+        "coverage",
+        scripts=_SCRIPTS,
+        styles=("coverage.css",),
+        report=report,
+        title=_title(report),
+        tone="good" if {*words} <= {"guarded", "equivalent"} else "warn",
+        lines=_lines(scored, prompt),
+        classes=[
+            (word, _TONES.get(word, "quiet"), words.count(word), meaning)
+            for word, meaning in _MEANINGS.items()
+            if word in words
+        ],
+        scored=sorted(scored, key=lambda one: one.mutant.place.line),
+        orders=[
+            (one, OBEYED.get(one.row.kind, one.word) if one.row is not None else one.word)
+            for one in every
+            if one.mutant.operator == UNSCORED
+        ],
+        judges=list(
+            dict.fromkeys(
+                [*judges, *(name for row in rows.values() if row.cases for name in row.judges)]
+            )
+        ),
+        scores=list(score_lines(report)),
+    )
+
+
+def _title(report: MutationReport) -> str:
+    score = report.score
+    if score.value is None:
+        return f"{report.prompt}: no mutants"
+    return f"{report.prompt}: {score.killed} of {score.counted} instructions guarded"
+
+
+def _shown(mutant: Mutant, row: MutantRow | None, prompt: Prompt) -> _Shown:
+    word = CLASS_WORDS[row.kind] if row is not None else _NOT_MEASURED
+    edit: list[str] = []
+    for before, after in zip(prompt.messages, mutant.prompt.messages, strict=False):
+        if before.content != after.content:
+            old, new = (before.content or "").split("\n"), (after.content or "").split("\n")
+            found = difflib.unified_diff(old, new, n=0, lineterm="")
+            edit += [line for line in list(found)[2:] if line[:2] != "@@"]
+    return _Shown(mutant=mutant, word=word, row=row, edit=tuple(edit))
+
+
+def _lines(every: Sequence[_Shown], prompt: Prompt) -> list[_Line]:
+    lines = [
+        _Line(number=number, text=text, mutants=[])
+        for number, text in enumerate(prompt.source.split("\n"), start=1)
+    ]
+    while len(lines) > 1 and not lines[-1].text.strip():
+        lines.pop()
+    for one in every:
+        lines[min(one.mutant.place.line, len(lines)) - 1].mutants.append(one)
+    for line in lines:
+        line.word = min((one.word for one in line.mutants), key=_ORDER.index, default="")
+    for one in every:
+        for line in _continued(one.mutant, lines, prompt):
+            if not line.mutants and (not line.word or _ORDER.index(one.word) < _rank(line)):
+                line.word, line.follows = one.word, True
+    return lines
+
+
+def _rank(line: _Line) -> int:
+    return _ORDER.index(line.word)
+
+
+def _continued(mutant: Mutant, lines: Sequence[_Line], prompt: Prompt) -> Iterator[_Line]:
+    """The further lines of a statement that is wrapped in the prompt file."""
+    place = mutant.place
+    number = place.part.removeprefix("messages[").removesuffix("]")
+    if not number.isdigit():
+        return
+    content = prompt.messages[int(number)].content or ""
+    whole = content[place.start : place.end].split("\n")[1:]
+    for text, line in zip(whole, lines[place.line :], strict=False):
+        if not text.strip() or text.strip() not in line.text:
+            return
+        yield line
