@@ -75,7 +75,7 @@ def test_each_line_has_a_mark_and_opens_by_keys(mutating: Mutating, opened: Open
     assert re.search(r"these cases break:\s+case-\d", guarded)
     keys("n", "Enter")
     assert focused() == "line-10"
-    assert page.url.endswith("#line-10")
+    page.wait_for_url("**#line-10")
     outputs = page.locator("#line-10 .outputs").first
     assert "of the disk" in (outputs.locator("del").first.text_content() or "")
     assert "of the disk" not in (outputs.locator("pre").nth(1).text_content() or "")
@@ -95,6 +95,11 @@ def test_a_line_opens_by_a_click_and_by_its_address(mutating: Mutating, opened: 
     file = page_of(mutating)
     page = opened(file, "#line-12").page
     assert page.locator("#line-12 .mutant").is_visible()
+    bar = page.locator("header.top").bounding_box()
+    line = page.locator("#line-12 summary").bounding_box()
+    assert bar is not None
+    assert line is not None
+    assert line["y"] >= bar["y"] + bar["height"]
     page.locator("#line-7 summary").click()
     assert page.locator("#line-7 .mutant").is_visible()
     page.locator(".matrix a", has_text="11").click()
