@@ -73,7 +73,7 @@ CASES = [
         snapshot("""\
 unmeasured: 5 cases of triage (RecordingError)
   disk-000, disk-001, disk-002, disk-003, disk-004
-  ROOT/fixtures/recordings/triage.jsonl:1: not a recording: Expecting ',' delimiter: line 1 column 20 (char 19)
+  fixtures/recordings/triage.jsonl:1: not a recording: Expecting ',' delimiter: line 1 column 20 (char 19)
     fix: delete the line, then record it again: pytest evals --record=missing
   ROOT/fixtures/recordings/triage.jsonl:2: not a recording: the recording has no 'digest'
     fix: delete the line, then record it again: pytest evals --record=missing\
@@ -255,8 +255,7 @@ def test_one_clear_error(
     ("command", "option"),
     [
         (["record"], "--judge-model"),
-        (["calibrate"], "--model"),
-        (["judges", "calibrate", "tone"], "--model"),
+        (["judges", "calibrate", "tone"], "--judge-model"),
     ],
     ids=" ".join,
 )
@@ -338,7 +337,7 @@ def test_a_case_that_lacks_an_input_stays_unmeasured_and_the_others_run(project:
     assert project.complaint(result) == snapshot("""\
 unmeasured: 1 case of triage (RenderError)
   disk-001
-  ROOT/prompts/triage.prompt.yml:8: input 'text' is missing (case at fixtures/golden/triage.jsonl:2)
+  prompts/triage.prompt.yml:8: input 'text' is missing (case at fixtures/golden/triage.jsonl:2)
     fix: give the case a value for 'text'\
 """)
 

@@ -209,7 +209,7 @@ def test_a_run_reaches_the_team_at_its_end(
     project: EvalProject, regauge, url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("REGAUGE_STORE", url)
-    done = project.run(*(["--limit=2"] if url.startswith("postgresql") else []))
+    done = project.run(*(["-n2"] if url.startswith("postgresql") else []))
     done.assert_outcomes(passed=5)
     assert not (project.root / ".regauge" / "history.sqlite3").exists()
     (record,) = project.records()

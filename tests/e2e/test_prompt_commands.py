@@ -208,17 +208,17 @@ def test_show_finds_old_versions_and_refs(released):
 
 def test_show_renders(released):
     (released.root / "who.txt").write_text("Zoë {{tone}}", encoding="utf-8")
-    said = released.run("show", "greet", "-r", "person=@who.txt", "-r", 'tone:=["a", 1]')
+    said = released.run("show", "greet", "-i", "person=@who.txt", "-i", 'tone:=["a", 1]')
     assert 'Be ["a", 1].' in said
     assert "Say hello to Zoë {{tone}}." in said
-    document = json.loads(released.run("show", "greet", "--json", "-r", "person=Ann"))
+    document = json.loads(released.run("show", "greet", "--json", "-i", "person=Ann"))
     assert document["rendered"][0] == {"role": "system", "content": "Be kind."}
-    assert released.run("show", "greet", "-r", "persn=Ann", code=2) == snapshot("""\
+    assert released.run("show", "greet", "-i", "persn=Ann", code=2) == snapshot("""\
 error: prompts/greet.prompt.yml:26: input 'person' is missing
   fix: the case gives 'persn', which no message uses: is it 'person'?
 """)
-    assert "has no value" in released.run("show", "greet", "-r", "person", code=2)
-    assert "not JSON" in released.run("show", "greet", "-r", "person:=[", code=2)
+    assert "has no value" in released.run("show", "greet", "-i", "person", code=2)
+    assert "not JSON" in released.run("show", "greet", "-i", "person:=[", code=2)
 
 
 def test_control_characters_never_reach_the_terminal(shop):

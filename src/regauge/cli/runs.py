@@ -129,7 +129,8 @@ other or a file of one is faulty, 3 a shard or a case is missing.
     required=True,
     type=click.Path(path_type=Path),
 )
-def merge_command(directories: tuple[Path, ...]) -> None:
+@json_option
+def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
     """Join the shards of a run: one run record, and the recordings of all shards.
 
     DIR is what `pytest evals --shard K/N --report DIR` left. The joined run is `latest`, and new
@@ -143,6 +144,15 @@ def merge_command(directories: tuple[Path, ...]) -> None:
     words = ["regauge", "runs", "merge", *map(str, directories)]
     merged = merge_shards(project, directories, environ=os.environ, command=words)
     record = merged.record
+    if as_json:
+        document = {
+            "run": record.model_dump(mode="json"),
+            "unmeasured": [*merged.unmeasured],
+            "notes": [*merged.notes],
+            "errors": [*merged.trouble],
+        }
+        click.echo(json.dumps(document, ensure_ascii=False, indent=1))
+        click.get_current_context().exit(merged.exit_code)
     for line in [
         *shard_lines(record),
         *suite_lines(record.suites),

@@ -155,7 +155,7 @@ fixtures/labels/incident-tones.jsonl: no labels of judge 'incident-tones'
 
 
 def test_an_empty_file_is_no_labels(load):
-    with pytest.raises(DatasetError, match=r"fixtures/labels/tone\.jsonl: no labels"):
+    with pytest.raises(DatasetError, match=r"fixtures/labels/tone\.jsonl: no line has a label yet"):
         load("\n\n")
 
 

@@ -165,7 +165,7 @@ def test_a_history_and_tool_calls_are_rendered_in_their_places():
         ("hello", "it is no list of messages"),
         ([{"role": "robot", "content": "x"}], "message 0 has no role among system"),
         ([{"role": "user"}], "message 0 has no content"),
-        ([{"role": "user", "content": [{"type": "text"}]}], "the content of message 0 is no text"),
+        ([{"role": "user", "content": [{"type": "text"}]}], "the content of message 0 has a part"),
         ([{"role": "user", "content": "x", "nam": 1}], "message 0 has no key 'nam'"),
         ([{"role": "tool", "content": "x"}], "belong together"),
     ],
