@@ -75,7 +75,7 @@ unmeasured: 5 cases of triage (RecordingError)
   disk-000, disk-001, disk-002, disk-003, disk-004
   fixtures/recordings/triage.jsonl:1: not a recording: Expecting ',' delimiter: line 1 column 20 (char 19)
     fix: delete the line, then record it again: pytest evals --record=missing
-  ROOT/fixtures/recordings/triage.jsonl:2: not a recording: the recording has no 'digest'
+  fixtures/recordings/triage.jsonl:2: not a recording: the recording has no 'digest'
     fix: delete the line, then record it again: pytest evals --record=missing\
 """),
     ),
