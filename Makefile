@@ -12,7 +12,9 @@ STAMP := $(VENV)/.installed
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header \
 	--python-version 3.11 --extra all --group dev pyproject.toml
 
-.PHONY: evals test browser check format docs golden lock clean help
+CHECKS := check-code check-mypy check-pyright check-fixtures check-docs
+
+.PHONY: evals test browser check $(CHECKS) format docs golden lock clean help
 
 # Bytecode is kept for the tests: hundreds of their processes load the package.
 KEEP := env -u PYTHONDONTWRITEBYTECODE
@@ -31,19 +33,29 @@ browser: ## Install the browser that tests of pages use, on Debian as root.
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { apt-get -qq update \
 		&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null; }
 
-check: $(STAMP) ## Lint, types, layers, fixtures, docs and help texts.
+check: $(CHECKS) ## Lint, types, layers, fixtures, docs and help texts.
+
+check-code: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet .github
+
+check-mypy: $(STAMP)
+	$(BIN)/mypy
+
+check-pyright: $(STAMP)
+	$(BIN)/pyright
+
+check-fixtures: $(STAMP)
 	$(BIN)/python fixtures/build/build.py --check
 	$(BIN)/python examples/real-answers/build.py --check
 	$(BIN)/regauge lint
+
+check-docs: $(STAMP)
 	$(BIN)/python -m cogapp --check -p "import os; os.environ['COLUMNS'] = '100'" README.md docs/reference/*.md
 	$(BIN)/python -m docs.plots --check
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
-	$(BIN)/zizmor --offline --quiet .github
 
 format: $(STAMP) ## Format and fix what can be fixed.
 	$(BIN)/ruff check --fix .

@@ -8,10 +8,34 @@ from typing import TYPE_CHECKING
 
 from _server import ANSWER
 
+from regauge import Completion, golden
+from regauge.judges import json_parses
+from regauge.project import Project
+from regauge.recordings import Recording, utc_now
+from regauge.runner import (
+    Draw,
+    EvalSession,
+    PlannedCase,
+    Question,
+    RunOptions,
+    SourcedCompletion,
+    calls_of,
+    spec_of,
+)
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["empty_tests", "forget", "judged_project", "project", "target_project", "without_evals"]
+__all__ = [
+    "conversation_project",
+    "empty_tests",
+    "forget",
+    "judged_project",
+    "project",
+    "record_at_once",
+    "target_project",
+    "without_evals",
+]
 
 _PROMPT = """\
 name: Label
@@ -155,6 +179,51 @@ def target_project(root: Path, *, cases: int, latency_s: float) -> Path:
         root / "evals/test_label.py",
         _EVAL.replace('    "label",\n', '    "label",\n    target="label",\n', 1),
     )
+    return root
+
+
+def conversation_project(root: Path, *, cases: int) -> Path:
+    """The same cases, each a conversation of three turns."""
+    project(root, cases=cases, base_url="http://127.0.0.1:9/v1")
+    golden = root / "fixtures/golden/label.jsonl"
+    turns = [{}, {"user": "Are you sure? Think of the queue."}, {"user": "And the final label?"}]
+    lines = golden.read_text(encoding="utf-8").splitlines()
+    _write(
+        golden, "".join(json.dumps({**json.loads(line), "turns": turns}) + "\n" for line in lines)
+    )
+    return root
+
+
+def record_at_once(root: Path) -> Path:
+    """Write the recordings of a project as a run would, without its calls."""
+    found = Project.find(root)
+    session = EvalSession(found, RunOptions(record="none"), environ={})
+    spec = spec_of(golden("label", judges=[json_parses()])(record_at_once))
+    assert spec is not None
+    [suite] = session.bind(spec, record_at_once)
+    completion = Completion(text=json.dumps(ANSWER), model="waiter-1", latency_s=0.2)
+    answer = SourcedCompletion(completion=completion, source="recording")
+    file = session.answers.file("label")
+    for case in suite.dataset:
+        draw = Draw(PlannedCase(suite, case), 0)
+        draw.planned.plan()
+        converses = draw.planned.converses
+        made = calls_of(draw, lambda _: answer)[1] if converses else [Question.of_draw(draw)]
+        recordings = [
+            Recording(
+                key=question.key,
+                prompt="label",
+                version=question.version,
+                case=case.id,
+                model=question.model,
+                completion=completion,
+                recorded_at=utc_now(),
+                request=question.summary,
+            )
+            for question in made
+        ]
+        file.merge(recordings, replace=False)
+    file.save()
     return root
 
 

@@ -139,7 +139,7 @@ def reply(path: str, given: Any) -> Any:
     return found
 
 
-def instance(schema: Any) -> Any:  # noqa: PLR0911 - one for each kind
+def instance(schema: Any) -> Any:  # noqa: C901, PLR0911 - one for each kind
     """A value that satisfies a simple schema."""
     if not isinstance(schema, dict):
         return "x"
@@ -155,10 +155,24 @@ def instance(schema: Any) -> Any:  # noqa: PLR0911 - one for each kind
     if kind == "object" or "properties" in schema:
         return {name: instance(part) for name, part in schema.get("properties", {}).items()}
     if kind == "array":
-        return [instance(schema.get("items", {}))] * max(1, schema.get("minItems", 1))
+        items = [
+            instance(schema.get("items", {})) for _ in range(max(1, schema.get("minItems", 1)))
+        ]
+        for number, item in enumerate(items, start=1):
+            if isinstance(item, dict) and "number" in item:
+                item["number"] = number
+        return items
     if kind in {"integer", "number"}:
         return schema.get("minimum", 1)
     return kind != "null" if kind in {"boolean", "null"} else "fine"
+
+
+def numbered(items: list[Any]) -> list[Any]:
+    """The items, with their numbers where they have any, as verdicts on criteria have."""
+    return [
+        {**item, "number": n} if isinstance(item, dict) and "number" in item else item
+        for n, item in enumerate(items, start=1)
+    ]
 
 
 @dataclass

@@ -1,11 +1,15 @@
 """Right classes and calls of `regauge mutate`, on simulated suites with known truth.
 
-    python benchmarks/mutate.py [--quick] [--families 6] [--seed 0] [--output FILE]
+    python benchmarks/mutate.py [--quick] [--families 6] [--seed 0] [--suggest] [--output FILE]
 
 Families are prompts and suites with known truth: each instruction is carried by checks of known
 cases, or changes outputs that no check judges, or does nothing, or makes cases fail. Cases pass on
 the base as often as in the mixes of the gate's benchmark, and outputs vary as models' do. The rules
 are those of `regauge mutate`; only the trials are made up.
+
+With `--suggest`, golden cases are proposed for the instructions that survive, by rules and by a
+simulated model. Half of the instructions without effect matter for inputs that no case has; the
+others do nothing, so no case can guard them.
 """
 
 from __future__ import annotations
@@ -27,24 +31,34 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks._gate_suites import MIXES, draw_suites
+from regauge.datasets import GoldenCase
 from regauge.digests import digest_of
 from regauge.gate import Count, GatePolicy, History, TrialFacts
+from regauge.judges import Rule, judge_from_spec
 from regauge.mutate import (
     Case,
+    Draft,
     HuntPolicy,
     MutantClass,
+    MutantRow,
     Observed,
+    Progress,
+    VariantProposer,
     choose_operators,
     measure,
     mutants_of,
+    problems_of,
+    suggest,
 )
+from regauge.mutate._report import Span
 from regauge.prompts import Message, Prompt
 from regauge.stats import clopper_pearson
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
-    from regauge.mutate import Measured, Mutant
+    from regauge.digests import JSON
+    from regauge.mutate import Look, Measured, Mutant, Problem, Suggestion
 
 _INSTRUCTIONS = 24
 _BASELINE = 12
@@ -310,16 +324,244 @@ def summary(rows: Sequence[Row]) -> Mapping[str, object]:
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """A family whose prompt also runs on inputs that no case has.
+
+    Attributes:
+        dormant: The subjects without an effect on any case that matter for other inputs, and
+            whether they change the label; else they change the note.
+    """
+
+    family: Family
+    dormant: Mapping[str, bool]
+
+    @classmethod
+    def of(cls, family: Family) -> World:
+        """The world of a family; half of what has no effect on its cases matters elsewhere."""
+        rng = random.Random(digest_of(["dormant", family.seed, family.prompt.digest]))
+        silent = [one.subject for one in family.instructions if one.kind == "no-effect"]
+        chosen = rng.sample(silent, k=(len(silent) + 1) // 2)
+        return cls(family=family, dormant={one: rng.random() < 0.5 for one in chosen})
+
+    def right(self, text: str) -> str:
+        """The label that an input deserves."""
+        return _LABELS[int(digest_of([self.family.seed, text])[:4], 16) % len(_LABELS)]
+
+    def trial(self, prompt: Prompt | None, draft: Draft, number: int) -> Observed:
+        """One trial of a suggested case; an instruction matters where its subject is named."""
+        family = self.family
+        text = str(draft.inputs["input"])
+        written = (prompt or family.prompt).messages[0].content
+        name = "base" if prompt is None else prompt.digest
+        rng = random.Random(digest_of([family.seed, name, text, number]))
+        like = int(draft.like)
+        rate, changed = family.rates[like], False
+        for one in family.instructions:
+            if one.subject not in text or one.subject in written:
+                continue
+            labels = one.kind == "killed" or self.dormant.get(one.subject) is True
+            if labels:
+                rate = min(rate, 1 - one.effect)
+            elif one.kind == "survived" or one.subject in self.dormant:
+                changed = changed or rng.random() < one.effect
+        label = self.right(text) if rng.random() < rate else "delta"
+        words = ["note", "states", "the", "rest" if changed else "evidence"]
+        if rng.random() < family.varied[like]:
+            words[1] = rng.choice(("shows", "gives", "names"))
+        output = json.dumps({"label": label, "note": " ".join(words)})
+        expected = draft.expected
+        assert isinstance(expected, dict)
+        checks = {"label": label == expected.get("label")}
+        for number_of_check, check in enumerate(draft.checks):
+            judge = judge_from_spec(check)
+            assert isinstance(judge, Rule)
+            checks[f"check {number_of_check}"] = judge.check_text(output).outcome == "pass"
+        return Observed(facts=TrialFacts(checks=checks, answer=digest_of(output)), output=output)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTrials:
+    """Draws trials of one draft."""
+
+    world: World
+    draft: Draft
+
+    async def draw(
+        self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
+    ) -> list[Observed | Exception]:
+        """Trials of the draft, as `regauge.mutate.Bench` has it."""
+        return [self.world.trial(prompt, self.draft, number) for _, number in trials]
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedWriter:
+    """A simulated model that writes cases: some guard, some are beside the point, some are wrong.
+
+    A draft names the subject of the instruction (85 %), expects the right label (85 %), and has
+    the check that sees the difference (60 %), one that sees nothing or one that is met by chance.
+    The second reply, which knows the results of the first, is right more often.
+    """
+
+    world: World
+    calls: list[int]
+
+    async def drafts(self, problem: Problem, look: Look) -> AsyncGenerator[Draft, None]:
+        """Two replies of three cases."""
+        del look
+        rng = random.Random(digest_of([self.world.family.seed, problem.mutant.id]))
+        subject = problem.mutant.text.split("Handle ")[-1].split(" as the table")[0]
+        keys = list(problem.nearest)
+        for number in range(2):
+            self.calls.append(1)
+            for _ in range(3):
+                names = rng.random() < (0.85, 0.95)[number]
+                text = " ".join([*(_word(rng) for _ in range(8)), subject if names else "nothing"])
+                right = self.world.right(text)
+                if rng.random() > (0.85, 0.95)[number]:
+                    right = rng.choice([one for one in _LABELS if one != right])
+                word = rng.choices(("evidence", "the", "states"), ((6, 2, 2), (8, 1, 1))[number])[0]
+                check: JSON = {"contains": {"text": word, "field": "note"}}
+                yield Draft(
+                    inputs={"input": text},
+                    expected={"label": right},
+                    checks=(check,),
+                    like=rng.choice(keys),
+                    proposer="model:simulated",
+                )
+
+
+def suggest_for(family: Family) -> Counter[str]:
+    """The cases that are suggested for a family, compared with the truth."""
+    world = World.of(family)
+    cases = family.cases()
+    golden = {
+        case.key: GoldenCase(
+            id=f"case-{case.key}",
+            inputs={"input": case.text},
+            expected={"label": _LABELS[int(case.key) % len(_LABELS)]},
+            split="train",
+        )
+        for case in cases
+    }
+    mutants = mutants_of(family.prompt, choose_operators(None))
+    policy = HuntPolicy(gate=GatePolicy())
+    measured = asyncio.run(measure(family.prompt, mutants, cases, family, policy))
+    rows = [
+        MutantRow(
+            id=one.mutant.id,
+            operator=one.mutant.operator,
+            line=one.mutant.place.line,
+            span=Span(part=one.mutant.place.part, start=0, end=0),
+            text=one.mutant.text,
+            kind=one.found.kind,
+            cases=list(one.found.cases),
+            evidence=dict(one.found.evidence),
+        )
+        for one in measured.results
+    ]
+    problems = problems_of(family.prompt, mutants, rows, cases, golden)
+    found: Counter[str] = Counter()
+    for name in ("model", "rules"):
+        replies: list[int] = []
+        proposer = SimulatedWriter(world, replies) if name == "model" else VariantProposer()
+        made = asyncio.run(
+            suggest(problems, [proposer], lambda draft: DraftTrials(world, draft), Progress())
+        )
+        found[f"{name} replies"] += len(replies)
+        for one in made:
+            _count(found, name, one, world, problems)
+    return found
+
+
+def _count(
+    found: Counter[str],
+    name: str,
+    one: Suggestion,
+    world: World,
+    problems: Sequence[Problem],
+) -> None:
+    mutant = next(problem.mutant for problem in problems if problem.row.id == one.row.id)
+    truth = next(x for x in world.family.instructions if x.subject in mutant.text)
+    is_dead = truth.kind == "no-effect" and truth.subject not in world.dormant
+    found[f"{name} {'dead' if is_dead else 'open'}"] += 1
+    found[f"{name} calls"] += one.calls
+    if one.draft is None:
+        return
+    found[f"{name} offered{' dead' if is_dead else ''}"] += 1
+    later = range(5_000, 5_000 + _LATER)
+    passed = [world.trial(None, one.draft, n).facts.passed is True for n in later]
+    failed = [world.trial(mutant.prompt, one.draft, n).facts.passed is not True for n in later]
+    found[f"{name} fails on the prompt"] += sum(passed) < _LATER / 2
+    found[f"{name} flaky"] += _LATER / 2 <= sum(passed) < 0.9 * _LATER
+    found[f"{name} guards"] += sum(failed) > _LATER / 2
+    found[f"{name} passed later"] += sum(passed)
+    found[f"{name} failed later without"] += sum(failed)
+
+
+# Trials of a suggested case that decide the truth.
+_LATER = 100
+
+
+def suggestion_summary(found: Counter[str]) -> Mapping[str, object]:
+    """The figures of both proposers."""
+    document: dict[str, object] = {}
+    for name in ("model", "rules"):
+        opened, offered = found[f"{name} open"], found[f"{name} offered"]
+        every = offered + found[f"{name} offered dead"]
+        tried = opened + found[f"{name} dead"]
+        interval = clopper_pearson(offered, opened) if opened else None
+        document[name] = {
+            "open": opened,
+            "offered": offered,
+            "share": round(offered / opened, 4) if opened else None,
+            "low": round(interval.low, 4) if interval else None,
+            "high": round(interval.high, 4) if interval else None,
+            "guards": found[f"{name} guards"],
+            "fails_on_the_prompt": found[f"{name} fails on the prompt"],
+            "passes_less_than_90_percent": found[f"{name} flaky"],
+            "dead": found[f"{name} dead"],
+            "offered_dead": found[f"{name} offered dead"],
+            "passed_later": round(found[f"{name} passed later"] / (_LATER * every), 4)
+            if every
+            else None,
+            "failed_later_without": round(
+                found[f"{name} failed later without"] / (_LATER * every), 4
+            )
+            if every
+            else None,
+            "trials_per_instruction": round(found[f"{name} calls"] / tried, 1) if tried else None,
+            "replies": found[f"{name} replies"],
+        }
+    return document
+
+
+def measure_suggestions(families: int, seed: int) -> Mapping[str, object]:
+    """Suggestions for families of both sizes and all mixes."""
+    document: dict[str, object] = {"goals": {"share": 0.8, "fails_on_the_prompt": 0}}
+    for cases in (40, 140):
+        whole: Counter[str] = Counter()
+        for mix in MIXES:
+            for number in range(families):
+                whole += suggest_for(make_family(seed + number, cases, mix))
+        document[str(cases)] = suggestion_summary(whole)
+        print(f"{cases:4} {json.dumps(document[str(cases)])}", flush=True)
+    return document
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="two families of each kind")
     parser.add_argument("--families", type=int, default=6, help="of each size and mix")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--suggest", action="store_true", help="suggest cases for survivors")
     parser.add_argument("--output", type=Path, help="write the figures as JSON")
     options = parser.parse_args()
     count = 2 if options.quick else options.families
     document: dict[str, object] = {"goals": _GOALS}
-    for cases in (40, 140):
+    if options.suggest:
+        document = {**measure_suggestions(count, options.seed)}
+    for cases in () if options.suggest else (40, 140):
         by_mix: dict[str, list[Row]] = defaultdict(list)
         for mix in MIXES:
             for number in range(count):

@@ -1,4 +1,4 @@
-"""Measures runs of many cases: shards and their merge.
+"""Measures runs of many cases: shards and their merge, reports, and the workers of a cluster.
 
     python benchmarks/scale.py                            all of it
     python benchmarks/scale.py --only shards --cases 100000 --shards 10 --json
@@ -13,12 +13,16 @@ import argparse
 import hashlib
 import json
 import runpy
+import socket
+import subprocess
 import sys
 import tempfile
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from _measure import machine, pytest_run, regauge_run
+from _measure import Usage, machine, pytest_run, regauge_run
 from _projects import forget, project
 from _server import ANSWER, endpoint
 
@@ -30,7 +34,7 @@ from regauge.recordings import Recording, RecordingKey, encode_line
 from regauge.runner import EvalSession, PlannedCase, resolve_options, spec_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
 _MIB = 1024 * 1024
 _QUIET = ("-q", "--no-header", "--tb=no")
@@ -107,6 +111,58 @@ def equal(root: Path, *, cases: int, count: int, run: int) -> Result:
     }
 
 
+_REPORTS = ("csv", "json", "parquet", "html", "md")
+
+
+def reports(root: Path, *, cases: int, count: int, run: int) -> Result:
+    """What reads two runs of so many cases: reports, comparison and history; and `record`."""
+    del count, run
+    where = project(root, cases=1, base_url="http://127.0.0.1:9/v1")
+    _write_cases(where, 1, count=1, wanted=[1])
+    pytest_run(where, "evals", *_REPLAY)
+    [first] = where.glob(".regauge/runs/*/run.json")
+    runs = [_make_run(first.parent, number, cases) for number in (1, 2)]
+    commands = {
+        # First, because each of the others brings the history up to date, too.
+        "history": ("log", "label", "--runs"),
+        **{f"report_{kind}": ("report", runs[0], "-o", f"report.{kind}") for kind in _REPORTS},
+        "runs_compare": ("runs", "compare", *runs),
+    }
+    result: Result = {"cases": cases, "rows_mib": _size_mib(first.parent.with_name(runs[0]))}
+    for name, words in commands.items():
+        result |= _cost(name, regauge_run(where, *words))
+    _write_cases(where, cases, count=1, wanted=[1])
+    return result | _cost("record", regauge_run(where, "record"))
+
+
+def _cost(name: str, used: Usage) -> Result:
+    cost = {"cpu_s": round(used.cpu_s, 1), "mib": round(used.peak_bytes / _MIB)}
+    print(f"{name}: {cost}", file=sys.stderr)
+    return {name: cost}
+
+
+def _size_mib(directory: Path) -> int:
+    return round(sum(path.stat().st_size for path in directory.iterdir()) / _MIB)
+
+
+def _make_run(first: Path, number: int, cases: int) -> str:
+    """A run with the rows of many cases, like that of the only case of another run."""
+    record = _json(first / "run.json")
+    run_id: str = f"{record['id'][:-4]}{number:04x}"
+    record["id"] = run_id
+    for suite in record["suites"]:
+        for name, value in suite.items():
+            if value == 1 and isinstance(value, int):
+                suite[name] = cases
+    made = first.with_name(run_id)
+    made.mkdir()
+    (made / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    [row] = (first / "trials.jsonl").read_text(encoding="utf-8").splitlines()
+    with (made / "trials.jsonl").open("w", encoding="utf-8") as file:
+        file.writelines(f"{row.replace(_case(0), _case(case))}\n" for case in range(cases))
+    return run_id
+
+
 def live(root: Path, *, cases: int, count: int, run: int) -> Result:
     """10,000 live cases without latency, in one process."""
     del cases, count, run
@@ -121,6 +177,124 @@ def live(root: Path, *, cases: int, count: int, run: int) -> Result:
         "mib": round(used.peak_bytes / _MIB),
         "mib_target": 150,
     }
+
+
+_CAPS = (25, 50, 100)
+_WORKERS = (1, 2, 4)
+_LATENCY_MS = 200
+_SPAN_S = 10
+_BUCKET = 100
+_WAIT = """\
+from distributed import Client
+Client({address!r}, timeout=60).wait_for_workers({count}, timeout=60)
+"""
+
+
+def cluster(root: Path, *, caps: Sequence[int] = _CAPS, bucket: int = _BUCKET, **_: int) -> Result:
+    """Workers of a cluster: throughput, one rate limit for all, a worker that is killed."""
+    result: Result = {}
+    for cap in caps:
+        rates: dict[int, float] = {}
+        for workers in _WORKERS:
+            where = root / f"cap-{cap}-{workers}"
+            made = _SPAN_S * cap * workers
+            with (
+                endpoint(_LATENCY_MS) as server,
+                _dask(where, server.base_url, made, workers, cap * _LATENCY_MS // 1000) as dask,
+            ):
+                dask.warm()
+                server.traffic()
+                dask.run()
+                seen = server.traffic()
+                rates[workers] = seen.requests / seen.span_s
+            print(f"{cap}/s, {workers} workers: {rates[workers]:.1f}/s", file=sys.stderr)
+        result[f"requests_s_of_workers_with_{cap}_s"] = {
+            workers: round(rate, 1) for workers, rate in rates.items()
+        }
+        result[f"share_of_n_times_one_with_{cap}_s"] = {
+            workers: round(rate / workers / rates[1], 3) for workers, rate in rates.items()
+        }
+    result["share_of_n_times_one_target"] = 0.95
+    made = 2 * _SPAN_S * bucket
+    for workers in _WORKERS:
+        for kill in (False, True) if workers > 1 else (False,):
+            where = root / f"bucket-{workers}-{kill}"
+            with (
+                endpoint(_LATENCY_MS, f"--bucket={bucket},{max(1, bucket // 5)}") as server,
+                _dask(where, server.base_url, made, workers, 64) as dask,
+            ):
+                dask.warm()
+                server.traffic()
+                dask.run(kill_after_s=_SPAN_S if kill else None)
+                seen = server.traffic()
+                answers = dask.answers()
+            name = f"bucket_of_{bucket}_s_with_{workers}{'_one_killed' if kill else ''}"
+            result[name] = {
+                "requests_s": round((seen.requests - seen.refused) / seen.span_s, 1),
+                "share_of_429": round(seen.refused / seen.requests, 4),
+                "lost": made - answers,
+                "paid_twice": seen.requests - seen.refused - answers,
+            }
+            print(f"{name}: {result[name]}", file=sys.stderr)
+    result["bucket_target"] = {"requests_s": 0.95 * bucket, "share_of_429": 0.01, "lost": 0}
+    return result
+
+
+class _Dask:
+    """A project and the workers of a cluster for it, as processes of this machine."""
+
+    def __init__(self, where: Path, address: str, workers: list[subprocess.Popen[bytes]]) -> None:
+        self._where = where
+        self._workers = workers
+        self._options = (*_QUIET, f"--cluster={address}")
+
+    def warm(self) -> None:
+        """Have all workers load what calls need."""
+        self.run("-k", "case-0000")
+        forget(self._where)
+
+    def run(self, *options: str, kill_after_s: float | None = None) -> None:
+        killing = threading.Timer(kill_after_s or 0, self._workers[-1].kill)
+        if kill_after_s is not None:
+            killing.start()
+        pytest_run(self._where, "evals", *self._options, *options)
+
+    def answers(self) -> int:
+        path = self._where / "fixtures/recordings/label.jsonl"
+        return len(path.read_bytes().splitlines())
+
+
+@contextmanager
+def _dask(where: Path, base_url: str, cases: int, workers: int, nthreads: int) -> Generator[_Dask]:
+    project(where, cases=cases, base_url=base_url)
+    forget(where)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    scheduler = ("dask_scheduler", "--host=127.0.0.1", f"--port={port}", "--no-dashboard")
+    one = ("dask_worker", address, f"--nthreads={nthreads}", "--no-nanny", "--no-dashboard")
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{words[0]}", *words[1:]],
+            cwd=where,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for words in (scheduler, *[one] * workers)
+    ]
+    try:
+        _wait_for_workers(address, workers)
+        yield _Dask(where, address, started[1:])
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def _wait_for_workers(address: str, count: int) -> None:
+    script = _WAIT.format(address=address, count=count)
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
 def _case(number: int) -> str:
@@ -209,7 +383,13 @@ def _make_part(root: Path, number: int, own: Sequence[str]) -> None:
     (part / "run.json").write_text(json.dumps(record), encoding="utf-8")
 
 
-_BENCHMARKS = {"shards": shards, "equal": equal, "live": live}
+_BENCHMARKS: dict[str, Callable[..., Result]] = {
+    "shards": shards,
+    "equal": equal,
+    "reports": reports,
+    "live": live,
+    "cluster": cluster,
+}
 
 
 def main() -> None:
@@ -218,6 +398,8 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=1_000_000, help="of the sharded run")
     parser.add_argument("--shards", type=int, default=100, help="how many it is dealt to")
     parser.add_argument("--run", type=int, default=2, help="how many of them are run")
+    parser.add_argument("--cap", type=int, action="append", help="of a worker, in requests/s")
+    parser.add_argument("--bucket", type=int, default=_BUCKET, help="for all, in requests/s")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
     report: dict[str, Any] = {"machine": machine()}
@@ -228,6 +410,11 @@ def main() -> None:
                 cases=options.cases,
                 count=options.shards,
                 run=options.run,
+                **(
+                    {"caps": options.cap or _CAPS, "bucket": options.bucket}
+                    if name == "cluster"
+                    else {}
+                ),
             )
         report[name]["load"] = machine()["load"]
         if not options.json:

@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from _measure import Spread, Usage, alternate, machine, pytest_run, python_run
-from _projects import empty_tests, forget, judged_project, project, target_project, without_evals
+from _projects import (
+    conversation_project,
+    empty_tests,
+    forget,
+    judged_project,
+    project,
+    record_at_once,
+    target_project,
+    without_evals,
+)
 from _server import endpoint
 
 from regauge.recordings import RecordingsFile
@@ -274,6 +283,21 @@ def replay(root: Path, times: int) -> Result:
     return {**result, **_verdict(ratios, target, "times plain pytest")}
 
 
+def conversations(root: Path, times: int) -> Result:
+    """10,000 recorded conversations of three turns against 10,000 single answers."""
+    cases, target = 10_000, 2.0
+    several = record_at_once(conversation_project(root / "several", cases=cases))
+    single = record_at_once(project(root / "single", cases=cases, base_url="http://127.0.0.1:9/v1"))
+    taken = alternate({"several": _Replay(several), "single": _Replay(single)}, times=times)
+    pairs = list(zip(taken["several"], taken["single"], strict=True))
+    return {
+        "conversations_s": _wall(taken["several"]),
+        "answers_s": _wall(taken["single"]),
+        "cpu_ratio": Spread.of([a.cpu_s / b.cpu_s for a, b in pairs]).to_json(),
+        **_verdict([a.wall_s / b.wall_s for a, b in pairs], target, "times single answers"),
+    }
+
+
 class _Replay:
     def __init__(self, root: Path, *words: str) -> None:
         self._root = root
@@ -394,6 +418,7 @@ _MEASUREMENTS: dict[str, Callable[[Path, int], Result]] = {
     "outage": outage,
     "stop": stop,
     "replay": replay,
+    "conversations": conversations,
     "gate": gate,
     "load": load,
     "idle": idle,

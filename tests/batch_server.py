@@ -1,4 +1,4 @@
-"""A provider on 127.0.0.1 that speaks the batch protocols of OpenAI and Anthropic.
+"""A provider on 127.0.0.1 that speaks the batch protocols of OpenAI, Anthropic and OpenRouter.
 
 It answers live calls in the same words, so that a batch can be compared with a live run.
 """
@@ -43,6 +43,7 @@ class Faults:
         upload_errors: So many uploads are answered with 500.
         hangs: `upload`, or `start` before or after the batch is made: no answer comes.
         untagged: Metadata are not kept.
+        inline: There are no files: a batch holds its requests and results, as at OpenRouter.
         no_batches: The endpoint has no batches at all.
         old_limit: Requests with `max_tokens` fail, and say so.
     """
@@ -59,6 +60,7 @@ class Faults:
     upload_errors: int = 0
     hangs: str = ""
     untagged: bool = False
+    inline: bool = False
     no_batches: bool = False
     old_limit: bool = False
 
@@ -193,8 +195,29 @@ class BatchServer(Served):
         response = {"status_code": status, "request_id": "r", "body": said}
         return {"failed": bool(refused), "id": "b", "response": response, "error": None}
 
-    def openai_batch(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def inline_batch(self, batch: dict[str, Any], *, listed: bool) -> dict[str, Any]:
+        """A batch as OpenRouter describes it."""
+        status = "failed" if self.faults.invalid else "completed"
+        if self.faults.expired is not None:
+            status = "expired"
+        ended = not self.faults.running
+        lines = [line for file in batch["files"].values() for line in file.splitlines()]
+        return {
+            "id": batch["id"],
+            "object": "batch",
+            "endpoint": batch["endpoint"],
+            "model": batch["model"],
+            "created_at": int(batch["made_at"]),
+            "status": status if ended else "in_progress",
+            "request_counts": batch["counts"],
+            "error": {"message": "This line is not valid."} if self.faults.invalid else None,
+            "results": [json.loads(line) for line in lines] if ended and not listed else None,
+        }
+
+    def openai_batch(self, batch: dict[str, Any], *, listed: bool = False) -> dict[str, Any]:
         """A batch as OpenAI describes it."""
+        if self.faults.inline:
+            return self.inline_batch(batch, listed=listed)
         document = {
             "id": batch["id"],
             "object": "batch",
@@ -265,7 +288,9 @@ class _Handler(JsonHandler):
     def _route(self) -> None:
         service, path = self.service, self.path.partition("?")[0]
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if service.faults.no_batches and "completions" not in path:
+        if (service.faults.no_batches and "completions" not in path) or (
+            service.faults.inline and "/files" in path
+        ):
             self.say({"detail": "Not Found"}, status=404)
             return
         routes: list[tuple[str, str, Callable[..., None]]] = [
@@ -273,7 +298,11 @@ class _Handler(JsonHandler):
             ("POST", r"/v1/messages", self._message),
             ("POST", r"/v1/files", self._upload),
             ("POST", r"/v1/batches", self._start),
-            ("GET", r"/v1/batches", partial(self._list, service.openai_batch, anthropic=False)),
+            (
+                "GET",
+                r"/v1/batches",
+                partial(self._list, partial(service.openai_batch, listed=True), anthropic=False),
+            ),
             ("GET", r"/v1/batches/([^/]+)", partial(self._show, service.openai_batch)),
             ("GET", r"/v1/files/([^/]+)", self._describe),
             ("GET", r"/v1/files/([^/]+)/content", self._content),
@@ -318,9 +347,15 @@ class _Handler(JsonHandler):
     def _start(self, raw: bytes) -> None:
         self.service.hang("start")
         asked = json.loads(raw)
-        lines = self.service.uploads[asked["input_file_id"]].splitlines()
-        requests = [json.loads(line) for line in lines]
-        assert all(one["url"] == asked["endpoint"] for one in requests)
+        if self.service.faults.inline:
+            assert [*asked] == ["endpoint", "model", "completion_window", "requests"]
+            requests = asked.pop("requests")
+            assert all([*one] == ["custom_id", "body"] for one in requests)
+            assert {one["body"]["model"] for one in requests} == {asked["model"]}
+        else:
+            lines = self.service.uploads[asked["input_file_id"]].splitlines()
+            requests = [json.loads(line) for line in lines]
+            assert all(one["url"] == asked["endpoint"] for one in requests)
         assert len({one["custom_id"] for one in requests}) == len(requests)
         batch = self.service.make(requests, about=asked, anthropic=False)
         self.service.hang("started")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,15 @@ FIXABLE = ("KubeClientCertificateExpiration-1d", "KubeletClientCertificateExpira
 # At this temperature main fails these now and then; the first trial of any candidate fails the first.
 FLAKY = ("KubeAPIDown", "NodeFilesystemFilesFillingUp-20")
 TEMPERATURE = 0.7
+CASES = (
+    *FIXABLE, *FLAKY,
+    "AlertmanagerClusterCrashlooping", "CPUThrottlingHigh", "KubeAPIErrorBudgetBurn-3h", "KubeCPUQuotaOvercommit",
+    "KubeDaemonSetNotScheduled", "KubeJobFailed", "KubeNodePressure", "KubePersistentVolumeInodesFillingUp-1h",
+    "KubeQuotaFullyUsed", "KubeStateMetricsWatchErrors", "KubeletPodStartUpLatencyHigh", "NodeClockNotSynchronising",
+    "NodeFilesystemAlmostOutOfFiles-5", "NodeFilesystemSpaceFillingUp-15", "NodeNetworkTransmitErrs",
+    "NodeTextFileCollectorScrapeError", "PrometheusNotConnectedToAlertmanagers",
+    "PrometheusOperatorStatusUpdateErrors", "PrometheusRuleFailures", "PrometheusTargetLimitHit",
+)  # fmt: skip
 # What a new version may say without a case that breaks.
 REWORDED = (
     "You are the on-call engineer of a Kubernetes platform. You decide how urgently",
@@ -176,13 +186,12 @@ def _prompt(model: str) -> str:
     for old, new in changed:
         assert old in text
         text = text.replace(old, new)
-    return text
+    # Its history begins here, with the first version.
+    text = re.sub(r"^version: .*", "version: 1.0.0", text, flags=re.MULTILINE)
+    return re.sub(r"(?<=changelog:\n)(?:.*\n)*?(?=  - version: 1\.0\.0\n)", "", text)
 
 
 def _cases() -> list[str]:
     """Two dozen cases of the repository's own: some flaky, some that main fails, most stable."""
     lines = (HERE / GOLDEN).read_text(encoding="utf-8").splitlines(keepends=True)
-    rows = [(json.loads(line), line) for line in lines]
-    required = [(row["id"], line) for row, line in rows if row["tier"] == "required"]
-    named = {*FIXABLE, *FLAKY}
-    return [line for n, (case, line) in enumerate(required) if case in named or n % 6 == 0]
+    return [line for line in lines if json.loads(line)["id"] in CASES]

@@ -36,27 +36,47 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Started", "run", "start"]
+__all__ = ["Started", "run", "scripts", "start"]
 
 # What regauge loads where it is needed, besides its own modules.
 _LOADED_LATE = (
+    "_pytest._argcomplete",
     "asyncio",
     "click",
     "execnet",
+    "faulthandler",
     "jinja2",
     "openai.resources.chat",
     "pandas",
+    "pdb",
     "pydantic",
     "rich.console",
     "rich.table",
     "sqlite3",
-    "stamina",
     "yaml",
 )
 _WORKERS = 2
 _NUMBER = struct.Struct("!i")
+# Passes its streams, arguments, directory and environment to a fork, and ends as the fork does.
+_SCRIPT = """\
+#!{python} -IS
+import json, os, socket, sys
+
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect({address!r})
+    request = {{"module": {script!r}, "arguments": sys.argv[1:]}}
+    request |= {{"cwd": os.getcwd(), "env": {{**os.environ}}}}
+    socket.send_fds(connection, [b"!"], [0, 1, 2])
+    connection.sendall(json.dumps(request).encode() + b"\\n")
+    connection.recv({size}, socket.MSG_WAITALL)
+    code = connection.recv({size}, socket.MSG_WAITALL)
+code = int.from_bytes(code, "big", signed=True)
+if code < 0:
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
 
 
 def run(
@@ -68,11 +88,12 @@ def run(
     timeout_s: float = 120,
     one_stream: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """`python -m MODULE` with arguments, to its end; a module with a slash is a script.
+    """`python -m MODULE` with arguments, to its end.
 
-    `given` is what it can read. With `one_stream`, what it writes to both streams is its output.
+    A module with a slash is a script, `-c` a program, which is the first argument. `given` is what it can read. With `one_stream`, what it writes to both streams is its output.
     """
-    command = [sys.executable, *(() if "/" in module else ("-m",)), module, *arguments]
+    as_module = () if "/" in module or module == "-c" else ("-m",)
+    command = [sys.executable, *as_module, module, *arguments]
     if _fixed_at_start(env) != _forking().fixed_at_start:
         return subprocess.run(
             command,
@@ -104,7 +125,12 @@ class Started:
     """A process that runs, as `subprocess.Popen` shows it; its output is that of both streams."""
 
     def __init__(
-        self, module: str, arguments: Sequence[str], cwd: Path, env: dict[str, str]
+        self,
+        module: str,
+        arguments: Sequence[str],
+        cwd: Path,
+        env: dict[str, str],
+        stdin: int | None,
     ) -> None:
         self.returncode: int | None = None
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
@@ -112,7 +138,8 @@ class Started:
         request = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": env}
         with Path(os.devnull).open("rb") as nothing:
             number = self._output.fileno()
-            _send(self._connection, request, [nothing.fileno(), number, number])
+            given = nothing.fileno() if stdin is None else stdin
+            _send(self._connection, request, [given, number, number])
         self.pid = _number(self._connection)
 
     def poll(self) -> int | None:
@@ -143,9 +170,38 @@ class Started:
         return self.returncode
 
 
-def start(module: str, *arguments: str, cwd: Path, env: dict[str, str]) -> Started:
-    """`python -m MODULE` with arguments, not waited for."""
-    return Started(module, arguments, cwd, env)
+def start(
+    module: str, *arguments: str, cwd: Path, env: dict[str, str], stdin: int | None = None
+) -> Started:
+    """`python -m MODULE` with arguments, as `run` takes them, not waited for."""
+    return Started(module, arguments, cwd, env, stdin)
+
+
+@contextlib.contextmanager
+def scripts(*paths: Path) -> Iterator[Path]:
+    """A folder for PATH: a shell that finds these scripts there gets forks that become them."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
+        address = f"{folder}/socket"
+        server.bind(address)
+        server.listen()
+        for path in paths:
+            words = {"script": str(path), "address": address, "size": _NUMBER.size}
+            script = Path(folder, path.name)
+            script.write_text(_SCRIPT.format(python=sys.executable, **words), encoding="utf-8")
+            script.chmod(0o755)
+        accepting = threading.Thread(target=_fork_for_scripts, args=[server], daemon=True)
+        accepting.start()
+        yield Path(folder)
+        server.shutdown(socket.SHUT_RDWR)
+        accepting.join()
+
+
+def _fork_for_scripts(server: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                _forking().serve(connection)
 
 
 def _fixed_at_start(env: Mapping[str, str]) -> dict[str, str]:
@@ -198,9 +254,14 @@ class _Forking:
     def another(self) -> socket.socket:
         """A connection to another process that forks; it ends with the connection."""
         ours, theirs = socket.socketpair()
-        with theirs, self._one_at_a_time:
-            _send(self._socket, {}, [theirs.fileno()])
+        with theirs:
+            self.serve(theirs)
         return ours
+
+    def serve(self, connection: socket.socket) -> None:
+        """Have another process fork for who asks by this connection, until it is closed."""
+        with self._one_at_a_time:
+            _send(self._socket, {}, [connection.fileno()])
 
 
 @functools.cache
@@ -232,6 +293,8 @@ def _load() -> None:
         if not found.name.endswith("__main__") and "deepeval" not in found.name:
             with contextlib.suppress(Exception):
                 importlib.import_module(found.name)
+    # Every run looks for secrets in what it writes: their formats, read once.
+    importlib.import_module("regauge.recordings").find_secrets(f"password {'x' * 40}")
     # To show where an error is, pytest finds the module of a line: the paths of all modules, once.
     inspect.getmodule(compile("", "", "exec"))
     # It would say of plugins that they were loaded too early to have their asserts rewritten.
@@ -302,8 +365,8 @@ def _become(request: dict[str, Any], streams: list[int], codes: list[int]) -> No
             return
     try:
         if module == "-c":
-            del sys.argv[1:]
-            exec(*request["arguments"], {"__name__": "__main__"})
+            program = sys.argv.pop(1)
+            exec(program, {"__name__": "__main__"})
             codes.append(0)
         elif "/" in module:
             runpy.run_path(module, run_name="__main__")

@@ -83,7 +83,7 @@ _BROKEN = (
     ".regauge/refine/*/trail.jsonl",
     ".regauge/refine/*/accepted.json",
     ".regauge/refine/*/released.json",
-    ".regauge/refine/*/heard.json",
+    ".regauge/refine/*/feedback.json",
     ".regauge/refine/*/revision.prompt.yml",
     ".regauge/refine/*/before.prompt.yml",
     ".regauge/refine/*/revision.md",

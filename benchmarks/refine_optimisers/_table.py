@@ -9,10 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["table"]
 
-_HEAD = (
-    "task", "by", "repaired", "worse", "lost", "diff", "calls", "leaks",
-    "healthy: changed", "healthy: worse", "leaky: repaired", "leaky: leaks",
-)  # fmt: skip
+_HEAD = ("task", "by", "fixed", "lost", "calls", "leaks", "healthy: worse", "leaky: leaks")
 _NAMES = {
     "rules": "regauge, rules",
     "model": "regauge, model",
@@ -43,16 +40,16 @@ def _row(task: str, by: str, found: Mapping[str, Mapping[str, Any]]) -> tuple[st
                 return f"{row['leaks'] / row['runs']:.0%}"
             case "lossy":
                 return f"{row['lossy']} of {round(row['changed'] * row['runs'])}"
-            case "calls" | "diff_lines":
-                return f"{row[of]:g}" if of == "diff_lines" else f"{row[of]:.0f}"
+            case "calls":
+                return f"{row[of]:.0f}"
             case _:
                 return f"{row[of]:.0%}"
 
-    single = ("repaired", "worse", "lossy", "diff_lines", "calls", "leaks")
+    single = ("repaired", "lossy", "calls", "leaks")
     return (
         task,
         _NAMES.get(by, by),
         *(cell("single", of) for of in single),
-        *(cell("healthy", of) for of in ("changed", "worse")),
-        *(cell("leaky", of) for of in ("repaired", "leaks")),
+        cell("healthy", "worse"),
+        cell("leaky", "leaks"),
     )

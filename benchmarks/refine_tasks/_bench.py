@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from benchmarks.refine_tasks._simulated import Proposals
     from benchmarks.refine_tasks._task import Task
     from regauge.refine.loop._state import (
-        AskCritique,
-        AskProposals,
+        AskProposer,
         Draws,
         Interrupted,
         Observation,
@@ -77,7 +76,7 @@ class Trial:
     how: Proposals
     by: By = "model"
     calls: int = 600
-    propose: Callable[[State, AskProposals], Sequence[str]] | None = None
+    propose: Callable[[State], Sequence[str]] | None = None
     inputs: Sequence[str] = ()
     variance: bool = False
     sections: Sequence[str] = ()
@@ -132,20 +131,18 @@ class SimulatedBench:
         ]
         return TrialsDone(outcomes=tuple(outcomes), spent=Spent(calls=len(outcomes)))
 
-    async def criticise(self, state: State, action: AskCritique) -> Critiqued:
-        del state, action
-        return Critiqued(critique=None, spent=Spent())
-
-    async def propose(self, state: State, action: AskProposals) -> Proposed:
+    async def ask(self, state: State, action: AskProposer) -> Critiqued | Proposed:
+        if action.what == "critique":
+            return Critiqued(critique=None, spent=Spent())
         if action.proposer == "rules":
-            edits = propose_by_rules(state.text, action.cluster, self.setting.checks)
+            edits = propose_by_rules(state.text, state.cluster, self.setting.checks)
             return Proposed(edits=edits, spent=Spent())
-        shown = action.cluster.cases[:_SHOWN]
+        shown = state.cluster.cases[:_SHOWN]
         self.requests.append(shown)
         texts = (
-            self.trial.propose(state, action)
+            self.trial.propose(state)
             if self.trial.propose is not None
-            else self._texts(state, action, shown)
+            else self._texts(state, shown)
         )
         edits_read: list[Edit] = []
         refused: list[str] = []
@@ -171,15 +168,15 @@ class SimulatedBench:
         del observation
         self.decisions += [(note.event, note.text) for note in state.notes]
 
-    def _texts(self, state: State, action: AskProposals, shown: Sequence[str]) -> list[str]:
+    def _texts(self, state: State, shown: Sequence[str]) -> list[str]:
         cases = {case: self._cases[case] for case in shown}
         return [
             self.task.proposal(
                 state.text.whole,
                 cases,
-                action.cluster.check,
+                state.cluster.check,
                 self.trial.how,
-                _number(self.trial.seed, state.text.digest, action.cluster.check, state.cycle, n),
+                _number(self.trial.seed, state.text.digest, state.cluster.check, state.cycle, n),
             )
             for n in range(_PROPOSALS)
         ]

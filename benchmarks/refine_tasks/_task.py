@@ -1,4 +1,21 @@
-"""What the benchmark asks of a task, and how modules written elsewhere answer it."""
+"""Tasks of the benchmark, and modules of your own.
+
+A module has an object `TASK`, or these names; the first six are required:
+
+- `REQ`: a row per requirement: name, instruction, four fields of your own, reason of a failure
+- `healthy_prompt()`: the prompt without a fault
+- `seed_fault(kind, name, rng)`: the prompt with one fault
+- `make_cases(n, seed, tag)`: cases with `id`, `reqs` (names of requirements), `input`, `golden`
+- `true_quality(prompt, cases=None)`: from 0 to 1, computed from the text
+- `Sim(seed).run(prompt, case)`: one completion: its score and the names of the failed requirements
+- `KINDS`, `FAULT_PAIRS`: kinds of faults; pairs of kind and name
+- `seed_faults(pairs, rng)`: the prompt with several faults
+- `statements(text)`: the statements of a text
+- `UNFIX`, `FLIP`: requirements that no prompt can raise; the share of wrong judgements
+- `feedback(case, failed)`: a judge's words
+- `ProposerCfg()`, `FakeReflectionLM(habits, seed).propose(request)`: the refiner model; without it
+  only rules propose
+"""
 
 from __future__ import annotations
 

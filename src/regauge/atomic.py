@@ -7,12 +7,18 @@ import os
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["write_whole"]
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Replace a file by one with `content`; a failure at any point leaves the old one as it was.
+
+    Content in several pieces is written one piece after the other.
 
     Its permissions stay, and where the path is a link, so does the link.
 
@@ -27,7 +33,7 @@ def write_whole(path: Path, content: bytes) -> None:
     draft = Path(f"{target.parent}/.{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with draft.open("wb") as file:
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileNotFoundError):

@@ -115,7 +115,7 @@ class UsageError(RegaugeError):
 
 
 class FaultyFileError(RegaugeError):
-    """A file that cannot be used; every fault found in it is listed at once."""
+    """A file that cannot be used; all its errors are listed."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults: tuple[Fault, ...] = tuple(faults)
@@ -123,11 +123,11 @@ class FaultyFileError(RegaugeError):
 
 
 class ConfigError(FaultyFileError):
-    """`[tool.regauge]` in pyproject.toml does not say something usable."""
+    """`[tool.regauge]` of pyproject.toml is unusable."""
 
 
 class PromptError(FaultyFileError):
-    """A prompt file that does not parse or does not mean anything."""
+    """A prompt file that cannot be used."""
 
 
 class RenderError(PromptError):
@@ -143,7 +143,7 @@ class DatasetError(FaultyFileError):
 
 
 class MachineError(RegaugeError):
-    """The machine has no room on its disk or no file descriptors left, or denies access."""
+    """The disk is full, file descriptors are used up, or access is denied."""
 
     @classmethod
     def explaining(cls, error: OSError, path: Path | None = None) -> MachineError:
@@ -185,6 +185,8 @@ def explain_os_error(error: OSError) -> tuple[str, str]:
         return "too many files and connections are open", fix
     if error.errno == errno.ENAMETOOLONG:
         return "the name is too long for a file", "choose a shorter name"
+    if error.errno == errno.ELOOP:
+        return "a symbolic link that leads to itself", "remove the link, or point it at a file"
     return error.strerror or str(error), ""
 
 
@@ -193,12 +195,12 @@ class GitError(RegaugeError):
 
 
 class GitHubError(RegaugeError):
-    """GitHub cannot be reached, or refuses what was asked.
+    """GitHub cannot be reached, or refuses the request.
 
     Attributes:
         kind: A stable word for the cause: `authentication`, `permission`, `not-found`, `disabled`,
             `invalid`, `rate-limit`, `server`, `connection`, `malformed` or `refused`.
-        status: The HTTP status, when there was one.
+        status: The HTTP status, if there is one.
     """
 
     def __init__(self, message: str, *, kind: str, status: int | None = None) -> None:
@@ -208,7 +210,7 @@ class GitHubError(RegaugeError):
 
 
 class StoreError(RegaugeError):
-    """The history of runs cannot be written or read; the runs themselves are files and safe.
+    """The run history cannot be written or read; the runs themselves are safe.
 
     Attributes:
         place: Where it is kept, as people write it.
@@ -220,24 +222,23 @@ class StoreError(RegaugeError):
 
 
 class UnmeasuredError(RegaugeError):
-    """Something was not measured. It is never a pass and never a fail."""
+    """Something was not measured: neither a pass nor a fail."""
 
     exit_code: ClassVar[int] = 3
 
 
 class PendingError(UnmeasuredError):
-    """A completion that comes in a batch, and is not there yet."""
+    """A completion of a batch that is not there yet."""
 
 
 class ProviderError(UnmeasuredError):
-    """The model could not be asked, or what came back is not an answer.
+    """A model call failed, or its response is unusable.
 
     Attributes:
-        kind: A stable word for the cause, such as `connection`, `timeout`, `rate-limit`,
-            `authentication`, `bad-request`, `server` or `malformed`; cases that fail for one
-            cause are reported together.
+        kind: A stable code, such as `connection`, `timeout`, `rate-limit`, `authentication`,
+            `bad-request`, `server` or `malformed`.
         status: The HTTP status, when there was one.
-        attempts: How many times it was tried.
+        attempts: Attempts.
     """
 
     def __init__(
@@ -274,7 +275,7 @@ class RecordingError(FaultyFileError):
 
 
 class MissingRecordingError(UnmeasuredError):
-    """A replay needs an answer or a judge's reply that was never recorded for this request.
+    """A replay has no recording of a completion or judge response.
 
     Attributes:
         prompt: The prompt's name.
@@ -305,7 +306,7 @@ class MissingRecordingError(UnmeasuredError):
 
 
 class MissingOutputError(MissingRecordingError):
-    """A file of outputs, which a `recorded` target reads, has no line for a trial.
+    """The output file of a `recorded` target has no line for a trial.
 
     Attributes:
         file: The file, below `fixtures`.
@@ -320,7 +321,7 @@ class MissingOutputError(MissingRecordingError):
 
 
 class BudgetError(UnmeasuredError):
-    """The budget was reached; what is left stays unmeasured and a second run continues.
+    """The budget was reached; another run continues.
 
     Attributes:
         limit: What was limited.

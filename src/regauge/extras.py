@@ -11,7 +11,9 @@ __all__ = ["EXTRAS", "find_missing", "install_command", "require"]
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "anthropic": ("anthropic",),
+    "dask": ("distributed",),
     "infra": ("hcl2", "sqlglot"),
+    "inspect": ("zstandard",),
     "js": ("py_mini_racer",),
     "otel": ("opentelemetry.exporter.otlp.proto.http",),
     "parquet": ("pyarrow",),

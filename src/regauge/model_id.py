@@ -50,6 +50,9 @@ def parse_model_id(text: str, *, at: str = "") -> ModelId:
     match = _MODEL_ID.fullmatch(text.strip())
     if match is None:
         place = f"{at}: " if at else ""
+        if re.search(r"\S\s+\S", text):
+            fix = f"write {''.join(text.split())!r}, or the name that the provider lists"
+            raise UsageError(f"{place}the model {text!r} has a space", fix=fix)
         name = text.strip(" :/") or "MODEL"
         raise UsageError(
             f"{place}{text!r} does not say who serves the model\n"

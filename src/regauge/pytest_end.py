@@ -139,11 +139,13 @@ class PytestEnd:
                 self.suggesting.note(result)
             self._suggestions = self.suggesting.made(self.say)
         self._judge_troubles(session)
+        options = asdict(replace(self.evals.options, shard=None))
+        del options["cluster"]  # where calls are made is nothing that a result depends on
         self._record = self.writer.finish(
             started_at=self.started_at,
             interrupted=interrupted,
             command=_typed(),
-            options=asdict(replace(self.evals.options, shard=None)),
+            options=options,
             git=git_state(self.project.root, written=self.project.recordings_dir),
             decision=decision,
             suggestions=self._suggestions,
@@ -274,8 +276,16 @@ class PytestEnd:
                 " runs early; to run fewer cases, select them on the command line (-k)"
             )
 
-    def summarise(self, terminal: pytest.TerminalReporter, failed: Sequence[FailedCase]) -> None:
-        """Show failed cases in groups, the table, what is unmeasured and why, with fixes."""
+    def summarise(
+        self, terminal: pytest.TerminalReporter, failed: Sequence[FailedCase], *, items: int
+    ) -> None:
+        """Show failed cases in groups, the table, what is unmeasured and why, with fixes.
+
+        Args:
+            terminal: Where it is shown.
+            failed: The cases that are shown in groups.
+            items: The number of tests that workers of xdist collected.
+        """
         if self._end.collected and not self._end.planned:
             terminal.section("regauge", sep="=")
             terminal.write_line(
@@ -321,14 +331,8 @@ class PytestEnd:
         ]
         self._write_lines(terminal, lines)
         self._write_unmeasured(terminal)
-        left = self._end.planned - self._end.turns
-        if self._interrupted and left > 0:
-            of = plural(self._end.planned, "case")
-            terminal.write_line(
-                f"interrupted: {left} of {of} were not run; the same command continues with the"
-                " completions that are kept",
-                red=True,
-            )
+        if self._interrupted:
+            self._write_left(terminal, self._record, items)
         self._write_trouble(terminal)
         if in_github_actions(os.environ):
             terminal.ensure_newline()
@@ -351,7 +355,21 @@ class PytestEnd:
         for line in lines:
             terminal.write_line(line.text, **_MARKUP[line.tone])
 
+    def _write_left(self, terminal: pytest.TerminalReporter, record: RunRecord, items: int) -> None:
+        """Show the number of cases that an interrupted run leaves."""
+        planned, turns = self._end.planned, self._end.turns
+        if not planned:
+            planned, turns = items, sum(suite.cases for suite in record.suites)
+        if planned > turns:
+            terminal.write_line(
+                f"interrupted: {planned - turns} of {plural(planned, 'case')} were not run; the"
+                " same command continues with the completions that are kept",
+                red=True,
+            )
+
     def _write_trouble(self, terminal: pytest.TerminalReporter) -> None:
+        for note in self.evals.progress.notes:
+            terminal.write_line(f"warning: {printable(note)}", yellow=True)
         for text in self._trouble:
             terminal.write_line(text, red=True)
 

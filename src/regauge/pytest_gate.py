@@ -24,6 +24,7 @@ from regauge.gate import (
     operating_line_of,
     policy_of,
 )
+from regauge.mutate import changed_guards
 from regauge.printable import printable
 from regauge.recordings import map_texts
 from regauge.reports import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from regauge.errors import Fault
     from regauge.gate import Baseline, Decided, GateProgress, GateRun
+    from regauge.mutate import ChangedGuards
     from regauge.reports import CaseDocument, DecisionDocument, RunWriter, StyledLine
     from regauge.runner import EvalSession, PlannedCase, Trial
 
@@ -65,7 +67,7 @@ class GateRequest:
         more_trials: Further trials of each undecided case, for a comparison that is continued.
         baseline: Taken instead of the one that is committed.
         accept_judge_change: Why judges may change, where no prompt does.
-        narrowed: Whether only some of the evals were asked for, next to what pytest was told.
+        narrowed: Whether only some of the evals were asked for, next to pytest's own options.
         dry_run: Whether to stop before anything is drawn.
         again: The words of the command that decides again.
         say: Shows a line while models answer; None leaves that to pytest's terminal.
@@ -319,7 +321,7 @@ class PytestGate:
                     self._session,
                     comparison,
                     policy,
-                    waiting=self._waiting(self._request.say or say),
+                    waiting=self._waiting(say),
                 )
                 self._keep_part(run, nodes)
                 self.base_commit = comparison.at.commit
@@ -328,12 +330,13 @@ class PytestGate:
                 self._session,
                 comparison,
                 policy,
-                waiting=self._waiting(self._request.say or say),
+                waiting=self._waiting(say),
                 # A refinement begins with the trials that failed.
                 copied=EVALS_COPIES if self._config.getoption("--suggest") else 1,
                 more=self._request.more_trials,
                 change=Change.current(self._session.project.root, os.environ),
             )
+            guards = changed_guards(self._session, decided, saying=self._saying(say))
         except RegaugeError as error:
             words = self._session.answers.redact(str(error))
             # pytest prints it past its terminal.
@@ -342,7 +345,7 @@ class PytestGate:
             self.cut_off = True
             raise
         self.document = self._documented(
-            decided, nodes, loosened=self._request.options.loosened(base)
+            decided, nodes, loosened=self._request.options.loosened(base), guards=guards
         )
         self._keep(decided, nodes)
         self._config.hook.pytest_regauge_decided(config=self._config, decision=self.document)
@@ -413,17 +416,26 @@ class PytestGate:
         return pytest.ExitCode.OK if decision == "accept" else pytest.ExitCode.TESTS_FAILED
 
     def _documented(
-        self, decided: Decided, nodes: Mapping[int, str], *, loosened: Sequence[str]
+        self,
+        decided: Decided,
+        nodes: Mapping[int, str],
+        *,
+        loosened: Sequence[str],
+        guards: Sequence[ChangedGuards],
     ) -> DecisionDocument:
         line = operating_line_of(decided.outcome)
         again = list(self._request.again) or ["pytest", *self._config.invocation_params.args]
+        missing = missing_trials(decided, again, self._session)
+        if any(guard.below == "open" for guard in guards):
+            missing = missing or [*_without(again, "--record"), "--record=missing"]
         document = decision_document(
             decided,
             nodes=nodes,
             again=shlex.join(again),
-            missing=shlex.join(missing_trials(decided, again, self._session)),
+            missing=shlex.join(missing),
             operating_line=str(line) if line is not None else "",
             loosened=loosened,
+            guards=guards,
         )
         # It quotes prompts, answers and errors of providers, and goes to log, comment and record.
         # Its cells hold counts alone, of each check of each case.
@@ -475,14 +487,20 @@ class PytestGate:
                 self._writer.add(of_main, arm="main")
 
     def _waiting(self, say: Callable[[str], None]) -> Callable[[GateProgress], None]:
-        """Shows how far the gate is: as often as whoever asked for it likes, else now and then."""
-        told_s = time.monotonic()
+        """Shows how far the gate is: as often as its caller asked for, else now and then."""
+        saying = self._saying(say)
+        return lambda progress: saying(gate_progress_line(progress))
 
-        def waiting(progress: GateProgress) -> None:
-            nonlocal told_s
-            if self._request.say is None and time.monotonic() - told_s < _PROGRESS_EVERY_S:
-                return
-            told_s = time.monotonic()
-            say(gate_progress_line(progress))
+    def _saying(self, say: Callable[[str], None]) -> Callable[[str], None]:
+        """Shows a line of progress: each one where the request wants them, else now and then."""
+        said_s = time.monotonic()
 
-        return waiting
+        def saying(line: str) -> None:
+            nonlocal said_s
+            if self._request.say is not None:
+                self._request.say(line)
+            elif time.monotonic() - said_s >= _PROGRESS_EVERY_S:
+                said_s = time.monotonic()
+                say(line)
+
+        return saying

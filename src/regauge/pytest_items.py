@@ -125,9 +125,8 @@ class Turns:
 
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     _planned: dict[str, None] = field(default_factory=dict[str, None])
-    _begun: set[str] = field(default_factory=set[str])
-    _judged: set[str] = field(default_factory=set[str])
-    _settled: set[str] = field(default_factory=set[str])
+    # Of an item that has its turn: whether it has a result or a failure.
+    _settled: dict[str, bool] = field(default_factory=dict[str, bool])
     _latest: tuple[pytest.Item, EvalResult, TrialOutcome, str] | None = None
 
     def plan(self, nodes: Iterable[str]) -> None:
@@ -136,21 +135,20 @@ class Turns:
 
     def begin(self, item: pytest.Item) -> None:
         """Note that an item has its turn."""
-        self._begun.add(item.nodeid)
+        self._settled.setdefault(item.nodeid, False)
 
     def judge(self, item: pytest.Item, result: EvalResult) -> None:
         """Note the result of an item, with its outcome as it is now."""
         self._latest = (item, result, result.outcome, result.not_blocking)
-        self._judged.add(item.nodeid)
 
     def report(self, item: pytest.Item, report: pytest.TestReport) -> None:
         """Note that an item was judged and its body ran, or that it failed."""
-        if report.failed or (report.when == "call" and item.nodeid in self._judged):
-            self._settled.add(item.nodeid)
+        if report.failed or (report.when == "call" and self.result(item) is not None):
+            self.settle(item)
 
     def settle(self, item: pytest.Item) -> None:
         """Note that an item has nothing to report."""
-        self._settled.add(item.nodeid)
+        self._settled[item.nodeid] = True
 
     def leave_out(self, item: pytest.Item, why: str) -> None:
         """Note why an item counts as unmeasured."""
@@ -172,13 +170,12 @@ class Turns:
     @property
     def count(self) -> int:
         """The number of planned items that ran."""
-        return len(self._begun & self._planned.keys())
+        return len(self._settled.keys() & self._planned.keys())
 
     @property
     def without_result(self) -> list[str]:
         """The node ids of items that had their turn and neither a result nor a failure."""
-        unsettled = self._begun - self._settled
-        return [node for node in self._planned if node in unsettled]
+        return [node for node in self._planned if not self._settled.get(node, True)]
 
 
 def planned_case(item: pytest.Item) -> PlannedCase | None:
@@ -222,7 +219,7 @@ def locate(items: Iterable[pytest.Item]) -> None:
 
 def failed_case(planned: PlannedCase, error: CaseFailed) -> FailedCase:
     """A failed case, with how its first failing judge failed it."""
-    judged = next(one for trial in error.result.trials for one in trial.failures)
+    judged = next(failure for trial in error.result.trials for failure in trial.failures)
     verdict = judged.verdict
     labels = [one for one in (verdict.expected, verdict.actual) if _is_label(one)]
     prompt = planned.suite.prompt

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GuardedLog",
     "loggers_may_appear",
+    "redact_property",
     "redact_report",
     "redact_terminal",
     "terminal_stream",
@@ -81,6 +82,14 @@ def redact_terminal(config: pytest.Config, redact: Callable[[str], str]) -> None
     vars(writer)["write"] = write_redacted
 
 
+def redact_property(pair: tuple[str, object], redact: Callable[[str], str]) -> tuple[str, object]:
+    """Take secrets out of a property; one without a secret is returned itself."""
+    name, value = pair
+    clean = redact(value) if type(value) is str else map_texts(value, redact)
+    known = redact(name)
+    return pair if clean == value and known == name else (known, clean)
+
+
 def redact_report(
     report: pytest.TestReport, redact: Callable[[str], str], config: pytest.Config
 ) -> pytest.TestReport:
@@ -88,8 +97,8 @@ def redact_report(
 
     The terminal, JUnit files and other plugins read them there.
     """
-    report.user_properties = [*map_texts(report.user_properties, redact)]
-    if not any(getattr(report, name, None) for name in _WORDS):
+    words = vars(report)
+    if not (report.longrepr or report.sections or "wasxfail" in words or "regauge_short" in words):
         return report
     whole = config.hook.pytest_report_to_serializable(config=config, report=report)
     said = {name: whole[name] for name in _WORDS if whole.get(name)}

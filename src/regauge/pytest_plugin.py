@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import secrets
+import sys
+import traceback
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +36,7 @@ _run_key: pytest.StashKey[PytestRun] = pytest.StashKey()
 _run_id_key: pytest.StashKey[str] = pytest.StashKey()
 _output_key: pytest.StashKey[GuardedOutput] = pytest.StashKey()
 _workers_key: pytest.StashKey[list[str]] = pytest.StashKey()
+_items_key: pytest.StashKey[int] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -127,6 +131,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="with --shard: deal cases by a hash of their ids (default), or by recorded latency",
     )
     group.addoption(
+        "--cluster",
+        type=_utf8,
+        metavar="ADDRESS",
+        help="call models from the workers of a Dask scheduler, or `local` for workers on this"
+        " machine",
+    )
+    group.addoption(
         "--report",
         type=_directory,
         metavar="DIR",
@@ -174,6 +185,11 @@ def pytest_configure(config: pytest.Config) -> None:
             "--gate asks models side by side in one process, and does not share its run with"
             " xdist's workers\n  fix: leave out -n, or add -n 0"
         )
+    if config.getoption("--cluster") and getattr(config.option, "numprocesses", None):
+        raise pytest.UsageError(
+            "--cluster has one process that judges, and xdist's workers do not share it\n"
+            "  fix: leave out -n, or add -n 0"
+        )
     if config.getoption("--suggest") and getattr(config.option, "numprocesses", None):
         raise pytest.UsageError(
             "--suggest asks models side by side in one process, and does not share its run with"
@@ -201,6 +217,24 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
     refuse_runs_of_nothing(config)
     refuse_few_descriptors(config)
+    _refuse_misspelt(config)
+
+
+def _refuse_misspelt(config: pytest.Config) -> None:
+    """Refuse a shard or an address that is none: once, and not for each file of evals."""
+    from regauge.errors import UsageError
+
+    try:
+        if (shard := config.getoption("--shard")) is not None:
+            from regauge.datasets import Shard
+
+            Shard.parse(shard)
+        if (cluster := config.getoption("--cluster")) is not None:
+            from regauge.cluster import parse_address
+
+            parse_address(cluster)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -216,6 +250,12 @@ def pytest_testnodedown(node: Any) -> None:
     said = getattr(node, "workeroutput", {}).get(_WORKER_OUTPUT)
     if said is not None:
         node.config.stash.setdefault(_workers_key, []).append(said)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Note the number of tests, which an interrupted worker of xdist does not bring home."""
+    node.config.stash[_items_key] = len(ids)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -236,11 +276,56 @@ def pytest_make_collect_report(
     """Show an error of regauge in a file of evals with its line, without a traceback."""
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
-    if raised is not None and hasattr(raised.value, "regauge_words"):
-        lines = [entry.lineno + 1 for entry in raised.traceback if entry.path == collector.path]
+    if raised is None:
+        return report
+    source = raised.value
+    error = _unknown_option(source) or source
+    if misspelt := _misspelt_name(source.__cause__):
+        error, source = misspelt, source.__cause__
+    root = collector.config.rootpath
+    if hasattr(error, "regauge_words"):
+        frames = traceback.extract_tb(source.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(collector.path)]
         place = f"{report.nodeid}:{lines[-1]}: " if lines else ""
-        report.longrepr = f"{place}{raised.value}"
+        report.longrepr = f"{place}{_below(root, str(error))}"
+    elif hasattr(error.__cause__, "regauge_words"):
+        report.longrepr = _below(root, str(error))
     return report
+
+
+def _misspelt_name(cause: BaseException | None) -> Exception | None:
+    """The error of an import of a name that a package of regauge does not have."""
+    package = getattr(cause, "name", None) or ""
+    match = re.match(r"cannot import name '(\w+)' from 'regauge[\w.]*' ", str(cause))
+    if not isinstance(cause, ImportError) or match is None or package not in sys.modules:
+        return None
+    from regauge.errors import UsageError
+    from regauge.wording import did_you_mean
+
+    near = did_you_mean(match[1], sys.modules[package].__all__)
+    fix = near or ("regauge judges list names the judges" if package == "regauge.judges" else "")
+    return UsageError(f"{package} has no name {match[1]!r}", fix=fix)
+
+
+def _unknown_option(error: BaseException) -> Exception | None:
+    """The error of an option that `@golden` does not have."""
+    match = re.match(r"golden\(\) got an unexpected keyword argument '(\w+)'", str(error))
+    if not isinstance(error, TypeError) or match is None:
+        return None
+    import inspect
+
+    from regauge import golden
+    from regauge.errors import UsageError
+    from regauge.wording import did_you_mean
+
+    known = list(inspect.signature(golden).parameters)[1:]
+    fix = did_you_mean(match[1], known) or f"it has {', '.join(known)}"
+    return UsageError(f"@golden has no option {match[1]!r}", fix=fix)
+
+
+def _below(root: Path, text: str) -> str:
+    """A message that names files relative to a directory."""
+    return text.replace(f"{root}{os.sep}", "")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -388,7 +473,7 @@ def pytest_terminal_summary(
 
     with without_grouped(terminalreporter) as failed:
         shown = yield
-    run.summarise(terminalreporter, failed)
+    run.summarise(terminalreporter, failed, items=terminalreporter.config.stash.get(_items_key, 0))
     return shown
 
 

@@ -28,7 +28,12 @@ from regauge.pytest_items import (
     was_skipped,
     words_of,
 )
-from regauge.pytest_output import loggers_may_appear, redact_report, redact_terminal
+from regauge.pytest_output import (
+    loggers_may_appear,
+    redact_property,
+    redact_report,
+    redact_terminal,
+)
 from regauge.pytest_owed import CollectedEvals, CommandLine, owed_by, project_of
 from regauge.recordings import describe_process
 from regauge.reports import RunWriter, junit_properties, parts_of
@@ -45,7 +50,7 @@ from regauge.runner import (
 from regauge.stop_signals import held, stoppable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from regauge.datasets import ShardBy
@@ -93,6 +98,7 @@ class PytestRun:
             budget_calls=config.getoption("--budget-calls"),
             fail_fast=bool(config.getoption("maxfail")),
             shard=_shard(config),
+            cluster=config.getoption("--cluster"),
         )
         if options.record == "all" and _gates(config):
             # What a gate drew stays its evidence: to call models again would be another chance.
@@ -123,6 +129,8 @@ class PytestRun:
         self._owed: list[Fault] = []
         self._turns = Turns()
         self._nodes: dict[int, str] = {}
+        self._keywords: Mapping[str, Any] = {}
+        self._properties: list[tuple[str, object]] = []
         self._parts: list[dict[str, Any]] = []
         self._gate = self._asked_to_gate()
         self._declared: dict[int, Callable[[EvalSession], Suite]] = {}
@@ -141,7 +149,12 @@ class PytestRun:
         try:
             suites = self._session.bind(spec, metafunc.function)
         except RegaugeError as error:
-            raise pytest.Collector.CollectError(str(error)) from error
+            faults = error.faults if isinstance(error, FaultyFileError) else ()
+            placed = faults and not any(fault.path.is_dir() for fault in faults)
+            place = _place(metafunc)
+            named = placed or f"{place.rpartition(':')[0]}:" in str(error)
+            message = str(error) if named else f"{error}\n  eval: {place}"
+            raise pytest.Collector.CollectError(message) from error
         if FIXTURE not in metafunc.fixturenames:
             raise pytest.Collector.CollectError(
                 f"{metafunc.definition.nodeid}: an eval takes the argument `result`\n"
@@ -173,7 +186,7 @@ class PytestRun:
         return [(_item_name(one, suites), one) for one in planned]
 
     def plan(self, session: pytest.Session) -> None:
-        """Plan the evals among the selected items, and tell other plugins."""
+        """Plan the evals among the selected items, and call the hook of other plugins."""
         cases = [(item, planned_case(item)) for item in session.items]
         evals = [(item, planned) for item, planned in cases if planned is not None]
         selected = [planned for _, planned in evals]
@@ -272,7 +285,18 @@ class PytestRun:
         self._amend(item, report, call)
         if planned_case(item) is None:
             return report
-        return redact_report(report, self._session.answers.redact, self._config)
+        redact = self._session.answers.redact
+        # pytest keeps three reports of every item until the end of a run.
+        if report.keywords == self._keywords:
+            report.keywords = self._keywords
+        self._keywords = report.keywords
+        if report.user_properties == self._properties:
+            report.user_properties = self._properties
+        else:
+            pairs = report.user_properties
+            report.user_properties = [redact_property(pair, redact) for pair in pairs]
+        self._properties = report.user_properties
+        return redact_report(report, redact, self._config)
 
     def _amend(
         self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]
@@ -388,10 +412,12 @@ class PytestRun:
         with held() if self._suggesting is None else nullcontext():
             return self._end.finish(session, workers=workers)
 
-    def summarise(self, terminal: pytest.TerminalReporter, failed: Sequence[FailedCase]) -> None:
+    def summarise(
+        self, terminal: pytest.TerminalReporter, failed: Sequence[FailedCase], *, items: int
+    ) -> None:
         """Show failed cases in groups, the table, and what is unmeasured and why."""
         if self._end is not None:
-            self._end.summarise(terminal, failed)
+            self._end.summarise(terminal, failed, items=items)
 
     def _say_progress(self, progress: Progress) -> None:
         """A line on the terminal now and then, while an answer is awaited."""
@@ -433,6 +459,12 @@ class PytestRun:
 def _planned_cases(suites: Sequence[Suite]) -> list[PlannedCase]:
     """Case by case, so that models are called for the same case at the same time."""
     return [PlannedCase(suite, case) for case in suites[0].dataset.cases for suite in suites]
+
+
+def _place(metafunc: pytest.Metafunc) -> str:
+    """The file and line of an eval."""
+    line = inspect.unwrap(metafunc.function).__code__.co_firstlineno
+    return f"{metafunc.definition.nodeid.partition('::')[0]}:{line}"
 
 
 def _item_name(planned: PlannedCase, suites: Sequence[Suite]) -> str:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.errors import RegaugeError
 from regauge.model_id import is_simulated
-from regauge.refine.refinement import Refinement
+from regauge.refine.refinement import Refinement, RunOptions
 from regauge.refine.report import evidence_lines, headline
 from regauge.refine.runs import begin_run, only_one, recall, remember_status
-from regauge.refine.setting import RunOptions
 from regauge.refine.subject import declared_goals
 from regauge.reports import StyledLine, Suggestion
 from regauge.runner import EvalSession, PlannedCase
@@ -55,11 +54,11 @@ class Suggesting:
             self._failed.setdefault(result.suite.prompt.name, result.suite)
 
     def made(self, say: Callable[[str], None]) -> list[Suggestion]:
-        """A suggestion for every prompt that failed; what keeps one from being made is told."""
+        """A suggestion for every prompt that failed; a reason is printed where none can be made."""
         spent = self._session.budget.spent_usd
         made: list[Suggestion] = []
         for name, suite in sorted(self._failed.items()):
-            say(f"{name}: looking for a small revision that repairs it")
+            say(f"{name}: looking for a small revision that fixes it")
             try:
                 made.append(self._one(name, suite, spent))
             except RegaugeError as error:
@@ -112,18 +111,22 @@ class Suggesting:
 def suggestion_lines(suggestions: list[Suggestion]) -> list[StyledLine]:
     """The lines of the summary on suggestions."""
     lines: list[StyledLine] = []
-    for one in suggestions:
-        lines.append(StyledLine(f"suggestion: {one.headline}", "good" if one.diff else "plain"))
-        diff = one.diff.splitlines()
+    for suggestion in suggestions:
+        lines.append(
+            StyledLine(f"suggestion: {suggestion.headline}", "good" if suggestion.diff else "plain")
+        )
+        diff = suggestion.diff.splitlines()
         lines += [StyledLine(f"  {line}", _tone(line)) for line in diff[:_DIFF_LINES_MAX]]
         if len(diff) > _DIFF_LINES_MAX:
             lines.append(StyledLine(f"  ... {len(diff) - _DIFF_LINES_MAX} more lines", "quiet"))
-        lines += [StyledLine(f"  {text}") for text in one.evidence]
-        if one.run:
-            simulated = " (simulated)" if one.simulated else ""
-            lines.append(StyledLine(f"  {one.calls} calls{simulated}, ${one.usd:.4f}", "quiet"))
-            do = "apply" if one.diff else "show"
-            lines.append(StyledLine(f"  regauge refine {do} {one.run}", "quiet"))
+        lines += [StyledLine(f"  {text}") for text in suggestion.evidence]
+        if suggestion.run:
+            simulated = " (simulated)" if suggestion.simulated else ""
+            lines.append(
+                StyledLine(f"  {suggestion.calls} calls{simulated}, ${suggestion.usd:.4f}", "quiet")
+            )
+            do = "apply" if suggestion.diff else "show"
+            lines.append(StyledLine(f"  regauge refine {do} {suggestion.run}", "quiet"))
     return lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from sys import intern
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def unique(pairs: list[tuple[str, _Value]]) -> dict[str, _Value]:
     Raises:
         TwiceError: A key is given twice.
     """
-    values = dict(pairs)
+    values = {intern(key): value for key, value in pairs}
     if len(values) < len(pairs):
         counted = Counter(key for key, _ in pairs)
         raise TwiceError(next(key for key, times in counted.items() if times > 1))

@@ -1,4 +1,4 @@
-"""Words of messages that many parts need: a count with its noun, and the name that was meant."""
+"""Words of messages that many parts need: counts, excerpts, and the name that was meant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["closest", "did_you_mean", "plural", "snake_case"]
+__all__ = ["closest", "cut", "did_you_mean", "plural", "snake_case"]
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
@@ -18,6 +18,18 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
     ('1 case', '2 cases', '0 replies')
     """
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def cut(text: str, most: int) -> str:
+    """The first characters of a text, with a mark if more follow.
+
+    Args:
+        most: The characters that stay, without the mark.
+
+    >>> cut("a long text", 6), cut("short", 6)
+    ('a long...', 'short')
+    """
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

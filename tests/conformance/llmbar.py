@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from regauge.judges.model._reply import ReplyFault, read_reply, stated_label
+from regauge.judges.model._reply import ReplyFault, read_reply, settled, statements_of_labels
 from regauge.prompts import RubricSpec
 from regauge.stats import accuracy, cohen_kappa, of_all, position_flips
 from tests.conformance._rows import Complaints, early_close, refuse, rows_of
@@ -43,6 +43,28 @@ NAMES = {"Output (a)": "first", "Output (b)": "second"}
 RATING = RubricSpec(kind="graded", low=0, high=10)
 SHOWN: Mapping[str, Winner] = {"first": "1", "second": "2"}
 SWAPPED: Mapping[str, Winner] = {"first": "2", "second": "1"}
+
+
+def stated_label(text: str, names: Mapping[str, str]) -> tuple[str, int] | None:
+    """The verdict that a text states in words, with its place: the better one of `names`.
+
+    Args:
+        names: By name as the text calls it, in any case: the label it stands for.
+
+    >>> names = {"A": "first", "B": "second"}
+    >>> stated_label("B is better at first glance. Therefore, A is better.", names)
+    ('first', 40)
+    >>> stated_label("B is better. A is better.", names) is None
+    True
+    """
+    try:
+        found = statements_of_labels(text, names)
+        if not found:
+            return None
+        one = settled(text, found, lambda statement: statement.value)
+    except ReplyFault:
+        return None
+    return one.value, one.start
 
 
 def winners(row: Mapping[str, Any]) -> Pair:

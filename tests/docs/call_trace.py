@@ -1,6 +1,7 @@
-"""Runs pytest and lists the functions of regauge that it enters, each at its first call.
+"""Runs pytest or a command and lists the functions of regauge that it enters, in the order of calls.
 
     python -m tests.docs.call_trace FILE evals --record=none -k ID
+    python -m tests.docs.call_trace FILE regauge gate main
 
 writes a list of `[file, function]` to FILE as JSON, and prints how many there are.
 """
@@ -41,15 +42,23 @@ def main(file: str, *arguments: str) -> int:
     trace = CallTrace()
     threading.setprofile(trace)
     sys.setprofile(trace)
+    code: object = 0
     try:
-        code = pytest.main([*arguments])
+        if arguments[0] == "regauge":
+            from regauge.cli import main as run_command
+
+            run_command(arguments[1:])
+        else:
+            code = pytest.main([*arguments])
+    except SystemExit as end:
+        code = end.code
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
     Path(file).write_text(json.dumps([*trace.calls]), encoding="utf-8")
     files = {name for name, _ in trace.calls}
     sys.stdout.write(f"{len(files)} files, {len(trace.calls)} functions\n")
-    return int(code)
+    return code if isinstance(code, int) else 1
 
 
 if __name__ == "__main__":

@@ -111,6 +111,7 @@ class Page:
     _code: int = 0
     _ports: dict[str, str] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
+    _scripts: Path = ROOT
 
     def run(self) -> list[str]:
         """Run every example.
@@ -124,6 +125,8 @@ class Page:
         wrong: list[str] = []
         new: list[tuple[int, int, str]] = []
         with self._open:
+            own = (Path(sys.executable).with_name(name) for name in ("regauge", "pytest"))
+            self._scripts = self._open.enter_context(processes.scripts(*own))
             for example in document.examples():
                 with chdir(self.here):
                     problem = _evaluated(example)
@@ -225,7 +228,7 @@ class Page:
             **inherited,
             **_ENVIRONMENT,
             "PYTEST_PLUGINS": plugins,
-            "PATH": f"{binaries}{os.pathsep}{inherited['PATH']}",
+            "PATH": os.pathsep.join(map(str, (self._scripts, binaries, inherited["PATH"]))),
             "HOME": str(self.scratch),
             "GIT_CEILING_DIRECTORIES": str(self.here.parent.resolve()),
         }

@@ -1,7 +1,8 @@
-"""Pictures of a pull request's comment and of the HTML report, for README.
+"""Pictures of a pull request's comment, of the HTML report and of a coverage page, for README.
 
 `python -m tests.docs.screenshots` writes them, in light and dark, with the digest of the text that
-they show. The change is that of README's "Gate a change", gated with the simulated model.
+they show. The change is that of README's "Gate a change", gated with the simulated model; the
+coverage page is that of the project that `regauge init` writes.
 """
 
 from __future__ import annotations
@@ -49,9 +50,12 @@ th, td { border: 1px solid light-dark(#d1d9e0, #3d444d); padding: 5px 12px }
 sub { color: light-dark(#59636e, #9198a1) }
 """
 HEIGHT = 640
+# The prompt of the coverage page ends here.
+TALL = 930
 # Ids, digests, times, and how many trials a run could take from recordings.
 VARYING = re.compile(
-    r"\d{8}-\d{6}-[0-9a-f]{4}|[0-9a-f]{7,}|\d{4}-\d\d-\d\d[^ <]*|[\d.]+ m?s\b|[\d,]+ (?:trials|calls)"
+    r"\d{8}-\d{6}-[0-9a-f]{4}|[0-9a-f]{7,}|\d{4}-\d\d-\d\d[^ <]*"
+    r"|[\d.]+ m?s\b(?: → [\d.]+ m?s\b)?|[\d,]+ (?:trials|calls)"
 )
 
 
@@ -65,6 +69,19 @@ def rejected(scratch: Path) -> tuple[str, Path]:
     return comment.read_text(encoding="utf-8"), page.here / "report.html"
 
 
+def covered(scratch: Path) -> Path:
+    """The coverage page of the prompt that `regauge init` writes."""
+    page = Page(path=ROOT / "README.md", scratch=scratch)
+    page.begin("empty")
+    page.shell("regauge init --yes && regauge mutate ticket-kind -o coverage.html")
+    return page.here / "coverage.html"
+
+
+def shown_prompt(page: Path) -> str:
+    """The prompt of a coverage page with the marks of its lines."""
+    return page.read_text(encoding="utf-8").partition('id="prompt"')[2].partition("</ol>\n<h2")[0]
+
+
 def digest(comment: str) -> str:
     """The digest of a comment without what differs from run to run."""
     return hashlib.sha256(VARYING.sub("*", comment).encode()).hexdigest()
@@ -76,6 +93,7 @@ def main() -> None:
         sys.exit("no Chromium: make browser")
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         comment, report = rejected(Path(scratch))
+        coverage = covered(Path(scratch))
         body = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(comment)
         body = re.sub("[⛔❌]", '<span class="no"></span>', body)  # browsers differ in its picture
         body = re.sub(r"^(-(?!--).*)\n", r'<span class="gone">\1</span>', body, flags=re.MULTILINE)
@@ -91,8 +109,12 @@ def main() -> None:
             )
             narrow.goto(shown.as_uri())
             narrow.screenshot(path=PICTURES / f"comment-{scheme}.png")
+            wide.set_viewport_size({"width": 1120, "height": TALL})
+            wide.goto(coverage.as_uri())
+            wide.screenshot(path=PICTURES / f"coverage-{scheme}.png")
         browser.close()
-    DIGESTS.write_text(json.dumps({"comment": digest(comment)}, indent=1) + "\n", encoding="utf-8")
+        digests = {"comment": digest(comment), "coverage": digest(shown_prompt(coverage))}
+    DIGESTS.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
 import tomllib
 from typing import TYPE_CHECKING
 
@@ -43,27 +44,81 @@ def test_every_file_that_a_package_speaks_of_is_there(package: Path):
     assert not [name for name in named if not (package.parent / name).exists()]
 
 
+class Walks:
+    """A new project, and the functions that commands in it enter, in the order of first calls."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        place.regauge("init", "--yes")
+        place.write(".gitignore", ".regauge/\n__pycache__/\ncalls.json\n")
+        self.recorded = self.calls("evals", "--record=missing")
+        self.replayed = self.calls("evals", "--record=none", "-k", self.case)
+        self.git("init", "-q", "-b", "main")
+        self.commit()
+        self.git("checkout", "-qb", "change")
+        prompt = next((place.root / "prompts").glob("*.prompt.yml"))
+        text = prompt.read_text(encoding="utf-8")
+        prompt.write_text(re.sub(r"^ *- billing: money.*\n", "", text, flags=re.MULTILINE), "utf-8")
+        self.name = prompt.name.partition(".")[0]
+        place.regauge("bump", self.name, "minor")
+
+    @property
+    def case(self) -> str:
+        golden = next((self.place.root / "fixtures/golden").glob("*.jsonl"))
+        return json.loads(golden.read_text(encoding="utf-8").splitlines()[0])["id"]
+
+    def git(self, *words: str) -> None:
+        author = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+        subprocess.run(["git", *author, *words], cwd=self.place.root, check=True)
+
+    def commit(self) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-qm", "Begin")
+
+    def calls(self, *words: str) -> list[tuple[str, str]]:
+        self.place.process("tests.docs.call_trace", "calls.json", *words, PYTHONPATH=str(ROOT))
+        traced = (self.place.root / "calls.json").read_text(encoding="utf-8")
+        return [(file, name) for file, name in json.loads(traced)]
+
+
 @pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
-    """The functions that a replay of one recorded case enters, in the order of their first calls."""
-    place = Place(tmp_path_factory.mktemp("walk"))
-    place.regauge("init", "--yes")
-    place.evals("--record=missing")
-    golden = next((place.root / "fixtures/golden").glob("*.jsonl"))
-    case = json.loads(golden.read_text(encoding="utf-8").splitlines()[0])["id"]
-    command = ["tests.docs.call_trace", "calls.json", "evals", "--record=none", "-k", case]
-    traced = place.process(*command, PYTHONPATH=str(ROOT))
-    assert "1 passed" in traced.stdout, traced.stdout + traced.stderr
-    return [(file, name) for file, name in json.loads((place.root / "calls.json").read_text())]
+def walks(tmp_path_factory: pytest.TempPathFactory) -> Walks:
+    return Walks(Place(tmp_path_factory.mktemp("walk")))
 
 
-def test_a_case_passes_the_stations_of_the_page_in_their_order(calls: list[tuple[str, str]]):
-    walk = PAGE.partition("## A case to its verdict\n")[2].partition("\n## ")[0]
+def stations_of(title: str) -> list[tuple[str, str]]:
+    walk = PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
     stations = re.findall(r"^\d+\. `src/regauge/([^`]+)`, `([^`]+)`:", walk, re.MULTILINE)
     assert len(stations) == len(re.findall(r"^\d+\. ", walk, re.MULTILINE)) == 10
-    assert [call for call in calls if call in stations] == stations
+    return stations
 
 
-def test_a_case_goes_through_few_files_and_functions(calls: list[tuple[str, str]]):
-    assert len({file for file, _ in calls}) <= 68
-    assert len(calls) <= 440
+def passed(calls: list[tuple[str, str]], stations: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [call for call in calls if call in stations]
+
+
+def test_a_case_passes_the_stations_of_the_page_in_their_order(walks: Walks):
+    stations = stations_of("A case to its verdict")
+    assert passed(walks.replayed, stations) == stations
+
+
+def test_a_prompt_passes_the_stations_of_the_page_in_their_order(walks: Walks):
+    stations = stations_of("A prompt to a decision")
+    assert passed(walks.calls("regauge", "gate", "main"), stations) == stations
+
+
+def test_a_failure_passes_the_stations_of_the_page_in_their_order(walks: Walks):
+    stations = stations_of("A failure to an accepted edit")
+    assert passed(walks.calls("regauge", "refine", walks.name), stations) == stations
+
+
+def test_a_completion_passes_the_stations_of_the_page_in_their_order(walks: Walks):
+    stations = stations_of("A completion into recordings and back")
+    written, read = stations[:8], stations[8:]
+    assert passed(walks.recorded, written) == written
+    assert passed(walks.replayed, read) == read
+
+
+def test_a_case_goes_through_few_files_and_functions(walks: Walks):
+    assert len({file for file, _ in walks.replayed}) <= 68
+    assert len(walks.replayed) <= 440

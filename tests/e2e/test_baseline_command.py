@@ -59,7 +59,7 @@ triage: 4 cases with 4 trials each from 1 session, not complete yet: 2 more sess
 
     soon = live.command("baseline", "update", "triage")
     assert re.sub(r"in \d\.\d h", "in N h", soon.stdout) == snapshot(
-        "triage@1.0.0 (local:clerk): no trial is drawn, sessions are an hour apart; the next may begin in N h, or now with --new-session\n"
+        "triage@1.0.0 (local:clerk): no trials now, sessions are an hour apart; the next may begin in N h, or now with --new-session\n"
     )
     assert endpoint.total == 16
 
@@ -140,6 +140,33 @@ triage: 5 cases with 8 trials each from 1 session, not complete yet: 2 more sess
     assert [len(baseline(live)[part]) for part in ("histories", "previous")] == [1, 1]
 
 
+def test_losses_that_the_changelog_accepts_are_named(live: EvalProject, endpoint: Endpoint):
+    keep_twelve(live)
+    live.judged_by("not_(contains('never'))")
+    live.command("baseline", "update", "--trials", "12")
+    prompt = live.prompt(system="Say it otherwise.", version="1.1.0")
+    changelog = (
+        "changelog:\n  - version: 1.1.0\n    text: Shorter\n"
+        "    accepted:\n      - case: disk-003\n        reason: Wanted\n"
+    )
+    prompt.write_text(prompt.read_text() + changelog)
+    answer = endpoint.answer
+    endpoint.answer = lambda text: "never" if "disk 3" in text else answer(text)
+    update = live.command("baseline", "update", "--trials", "8", "--new-session")
+    assert update.returncode == 0, update.stdout + update.stderr
+    accepted = (
+        "  no case's pass rate certainly changed\n  losses accepted in the changelog: disk-003\n"
+    )
+    assert accepted in update.stdout
+
+
+def test_critical_cases_that_need_more_sessions_are_said_to(live: EvalProject):
+    keep_twelve(live)
+    live.golden([live.case(0, tier="critical"), *(live.case(number) for number in range(1, 4))])
+    update = live.command("baseline", "update")
+    assert "yet: 4 more sessions for critical cases, 2 for others, an hour apart" in update.stdout
+
+
 def test_a_model_that_drifts_under_a_complete_history_is_told_and_a_new_history_begins(
     live: EvalProject, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ):
@@ -160,8 +187,8 @@ def test_a_model_that_drifts_under_a_complete_history_is_told_and_a_new_history_
             0,
             """\
 triage@1.0.0 (local:clerk): complete, compared with 5 trials of 5 cases, 5 calls: about 1.6k tokens, $0.0031
-triage: fresh trials passed 5 of 5; 60 of 60 when the baseline was drawn
-  main fares as its history says
+triage: fresh trials passed 5 of 5; 60 of 60 when the baseline was made
+  fresh trials agree with the baseline
 """,
         )
     )
@@ -183,8 +210,8 @@ triage: fresh trials passed 5 of 5; 60 of 60 when the baseline was drawn
             1,
             """\
 triage@1.0.0 (local:clerk): complete, compared with 10 trials of 5 cases, 5 calls: about 1.6k tokens, $0.0031
-triage: fresh trials passed 9 of 10; 60 of 60 when the baseline was drawn
-  disk-003: not contains(never) worse: passed 1 of 7; 12 of 12 when the baseline was drawn
+triage: fresh trials passed 9 of 10; 60 of 60 when the baseline was made
+  disk-003: not contains(never) worse: passed 1 of 7; 12 of 12 when the baseline was made
   a new history begins
 triage: 5 cases with 4 trials each from 1 session, not complete yet: 2 more sessions, an hour apart
   wrote fixtures/baselines/triage.json: commit it
@@ -198,7 +225,7 @@ triage: 5 cases with 4 trials each from 1 session, not complete yet: 2 more sess
             "",
             "**triage 1.0.0 (local:clerk)**",
             "",
-            "The prompt is the same, so the model or a judge changed: fresh trials passed 9 of 10, 60 of 60 when the baseline was drawn. A new history begins.",
+            "The prompt is the same, so the model or a judge changed: fresh trials passed 9 of 10, 60 of 60 when the baseline was made. A new history begins.",
             "",
             "| case | check | passed before | passes now |",
             "|---|---|--:|--:|",

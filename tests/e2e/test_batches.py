@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +20,7 @@ from tests.fakes import severity_of
 from tests.judge_source import MODEL_JUDGE, MODEL_JUDGES_GATE
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -82,7 +81,7 @@ def test_recordings_of_a_batch_equal_those_of_a_live_run(
     )
     assert provider.live.total() == 10
     assert _said(batched.command("record", "--trials=2", "--collect")) == snapshot(
-        (0, "10 of 10 answers recorded\n", "")
+        (0, "10 of 10 answers recorded\n  wrote fixtures/recordings/triage.jsonl: commit it\n", "")
     )
     recorded = batched.recordings()
     assert _without_times(recorded, cost=2) == _without_times(live)
@@ -165,6 +164,7 @@ def test_an_expired_batch_brings_what_it_has(batched: EvalProject, provider: Bat
             3,
             """\
 3 of 5 answers recorded
+  wrote fixtures/recordings/triage.jsonl: commit it
 2 calls failed in a batch, of cases such as disk-003: batch_expired: This request could not be executed.
 2 calls failed; submit them again with: regauge record --batch
 """,
@@ -187,6 +187,7 @@ def test_doubled_unknown_and_unreadable_lines_are_left(batched: EvalProject, pro
             0,
             """\
 5 of 5 answers recorded
+  wrote fixtures/recordings/triage.jsonl: commit it
 1 unreadable line left: .regauge/batches/NAME.results-0.jsonl:2: not JSON
 1 result of an unknown call left: request-of-others-1
 """,
@@ -205,6 +206,7 @@ def test_a_failed_call_is_named_and_submitted_again(batched: EvalProject, provid
             3,
             """\
 4 of 5 answers recorded
+  wrote fixtures/recordings/triage.jsonl: commit it
 1 call failed in a batch, of case disk-002: 400: invalid_request_error: no such text
 1 call failed; submit them again with: regauge record --batch
 """,
@@ -276,7 +278,7 @@ def test_a_killed_command_pays_nothing_twice(
 
 
 @pytest.mark.parametrize("running", [False, True])
-@pytest.mark.parametrize("api", ["openai", "anthropic", "untagged"])
+@pytest.mark.parametrize("api", ["openai", "anthropic", "untagged", "inline"])
 def test_batches_are_found_again_where_their_state_is_gone(
     batched: EvalProject, provider: BatchServer, api: str, *, running: bool
 ):
@@ -284,6 +286,7 @@ def test_batches_are_found_again_where_their_state_is_gone(
     if api == "anthropic":
         _use_anthropic(batched)
     provider.faults.untagged = api == "untagged"
+    provider.faults.inline = api == "inline"
     provider.faults.running = running
     assert batched.command("record", "--batch").returncode == 3
     _forget(batched)
@@ -303,10 +306,9 @@ def _use_anthropic(project: EvalProject) -> None:
     project.settings(provider=f'api = "anthropic"\nbatch_price = 0.5\nmax_attempts = 2\n{PRICES}')
 
 
-def test_anthropics_batches_bring_the_recordings_of_a_live_run(
+def _assert_a_batch_that_expires_equals_a_live_run(
     batched: EvalProject, provider: BatchServer
-):
-    _use_anthropic(batched)
+) -> None:
     assert batched.command("record").returncode == 0
     live = batched.recordings()
     (batched.root / "fixtures" / "recordings" / "triage.jsonl").unlink()
@@ -320,6 +322,31 @@ def test_anthropics_batches_bring_the_recordings_of_a_live_run(
     assert batched.command("record", "--collect").returncode == 0
     assert _without_times(batched.recordings(), cost=2) == _without_times(live)
     assert set(provider.paid.values()) == {1}
+
+
+def test_anthropics_batches_bring_the_recordings_of_a_live_run(
+    batched: EvalProject, provider: BatchServer
+):
+    _use_anthropic(batched)
+    _assert_a_batch_that_expires_equals_a_live_run(batched, provider)
+
+
+def test_batches_without_files_bring_the_recordings_of_a_live_run(
+    batched: EvalProject, provider: BatchServer
+):
+    """As at OpenRouter: a batch holds its requests, and then its results."""
+    provider.faults.inline = True
+    _assert_a_batch_that_expires_equals_a_live_run(batched, provider)
+
+
+def test_an_invalid_batch_without_files_is_named(batched: EvalProject, provider: BatchServer):
+    provider.faults.inline = provider.faults.invalid = True
+    assert batched.command("record", "--batch").returncode == 3
+    assert "This line is not valid." in batched.command("record", "--collect").stdout
+    provider.faults.invalid = False
+    assert batched.command("record", "--batch").returncode == 3
+    assert batched.command("record", "--collect").returncode == 0
+    assert len(batched.recordings()) == 5
 
 
 def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider: BatchServer):
@@ -356,6 +383,7 @@ def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider:
             3,
             """\
 2 of 5 answers recorded
+  wrote fixtures/recordings/triage.jsonl: commit it
 1 unreadable line left: half.jsonl:3: cut off
 3 answers of local:clerk written to .regauge/batches/NAME.jsonl; run the file, then: regauge record --collect RESULTS.jsonl
 """,
@@ -364,7 +392,7 @@ def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider:
     )
     batched.write("whole.jsonl", text)
     assert _said(batched.command("record", "--collect", "whole.jsonl")) == snapshot(
-        (0, "3 of 3 answers recorded\n", "")
+        (0, "3 of 3 answers recorded\n  wrote fixtures/recordings/triage.jsonl: commit it\n", "")
     )
     assert len(batched.recordings()) == 5
     again = batched.command("record", "--collect", "whole.jsonl", "half.jsonl")
@@ -400,7 +428,7 @@ def test_a_limit_of_tokens_goes_under_its_other_name(batched: EvalProject, provi
 def test_a_budget_holds_for_what_is_submitted(batched: EvalProject, provider: BatchServer):
     done = batched.command("record", "--batch", "--budget-usd=0.0008")
     assert done.returncode == 3
-    assert "the budget of $0.00 is reached" in done.stderr
+    assert "the budget of $0.0008 is reached" in done.stderr
     (batch,) = provider.batches.values()
     assert 0 < len(batch["requests"]) < 5
 
@@ -465,6 +493,7 @@ def test_judge_calls_follow_in_batches_of_their_own(batched: EvalProject, provid
             3,
             """\
 5 of 5 answers recorded
+  wrote fixtures/recordings/triage.jsonl: commit it
 5 judge calls missing; submit them with: regauge record --batch
 """,
             "",
@@ -478,13 +507,21 @@ def test_judge_calls_follow_in_batches_of_their_own(batched: EvalProject, provid
             3,
             """\
 10 judge calls recorded
+  wrote fixtures/recordings/judges/triage.jsonl: commit it
 5 judge calls under way; collect the results with: regauge record --collect
 """,
             "",
         )
     )
     assert _said(batched.command("record", "--batch")) == snapshot(
-        (0, "5 judge calls recorded\n", "")
+        (
+            0,
+            """\
+5 judge calls recorded
+  wrote fixtures/recordings/judges/triage.jsonl: commit it
+""",
+            "",
+        )
     )
     models = [batch["requests"][0]["body"]["model"] for batch in provider.batches.values()]
     assert models == ["clerk", "judge", "judge"]
@@ -582,9 +619,7 @@ def test_files_are_split_at_the_limits(
         "from regauge.cli import main; from regauge.providers.batches import LIMITS;"
         f" LIMITS['openai'] = {limits}; main(['record', '--batch'])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=batched.root, check=False, capture_output=True, text=True
-    )
+    done = processes.run("-c", code, cwd=batched.root, env={**os.environ})
     assert (done.returncode, done.stderr) == (3, "")
     assert [len(batch["requests"]) for batch in provider.batches.values()] == sizes
     assert batched.command("record", "--collect").returncode == 0

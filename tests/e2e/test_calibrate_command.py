@@ -206,7 +206,7 @@ def test_what_cannot_be_asked_is_unmeasured_and_leaves_the_record(
     write_labels(judged, labels(right=16, wrong=0))
     done = judged.command("judges", "calibrate", "tone", "--budget-usd=0.002")
     assert done.returncode == 3
-    assert done.stderr.count("judgements missing: the budget of $0.00 is reached") == 1
+    assert done.stderr.count("judgements missing: the budget of $0.002 is reached") == 1
     asked = endpoint.total
     assert 0 < asked < 96
     assert not (judged.root / "fixtures" / "labels" / "tone.calibration.json").exists()

@@ -443,11 +443,11 @@ def digits(text: str) -> Callable[[Path], object]:
         (edit(lambda document: document.update(decision=3)), "decision: "),
         (
             edit(lambda document: document["decision"]["cases"][0].update(verdict="fine")),
-            "decision.cases.0.verdict: Value error, no verdict of the gate: 'fine'",
+            "decision.cases.0.verdict: Input should be 'passed', 'broken'",
         ),
         (
             edit(lambda document: document["decision"]["prompts"][0].update(counts={"x": 1})),
-            "no verdict of the gate: 'x'",
+            "decision.prompts.0.counts.x.[key]: Input should be 'passed'",
         ),
         (digits("9" * 4000), "an integer of 4000 digits"),
         (digits("9" * 5000), "an integer of 5000 digits"),

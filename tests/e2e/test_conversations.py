@@ -296,6 +296,18 @@ def test_trials_and_budgets_count_conversations_and_calls(shop: EvalProject):
     missing = shop.run("--trials=3", "--record=none")
     assert "1 unmeasured" in missing.stdout.str()
     assert "1 answer of local:clerk" in missing.stdout.str()
+    assert "about 4 calls" in missing.stdout.str()
+
+
+def test_a_dollar_budget_ends_a_conversation_between_two_calls(shop: EvalProject):
+    shop.settings(provider="prices = {clerk = {input_per_million = 100, output_per_million = 0}}\n")
+    judged(shop, "max_steps(4)")
+    stopped = shop.run("--trials=2", "--budget-usd=0.025")  # a call costs 0.01
+    assert "1 unmeasured" in stopped.stdout.str()
+    assert "the budget of $0.025 is reached" in stopped.stdout.str()
+    assert len(Shop.asked) == 2
+    shop.run("--trials=2").assert_outcomes(passed=1)
+    assert len(Shop.asked) == 8
 
 
 def test_recorded_conversations_are_pruned_by_what_evals_still_ask(shop: EvalProject):
@@ -356,12 +368,16 @@ def test_reports_show_a_hostile_conversation_as_one_escaped_text(shop: EvalProje
         ({"max_steps": 0}, "max_steps is 0"),
         ({"tools": "shopp"}, "there is no file fixtures/tools/shopp.yml"),
         ({"tools": "bad"}, "fixtures/tools/bad.yml:1: lookup: an entry has no `result`"),
+        ({"tools": "bad"}, "bad.yml:2: refund: an entry has no key 'fnction'\n  fix: did you mean"),
+        ({"tools": "bad"}, "bad.yml:3: *: 'eror' is no result\n  fix: did you mean 'error'?"),
     ],
 )
 def test_a_script_that_makes_no_sense_is_refused(
     shop: EvalProject, more: dict[str, Any], words: str
 ):
-    shop.write("fixtures/tools/bad.yml", "lookup: [{args: {id: 1}}]\n")
+    shop.write(
+        "fixtures/tools/bad.yml", "lookup: [{args: {id: 1}}]\nrefund: {fnction: a:b}\n'*': eror\n"
+    )
     shop.golden([{"id": "c", "inputs": {}, **more}], name="shop")
     result = shop.run()
     assert result.ret not in {0, 1}
@@ -391,6 +407,8 @@ def test_the_gate_runs_conversations_of_both_versions_and_replays_them(shop: Eva
     shop.write("prompts/shop.prompt.yml", PROMPT.replace("the shop.", "the shop. Ask first."))
     bumped = shop.command("bump", "shop", "minor")
     assert bumped.returncode == 0, bumped.stderr
+    estimate = json.loads(shop.command("gate", "main", "--dry-run", "--json").stdout)
+    assert estimate["first"]["calls"] == 3 * estimate["first"]["trials"]  # as main's conversations
     rejected = shop.command("gate", "main")
     assert rejected.returncode == 1, rejected.stdout + rejected.stderr
     assert "6 broken" in rejected.stdout
@@ -424,6 +442,7 @@ def test_estimates_know_recorded_conversations(shop: EvalProject):
         assert shop.command("record", *words).returncode == 0
         tokens = 110 * (len(Shop.asked) - before)
         assert tokens / 1.5 <= expected["tokens"] <= 1.5 * tokens
+        assert tokens / 1.5 <= 110 * expected["calls"] <= 1.5 * tokens
 
     check("--refresh")
     shop.golden([*cases, scripted(4), scripted(5)], name="shop")

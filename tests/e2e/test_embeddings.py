@@ -144,7 +144,7 @@ def test_the_command_that_a_replay_names_records_what_is_missing(
     assert "needs recording: triage, 5 cases" in dry.stdout
     done = meant.command("record", "triage")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["5 of 5 answers recorded", "6 vectors recorded"]
+    assert done.stdout.splitlines()[:2] == ["5 of 5 answers recorded", "6 vectors recorded"]
     assert meant.command("record", "triage").stdout == "nothing is missing\n"
     assert len(vectors.texts) == 6
     vectors.stop()
@@ -244,6 +244,6 @@ def test_record_finds_the_vectors_that_checks_need(meant: EvalProject, vectors: 
     meant.judged_by("")
     done = meant.command("record", "triage")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["3 of 3 answers recorded", "2 vectors recorded"]
+    assert done.stdout.splitlines()[:2] == ["3 of 3 answers recorded", "2 vectors recorded"]
     vectors.stop()
     meant.run("--record=none").assert_outcomes(passed=3)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +22,6 @@ from tests import processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 def _leaves() -> list[tuple[str, ...]]:
@@ -63,7 +64,7 @@ def test_the_help_lists_commands_by_task():
 
 
 # Options that mean something else in each command that has them.
-_OF_ONE_COMMAND = {"--case", "--edit", "--pr", "--split"}
+_OF_ONE_COMMAND = {"--case", "--edit", "--pr", "--split", "--suggest"}
 
 
 def test_an_option_has_one_help_text_in_all_commands():
@@ -141,14 +142,7 @@ def test_a_pipe_gets_no_colours(words: tuple[str, ...], tmp_path: Path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts/bad.prompt.yml").write_text("messages: []\n")
     clean = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "FORCE_COLOR"}}
-    done = subprocess.run(
-        [sys.executable, "-m", "regauge", *words],
-        cwd=tmp_path,
-        env=clean | {"TERM": "xterm-256color"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = processes.run("regauge", *words, cwd=tmp_path, env=clean | {"TERM": "xterm-256color"})
     assert done.stdout
     assert "\x1b" not in done.stdout + done.stderr
 
@@ -214,6 +208,7 @@ def test_what_changes_a_project_says_in_json_what_it_did(tmp_path: Path):
 _PRINTS = {
     "judges": ("judges", "list"),
     "lint": ("lint",),
+    "record": ("record", "--dry-run"),
     "no such command": ("nope",),
 }
 
@@ -256,6 +251,7 @@ def test_a_stream_that_is_gone_ends_in_no_traceback(started: Path, name: str, re
     done = _run_in_bash(started, _PRINTS[name], redirection)
     assert b"Traceback" not in done.stderr
     assert b"Exception ignored" not in done.stderr
+    assert b"Broken pipe" not in done.stderr
     assert done.returncode in (
         {0, 1, 2} if "| true" in redirection or "2>" in redirection else {0, 2}
     )
@@ -309,3 +305,91 @@ def test_a_value_that_makes_no_sense_is_wrong_use(started: Path, words: str, nam
     assert done.returncode == 2
     assert named in done.stderr
     assert "Traceback" not in done.stderr
+
+
+PINNED = "python -m pip install --require-hashes -r requirements.txt"
+SHORTER = """\
+sed -i 's/- bug: something is broken.*/- bug: it is bad./' prompts/ticket-kind.prompt.yml
+regauge bump ticket-kind minor; git commit -qam shorter
+"""
+JUDGED = """\
+cat > evals/test_ticket_kind.py << END
+from regauge import golden
+from regauge.judges import rubric
+
+@golden("ticket-kind", judges=[rubric("tone", model="sim:clerk-1")])
+def test_ticket_kind(result):
+    result.check()
+END
+"""
+CONFIG = """\
+printf 'prompts: ["Say {{x}}"]\\nproviders: [openai:gpt-5.4-mini]\\n' > promptfooconfig.yaml
+printf 'tests: [{vars: {x: a}, assert: [{type: contains, value: a}]}]\\n' >> promptfooconfig.yaml
+"""
+
+
+def _bash(root: Path, script: str) -> str:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/bash", "-c", script],
+        cwd=root,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("committed")
+    _bash(root, "git init -q -b main; git config user.name a; git config user.email a@example.com")
+    _bash(root, f"regauge init --yes --install '{PINNED}'; pytest -q evals")
+    _bash(root, "git add -A; git commit -qm one")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("command", "prepare"),
+    [
+        ("new prompt other", ""),
+        ("new eval ticket-kind", "rm evals/test_ticket_kind.py"),
+        ("new case ticket-kind late -i ticket=Late --expected 1", ""),
+        (f"new workflow baseline --install '{PINNED}'", ""),
+        ("import promptfoo promptfooconfig.yaml", CONFIG),
+        ("bump ticket-kind minor --allow-unchanged", ""),
+        ("record", JUDGED),
+        ("record --prune", SHORTER),
+        ("baseline update --trials 2", ""),
+        ("gate HEAD~1 -o gate.md", SHORTER),
+        ("report -o report.html", ""),
+        ("runs compare latest latest -o runs.html", ""),
+        ("mutate ticket-kind --budget-calls 20 -o cover.html", ""),
+        ("judges calibrate tone --from-run latest", f"{JUDGED}pytest -q evals"),
+        ("refine ticket-kind --apply", SHORTER),
+    ],
+)
+def test_a_command_names_each_file_that_it_wrote(
+    committed: Path, tmp_path: Path, command: str, prepare: str
+):
+    root = tmp_path / "project"
+    shutil.copytree(committed, root)
+    if prepare:
+        _bash(root, prepare)
+    before = _contents(root)
+    said = _bash(root, f"regauge {command}")
+    changed = {path for path, data in _contents(root).items() if before.get(path) != data}
+    assert changed, said
+    assert {path for path in changed if path not in said} == set(), said
+
+
+def _contents(root: Path) -> dict[str, bytes]:
+    """The files of a project, but for those that git and tools keep for themselves."""
+    own = {".git", ".regauge", ".pytest_cache", "__pycache__"}
+    files = {path.relative_to(root): path for path in root.rglob("*") if path.is_file()}
+    return {
+        name.as_posix(): path.read_bytes()
+        for name, path in files.items()
+        if not own & set(name.parts)
+    }

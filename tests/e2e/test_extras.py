@@ -57,7 +57,7 @@ def test_the_core_alone_does_what_a_new_project_needs(core: Core):
     core.write("evals/test_more.py", EVAL.format(judge="chrf('a bug', at_least=0)", more=""))
     assert "20 passed" in core.evals()
     assert "0 errors, 0 warnings" in core.regauge("lint")
-    extras = "ok     extras: anthropic (not installed: anthropic), infra (not installed: hcl2, sqlglot), "
+    extras = "ok     extras: anthropic (not installed: anthropic), dask (not installed: distributed), infra (not installed: hcl2, sqlglot), "
     assert extras in core.regauge("doctor")
     assert "20 cases" in core.regauge("runs", "list")
 
@@ -72,6 +72,15 @@ def test_a_judge_without_its_extra_is_refused_at_collection(core: Core):
     (finding,) = [one for one in doctor["findings"] if one["level"] == "error"]
     assert finding["message"].endswith("similarity needs rapidfuzz, which is not installed")
     assert finding["fix"] == "pip install 'regauge[text]'"
+
+
+def test_a_cluster_without_its_extra_is_refused(core: Core):
+    sentence = (
+        "--cluster needs distributed, which is not installed\n  fix: pip install 'regauge[dask]'"
+    )
+    evals = core.process("pytest", "evals", "--cluster=local")
+    assert (evals.returncode, sentence in evals.stderr) == (4, True), evals.stderr
+    assert sentence in core.regauge("record", "--cluster=local", code=2)
 
 
 def test_a_check_of_a_case_without_its_extra_is_refused_with_its_line(core: Core):
@@ -121,11 +130,11 @@ def test_every_judge_of_an_extra_is_refused_whatever_its_parameters(core: Core):
     assert out.count("  fix: pip install 'regauge[") == len(names)
 
 
-def test_extras_are_those_of_the_package_and_all_has_each():
+def test_extras_are_those_of_the_package_and_all_has_each_but_a_cluster():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     assert sorted(extras) == sorted([*EXTRAS, "all"])
-    assert extras["all"] == [f"regauge[{','.join(sorted(EXTRAS))}]"]
+    assert extras["all"] == [f"regauge[{','.join(sorted(EXTRAS.keys() - {'dask'}))}]"]
     packages = {
         "hcl2": ["python-hcl2"],
         "opentelemetry.exporter.otlp.proto.http": [

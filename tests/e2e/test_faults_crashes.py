@@ -105,13 +105,16 @@ def test_ctrl_c_keeps_and_publishes_what_was_answered(
     wait_until(lambda: endpoint.answered.total() >= 24, process=run)
     run.send_signal(signal.SIGINT)
     said, _ = run.communicate(timeout=30)
-    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, said
     assert "KeyboardInterrupt" in said
     assert "Task was destroyed" not in said
     (record,) = live.records()
     assert record["status"] == "interrupted"
     (suite,) = record["suites"]
     assert suite["passed"] == suite["cases"] == len(live.rows()) > 0
+    assert (
+        f"interrupted: {100 - suite['cases']} of 100 cases were not run; the same command continues"
+    ) in said
     assert suite["unmeasured"] == suite["failed"] == 0
     kept = {line["case"] for line in live.recordings()}
     assert {row["case"] for row in live.rows()} <= kept
@@ -132,12 +135,13 @@ def test_ctrl_c_with_two_workers_leaves_a_record_of_what_was_judged(
     wait_until(lambda: endpoint.answered.total() >= 24, process=run)
     run.send_signal(signal.SIGINT)
     said, _ = run.communicate(timeout=60)
-    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, said
     assert "INTERNALERROR" not in said
     (record,) = live.records()
     assert record["status"] == "interrupted"
     (suite,) = record["suites"]
     assert suite["passed"] == suite["cases"] == len(live.rows())
+    assert f"interrupted: {100 - suite['cases']} of 100 cases were not run" in said
     endpoint.latency_s = 0.0
     live.run().assert_outcomes(passed=100)
     assert len(endpoint.twice) <= 16
@@ -253,7 +257,7 @@ def test_ctrl_c_twice_loses_nothing(
     time.sleep(pause_s)
     run.send_signal(signal.SIGINT)
     said, _ = run.communicate(timeout=30)
-    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, said
     assert "Traceback" not in said
     (record,) = live.records()
     assert record["status"] == "interrupted"

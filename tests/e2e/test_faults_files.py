@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from inline_snapshot import snapshot
+
+from tests import processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,8 +87,9 @@ unmeasured: 5 cases of triage (RecordingError)
         (),
         snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/prompts/triage.prompt.yml:4: not YAML: expected the node content, but found '<stream end>' (while parsing a flow node that starts on line 4)
-ERROR evals/test_triage.py\
+prompts/triage.prompt.yml:4: not YAML: a `[` or `{` above is not closed, or has no value between its commas
+  fix: close it, or remove it
+ERROR evals/test_triage.py - prompts/triage.prompt.yml:4: not YAML: a `[` or `{` above is not closed, or has no value between its commas\
 """),
     ),
     (
@@ -95,7 +99,7 @@ ERROR evals/test_triage.py\
 ERROR collecting evals/test_triage.py
 fixtures/golden/triage.jsonl:3: the id 'disk-001' is taken: line 1 has it too
   fix: every case needs an id of its own
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - fixtures/golden/triage.jsonl:3: the id 'disk-001' is taken: line 1 has it too\
 """),
     ),
     (
@@ -105,7 +109,7 @@ ERROR evals/test_triage.py\
 ERROR collecting evals/test_triage.py
 fixtures/golden/triage.jsonl: no cases
   fix: add one, or remove the file
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - fixtures/golden/triage.jsonl: no cases\
 """),
     ),
     (
@@ -113,9 +117,10 @@ ERROR evals/test_triage.py\
         (),
         snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/prompts: there is no prompt 'triage'
+prompts: there is no prompt 'triage'
   fix: did you mean 'triages'?
-ERROR evals/test_triage.py\
+  eval: evals/test_triage.py:7
+ERROR evals/test_triage.py - prompts: there is no prompt 'triage'\
 """),
     ),
     (
@@ -125,7 +130,8 @@ ERROR evals/test_triage.py\
 ERROR collecting evals/test_triage.py
 fixtures/golden: no dataset is called 'triage'
   fix: did you mean 'triages'?
-ERROR evals/test_triage.py\
+  eval: evals/test_triage.py:7
+ERROR evals/test_triage.py - fixtures/golden: no dataset is called 'triage'\
 """),
     ),
     (
@@ -135,7 +141,8 @@ ERROR evals/test_triage.py\
 ERROR collecting evals/test_triage.py
 there is no provider 'locals'; there are anthropic, local, openai, sim
   fix: did you mean 'local'? declare [tool.regauge.providers.locals] with its base_url in pyproject.toml
-ERROR evals/test_triage.py\
+  eval: evals/test_triage.py:7
+ERROR evals/test_triage.py - there is no provider 'locals'; there are anthropic, local, openai, sim\
 """),
     ),
     (
@@ -145,7 +152,8 @@ ERROR evals/test_triage.py\
 ERROR collecting evals/test_triage.py
 prompts/triage.prompt.yml: 'clerk' does not say who serves the model
   fix: write provider:model, such as openai:clerk or sim:clerk-1; a provider of your own is a table [tool.regauge.providers.<name>] in pyproject.toml
-ERROR evals/test_triage.py\
+  eval: evals/test_triage.py:7
+ERROR evals/test_triage.py - prompts/triage.prompt.yml: 'clerk' does not say who serves the model\
 """),
     ),
     (
@@ -155,7 +163,7 @@ ERROR evals/test_triage.py\
 ERROR collecting evals/test_triage.py
 prompts/triage.prompt.yml:1: nothing says which model answers this prompt
   fix: add `model: provider:model`, or set `model` in [tool.regauge]
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - prompts/triage.prompt.yml:1: nothing says which model answers this prompt\
 """),
     ),
     (
@@ -163,9 +171,9 @@ ERROR evals/test_triage.py\
         (),
         snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/pyproject.toml:6: tool.regauge.trails: no such setting
+pyproject.toml:6: tool.regauge.trails: no such setting
   fix: did you mean 'trials'?
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - pyproject.toml:6: tool.regauge.trails: no such setting\
 """),
     ),
     (
@@ -174,7 +182,7 @@ ERROR evals/test_triage.py\
         snapshot("""\
 ERROR collecting evals/test_triage.py
 --trials must be from 1 to 10000, not 0
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - --trials must be from 1 to 10000, not 0\
 """),
     ),
     (
@@ -183,7 +191,7 @@ ERROR evals/test_triage.py\
         snapshot("""\
 ERROR collecting evals/test_triage.py
 --concurrency takes a number from 1 to 1024, or auto, not 'lots'
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - --concurrency takes a number from 1 to 1024, or auto, not 'lots'\
 """),
     ),
     (
@@ -192,7 +200,7 @@ ERROR evals/test_triage.py\
         snapshot("""\
 ERROR collecting evals/test_triage.py
 --budget-usd must be a number of dollars from 0 up, not -1.0
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - --budget-usd must be a number of dollars from 0 up, not -1.0\
 """),
     ),
     (
@@ -202,7 +210,8 @@ ERROR evals/test_triage.py\
 ERROR collecting evals/test_triage.py
 --model: 'clerk' does not say who serves the model
   fix: write provider:model, such as openai:clerk or sim:clerk-1; a provider of your own is a table [tool.regauge.providers.<name>] in pyproject.toml
-ERROR evals/test_triage.py\
+  eval: evals/test_triage.py:7
+ERROR evals/test_triage.py - --model: 'clerk' does not say who serves the model\
 """),
     ),
     (
@@ -212,7 +221,7 @@ ERROR evals/test_triage.py\
 ERROR collecting evals/test_triage.py
 --judge-model: 'clerk' does not say who serves the model
   fix: write provider:model, such as openai:clerk or sim:clerk-1; a provider of your own is a table [tool.regauge.providers.<name>] in pyproject.toml
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - --judge-model: 'clerk' does not say who serves the model\
 """),
     ),
     (
@@ -364,11 +373,10 @@ def test_recordings_that_cannot_be_read_leave_everything_unmeasured(project: Eva
 
 
 def _at_most(file_bytes: int) -> str:
-    """A program that runs pytest, and may write files of this size only."""
+    """Lines after which a process may write files of this size only."""
     return (
-        "import resource, sys, pytest\n"
+        "import resource\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({file_bytes}, {file_bytes}))\n"
-        "sys.exit(pytest.main())\n"
     )
 
 
@@ -378,10 +386,11 @@ def test_a_full_disk_ends_in_one_sentence_and_the_same_command_continues(
 ):
     live.golden(live.case(number) for number in range(60))
     endpoint.answer = _long_answer
-    command = [sys.executable, "-c", _at_most(150_000), "evals", *workers]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = done.stdout + done.stderr
-    assert done.returncode == 1, said
+    # Each process of the run loads it, workers too.
+    limit = live.write("evals/conftest.py", _at_most(150_000))
+    done = live.run(*workers)
+    said = done.stdout.str() + done.stderr.str()
+    assert done.ret == 1, said
     assert "Traceback" not in said
     assert "INTERNALERROR" not in said
     assert "Error: [Errno" not in said
@@ -391,6 +400,7 @@ def test_a_full_disk_ends_in_one_sentence_and_the_same_command_continues(
     assert all(line.endswith("}") for line in _lines(live, ".regauge/runs/*/trials.jsonl"))
     asked = endpoint.total
     assert asked < 60
+    limit.unlink()
     live.run("--record=missing").assert_outcomes(passed=60)
     assert len(live.recordings()) == 60
     assert len(endpoint.twice) <= 32
@@ -416,11 +426,8 @@ def test_a_full_disk_ends_a_command_and_the_same_command_continues(
             subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True)
         live.prompt(system="Answer in JSON.", version="1.0.1")
         assert live.command("bump", "triage").returncode == 0
-    limited = _at_most(150_000).replace("pytest.main", "regauge.cli.main")
-    program = limited.replace("pytest\n", "regauge.cli\n")
-    done = subprocess.run(
-        [sys.executable, "-c", program, *command], capture_output=True, text=True, check=False
-    )
+    program = f"{_at_most(150_000)}from regauge.cli import main; main()"
+    done = processes.run("-c", program, *command, cwd=live.root, env={**os.environ})
     printed = done.stdout + done.stderr
     assert done.returncode == 3, printed
     assert "Traceback" not in printed
@@ -445,13 +452,14 @@ def test_a_record_that_the_disk_does_not_take_leaves_the_table_and_whole_lines(
     live.golden(live.case(number) for number in range(60))
     endpoint.answer = _long_answer
     live.run().assert_outcomes(passed=60)
-    command = [sys.executable, "-c", _at_most(100_000), "evals", "--record=none"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == pytest.ExitCode.INTERNAL_ERROR
-    assert "Traceback" not in done.stdout + done.stderr
-    assert "the record of this run is incomplete: " in done.stdout
-    assert "trials.jsonl" in done.stdout
-    assert "60 passed" in done.stdout
+    live.write("evals/conftest.py", _at_most(100_000))
+    done = live.run("--record=none")
+    said = done.stdout.str()
+    assert done.ret == pytest.ExitCode.INTERNAL_ERROR
+    assert "Traceback" not in said + done.stderr.str()
+    assert "the record of this run is incomplete: " in said
+    assert "trials.jsonl" in said
+    assert "60 passed" in said
     *_, last = sorted(
         live.root.glob(".regauge/runs/*/trials.jsonl"), key=lambda p: p.stat().st_mtime
     )
@@ -476,8 +484,8 @@ def test_few_file_descriptors_lower_the_concurrency(live: EvalProject):
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
         "sys.exit(pytest.main())\n"
     )
-    command = [sys.executable, "-c", program, "evals", "--concurrency=256"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = (program, "evals", "--concurrency=256")
+    done = processes.run("-c", *command, cwd=live.root, env={**os.environ})
     assert done.returncode == 0, done.stdout
     assert "60 passed" in done.stdout
 
@@ -535,8 +543,7 @@ def test_the_store_names_the_limit_of_open_files(live: EvalProject):
         "try: LocalStore(Path('.regauge/store.sqlite3')).get('0' * 64, 0)\n"
         "except RecordingError as error: print(error)\n"
     )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = processes.run("-c", program, cwd=live.root, env={**os.environ})
     assert "too many files and connections are open" in done.stdout, done.stderr
     assert "fix: raise the limit, as with ulimit -n 1024" in done.stdout
     assert "permission" not in done.stdout
@@ -545,7 +552,6 @@ def test_the_store_names_the_limit_of_open_files(live: EvalProject):
 # Prints the error of a call; all but a few descriptors are taken once everything is loaded.
 _NO_DESCRIPTOR = """
 import asyncio, os, resource, sys
-import stamina
 from pathlib import Path
 from regauge.errors import RegaugeError
 from regauge.history import StorePlace
@@ -590,8 +596,8 @@ def test_a_call_without_descriptors_names_the_limit(
     live: EvalProject, endpoint: Endpoint, place: str
 ):
     live.run().assert_outcomes(passed=5)
-    command = [sys.executable, "-c", _NO_DESCRIPTOR, place, endpoint.base_url]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = (_NO_DESCRIPTOR, place, endpoint.base_url)
+    done = processes.run("-c", *command, cwd=live.root, env={**os.environ})
     assert done.stderr == "", done.stderr
     what, fix = done.stdout.splitlines()
     assert what.endswith(": too many files and connections are open")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from regauge.sim import Rules
 from regauge.sim.server import SimServer, SimServerOptions
+from tests import processes
 from tests.gate_repo import (
     BASELINE,
     CERTIFICATE_LINE,
@@ -119,12 +119,12 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
 def test_the_markdown_of_a_decision_is_alone_on_standard_output(repo: GateRepo):
     repo.release("minor", (label_definitions(repo.read(PROMPT)), BARE_LABELS))
     repo.gate(code=1)
-    words = [sys.executable, "-m", "regauge", "gate", "--from", "latest", "--output", "-"]
-    piped = subprocess.run(words, cwd=repo.root, capture_output=True, text=True, check=False)
+    words = ("gate", "--from", "latest", "--output", "-")
+    piped = processes.run("regauge", *words, cwd=repo.root, env={**os.environ})
     assert piped.stdout.startswith("<!-- regauge gate -->\n### ❌ regauge gate: rejected")
     assert "gate: rejected against main" in piped.stderr
     assert not (repo.root / "-").exists()
-    assert "both write to standard output" in repo.regauge(*words[3:], "--json", code=2)
+    assert "both write to standard output" in repo.regauge(*words, "--json", code=2)
 
 
 def test_a_broken_log_of_decisions_is_one_sentence(repo: GateRepo):

@@ -128,7 +128,8 @@ def test_what_goes_in_comes_out_once(place: StorePlace):
 def test_a_run_is_in_it_whole_or_not_at_all(place: StorePlace):
     store = Store(place)
     whole = _entry()
-    broken = replace(whole, trials=[*whole.trials, whole.trials[0]])
+    trials = list(whole.trials)
+    broken = replace(whole, trials=[*trials, trials[0]])
     with pytest.raises(StoreError):
         store.add(broken)
     assert store.ids() == set()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from regauge.git import git
 from tests.place import Place
 
 if TYPE_CHECKING:
@@ -314,3 +315,17 @@ def test_versions_are_found_next_to_a_bare_repository(hostile: Hostile):
     log = hostile.place.regauge("log", NAME)
     assert hostile.git("rev-parse", "--short=9", "HEAD~1") in log
     assert "- bug: anything" in hostile.place.regauge("diff", NAME, "1.0.0")
+
+
+def test_settings_that_are_written_while_a_command_runs_start_no_program(hostile: Hostile):
+    """Settings are read once; those that are new are read again."""
+    (hostile.root / ".gitattributes").write_text("*.yml filter=evil\n")
+    settings = hostile.root / ".git/config"
+    for more in ("", hostile.settings()):
+        settings.write_text(settings.read_text() + more)
+        (hostile.root / PROMPT).touch()
+        assert b".gitattributes" in git(hostile.root, "status", "--porcelain")
+        assert hostile.ran() == []
+    (hostile.root / PROMPT).touch()
+    hostile.git("status", check=False)
+    assert hostile.ran()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -359,4 +360,499 @@ def test_a_link_in_an_export_is_not_followed(place: Place):
     content.symlink_to(place.root.parent / "secret")
     out = place.regauge("import", "openai-evals", "out", code=2)
     assert "leads over a link, which is not followed" in out
+    assert "TOP" not in out
+
+
+# deepeval
+
+METRICS = """
+from deepeval import assert_test
+from deepeval.dataset import EvaluationDataset
+from deepeval.metrics import AnswerRelevancyMetric, ExactMatchMetric, GEval
+from deepeval.metrics import FaithfulnessMetric as Faithful
+from deepeval.test_case import LLMTestCase, SingleTurnParams
+
+raise SystemExit("this file was run")
+"""
+
+
+@pytest.mark.parametrize("name", ["goldens.json", "goldens.jsonl", "goldens.csv"])
+def test_goldens_are_the_same_in_every_form(place: Place, model: Model, name: str):
+    bring(place, f"deepeval/{name}")
+    out = place.regauge("import", "deepeval", f"source/{name}")
+    assert "1 eval, 3 golden cases, 0 assertions" in out
+    assert cases(place, "goldens") == [
+        {
+            "id": "which-pod-was-restarted",
+            "inputs": {"input": "Which pod was restarted?"},
+            "expected": {
+                "expected_output": "api-7",
+                "context": ["api-7 restarted twice.", "db-1 is healthy."],
+                "retrieval_context": ["Events of the night"],
+            },
+        },
+        {
+            "id": "how-many-nodes-are-down",
+            "inputs": {"input": "How many nodes are down?"},
+            "expected": {
+                "expected_output": "3",
+                "context": ["Nodes 1, 4 and 5 are down."],
+                "expected_tools": [{"name": "kubectl", "type": "FUNCTION"}],
+            },
+            "note": 'easy; {"level": "easy"}',
+        },
+        {
+            "id": "explain-eviction-in-one-line",
+            "inputs": {"input": "Explain 'eviction',\nin one line"},
+            "expected": {"expected_output": "A pod is removed from its node"},
+        },
+    ]
+    assert "the data has no prompt" in report(place)
+    assert "3 unmeasured" in run(place, model, code=1)
+
+
+def test_metrics_of_a_test_file_judge_the_goldens_that_it_names(place: Place, model: Model):
+    bring(place, "deepeval/goldens.json")
+    place.write(
+        "source/test_bot.py",
+        METRICS
+        + """
+dataset = EvaluationDataset()
+dataset.add_goldens_from_json_file(file_path="goldens.json")
+LIMIT = 0.6
+relevancy = AnswerRelevancyMetric(threshold=LIMIT, model="gpt-4o", include_reason=True)
+
+def test_bot(golden):
+    case = LLMTestCase(input=golden.input, actual_output=bot(golden.input))
+    tone = GEval(name="Tone", criteria="It is polite.", threshold=limit(),
+                 evaluation_params=[SingleTurnParams.ACTUAL_OUTPUT])
+    assert_test(case, [relevancy, Faithful(), tone, Own(api_key="none"), ExactMatchMetric()])
+""",
+    )
+    place.regauge("import", "deepeval", "source")
+    text = (place.root / "evals/test_source.py").read_text(encoding="utf-8")
+    for spec in (
+        "{'deepeval': {'metric': 'AnswerRelevancy', 'threshold': 0.6, 'include_reason': True}}",
+        "{'deepeval': {'metric': 'Faithfulness'}}",
+        "'name': 'Tone', 'criteria': 'It is polite.', 'evaluation_params': ['actual_output']",
+        "{'deepeval': {'metric': 'ExactMatch'}}",
+    ):
+        assert spec in text
+    assert "`threshold` of GEval is made by code: write it in the eval" in report(place)
+    assert "left out" not in report(place)
+    model.answers = {"Which pod": "api-7"}
+    out = run(place, model, "-k", "which-pod", "--judge-model", "here:m", "-rA", code=1)
+    assert "ExactMatch" in out
+
+
+def test_each_test_has_its_own_metrics_and_outputs_become_a_target(place: Place):
+    place.write(
+        "source/test_bot.py",
+        METRICS
+        + """
+exact = ExactMatchMetric()
+QUESTION = "2+2?"
+
+def test_sum():
+    assert_test(LLMTestCase(input=QUESTION, actual_output="4", expected_output="4"), [exact])
+
+async def test_style():
+    case = LLMTestCase(input="Hello", actual_output="Hi", expected_output="Hi!")
+    assert_test(case, [ExactMatchMetric(), OwnMetric(strictness=3)])
+""",
+    )
+    out = place.regauge("import", "deepeval", "source/test_bot.py")
+    assert "2 golden cases" in out
+    first, second = cases(place, "test-bot")
+    assert first["inputs"] == {"input": "2+2?"}
+    assert first["checks"] == [{"deepeval": {"metric": "ExactMatch"}}]
+    assert [*map(list, second["checks"])] == [["deepeval"], ["unmeasured"]]
+    assert "existing outputs became target test-bot" in report(place)
+    out = place.evals(code=1)
+    assert "this file was run" not in out
+    assert "2 unmeasured" in out
+
+
+# LangSmith and Braintrust
+
+LANGSMITH = [
+    {
+        "id": "5f1c", "created_at": "2026-01-01T00:00:00Z",
+        "inputs": {"messages": [{"type": "human", "data": {"content": "Is api-7 up?"}}]},
+        "outputs": {"output": {"type": "ai", "content": "Yes."}},
+        "metadata": {"dataset_split": ["test"], "source": "night"}, "split": ["test"],
+    },
+    {
+        "inputs": {"messages": [{"role": "user", "content": "And db-1?"}], "the region": "eu"},
+        "outputs": None,
+        "metadata": None,
+    },
+]  # fmt: skip
+
+
+def test_examples_of_langsmith_are_imported(place: Place, model: Model):
+    place.write("source/pods.jsonl", "".join(json.dumps(row) + "\n" for row in LANGSMITH))
+    assert "2 golden cases" in place.regauge("import", "langsmith", "source/pods.jsonl")
+    assert prompt(place, "pods")["messages"] == [
+        {"history": "messages"},
+        {"role": "user", "content": "{{the_region}}"},
+    ]
+    first, second = cases(place, "pods")
+    assert first["inputs"] == {"messages": [{"role": "user", "content": "Is api-7 up?"}]}
+    assert (first["tags"], first["note"]) == (["test"], '{"source": "night"}')
+    assert "Yes." in str(first["expected"])
+    assert "expected" not in second
+    assert "2 unmeasured" in run(place, model, code=1)
+
+
+def test_rows_of_braintrust_are_imported(place: Place, model: Model):
+    rows = [
+        {"input": "2+2", "expected": "4", "tags": ["sum"], "metadata": {"level": 1}},
+        {"input": {"question": "1+1", "unit": 3}, "expected": {"answer": 2}},
+        {"output": "no input"},
+    ]
+    place.write("source/rows.json", json.dumps(rows))
+    assert "2 golden cases" in place.regauge("import", "braintrust", "source")
+    first, second = cases(place, "rows")
+    assert first["expected"] == "4"
+    assert second["inputs"] == {"question": "1+1", "unit": 3}
+    assert "a row without `input`: left out" in report(place)
+    assert "0 errors" in place.regauge("lint")
+    assert "2 unmeasured" in run(place, model, code=1)
+
+
+# Prompty and Dotprompt
+
+
+def test_prompts_of_prompty_are_imported_with_their_samples(place: Place, model: Model):
+    bring(place, "microsoft+prompty")
+    out = place.regauge("import", "prompty", "source")
+    assert "3 evals, 3 golden cases" in out
+    assert prompt(place, "functions")["model"] == "azure:gpt-35-turbo"
+    names = [tool["name"] for tool in prompt(place, "functions")["tools"]]
+    assert names == ["get_current_weather", "create_a_picture"]
+    assert cases(place, "functions")[0]["inputs"]["firstName"] == "Seth"
+    assert prompt(place, "threaded")["messages"] == [
+        {"role": "system", "content": "You are a helpful assistant."},
+        {"history": "conversation"},
+        {"role": "user", "content": "{{question}}"},
+    ]
+    assert cases(place, "threaded")[0]["inputs"] == {"question": "Hello"}
+    assert prompt(place, "chat")["messages"][1] == {"history": "chat_history"}
+    assert "the endpoint of Azure is missing" in report(place)
+    assert "3 unmeasured" in run(place, model, code=1)
+
+
+PROMPTY = """---
+name: Triage
+model:
+  api: chat
+  configuration:
+    type: azure_openai
+    azure_deployment: gpt-4o
+    azure_endpoint: https://shop.openai.azure.com
+    api_key: 0123456789abcdef
+  parameters: {max_tokens: 9, response_format: "${file:form.json}"}
+sample: ${file:sample.json}
+---
+Sort 0123456789abcdef.
+user:
+{% for pod in pods %}
+{{ pod.name }}
+{% endfor %}
+{{question}}
+"""
+
+
+def test_the_files_of_a_prompty_are_read_and_its_loops_rendered(place: Place, model: Model):
+    place.write("source/triage.prompty", PROMPTY)
+    form = {"name": "kind", "schema": {"type": "object", "required": ["kind"]}}
+    write_json(place, "source/form.json", {"type": "json_schema", "json_schema": form})
+    write_json(
+        place, "source/sample.json", {"pods": [{"name": "a"}, {"name": "b"}], "question": "?"}
+    )
+    place.regauge("import", "prompty", "source/triage.prompty")
+    written = prompt(place, "triage")
+    assert written["jsonSchema"] == form
+    assert written["messages"] == [
+        {"role": "system", "content": "Sort [key not copied]."},
+        {"role": "user", "content": "{{part2_1}}\n{{question}}"},
+    ]
+    assert cases(place, "triage")[0]["inputs"]["part2_1"].split() == ["a", "b"]
+    text = report(place)
+    assert "a key is in the file; it was not copied" in text
+    assert "0123456789abcdef" not in text
+    settings = (place.root / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'base_url = "https://shop.openai.azure.com/openai/v1"' in settings
+    model.answers = {"?": '{"kind": "x"}'}
+    assert "1 passed" in run(place, model, code=0)
+
+
+def test_prompts_of_dotprompt_are_imported(place: Place):
+    bring(place, "firebase+genkit")
+    place.regauge("import", "dotprompt", "source")
+    robot = prompt(place, "recipe-robot")
+    assert robot["messages"][0]["content"].startswith(
+        "Adopt the personality of someone who is robot.\n\nBEEP BOOP!"
+    )
+    schema = robot["jsonSchema"]["schema"]
+    assert schema["required"] == ["title", "ingredients", "steps"]
+    assert schema["properties"]["steps"] == {"type": "array", "items": {"type": "string"}}
+    assert prompt(place, "product-generator")["responseFormat"] == "json_object"
+    text = report(place)
+    assert "recipe.robot.prompt`: it has no sample inputs" in text
+    assert "product_generator.prompt:5`: the schema of the output is elsewhere" in text
+    assert "`{% if personality %}Write in the style" in text
+    assert not (place.root / "prompts/-style.prompt.yml").exists()
+
+
+DOTPROMPT = """---
+model: googleai/gemini-2.5-flash
+config: {temperature: 0.3, topK: 3}
+input:
+  schema:
+    food: string, the dish
+    parts?(array): string
+  default:
+    food: soup
+    parts: [salt, water]
+output:
+  format: json
+  schema:
+    title: string
+    kind(enum, of dish): [soup, cake]
+---
+{{role "system"}}
+You cook. {% not a tag %} {{! a comment }}
+{{history}}
+{{role "user"}}
+{{#each parts}}
+- {{@index}} {{this}} for {{../food}}
+{{else}}
+none
+{{/each}}
+{{food}} {{json parts}}
+"""
+
+
+def test_a_dotprompt_with_defaults_runs(place: Place, model: Model):
+    place.write("source/dish.prompt", DOTPROMPT)
+    place.regauge("import", "dotprompt", "source/dish.prompt")
+    written = prompt(place, "dish")
+    assert written["modelParameters"] == {"temperature": 0.3}
+    assert written["inputs"][0] == {"name": "history", "required": False}
+    assert written["messages"][:2] == [
+        {"role": "system", "content": "You cook. {% not a tag %}"},
+        {"history": "history"},
+    ]
+    (case,) = cases(place, "dish")
+    assert "- 0 salt for soup\n- 1 water for soup\n" in case["inputs"].values()
+    assert "dish.prompt:3`: settings of the provider: topK" in report(place)
+    model.answers = {"soup": '{"title": "Soup", "kind": "soup"}'}
+    assert "1 passed" in run(place, model, code=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "text", "message"),
+    [
+        ("prompty", "a.prompty", "Hello", "a.prompty has no front matter"),
+        ("prompty", "a.prompty", "---\nname: a\n", "a.prompty:1: its front matter has no end"),
+        ("prompty", "a.prompty", "---\n- a\n---\n", "its front matter is no mapping"),
+        ("prompty", "a.prompty", "---\nname: [\n---\nHi", "a.prompty:3: not YAML"),
+        ("prompty", "a.prompty", "---\nmodel: {api: embedding}\n---\nHi", "a prompt of embedding"),
+        ("prompty", "a.prompty", "---\nname: a\nsample: ${file:../../etc/passwd}\n---\nHi", "outside of the repository"),
+        ("prompty", "a.prompty", "---\nname: a\n---\n{% for x in xs %}", "its template cannot be imported"),
+        ("prompty", "a.prompty", "---\nname: a\n---\n{{ x.__class__.__mro__() }}", "its template cannot be imported"),
+        ("dotprompt", "a.prompt", "", "it has no message"),
+        ("dotprompt", "a.prompt", "{{#if x}}a", "{{#if}} has no end"),
+        ("dotprompt", "a.prompt", "{{/if}}", "{{/if}} ends no block"),
+        ("dotprompt", "a.prompt", "{{shout x}}", "the helper {{shout x}} has no counterpart"),
+        ("dotprompt", "a.prompt", "{{>a}}", "_a.prompt does not exist"),
+        ("dotprompt", "a.prompt", "{{>../../../etc/a}}", "outside of the repository"),
+        ("dotprompt", "a.prompt", '{{role "narrator"}}Hi', "the role 'narrator' has no counterpart"),
+    ],
+)  # fmt: skip
+def test_a_prompt_without_counterpart_is_refused(
+    place: Place, name: str, path: str, text: str, message: str
+):
+    place.write("pyproject.toml", "")
+    place.write(path, text)
+    out = place.regauge("import", name, path, code=2)
+    assert message in out
+    assert "fix: " in out
+    assert place.files() == [path, "pyproject.toml"]
+
+
+# Inspect
+
+
+@pytest.mark.parametrize("name", ["capitals.eval", "capitals.json"])
+def test_a_log_is_judged_as_its_scorers_did(place: Place, name: str):
+    bring(place, f"inspect/{name}")
+    out = place.regauge("import", "inspect", f"source/{name}")
+    assert "1 eval, 2 golden cases, 4 assertions, 0 of them unmeasured" in out
+    first = {case["id"]: case for case in cases(place, "capitals")}["france"]
+    assert first["inputs"] == {"input": "Name the capital of France."}
+    assert first["expected"] == "Paris"
+    epochs = 2 if name.endswith(".eval") else 1
+    place.evals("--trials", str(epochs), "--report", "out", code=1)
+    lines = (place.root / "out/trials.jsonl").read_text(encoding="utf-8").splitlines()
+    failed = {
+        (trial["case"], trial["trial"]): len(trial["verdicts"][0]["details"].get("failed", []))
+        for trial in map(json.loads, lines)
+    }
+    scored = {("france", 0): 0, ("2", 0): 1, ("france", 1): 2, ("2", 1): 0}  # as in the log
+    assert failed == {key: count for key, count in scored.items() if key[1] < epochs}
+
+
+def test_datasets_of_inspect_are_imported(place: Place, model: Model):
+    bring(place, "UKGovernmentBEIS+inspect_ai")
+    place.regauge("import", "inspect", "source")
+    (case,) = cases(place, "samples-mcq")
+    assert case["expected"] == "A"
+    assert case["inputs"]["choices"].startswith("A) 1\nB) 2\n")
+    assert "samples.json:2`: `sandbox`: a target runs in its own environment" in report(place)
+    assert "2 unmeasured" in run(place, model, code=1)
+
+
+def eval_log(place: Place, members: Mapping[str, object]) -> Path:
+    place.root.mkdir(exist_ok=True)
+    with zipfile.ZipFile(place.root / "a.eval", "w", zipfile.ZIP_DEFLATED) as file:
+        for name, value in members.items():
+            file.writestr(name, value if isinstance(value, bytes) else json.dumps(value))
+    return place.root / "a.eval"
+
+
+HEADER = {"status": "error", "eval": {"task": "own/task", "scorers": [{"name": "own"}]}}
+
+
+def test_a_log_of_another_run_is_read_as_far_as_it_goes(place: Place):
+    sample = {"id": 1, "epoch": 1, "input": "attachment://x", "target": "", "choices": None,
+              "attachments": {"x": "a long text", "y": "Yes"}}  # fmt: skip
+    part = {
+        "message": {"role": "assistant", "content": [{"type": "text", "text": "attachment://y"}]}
+    }
+    eval_log(
+        place,
+        {
+            "_journal/start.json": HEADER,
+            "samples/1_epoch_1.json": {**sample, "output": {"choices": [part]}},
+            "samples/2_epoch_1.json": {**sample, "id": 2, "error": {"message": "Timeout"}},
+            "../../samples/3_epoch_1.json": sample,
+            "samples/../../4.json": sample,
+        },
+    )
+    place.regauge("import", "inspect", "a.eval")
+    first, second = cases(place, "task")
+    assert first["inputs"] == second["inputs"] == {"input": "a long text"}
+    outputs = (place.root / "fixtures/outputs/task.jsonl").read_text(encoding="utf-8")
+    assert outputs == '{"case": "1", "text": "Yes"}\n'
+    text = report(place)
+    assert "the run of the log has the status error" in text
+    assert "sample 2 ended in an error: Timeout" in text
+    assert "`own` has no counterpart here and is unmeasured" in text
+    assert "2 unmeasured" in place.evals(code=1)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({}, "a.eval has no header.json"),
+        ({"header.json": b"{"}, "a.eval is damaged: header.json"),
+        ({"header.json": {"eval": {}}}, "a.eval has no sample"),
+        ({"header.json": {"eval": {}}, "samples/1_epoch_1.json": b"0" * (65 << 20)}, "a.eval holds too much"),
+        ({"header.json": {}, **{f"samples/{n}.json": 1 for n in range(10_001)}}, "more than 10,000 samples"),
+    ],
+)  # fmt: skip
+def test_a_log_that_cannot_be_read_is_refused(
+    place: Place, members: Mapping[str, object], message: str
+):
+    file = eval_log(place, members)
+    assert message in place.regauge("import", "inspect", "a.eval", code=2)
+    file.write_bytes(file.read_bytes()[:-9])
+    assert "a.eval is no whole zip file" in place.regauge("import", "inspect", "a.eval", code=2)
+    assert place.files() == ["a.eval"]
+
+
+def test_a_damaged_log_in_zstandard_is_refused(place: Place):
+    data = bytearray((DATA / "inspect/capitals.eval").read_bytes())
+    data[60:5000] = bytes(4940)
+    (place.root / "a.eval").write_bytes(data)
+    assert "a.eval is damaged" in place.regauge("import", "inspect", "a.eval", code=2)
+
+
+# Bad inputs of every format
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "text", "message"),
+    [
+        ("deepeval", "a.json", '[{"input": "a"},', "a.json:1: not JSON"),
+        ("deepeval", "a.json", '[{"question": "a"}]', "a.json has no golden with `input`"),
+        ("deepeval", "a.csv", "input,expected_output\na,b,c\n", "a.csv:2: the row has more cells"),
+        ("deepeval", "a.py", "def f(:\n", "a.py:1: not Python"),
+        ("deepeval", "a.py", "(" * 5000, "a.py:1: not Python"),
+        ("deepeval", "a.txt", "input", "a.txt is no JSON, JSON Lines, CSV or Python file"),
+        ("langsmith", "a.jsonl", '{"inputs": {}}\n{"inputs"', "a.jsonl:2: not JSON"),
+        ("langsmith", "a.jsonl", "[" * 100_000, "a.jsonl:1: not JSON"),
+        ("langsmith", "a.json", '{"input": "a"}', "a.json has no row with `inputs`"),
+        ("braintrust", "a.jsonl", "", "a.jsonl has no row with `input`"),
+        ("inspect", "a.jsonl", '{"input": "a"}\n{', "a.jsonl:2: not JSON"),
+        ("inspect", "a.csv", "target\nb\n", "a.csv has no sample with `input`"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_and_nothing_is_written(
+    place: Place, name: str, path: str, text: str, message: str
+):
+    place.write(path, text)
+    out = place.regauge("import", name, path, code=2)
+    assert message in out
+    assert "fix: " in out
+    assert place.files() == [path]
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "text"),
+    [
+        ("deepeval", "a.json", '[{"input": "é"}]'),
+        ("langsmith", "a.jsonl", '{"inputs": {"a": "é"}}'),
+        ("braintrust", "a.jsonl", '{"input": "é"}'),
+        ("inspect", "a.json", '[{"input": "é"}]'),
+        ("prompty", "a.prompty", "é"),
+        ("dotprompt", "a.prompt", "é"),
+    ],
+)
+def test_other_encodings_and_huge_files_are_refused(place: Place, name: str, path: str, text: str):
+    file = place.root / path
+    file.write_bytes(text.encode("latin-1"))
+    assert f"{path}:1 is not UTF-8" in place.regauge("import", name, path, code=2)
+    with file.open("wb") as stream:
+        stream.truncate(17 * 1024 * 1024)
+    assert "16 MiB is the limit" in place.regauge("import", name, path, code=2)
+
+
+KEY = "ghp_" + "R4nD0mV4lu3sF0rT3st1ngOnlyAbCdEfGhIjk"[:36]
+
+
+def test_a_key_in_data_is_named_and_not_copied(place: Place):
+    place.write("a.jsonl", json.dumps({"input": f"curl -H {KEY}", "expected": "x"}) + "\n")
+    place.regauge("import", "braintrust", "a.jsonl")
+    assert "a.jsonl:1`: a key was not copied (GitHub token)" in report(place)
+    for path in place.files():
+        if path != "a.jsonl":
+            assert KEY not in (place.root / path).read_text(encoding="utf-8")
+
+
+def test_a_data_file_outside_of_the_repository_is_not_read(place: Place):
+    (place.root.parent / "secret.json").write_text('[{"input": "TOP"}]', encoding="utf-8")
+    place.write("pyproject.toml", "")
+    place.write(
+        "t/test_a.py",
+        METRICS + 'd = EvaluationDataset()\nd.add_goldens_from_json_file("../../secret.json")\n'
+        'd.add_test_cases_from_csv_file(file_path="missing.csv")\nm = ExactMatchMetric()\n',
+    )
+    out = place.regauge("import", "deepeval", "t", code=2)
+    assert "is outside of the repository" in out
+    assert "missing.csv is missing" in out
+    assert "its judges: {'deepeval': {'metric': 'ExactMatch'}}" in out
     assert "TOP" not in out

@@ -176,6 +176,7 @@ def checks_of(here: Here, *assertions: object, **keys: object) -> list[Any]:
         ({"promptfooconfig.js": "module.exports = {}"}, "is code and is not run"),
         ({"promptfooconfig.yaml": "prompts: &a [*a]\ntests: []\n"}, "contains itself through an alias"),
         ({"promptfooconfig.yaml": "tests:\n  - 1\n"}, "there is no test to import"),
+        ({"a/promptfooconfig.yaml": "description: later"}, "a/promptfooconfig.yaml has no prompts, providers or tests"),
         ({"promptfooconfig.yaml": "prompts: 1\n---\ntests: 2\n"}, "a second document starts here"),
     ],
 )  # fmt: skip
@@ -218,6 +219,29 @@ def test_files_outside_of_the_repository_and_links_are_not_read(here: Here):
     assert report.count("is outside of the repository") == 4
     assert "leads over a link, which is not followed" in report
     assert all("TOP" not in here.read(path) for path in here.files() if path != "link.txt")
+
+
+def test_a_value_that_is_no_path_or_pattern_is_named(here: Here):
+    texts = [
+        "file://notes.txt\n**Bold** and [more\n" + "long " * 900,
+        "file://**a/b**.txt",
+        "file://[a",
+    ]
+    tests = [{"vars": {"q": text}} for text in texts]
+    here.write("x/by.txt", "found")
+    here.write("promptfooconfig.yaml", config(tests=[*tests, {"vars": {"q": "kept"}}]))
+    here.run(".")
+    assert [case["inputs"] for case in here.cases()] == [{"q": "kept"}]
+    assert max(map(len, here.read("IMPORT.md").splitlines())) < 500
+
+
+def test_a_key_of_a_test_that_is_not_read_is_named(here: Here):
+    test = {"vars": {"q": "one"}, "expected": "1", "assertScoringFunction": "file://score.js"}
+    here.write("promptfooconfig.yaml", config(tests=[test]))
+    here.run(".")
+    person, _, dropped = here.read("IMPORT.md").partition("## Dropped")
+    assert "`assertScoringFunction` of a test is not imported" in person
+    assert "`expected` of a test is not imported" in dropped
 
 
 def test_names_of_windows_and_of_the_repository_are_found(here: Here):
@@ -299,6 +323,21 @@ def test_a_key_in_the_file_is_named_and_never_copied(here: Here):
     }
 
 
+def test_keys_in_cases_and_requests_are_masked_and_made_up_passwords_stay(here: Here):
+    key = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+    provider = {"id": "https://shop.example/ask", "config": {"body": {"q": "{{q}}", "key": key}}}
+    tests = [{"vars": {"q": f"password: golden, token {key}"}, "assert": [{"type": "is-json"}]}]
+    quoted = 'API_KEY="zz_live_83920184hgjr"'
+    config_text = config(prompts=[f"{quoted} {{{{q}}}}"], providers=[provider], tests=tests)
+    here.write("promptfooconfig.yaml", config_text)
+    here.run(".")
+    written = here.files() - {"promptfooconfig.yaml"}
+    for secret in (key, "zz_live_83920184hgjr"):
+        assert all(secret not in here.read(path) for path in written)
+    assert here.cases()[0]["inputs"]["q"] == "password: golden, token [key not copied]"
+    assert "a key was not copied (GitHub token)" in here.read("IMPORT.md")
+
+
 def test_check_writes_nothing_and_exits_with_1_where_a_person_is_needed(here: Here):
     here.write("promptfooconfig.yaml", config())
     assert "## Needs a person\n\nNothing." in here.run(".", "--check")
@@ -335,6 +374,34 @@ def test_every_assertion_becomes_a_check(here: Here):
     ]  # fmt: skip
 
 
+def test_assertions_of_red_teaming_and_without_a_type_are_named_once(here: Here):
+    plugins = ("promptfoo:redteam:bias:age", "promptfoo:redteam:hijacking")
+    checks_of(here, {"type": None, "value": "x"}, *({"type": one} for one in plugins))
+    report = here.read("IMPORT.md")
+    assert report.count("regauge has no red teaming; keep promptfoo for it") == 1
+    assert "`an assertion` has no counterpart here and is unmeasured: it has no type" in report
+
+
+@pytest.mark.parametrize(
+    "assertion",
+    [
+        {"type": "factuality", "value": "Paris is the capital"},
+        {"type": "answer-relevance", "threshold": 0.8},
+        {"type": "llm-rubric", "value": "is polite"},
+        {"type": "trajectory:goal-success", "value": "the order is placed"},
+    ],
+)
+def test_every_llm_judge_has_a_model(here: Here, assertion: dict[str, Any]):
+    (check,) = checks_of(here, assertion, providers=["ollama:chat:llama3:8b"])
+    assert "unmeasured" not in check
+    assert 'judge_model = "' in here.read("pyproject.toml")
+
+
+def test_the_grader_of_an_assertion_judges_it(here: Here):
+    (check,) = checks_of(here, {"type": "factuality", "value": "x", "provider": "openai:gpt-4o"})
+    assert check["rubric"]["model"] == "openai:gpt-4o"
+
+
 @pytest.mark.parametrize(
     "assertion",
     [
@@ -343,7 +410,9 @@ def test_every_assertion_becomes_a_check(here: Here):
         {"type": "contains"},
         {"type": "regex", "value": "(unclosed"},
         {"type": "javascript", "value": "file://missing.js"},
-        {"type": "llm-rubric", "value": "x", "transform": "output.trim()"},
+        {"type": "python", "value": "file://program.py"},
+        {"type": "similar", "value": "x", "transform": "output.trim()"},
+        {"type": "contains", "value": "x", "transform": "file://missing.js"},
         {"type": "latency"},
         {"type": "word-count", "value": "many"},
     ],
@@ -351,6 +420,7 @@ def test_every_assertion_becomes_a_check(here: Here):
 def test_an_assertion_without_counterpart_is_unmeasured_and_named(
     here: Here, assertion: dict[str, Any]
 ):
+    here.write("program.py", "import sys\n\nprint(sys.argv[1])\n")
     (check,) = checks_of(here, assertion)
     assert list(check) == ["unmeasured"]
     assert f"`{assertion['type']}` has no counterpart here and is unmeasured" in here.read(
@@ -366,6 +436,81 @@ def test_a_transform_and_its_assertion_become_one_script(here: Here):
     judge = judge_from_spec(check)
     assert judge.check_text("ab").outcome == "pass"
     assert judge.check_text("ba").outcome == "fail"
+
+
+def test_a_transform_in_a_file_is_part_of_the_script(here: Here):
+    here.write("change.js", "module.exports = {first: (output) => output.split(' ')[0]};\n")
+    (check,) = checks_of(
+        here, {"type": "equals", "value": "a", "transform": "file://change.js:first"}
+    )
+    judge = judge_from_spec(check)
+    assert judge.check_text("a b").outcome == "pass"
+    assert judge.check_text("b a").outcome == "fail"
+
+
+def test_the_transform_of_a_provider_comes_before_its_assertions(here: Here):
+    provider = {"id": "openai:gpt-5.4-mini", "transform": "output.toUpperCase()"}
+    (check,) = checks_of(here, {"type": "contains", "value": "OK"}, providers=[provider])
+    assert judge_from_spec(check).check_text("ok").outcome == "pass"
+
+
+def test_a_transform_leaves_what_is_not_text_and_llm_judges(here: Here):
+    options = {"options": {"transform": "output.trim()"}}
+    checks = checks_of(
+        here, {"type": "latency", "threshold": 900}, {"type": "llm-rubric", "value": "polite"},
+        defaultTest=options,
+    )  # fmt: skip
+    assert [next(iter(check)) for check in checks] == ["max_latency_s", "rubric"]
+    assert "the LLM judge reads the output before its transform" in here.read("IMPORT.md")
+
+
+def test_tool_calls_are_compared_with_the_tools_of_the_model(here: Here):
+    tool = {"name": "find", "parameters": {"type": "object", "required": ["q"]}}
+    for key in ("tools", "functions"):
+        provider = {"id": "openai:gpt-5.4-mini", "config": {key: [tool]}}
+        here.write("promptfooconfig.yaml", config(
+            providers=[provider],
+            tests=[{"vars": {"q": "x"}, "assert": [{"type": "is-valid-openai-tools-call"}]}],
+        ))  # fmt: skip
+        here.run(".", "--name", key)
+        (check,) = here.cases(key)[0]["checks"]
+        assert check["tool_calls_match"]["tools"][0]["name"] == "find"
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ({"id": "anthropic:claude-agent-sdk", "config": {"model": "claude-x"}}, "anthropic:claude-x"),
+        ({"id": "replicate:meta/some-model"}, None),
+    ],
+)  # fmt: skip
+def test_a_model_answers_for_a_provider_without_counterpart(
+    here: Here, provider: dict[str, Any], model: str | None
+):
+    here.write("promptfooconfig.yaml", config(providers=[provider]))
+    here.run(".")
+    assert here.prompt().get("model") == model
+    assert "'sim:" not in here.read("pyproject.toml")
+    person = here.read("IMPORT.md").partition("## Changed")[0]
+    assert f"the provider {provider['id']} has no counterpart" in person
+
+
+def test_a_list_that_begins_with_no_text_is_one_value(here: Here):
+    template = "{% for turn in turns %}{% for role, text in turn %}{{ role }}: {{ text }};{% endfor %}{% endfor %}"
+    tests = [{"vars": {"turns": [{"user": "Hi"}, {"bot": "Yes?"}], "rest": []}}]
+    here.write("promptfooconfig.yaml", config(prompts=[template], tests=tests))
+    here.run(".")
+    assert [case["inputs"] for case in here.cases()] == [{"part_1": "user: Hi;bot: Yes?;"}]
+
+
+def test_a_file_of_tests_alone_is_no_configuration_of_its_own(here: Here):
+    here.write("promptfooconfig.yaml", config(tests="file://promptfoo_tests.yaml"))
+    here.write(
+        "promptfoo_tests.yaml", "tests:\n  - vars: {q: one}\n    assert: [{type: is-json}]\n"
+    )
+    here.run(".")
+    assert here.read("IMPORT.md").count("Source: `promptfooconfig.yaml`\n") == 1
+    assert [case["checks"] for case in here.cases()] == [[{"json_parses": {}}]]
 
 
 def test_variables_that_the_prompt_does_not_insert_reach_scripts(here: Here):
@@ -436,14 +581,15 @@ def test_chats_files_and_several_prompts_become_prompt_files(here: Here):
 def test_csv_columns_become_variables_and_assertions(here: Here):
     here.write(
         "t.csv",
-        'q,__expected1,__expected2,__description,__threshold\n"one, two",contains-any: a,similar(0.7):b,Both,0.5\nthree,plain,,,\n',
+        'q,__expected1,__expected2,__description,__threshold\n"one, two",contains-any: a,similar(0.7):b,Both,0.5\nthree,plain,model-graded-factuality:c,,\n',
     )
     here.write("promptfooconfig.yaml", config(tests="file://t.csv"))
     here.run(".")
     first, second = here.cases()
     assert (first["id"], first["pass_at"], first["note"]) == ("both", 0.5, "Both (t.csv:2)")
     assert [next(iter(check)) for check in first["checks"]] == ["contains_any", "means_like"]
-    assert second["checks"] == [{"equals": {"value": "plain"}}]
+    assert second["checks"][0] == {"equals": {"value": "plain"}}
+    assert second["checks"][1]["rubric"] == {"name": "factuality", "reference": "c"}
 
 
 def test_scenarios_multiply_and_defaults_in_files_apply(here: Here):
@@ -484,7 +630,7 @@ def test_providers_that_are_programs_become_targets_that_run(place: Place):
         config(
             prompts=["Q {{q}} "],
             providers=[
-                {"id": "file://provider.py", "label": "py", "config": {"end": "!"}},
+                {"id": "file://provider.py", "label": "py test", "config": {"end": "!"}},
                 {"id": f"exec: {sys.executable} run.py", "label": "cmd"},
                 "echo",
             ],
@@ -493,6 +639,42 @@ def test_providers_that_are_programs_become_targets_that_run(place: Place):
     )
     place.regauge("import", "promptfoo", ".")
     assert "3 passed" in place.evals("-p", "no:cacheprovider")
+    targets = [path.stem for path in (place.root / "evals/targets").glob("*.py")]
+    assert len(targets) == 2
+    assert not [name for name in targets if name.endswith("_test")]
+
+
+def test_packages_that_code_needs_are_named(here: Here):
+    here.write("near.py", "")
+    here.write(
+        "judge.py",
+        "import json\nimport near\nfrom absent_zz import x\n\ndef get_assert(o, c): ...\n",
+    )
+    checks_of(here, {"type": "python", "value": "file://judge.py"})
+    assert "judge.py needs absent_zz: install before a run" in here.read("IMPORT.md")
+
+
+def test_a_program_gets_the_files_and_variables_that_it_names(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SHOP_KEY", "k-1")
+    place.write("p/run.py", "import os\nprint(os.environ['SHOP_KEY'], os.getenv('SHOP_UNIT'))\n")
+    place.write("p/bot.mjs", "import { ask } from './lib/ask';\nexport default ask;\n")
+    place.write("p/lib/ask.js", "require('../missing');\nfetch(process.env.SHOP_URL)\n")
+    place.write(
+        "p/promptfooconfig.yaml",
+        config(
+            providers=[f"exec: {sys.executable} run.py", {"id": "file://bot.mjs", "label": "js"}],
+            tests=[{"vars": {"q": "one"}, "assert": [{"type": "equals", "value": "k-1 None"}]}],
+        ),
+    )
+    place.regauge("import", "promptfoo", ".")
+    settings = tomllib.loads((place.root / "pyproject.toml").read_text(encoding="utf-8"))
+    python, node = settings["tool"]["regauge"]["targets"].values()
+    assert python["env"] == ["SHOP_KEY?", "SHOP_UNIT?"]
+    assert node["env"] == ["SHOP_URL?"]
+    assert node["files"][1:] == ["p/bot.mjs", "p/lib/ask.js"]
+    assert "1 passed" in place.evals("-p", "no:cacheprovider", "-k", "not js")
 
 
 def test_http_providers_become_targets(here: Here):
@@ -501,7 +683,7 @@ def test_http_providers_become_targets(here: Here):
         "config": {
             "method": "POST",
             "headers": {"Content-Type": "application/json", "Authorization": "Bearer {{env.TOKEN}}", "X-Key": "abcdefgh12"},
-            "body": {"question": "{{ prompt }}"},
+            "body": {"question": "{{ prompt }}", "more": "{{q}}{{vars.q}}"},
             "transformResponse": "json.choices[0].text",
         },
     }  # fmt: skip
@@ -512,7 +694,7 @@ def test_http_providers_become_targets(here: Here):
         "kind": "http",
         "url": "https://shop.example/ask",
         "headers_env": {"Authorization": "AUTHORIZATION", "X-Key": "X_KEY"},
-        "body": {"question": "{{prompt}}"},
+        "body": {"question": "{{prompt}}", "more": "{{q}}"},
         "text": "$.choices[0].text",
     }
     assert "abcdefgh12" not in here.read("IMPORT.md")

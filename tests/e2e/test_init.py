@@ -56,6 +56,17 @@ def test_a_second_init_changes_nothing(made: Place):
     assert {name: (made.root / name).read_bytes() for name in WRITTEN} == before
 
 
+@pytest.mark.parametrize("options", [(), ("-W", "error")])
+def test_the_first_run_is_quiet(place: Place, options: tuple[str, ...]):
+    place.regauge("init", "--yes")
+    # All plugins load by their entry points, those that come with deepeval, too.
+    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "", "PYTEST_PLUGINS": ""}
+    done = place.process("pytest", "evals", *options, **plugins)
+    shown = done.stdout + done.stderr
+    assert (done.returncode, "asyncio-" in shown) == (0, True), shown
+    assert "warn" not in shown.lower()
+
+
 def test_the_replay_of_the_evals_reaches_no_network(place: Place):
     place.regauge("init", "--yes", INSTALL)
     place.evals("-p", "no:cacheprovider")
@@ -63,8 +74,10 @@ def test_the_replay_of_the_evals_reaches_no_network(place: Place):
         "evals/test_socket.py",
         "import socket\n\ndef test_it():\n    socket.create_connection(('127.0.0.1', 9))\n",
     )
-    out = place.evals("-p", "no:cacheprovider", "--record=none", code=1)
-    assert "a replay opened a connection" in out
+    typed = place.evals("-p", "no:cacheprovider", "--record=none", code=1)
+    in_ci = place.evals("-p", "no:cacheprovider", code=1, CI="1")
+    assert "a replay opened a connection" in typed
+    assert "a replay opened a connection" in in_ci
 
 
 def test_files_that_are_there_stay_byte_for_byte(place: Place):
@@ -118,8 +131,8 @@ def test_a_project_of_its_own_gets_no_example_but_the_next_commands(place: Place
     assert not [name for name in place.files() if "ticket" in name]
     assert out[out.index("next:") :] == snapshot("""\
 next:  regauge import promptfoo promptfooconfig.yaml
-       git mv support/triage.prompt.yml prompts/
        regauge import promptfoo web/promptfooconfig.chat.json
+       git mv support/triage.prompt.yml prompts/
        regauge bump ask major
        regauge new case ask ID -i INPUT=VALUE --expected JSON
        regauge new eval ask
@@ -131,6 +144,37 @@ next:  regauge import promptfoo promptfooconfig.yaml
     out = place.regauge("init", "--yes", INSTALL)
     assert "not written: it is for the simulated model, not for openai:gpt-5.4-mini" in out
     assert not [name for name in place.files() if "ticket" in name]
+
+
+def test_init_reads_models_and_keys_and_offers_to_import(place: Place):
+    place.write(
+        "prompts/ask.prompt.yml",
+        "model: openai/gpt-5.4-mini\nversion: 1.0.0\nmessages:\n"
+        "  - {role: user, content: '{{question}}'}\n",
+    )
+    place.write(
+        "promptfooconfig.yaml",
+        "prompts: ['Say {{x}}']\nproviders:\n  - openai:chat:gpt-5.4\n"
+        "  - id: anthropic:messages:claude-sonnet-5\n    config: {apiKeyEnvar: OWN_KEY}\n"
+        "tests: [{vars: {x: a}, assert: [{type: contains, value: a}]}]\n",
+    )
+    found = """\
+found       openai:gpt-5.4-mini in prompts/ask.prompt.yml; OPENAI_API_KEY is not set
+found       openai:gpt-5.4 in promptfooconfig.yaml; OPENAI_API_KEY is not set
+found       anthropic:claude-sonnet-5 in promptfooconfig.yaml; OWN_KEY is not set
+"""
+    assert place.regauge("init", "--dry-run", INSTALL).startswith(found)
+    models = json.loads(place.regauge("init", "--dry-run", "--json", INSTALL))["models"]
+    assert [one["key_env"] for one in models] == ["OPENAI_API_KEY", "OPENAI_API_KEY", "OWN_KEY"]
+    out = place.regauge("init", INSTALL, given="y\ny\ny\ny\n")
+    assert out.startswith(found)
+    assert "Import promptfooconfig.yaml? [Y/n]: wrote " in out
+    assert "\nwrote IMPORT.md\n" in out
+    assert "\nnext:  regauge bump ask\n" in out
+    assert "regauge import promptfoo" not in out[out.index("\nnext:") :]
+    evals = (place.root / ".github/workflows/evals.yml").read_text(encoding="utf-8")
+    assert "OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}" in evals
+    assert "OWN_KEY: ${{ secrets.OWN_KEY }}" in evals
 
 
 def test_an_init_that_was_cut_short_goes_on(made: Place, place: Place):

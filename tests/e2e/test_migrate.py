@@ -152,6 +152,14 @@ no file changed; --apply writes the model into the safe prompts, --pr proposes i
     assert "there is no prompt to move to local:apprentice" in said.stderr
 
 
+@pytest.mark.parametrize("budget", ["--budget-calls=60", "--budget-tokens=6600"])
+def test_budgets_limit_all_prompts_together(migrating: Migrating, budget: str):
+    done = migrating.project.command("migrate", "--to=local:apprentice", budget)
+    assert done.returncode in {1, 3}
+    assert 0 < migrating.endpoint.total <= 60
+    assert re.search(r"plain +(unmeasured|undecided) ", done.stdout)
+
+
 def test_what_broke_is_refined_on_the_new_model_and_gated_again(migrating: Migrating):
     said = migrating.migrate("triage", "--refine", "--apply", code=0)
     assert re.search(r"^triage +safe +local:clerk -> local:apprentice", said, re.MULTILINE)

@@ -108,7 +108,7 @@ def test_a_failed_case_shows_what_informing_judges_say(
     judged.judged_by(f"lambda output, case: case.expected['ok'], {JUDGE}", more=MODEL_JUDGE)
     result = judged.run()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*· fair (informs only) says pass (0.90): 0.9 from the model"])
+    result.stdout.fnmatch_lines(["*· fair (advisory): pass (0.90): 0.9 from the model"])
 
 
 def test_a_case_whose_judges_only_inform_is_unmeasured(judged: EvalProject) -> None:
@@ -303,3 +303,36 @@ class Slow(Memoised):
         more=MODEL_JUDGE + MEMOISED + waits + MODEL_JUDGES_GATE,
     )
     judged.run().assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "budget", "cases"),
+    [
+        ("", "--budget-calls=13", (6, 6)),
+        (", trials=2", "--budget-calls=13", (3, 3)),
+        ("", "--budget-usd=0.0012", (2, 5)),
+        ("", "--budget-tokens=1200", (3, 5)),
+    ],
+)
+def test_a_budget_finishes_the_cases_that_it_begins(
+    judged: EvalProject,
+    endpoint: Endpoint,
+    options: str,
+    budget: str,
+    cases: tuple[int, int],
+) -> None:
+    """All trials and judges of a case: what is paid for is measured, and nothing is paid twice."""
+    judged.settings(
+        provider='prices = { "clerk" = { input_per_million = 1.0, output_per_million = 2.0 },'
+        ' "judge" = { input_per_million = 1.0, output_per_million = 2.0 } }\n'
+    )
+    judged.golden([judged.case(number) for number in range(28)])
+    judged.judged_by(JUDGE, more=MODEL_JUDGE + MODEL_JUDGES_GATE, options=options)
+    run = judged.run(budget)
+    per_case = 4 if options else 2
+    passed = run.parseoutcomes()["passed"]
+    assert cases[0] <= passed <= cases[1]
+    assert endpoint.total == passed * per_case
+    run.stdout.fnmatch_lines(["*the budget of * is reached: *"])
+    judged.run().assert_outcomes(passed=28)
+    assert endpoint.total == 28 * per_case

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,11 +18,12 @@ from tests import processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
 
+REAL = Path(__file__).parents[2] / "examples/real-answers"
+DOCS = Path(__file__).parents[2] / "docs"
 PROMPT = """\
 name: Triage
 version: 1.0.0
@@ -94,6 +97,10 @@ class Mutating:
     @property
     def file(self) -> Path:
         return self.project.root / "fixtures/mutants/triage.json"
+
+    @property
+    def golden(self) -> str:
+        return (self.project.root / "fixtures/golden/triage.jsonl").read_text()
 
     def classes(self, report: dict[str, Any]) -> dict[str, str]:
         return {one["text"]: one["class"] for one in report["mutants"]}
@@ -205,9 +212,11 @@ def test_without_a_model_all_is_unmeasured(mutating: Mutating):
 def test_a_replay_shows_the_committed_classes_of_the_same_prompt_cases_and_judges(
     mutating: Mutating,
 ):
-    mutating.report()
+    measured = mutating.report()
     (mutating.project.root / ".regauge").rename(mutating.project.root / "old")
-    assert mutating.classes(mutating.report("--record", "none")) == EXPECTED
+    replayed = mutating.report("--record", "none")
+    assert mutating.classes(replayed) == EXPECTED
+    assert replayed["calls"] == measured["calls"]
     mutating.project.golden(mutating.cases[:-1])
     mutating.regauge("--record", "none", code=3)
 
@@ -228,6 +237,17 @@ def test_another_model_is_named_and_leaves_the_committed_classes(mutating: Mutat
     assert not mutating.file.exists()
 
 
+def test_classes_of_an_earlier_model_do_not_stay_under_a_new_one(mutating: Mutating):
+    mutating.project.write("prompts/triage.prompt.yml", PROMPT.replace("model: local:clerk\n", ""))
+    mutating.project.settings('model = "local:clerk"')
+    mutating.regauge()
+    assert len(json.loads(mutating.file.read_text())["mutants"]) == 5
+    mutating.project.settings('model = "local:apprentice"')
+    mutating.regauge("--limit", "1")
+    written = json.loads(mutating.file.read_text())
+    assert (written["model"], len(written["mutants"])) == ("local:apprentice", 1)
+
+
 def test_operators_run_by_name(mutating: Mutating):
     report = mutating.report("--operators", "move-limit,order-in-input")
     kinds = {one["operator"]: one["class"] for one in report["mutants"]}
@@ -241,10 +261,81 @@ def test_a_gate_that_only_warns_still_kills(mutating: Mutating):
     assert mutating.classes(mutating.report()) == EXPECTED
 
 
-def test_a_prompt_whose_evals_run_a_target_is_refused(mutating: Mutating):
-    mutating.project.eval(EVAL.replace('"triage", judges', '"triage", target="app:run", judges'))
-    mutating.project.write("app.py", "def run(case):\n    return '{}'\n")
-    assert "target" in mutating.regauge(code=2)
+TARGET = """\
+import json
+import sys
+
+from regauge import load_prompt
+
+
+def run(text):
+    prompt = load_prompt("triage").messages[0].content
+    if "JSON" not in prompt:
+        return text
+    reason = "it says so itself" + (" of the disk" if "Name the disk" in prompt else "")
+    if "12 words" not in prompt:
+        reason += ", and says it once more" * 5
+    unknown = "Write unknown" in prompt and "no host" in text
+    return {"severity": "unknown" if unknown else "critical", "reason": reason}
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(json.load(sys.stdin)["text"])))
+"""
+IN_TARGET = '[tool.regauge.targets.app]\nkind = "{}"\n{}\n'
+
+
+@pytest.mark.parametrize("kind", ["python", "command"])
+def test_a_prompt_is_mutated_through_the_target_that_loads_it(mutating: Mutating, kind: str):
+    mutating.project.write("app.py", TARGET)
+    mutating.project.golden(mutating.cases[-3:])
+    argv = json.dumps([sys.executable, "app.py"])
+    how = 'callable = "app:run"' if kind == "python" else f'argv = {argv}\nfiles = ["app.py"]'
+    mutating.project.settings(provider=IN_TARGET.format(kind, f'{how}\nprompts = ["triage"]'))
+    mutating.project.eval(
+        EVAL.replace('"triage", judges', '"service", target="app", dataset="triage", judges')
+    )
+    report = mutating.report()
+    assert mutating.classes(report) == EXPECTED
+    assert (report["prompt"], report["model"]) == ("triage", f"{kind}:app")
+    assert mutating.endpoint.total == 0
+
+    by_target = mutating.project.command("mutate", "app", "--json", "--record", "none")
+    assert mutating.classes(json.loads(by_target.stdout)) == EXPECTED, by_target.stderr
+
+    found = suggestions(mutating, "--proposers", "rules", "--apply")
+    assert found[DISK]["status"] == "offered"
+    assert mutating.classes(mutating.report())[DISK] == "killed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ('kind = "http"\nurl = "http://127.0.0.1:9/"\nversion = "1"', "is an HTTP endpoint"),
+        ('kind = "python"\ncallable = "app:run"', "declares no prompt 'triage'"),
+    ],
+)
+def test_a_target_that_cannot_load_a_mutant_is_refused(mutating: Mutating, settings: str, why: str):
+    mutating.project.write("app.py", TARGET)
+    kind, _, more = settings.removeprefix('kind = "').partition('"\n')
+    mutating.project.settings(provider=IN_TARGET.format(kind, more))
+    mutating.project.eval(EVAL.replace('"triage", judges', '"triage", target="app", judges'))
+    text = mutating.regauge(code=2)
+    assert why in text
+    assert "fix: " in text
+
+
+def test_a_target_that_does_not_load_its_prompt_has_no_class(mutating: Mutating):
+    own = TARGET.replace(
+        'load_prompt("triage").messages[0].content', "open('prompts/triage.prompt.yml').read()"
+    )
+    mutating.project.write("app.py", own)
+    how = 'callable = "app:run"\nprompts = ["triage"]'
+    mutating.project.settings(provider=IN_TARGET.format("python", how))
+    mutating.project.eval(EVAL.replace('"triage", judges', '"triage", target="app", judges'))
+    text = mutating.regauge(code=3)
+    assert "ran without load_prompt('triage')" in text
+    assert not mutating.file.exists()
 
 
 def test_ctrl_c_keeps_what_was_completed(mutating: Mutating, wait_until: Callable[..., None]):
@@ -265,29 +356,23 @@ def test_ctrl_c_keeps_what_was_completed(mutating: Mutating, wait_until: Callabl
 def test_an_operator_of_another_package_runs_by_the_name_of_its_entry_point(
     mutating: Mutating, monkeypatch: pytest.MonkeyPatch
 ):
-    root = mutating.project.root
-    site = root / "site"
-    package = site / "shouting-1.0.dist-info"
+    mutating.project.write("prompts/triage.prompt.yml", PROMPT.replace("Greet", "Greet only"))
+    page = (DOCS / "reference/mutants.md").read_text(encoding="utf-8")
+    module, table = (
+        re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)[1]  # type: ignore[index]
+        for kind in ("python", "toml")
+    )
+    [(name, target)] = re.findall(r'^(\w+) = "(.*)"$', table, re.MULTILINE)
+    site = mutating.project.root / "site"
+    package = site / "my_operators-1.0.dist-info"
     package.mkdir(parents=True)
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text(
-        "[regauge.mutation_operators]\nshout = shouting:shout\n"
-    )
-    (site / "shouting.py").write_text(
-        '"""Mutants in capitals."""\n'
-        "from dataclasses import replace\n"
-        "from regauge.mutate import Change, Place\n\n"
-        "def shout(prompt):\n"
-        '    """Write a message in capitals."""\n'
-        "    first = prompt.messages[0]\n"
-        "    loud = replace(first, content=first.content.replace('Greet', 'GREET'))\n"
-        "    yield Change(place=Place(part='messages[0]'), text='Greet',\n"
-        "                 prompt=replace(prompt, messages=(loud, *prompt.messages[1:])))\n"
-    )
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: my-operators\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[regauge.mutation_operators]\n{name} = {target}\n")
+    (site / "my_operators.py").write_text(module)
     monkeypatch.setenv("PYTHONPATH", str(site))
     done = subprocess.run(
-        [sys.executable, "-m", "regauge", "mutate", "triage", "--operators", "shout", "--json"],
-        cwd=root,
+        [sys.executable, "-m", "regauge", "mutate", "triage", "--operators", name, "--json"],
+        cwd=mutating.project.root,
         env=dict(os.environ),
         capture_output=True,
         text=True,
@@ -296,4 +381,266 @@ def test_an_operator_of_another_package_runs_by_the_name_of_its_entry_point(
     )
     assert done.returncode == 0, done.stderr
     [row] = json.loads(done.stdout)["mutants"]
-    assert (row["operator"], row["class"]) == ("shout", "no-effect")
+    assert (row["operator"], row["text"], row["class"]) == ("also", "only", "no-effect")
+
+
+DISK = "- Name the disk in the reason."
+GREETING = "- Greet the reader kindly."
+
+
+def suggestions(mutating: Mutating, *words: str, code: int = 0) -> dict[str, dict[str, Any]]:
+    text = mutating.regauge("--suggest", "--json", *words, code=code)
+    document = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    return {one["text"]: one for one in document["suggestions"]}
+
+
+def test_rules_suggest_a_case_that_fails_without_the_instruction(mutating: Mutating):
+    before = mutating.golden
+    found = suggestions(mutating, "--proposers", "rules")
+    assert found.keys() == {DISK, GREETING}
+    assert found[GREETING]["status"] == "none"
+    disk = found[DISK]
+    assert (disk["status"], disk["passed"], disk["mutant_failed"]) == ("offered", 5, 5)
+    case = disk["case"]
+    assert case["inputs"] not in [one["inputs"] for one in mutating.cases]
+    assert "disk" in json.dumps(case["checks"])
+    assert disk["judges"] == ["checks"]
+    assert mutating.golden == before
+
+
+def test_apply_adds_the_case_for_review_and_it_guards_the_instruction(mutating: Mutating):
+    before = mutating.golden
+    text = mutating.regauge("--suggest", "--apply", "--proposers", "rules")
+    [added] = re.findall(r"added (\S+) to fixtures/golden/triage.jsonl:10", text)
+    after = mutating.golden
+    assert after.startswith(before)
+    case = json.loads(after.removeprefix(before))
+    assert case["id"] == added
+    assert "review" in case["tags"]
+    assert "mutate" in case["source"]
+    assert DISK in case["note"]
+    assert mutating.classes(mutating.report())[DISK] == "killed"
+    # It passes as a case of the suite.
+    done = mutating.project.run("-k", added)
+    done.assert_outcomes(passed=1, deselected=9)
+    mutating.regauge("--suggest", "--apply", "--proposers", "rules")
+    assert mutating.golden == after
+
+
+def writer(*replies: dict[str, Any] | str) -> Callable[[str], str]:
+    """A model that gives these replies one after the other, the last one again and again."""
+    left = list(replies)
+
+    def reply(text: str) -> str:
+        assert "Judges and checks:" in text
+        if GREETING in text.partition("The instruction:")[2].partition("Judges and checks:")[0]:
+            return json.dumps({"cases": []})
+        one = left.pop(0) if len(left) > 1 else left[0]
+        return one if isinstance(one, str) else json.dumps(one)
+
+    return reply
+
+
+def of_writer(text: str, checks: list[Any], severity: str = "critical") -> dict[str, Any]:
+    inputs = {"text": text}
+    expected = {"severity": severity}
+    return {"inputs": inputs, "expected": expected, "checks": checks, "why": "It needs the disk."}
+
+
+CONTAINS_DISK = {"contains": {"text": "disk", "field": "reason"}}
+
+
+def test_a_model_writes_a_case_and_learns_from_one_that_fails(mutating: Mutating):
+    mutating.project.settings('[tool.regauge.refine]\nmodel = "local:writer"')
+    mutating.endpoint.answer_of["writer"] = writer(
+        {"cases": [of_writer("sda is full", [CONTAINS_DISK], severity="info")]},
+        {"cases": [of_writer("sdb is full", [CONTAINS_DISK])]},
+    )
+    disk = suggestions(mutating, "--proposers", "model")[DISK]
+    assert disk["status"] == "offered"
+    assert disk["proposer"] == "model:local:writer"
+    assert disk["case"]["inputs"] == {"text": "sdb is full"}
+    [second] = [
+        text for text in mutating.endpoint.calls if "sda is full" in text and "Tried" in text
+    ]
+    assert "field_equals(severity)" in second
+    mutating.endpoint.forget()
+    assert suggestions(mutating, "--proposers", "model")[DISK] == disk
+    assert mutating.endpoint.total == 0
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "I cannot do that.",
+        {"cases": [of_writer("sda is full", [{"command_judge": {"command": ["touch", "x"]}}])]},
+        {"cases": [of_writer("sda is full", [{"not": {"javascript": "true"}}])]},
+        {"cases": [{"inputs": {"other": "sda"}, "why": "another input"}]},
+        {"cases": [of_writer("sda is full", [{"contains": {"words": "disk"}}])]},
+        {"cases": [of_writer("critical: case 0", [CONTAINS_DISK])]},
+        {"cases": [of_writer("sda is full", [])]},
+    ],
+    ids=["prose", "command", "code", "inputs", "check", "repeats", "guards nothing"],
+)
+def test_a_case_of_a_model_that_is_unusable_or_unproven_is_not_offered(
+    mutating: Mutating, reply: dict[str, Any] | str
+):
+    mutating.cases[0]["inputs"] = {"text": "critical: case 0"}
+    mutating.project.golden(mutating.cases)
+    mutating.endpoint.answer_of["writer"] = writer(reply)
+    found = suggestions(mutating, "--proposers", "model", "--refiner-model", "local:writer")
+    assert found[DISK]["status"] == "none"
+    assert found[DISK]["case"] is None
+    assert found[DISK]["reason"]
+
+
+def test_suggestions_stop_at_the_budget_and_the_same_command_continues(mutating: Mutating):
+    mutating.report()
+    whole = mutating.endpoint.total
+    found = suggestions(mutating, "--proposers", "rules", "--budget-calls", "12")
+    assert mutating.endpoint.total <= whole + 12
+    assert found[DISK]["status"] == "undecided"
+    assert found[DISK]["reason"] == "out of budget"
+    about = json.loads(mutating.regauge("--suggest", "--dry-run", "--json"))
+    assert about["calls"] > 0
+    assert suggestions(mutating, "--proposers", "rules")[DISK]["status"] == "offered"
+
+
+def test_suggestions_without_a_model_are_unmeasured(mutating: Mutating):
+    mutating.report()
+    mutating.endpoint.forget()
+    text = mutating.regauge("--suggest", "--record", "none", "--proposers", "rules", code=3)
+    assert "could not be tried: not recorded" in text
+    assert mutating.endpoint.total == 0
+
+
+def test_wrong_use_of_suggest_is_refused_before_any_call(mutating: Mutating):
+    assert "--apply needs --suggest" in mutating.regauge("--apply", code=2)
+    assert "no proposer 'rule'" in mutating.regauge("--suggest", "--proposers", "rule", code=2)
+    assert "end the name in .json" in mutating.regauge("--suggest", "-o", "x.html", code=2)
+    (mutating.project.root / "fixtures/golden/triage.jsonl").unlink()
+    mutating.project.write(
+        "fixtures/golden/triage.csv", "id,inputs.text,expected.severity\na,disk is full,critical\n"
+    )
+    assert "is no JSONL file" in mutating.regauge("--suggest", "--apply", code=2)
+    assert mutating.endpoint.total == 0
+
+
+def test_a_replay_of_real_completions_shows_what_they_tell_and_what_takes_a_key(tmp_path: Path):
+    example = tmp_path / "example"
+    shutil.copytree(REAL, example, ignore=shutil.ignore_patterns(".regauge", "sources"))
+    words = ["mutate", "navigate", "--record", "none", "-o", "coverage.html"]
+    done = processes.run("regauge", *words, cwd=example, env={**os.environ})
+    assert done.returncode == 3
+    assert done.stdout.startswith("navigate 1.0.0 on openai:gpt-4o: 50 instructions, none measured")
+    assert "not measured: 50 mutants (not recorded)" in done.stdout
+    assert "known from recordings: 192 of 250 cases can guard an instruction" in done.stdout
+    assert re.search(r"not known without a key: .* about \d+ calls, \$\d", done.stdout)
+    assert "0 of 50" not in done.stdout
+    page = (example / "coverage.html").read_text()
+    assert "navigate: no instruction measured" in page
+    assert "192 of 250 cases can guard" in page
+    assert "which would run first" in page
+    assert not (example / "fixtures/mutants").exists()
+
+
+def test_without_a_key_one_error_ends_a_mutant(mutating: Mutating, monkeypatch: pytest.MonkeyPatch):
+    mutating.project.settings(provider='api_key_env = "NO_KEY"')
+    monkeypatch.delenv("NO_KEY", raising=False)
+    text = mutating.regauge(code=3)
+    assert "not measured: 5 mutants (no key for provider 'local': NO_KEY is not set)" in text
+    assert re.search(r"(?m)^\d trials; next: with a key", text), text
+
+
+def test_refine_removes_text_without_effect_and_fixes_nothing(mutating: Mutating):
+    mutating.report()
+    mutating.endpoint.forget()
+    done = mutating.project.command("refine", "triage", "--remove-unused", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout[done.stdout.index("{") : done.stdout.rindex("}") + 1])
+    assert {change["removed"].strip() for change in result["changes"]} == {
+        "- Greet the reader kindly.",
+        "- Write unknown where the host is missing.",
+    }
+    assert not any(change["added"] for change in result["changes"])
+    assert result["spent"]["model_calls"] == 0
+    applied = mutating.project.command("refine", "apply", "latest")
+    assert applied.returncode == 0, applied.stderr
+    text = (mutating.project.root / "prompts/triage.prompt.yml").read_text()
+    assert "kindly" not in text.partition("messages:")[2]
+    assert DISK in text
+    assert mutating.project.command("refine", "verify", "latest").returncode == 0
+    # The classes are of the text before.
+    again = mutating.project.command("refine", "triage", "--remove-unused")
+    assert again.returncode == 2
+    assert "of another text of the prompt" in again.stderr
+    assert "regauge mutate triage" in again.stderr
+
+
+def test_refine_keeps_text_that_a_case_needs_after_all(mutating: Mutating):
+    mutating.report()
+    document = json.loads(mutating.file.read_text())
+    for row in document["mutants"]:
+        if "12 words" in row["text"]:
+            row |= {"class": "no-effect"}
+    mutating.file.write_text(json.dumps(document))
+    done = mutating.project.command("refine", "triage", "--remove-unused")
+    assert done.returncode == 0, done.stdout + done.stderr
+    diff = mutating.project.command("refine", "show", "latest").stdout
+    assert "-      - Greet the reader kindly." in diff
+    assert "-      - Keep the reason below 12 words." not in diff
+
+
+def test_refine_needs_classes_to_remove_text(mutating: Mutating):
+    done = mutating.project.command("refine", "triage", "--remove-unused")
+    assert done.returncode == 2
+    assert "regauge mutate triage" in done.stderr
+    assert mutating.endpoint.total == 0
+
+
+def test_a_model_proposes_mutants_that_count_only_on_request(mutating: Mutating):
+    mutating.project.settings('[tool.regauge.refine]\nmodel = "local:writer"')
+    longer = {
+        "op": "replace",
+        "line": "- Keep the reason below 12 words.",
+        "find": "12",
+        "text": "120",
+    }
+    foreign = {"op": "delete", "line": "- Name the planet.", "find": "", "text": ""}
+    lost = {"op": "replace", "line": "{{text}}", "find": "", "text": "nothing"}
+    mutants = [{"why": "so", "ops": [op]} for op in (longer, foreign, lost)]
+    mutating.endpoint.answer_of["writer"] = lambda _: json.dumps({"mutants": mutants})
+    words = ["--operators", "delete-entry,delete-sentence,model"]
+    report = mutating.report(*words)
+    rows = [one for one in report["mutants"] if one["operator"] == "model"]
+    assert [(one["class"], one["line"]) for one in rows] == [("killed", 9)]
+    assert "below 12 words. -> - Keep the reason below 120 words." in rows[0]["text"]
+    assert (report["score"]["counted"], report["score"]["killed"]) == (5, 2)
+    assert json.loads(mutating.file.read_text())["score"]["counted"] == 5
+    mutating.endpoint.forget()
+    counted = mutating.report(*words, "--count-model")
+    assert (counted["score"]["counted"], counted["score"]["killed"]) == (6, 3)
+    assert mutating.endpoint.total == 0
+    assert mutating.classes(mutating.report("--operators", "delete-entry,delete-sentence")) == (
+        EXPECTED
+    )
+
+
+@pytest.mark.parametrize("reply", ["I know none.", '{"mutants": [{"why": "x", "ops": 3}]}'])
+def test_an_unreadable_response_of_the_model_adds_no_mutants(mutating: Mutating, reply: str):
+    mutating.endpoint.answer_of["writer"] = lambda _: reply
+    words = ["--operators", "delete-entry,model", "--refiner-model", "local:writer", "--json"]
+    done = mutating.project.command("mutate", "triage", *words)
+    assert done.returncode == 0, done.stderr
+    assert "response of local:writer cannot be read" in done.stderr
+    assert {one["operator"] for one in json.loads(done.stdout)["mutants"]} == {"delete-entry"}
+
+
+def test_rules_suggest_cases_for_an_eval_whose_cases_bring_all_checks(mutating: Mutating):
+    own = [{"json_parses": {"kind": "object"}}, {"max_words": {"n": 12, "field": "reason"}}]
+    mutating.project.golden([case | {"checks": own} for case in mutating.cases])
+    judges = EVAL[EVAL.index("judges=[") : EVAL.index(")\ndef")]
+    mutating.project.eval(EVAL.replace(judges, "judges=[]"))
+    disk = suggestions(mutating, "--proposers", "rules")[DISK]
+    assert disk["status"] == "offered"
+    assert "disk" in json.dumps(disk["case"]["checks"])

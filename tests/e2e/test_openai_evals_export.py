@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.served import JsonHandler, Served
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/export-openai-evals.md"
+SCRIPT = Path(__file__).parents[2] / "examples/export_openai_evals.py"
 PER_PAGE = 2
 
 
@@ -100,13 +99,10 @@ def api(socket_enabled: None) -> Iterator[OpenAI]:
 
 
 def export(api: OpenAI, root: Path, *, key: str = "sk-test") -> subprocess.CompletedProcess[str]:
-    """Run the script of the page."""
-    (script,) = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"))
-    path = root / "export_openai_evals.py"
-    path.write_text(script, encoding="utf-8")
+    """Run the script that the page shows."""
     environ = {"PATH": os.environ["PATH"], "OPENAI_BASE_URL": f"{api.address}/v1"}
     return subprocess.run(
-        [sys.executable, "-I", str(path), "out"],
+        [sys.executable, "-I", str(SCRIPT), "out"],
         cwd=root,
         env=environ | {"OPENAI_API_KEY": key},
         capture_output=True,

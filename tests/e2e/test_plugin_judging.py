@@ -288,12 +288,12 @@ def test_mistakes_in_an_eval_are_said_without_a_traceback(project: EvalProject):
     assert result.ret == 1
     assert project.complaint(result) == snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/evals/test_triage.py:5: the eval has no judges, so nothing would be measured
+evals/test_triage.py:5: the eval has no judges, so nothing would be measured
   fix: give golden(..., judges=[...]) at least one, or give the golden cases `checks`
 ERROR at setup of test_plain
 evals/test_a_no_golden.py::test_plain asks for `result` but is no eval
   fix: decorate it with @golden("<prompt>", judges=[...])
-ERROR evals/test_triage.py
+ERROR evals/test_triage.py - evals/test_triage.py:5: the eval has no judges, so nothing would be measured
 ERROR evals/test_a_no_golden.py::test_plain - Failed: evals/test_a_no_golden.py::test_plain asks for `result` but is no eval\
 """)
 
@@ -305,9 +305,9 @@ ERROR evals/test_a_no_golden.py::test_plain - Failed: evals/test_a_no_golden.py:
             "@golden('triage', judges=[min_chars(1), min_chars(1)])\ndef test_a(result): pass",
             snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/evals/test_triage.py:4: two judges are called 'min_chars(1)', and their verdicts could not be told apart
+evals/test_triage.py:4: two judges are called 'min_chars(1)', and their verdicts could not be distinguished
   fix: remove one, or give it a name of its own with .named(...)
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - evals/test_triage.py:4: two judges are called 'min_chars(1)', and their verdicts could not be distinguished\
 """),
         ),
         (
@@ -323,43 +323,43 @@ ERROR evals/test_triage.py\
             "@golden('triage', judges=[min_chars(1)], pass_rate=0)\ndef test_a(result): pass",
             snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/evals/test_triage.py:4: pass_rate must be above 0 and at most 1, not 0
-ERROR evals/test_triage.py\
+evals/test_triage.py:4: pass_rate must be above 0 and at most 1, not 0
+ERROR evals/test_triage.py - evals/test_triage.py:4: pass_rate must be above 0 and at most 1, not 0\
 """),
         ),
         (
             "@golden('triage', judges=[min_chars(1)], trials=0)\ndef test_a(result): pass",
             snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/evals/test_triage.py:4: trials must be from 1 to 10000, not 0
-ERROR evals/test_triage.py\
+evals/test_triage.py:4: trials must be from 1 to 10000, not 0
+ERROR evals/test_triage.py - evals/test_triage.py:4: trials must be from 1 to 10000, not 0\
 """),
         ),
         (
             "@golden('triage', judges=[7])\ndef test_a(result): pass",
             snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/evals/test_triage.py:4: 7 is no judge
+evals/test_triage.py:4: 7 is no judge
   fix: give a judge of regauge.judges, such as max_words(40), or a function (output, case) -> bool | float | Verdict
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - evals/test_triage.py:4: 7 is no judge\
 """),
         ),
         (
             "@golden('triage', judges=['min_chars'])\ndef test_a(result): pass",
             snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/evals/test_triage.py:4: min_chars: missing a required argument: 'n'
+evals/test_triage.py:4: min_chars: missing a required argument: 'n'
   it takes min_chars(n, *, field=None)
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - evals/test_triage.py:4: min_chars: missing a required argument: 'n'\
 """),
         ),
         (
             "@golden('triage', judges=[min_chars])\ndef test_a(result): pass",
             snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/evals/test_triage.py:4: min_chars makes a judge, it is none itself
+evals/test_triage.py:4: min_chars makes a judge, it is none itself
   fix: call it: min_chars(n, *, field=None)
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - evals/test_triage.py:4: min_chars makes a judge, it is none itself\
 """),
         ),
     ],

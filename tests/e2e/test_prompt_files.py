@@ -113,7 +113,7 @@ def test_a_file_without_data_or_evaluators_is_an_error(project: EvalProject):
     project.write("greeting.prompt.yml", GREETING.split("testData", maxsplit=1)[0])
     run = project.pytest("greeting.prompt.yml")
     assert run.ret == 2
-    said = [line for line in run.outlines if "greeting.prompt.yml: " in line]
+    said = [line for line in run.outlines if line.startswith("greeting.prompt.yml: ")]
     assert said == snapshot(
         ["greeting.prompt.yml: it has no `testData`, so nothing would be measured"]
     )

@@ -31,7 +31,14 @@ needs recording: triage, 5 cases
 
     done = live.command("record")
     assert (done.returncode, done.stdout, done.stderr) == snapshot(
-        (0, "5 of 5 answers recorded\n", "")
+        (
+            0,
+            """\
+5 of 5 answers recorded
+  wrote fixtures/recordings/triage.jsonl: commit it
+""",
+            "",
+        )
     )
     assert endpoint.total == 5
     assert len(live.recordings()) == 5

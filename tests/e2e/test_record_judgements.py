@@ -70,12 +70,15 @@ def test_a_changed_rubric_leaves_stale_recordings_that_lint_names(
     lint = judged.command("lint")
     assert lint.returncode == 1
     assert (
-        "fixtures/recordings/judges/triage.jsonl: 6 of 6 judge calls are of judges, rubrics or"
-        " judge models that changed since (fair, kind)" in lint.stdout
+        "fixtures/recordings/judges/triage.jsonl: 6 of 6 judge calls are unused: outputs or judges"
+        " changed since (fair, kind)" in lint.stdout
     )
     assert "verdicts/triage.jsonl: 3 of 3 measurements" in lint.stdout
-    assert "regauge record triage" in lint.stdout
+    assert lint.stdout.count("fix: regauge record triage, then regauge record --prune\n") == 2
     judged.command("record")
+    recorded = judged.command("lint").stdout
+    assert recorded.count("fix: regauge record --prune\n") == 2
+    assert "regauge record triage" not in recorded
     dry = judged.command("record", "--prune", "--dry-run")
     assert "judges/triage.jsonl: would remove 6 of 12 judge calls" in dry.stdout
     judged.command("record", "--prune")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import pty
 import re
 import signal
-import subprocess
-import sys
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import pytest
 
 from regauge.refine.runs import Run, seal
 from regauge.sim.server import SimServer, SimServerOptions
+from tests import processes
 from tests.fakes import Endpoint
 from tests.gate_repo import CERTIFICATE_LINE, EVAL, NAME, PROMPT, GateRepo, label_definitions
 
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TWICE = "      - as you see fit\n"
-# A parent that runs in the background has its children ignore Ctrl-C.
-_REGAUGE = """\
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from regauge.cli import main
-main(sys.argv[1:])
-"""
 _CTRL_C_IN = """\
 import sys
 from regauge.cli import main
@@ -73,17 +66,11 @@ def result(repo: GateRepo) -> dict[str, Any]:
 
 
 def start(
-    repo: GateRepo, *arguments: str, stdin: int = subprocess.DEVNULL, program: str = _REGAUGE
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", program, "refine", *arguments],
-        cwd=repo.root,
-        env={**os.environ, "COLUMNS": "200", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    repo: GateRepo, *arguments: str, stdin: int | None = None, program: str = ""
+) -> processes.Started:
+    command = ("-c", program) if program else ("regauge",)
+    environ = {**os.environ, "COLUMNS": "200", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return processes.start(*command, "refine", *arguments, cwd=repo.root, env=environ, stdin=stdin)
 
 
 def answered(repo: GateRepo, arguments: list[str], answers: str) -> str:
@@ -201,7 +188,7 @@ def test_an_estimate_asks_nobody_and_a_budget_below_it_is_refused(repo: GateRepo
     assert estimate["least_calls"] < estimate["one_repair_calls"]
     few = str(estimate["least_calls"] - 1)
     said = repo.regauge("refine", NAME, "--budget-calls", few, code=2)
-    assert f"{few} calls do not pay for one repair of {NAME}, which takes " in said
+    assert f"{few} calls do not pay for one fix of {NAME}, which takes " in said
     # There is no run to show, to apply or to go on with.
     after = {path.name for path in (repo.root / ".regauge/refine").glob("*")}
     assert after - before <= {f"{NAME}.lock"}
@@ -358,8 +345,10 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     repo.regauge("refine", NAME)
     run = latest(repo)
     assert run.name in repo.regauge("refine", "list")
-    why = (run / "revision.md").read_text()
-    assert repo.regauge("refine", "show", run.name) == repo.regauge("refine", "show") == why
+    shown = repo.regauge("refine", "show", run.name)
+    assert shown == repo.regauge("refine", "show")
+    # Markdown escapes what a terminal prints as it is.
+    assert shown.strip() == html.unescape((run / "revision.md").read_text()).strip()
     assert "did you mean `regauge refine list`?" in repo.regauge("refine", "lst", code=2)
     for change in ("apply", "reject", "rollback", "resume"):
         said = repo.regauge("refine", change, code=2)
@@ -621,7 +610,7 @@ def test_a_failed_run_suggests_a_revision_with_evidence_and_cost(repo: GateRepo)
     recordings.unlink(missing_ok=True)
     said = repo.pytest("--suggest", "--max-cycles=2", "-q", code=1)
     assert f"suggestion: {NAME}: a revision is proposed" in said
-    assert f"\n{NAME}: looking for a small revision that repairs it\n" in said
+    assert f"\n{NAME}: looking for a small revision that fixes it\n" in said
     assert "field_equals(severity): run again with both: failed " in said
     runs = (repo.root / ".regauge/runs").glob("*/run.json")
     record = json.loads(max(runs, key=lambda path: path.stat().st_mtime_ns).read_text())
@@ -676,7 +665,7 @@ def served(tmp_path: Path) -> Iterator[tuple[GateRepo, SimServer]]:
 def test_killed_anywhere_a_run_goes_on_pays_nothing_twice_and_comes_to_the_same(
     served: tuple[GateRepo, SimServer],
     wait_until: Callable[..., None],
-    kill: Callable[[subprocess.Popen[str]], None],
+    kill: Callable[[processes.Started], None],
 ):
     repo, server = served
     first = start(repo, NAME, "--proposers=rules")

@@ -90,8 +90,10 @@ def refine(project: Path, *words: str, code: int | None = 0) -> str:
 
 
 def spent(project: Path) -> dict[str, Any]:
-    runs = sorted((project / ".regauge/refine").glob("*/result.json"))
-    found: dict[str, Any] = json.loads(runs[-1].read_text())["spent"]
+    # Two runs may begin in the same second.
+    runs = (project / ".regauge/refine").glob("*/result.json")
+    last = max(runs, key=lambda run: run.stat().st_mtime_ns)
+    found: dict[str, Any] = json.loads(last.read_text())["spent"]
     return found
 
 

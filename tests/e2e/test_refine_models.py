@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +14,7 @@ from regauge.providers import parse_model_id
 from regauge.providers.remote import RemoteProvider
 from regauge.refine.proposers._calls import ModelForm, ProposerCalls, proposed
 from regauge.refine.proposers._model import ModelProposer
+from tests import processes
 from tests.served import JsonHandler, Served
 from tests.unit.refine.proposers.problems import RELEASED, told, without
 
@@ -166,27 +166,18 @@ def cases() -> Iterator[dict[str, Any]]:
 
 
 def refine(project: Path, *more: str, code: int = 0, proposers: str = "model") -> str:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "regauge", "refine", "report", "--proposers", proposers),
-            *("--refiner-model", "local:m"),
-            *more,
-        ],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    words = ("refine", "report", "--proposers", proposers, "--refiner-model", "local:m", *more)
+    done = processes.run("regauge", *words, cwd=project, env={**os.environ}, timeout_s=240)
     said = done.stdout + done.stderr
     assert done.returncode == code, said
     return said
 
 
 def result(project: Path) -> dict[str, Any]:
-    runs = sorted((project / ".regauge/refine").glob("*/result.json"))
-    found: dict[str, Any] = json.loads(runs[-1].read_text())
-    return found
+    # Two runs may begin in the same second.
+    runs = (project / ".regauge/refine").glob("*/result.json")
+    last: dict[str, Any] = json.loads(max(runs, key=lambda run: run.stat().st_mtime_ns).read_text())
+    return last
 
 
 def no_temperature(body: dict[str, Any]) -> Reply:
@@ -255,7 +246,11 @@ def short_context(body: dict[str, Any]) -> Reply:
 
 
 def prose_first(body: dict[str, Any]) -> Reply:
-    return good(body) if "An earlier reply" in asked(body) else says("I would ask for the cause.")
+    return (
+        good(body)
+        if "Your reply to this could not be read" in asked(body)
+        else says("I would ask for the cause.")
+    )
 
 
 BEHAVIOURS = [

@@ -38,7 +38,7 @@ def test_runs_are_listed_and_written_in_every_form(project: EvalProject, regauge
 
     listed = regauge(project, "runs", "list").output.splitlines()
     assert [line.split()[0] for line in listed] == [second["id"], first["id"]]
-    assert "3 cases, 1 failed, 1 unmeasured, $0  triage@1.0.0" in listed[0]
+    assert "3 cases, 1 failed, 1 unmeasured, $0  triage@1.0.0 (sim:clerk-1)" in listed[0]
     assert "2 cases, 1 failed, 0 unmeasured, $0  triage@1.0.0" in listed[1]
     assert len(regauge(project, "runs", "list", "--limit=1").output.splitlines()) == 1
     (as_json,) = regauge(project, "runs", "list", "--limit=1", "--json").output.splitlines()
@@ -205,7 +205,9 @@ def test_a_run_of_another_schema_is_refused(project: EvalProject, regauge):
     assert "schema version 99; this regauge reads 1" in refused.stderr
     listed = regauge(project, "runs", "list")
     assert listed.exit_code == 0
-    assert "unreadable" in listed.output + (listed.stderr or "")
+    assert f"{path.parent.name}  unreadable: .regauge/runs/" in listed.output + (
+        listed.stderr or ""
+    )
 
 
 def test_the_newest_run_is_found_among_runs_of_one_second(project: EvalProject, regauge):

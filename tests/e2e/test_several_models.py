@@ -142,7 +142,7 @@ ERROR: --suggest takes one model, not 2: local:clerk, local:apprentice
 ERROR collecting evals/test_triage.py
 --model names local:clerk twice
   fix: name each model once
-ERROR evals/test_triage.py\
+ERROR evals/test_triage.py - --model names local:clerk twice\
 """)
     live.eval(
         "from regauge import golden\nfrom regauge.judges import min_chars\n\n"

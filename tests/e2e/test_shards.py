@@ -343,6 +343,12 @@ def linked(project: EvalProject, name: str) -> None:
     path.symlink_to(project.root / "pyproject.toml")
 
 
+def cut(project: EvalProject, name: str) -> None:
+    path = shard_file(project, name)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -361,6 +367,7 @@ def linked(project: EvalProject, name: str) -> None:
         ),
         (lambda p: damage_row(p, prompt_digest="0" * 64), "of another prompt than this shard's"),
         (lambda p: damage_row(p, unknown=1), "not a row: unknown"),
+        (lambda p: cut(p, "run.json"), "fix: copy its directory again in case it was cut off"),
         (
             lambda p: shard_file(p, "gate-trials.jsonl").write_text('{"about": 1}\n'),
             "gate-trials.jsonl:1: not a trial of a gate",

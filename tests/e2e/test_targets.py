@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from tests import processes
 from tests.served import JsonHandler, Served
 
 if TYPE_CHECKING:
@@ -427,7 +429,7 @@ def test_recorded_outputs_are_judged_in_every_mode(app: EvalProject) -> None:
         ('callable = "a:b"', "app has no kind of target: None"),
         ('kind = "python"\ncallable = "app"', "not the name of a callable: 'app'"),
         ('kind = "python"\ncallable = "a:b"\nfile = ["x"]', "did you mean 'files'?"),
-        ('kind = "recorded"\npath = "../x"', "not a path below the project's root: '../x'"),
+        ('kind = "recorded"\npath = "../x"', "not a relative path: '../x'"),
         ('kind = "http"\nurl = "localhost"', "no URL of an HTTP endpoint: localhost"),
         ('kind = "python"\ncallable = "a:b"\nfiles = ["gone.py"]', "there is no gone.py"),
     ],
@@ -469,6 +471,11 @@ class Service(JsonHandler):
                 return self.say({"reply": "x"})
             case "html":
                 return self.say(b"<html>")
+            case "null":
+                return self.say({"answer": None, "pages": [], "tokens": None})
+            case "cut":
+                self.close_connection = True
+                return self.say(b'{"answer": "info"}', headers={"Content-Length": "500"})
             case "large":
                 return self.say(b'{"answer": "' + b"x" * 50_000_000 + b'"}')
             case "slow":
@@ -482,7 +489,7 @@ class Service(JsonHandler):
         self.say(
             {
                 "answer": answer,
-                "pages": ["one page"],
+                "pages": [{"text": "one page"}, {"text": "another"}],
                 "tokens": {"prompt_tokens": 3, "completion_tokens": 2},
             }
         )
@@ -506,7 +513,7 @@ url = "{service.address}/answer"
 headers_env = {{Authorization = "SUPPORT_AUTH"}}
 body = {{question = "{{{{text}}}}", top_k = 3}}
 text = "$.answer"
-context = "$.pages"
+context = "$.pages[*].text"
 usage = "$.tokens"
 version = "1"
 {more}
@@ -530,7 +537,7 @@ def test_an_endpoint_is_called_recorded_and_replayed(
     assert {
         line["completion"]["attempts"] for line in recorded if "attempts" in line["completion"]
     } == {3}
-    assert recorded[0]["completion"]["context"] == ["one page"]
+    assert recorded[0]["completion"]["context"] == ["one page", "another"]
     assert recorded[0]["completion"]["usage"] == {"input_tokens": 3, "output_tokens": 2}
     assert "a-secret-of-the-service" not in json.dumps(recorded)
 
@@ -545,7 +552,7 @@ def test_an_endpoint_is_called_recorded_and_replayed(
 def test_what_goes_wrong_at_an_endpoint_is_unmeasured_with_a_fix(
     app: EvalProject, service: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["redirect", "broken", "nowhere", "html", "large", "slow", "fire"]
+    words = ["redirect", "broken", "nowhere", "html", "large", "slow", "fire", "null", "cut"]
     app.golden([case(n, word, "critical") for n, word in enumerate(words)])
     app.settings(provider=table(service, "max_attempts = 1\ntimeout_s = 5\n"))
     app.eval(SERVICE_EVAL)
@@ -561,7 +568,9 @@ def test_what_goes_wrong_at_an_endpoint_is_unmeasured_with_a_fix(
         "the response is not JSON",
         "the response is larger than 10,000,000 bytes",
         "no response within 5 s",
-        "1 passed, 6 unmeasured",
+        "`text` is null, and there are no tool calls",
+        "the response ended early",
+        "1 passed, 8 unmeasured",
     ):
         assert said in text
     app.settings(provider=table(service).replace("{{text}}", "{{txt}}"))
@@ -579,6 +588,11 @@ if text == "fail":
 if text == "sleep":
     subprocess.Popen(["sleep", "600"])
     time.sleep(600)
+if text == "detached":
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+    time.sleep(600)
+if text == "killed":
+    os.kill(os.getpid(), 9)
 if text == "large":
     print("x" * 11_000_000)
 if text == "silent":
@@ -597,10 +611,10 @@ def test_a_program_is_started_without_a_shell_and_ends_with_pytest(
 ) -> None:
     monkeypatch.setenv("APP_KEY", "a-key")
     monkeypatch.setenv("OTHER_KEY", "another")
-    words = ["fire", "fail", "sleep", "large", "silent", "environment"]
+    words = ["fire", "fail", "sleep", "large", "silent", "environment", "killed", "detached"]
     settings = (
         f'[tool.regauge.targets.service]\nkind = "command"\nargv = [{json.dumps(sys.executable)},'
-        ' "program.py", "$(touch shell)"]\nenv = ["APP_KEY"]\nversion = "1"\ntimeout_s = 5\n'
+        ' "program.py", "$(touch shell)"]\nenv = ["APP_KEY", "APP_URL?"]\nversion = "1"\ntimeout_s = 5\n'
     )
     app.write("program.py", PROGRAM)
     app.settings(provider=settings)
@@ -612,7 +626,8 @@ def test_a_program_is_started_without_a_shell_and_ends_with_pytest(
         "the command did not end within 5 s and was stopped",
         "the command wrote more than 10,000,000 bytes",
         "the command wrote nothing to standard output",
-        "2 passed, 4 unmeasured",
+        "the command was ended by SIGKILL",
+        "2 passed, 6 unmeasured",
     ):
         assert said in text
     assert not (app.root / "shell").exists()
@@ -632,6 +647,8 @@ def test_a_program_is_started_without_a_shell_and_ends_with_pytest(
         running.communicate()
     app.settings(provider=settings.replace(json.dumps(sys.executable), '"no-such-program"'))
     app.run("-k", "c0").stdout.fnmatch_lines(["*the program 'no-such-program' is not found"])
+    app.settings(provider=settings.replace(json.dumps(sys.executable), '"./program.py"'))
+    app.run("-k", "c0").stdout.fnmatch_lines(["*the program './program.py' is not executable"])
 
 
 @pytest.fixture
@@ -885,6 +902,18 @@ def test_lint_names_missing_files_and_targets_without_an_identity(app: EvalProje
     assert "tool.regauge.targets.cli: it has neither `files` nor `version`" in linted.stdout
 
 
+def test_a_module_that_calls_import_is_named(app: EvalProject) -> None:
+    late = (
+        "def answer(text):\n    from app.words import SEVERITY\n    return {'severity': 'info'}\n"
+    )
+    app.write("app/pipeline.py", late)
+    app.golden([case(0, "rain")])
+    named = app.run("--record=all").stdout.str()
+    assert "warning: the target app imports app/words.py during its calls" in named
+    app.settings(provider=f'{TABLE}files = ["app"]\n')
+    assert "during its calls" not in app.run("--record=all").stdout.str()
+
+
 PROMPTED = """\
 from regauge import load_prompt
 
@@ -997,3 +1026,22 @@ def test_a_target_that_cannot_load_an_edited_prompt_is_not_refined(
         refused = prompted.command("refine", "triage", "--proposers=rules")
         assert refused.returncode == 2
         assert f"the target 'app' {said}" in refused.stderr
+
+
+def test_the_example_has_the_same_verdicts_as_function_service_and_program(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples/support-service"
+    root = tmp_path / "example"
+    shutil.copytree(example, root, ignore=shutil.ignore_patterns(".regauge", "__pycache__"))
+    words = ("evals", "--record=none", "-p", "no:cacheprovider")
+    done = processes.run("pytest", *words, cwd=root, env={**os.environ})
+    assert done.returncode == 0, done.stdout + done.stderr
+    [file] = root.glob(".regauge/runs/*/trials.jsonl")
+    verdicts: dict[str, dict[str, list[str]]] = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        outcomes = [verdict["outcome"] for verdict in row["verdicts"]]
+        verdicts.setdefault(row["prompt"], {})[row["case"]] = outcomes
+    assert set(verdicts) == {"support-function", "support-service", "support-program"}
+    first, second, third = verdicts.values()
+    assert len(first) == 20
+    assert first == second == third

@@ -54,7 +54,7 @@ max_words(3, feild="reason")  # type: ignore[call-arg]  # pyright: ignore[report
 max_words()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
-@rule(codes=("rude",))
+@rule()
 def is_polite(*, strictly: bool = False, field: str | None = None) -> Check:
     """A rule of one's own."""
 

@@ -161,6 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             group.main(args=words, prog_name="regauge")
     except RegaugeError as error:
         _end_with(error)
+    except BrokenPipeError:  # who reads the output, such as `head`, has enough
+        sys.exit(1)
     except OSError as error:
         _end_with(MachineError.explaining(error))
     except Exception:  # noqa: BLE001 - as Python ends; but a traceback may quote a key

@@ -127,8 +127,8 @@ def _answered(row: dict[str, Any], case: GoldenCase) -> JSON:
 
 
 def _unfenced(answer: str) -> str:
-    found = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)
-    return found[1] if found else answer
+    match = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)
+    return match[1] if match else answer
 
 
 def _document(

@@ -33,7 +33,6 @@ __all__ = [
     "batch_options",
     "branch_option",
     "budget_options",
-    "budget_usd_option",
     "concurrency_option",
     "dry_run_option",
     "evals_option",
@@ -89,7 +88,7 @@ def batch_options(function: FC) -> FC:
         click.option(
             "--batch",
             is_flag=True,
-            help="Take the results of batches, and submit what is missing as batches, for half the"
+            help="Take the results of batches, then submit what is missing as batches, at half the"
             " price at most vendors.",
         ),
     ):
@@ -234,18 +233,18 @@ def output_option(*, default: str | None = None) -> Callable[[FC], FC]:
     )
 
 
-budget_usd_option = click.option(
-    "--budget-usd", type=FiniteRange(min=0), metavar="X", help="Limit of the cost in US dollars."
-)
-
-
 def budget_options(command: FC) -> FC:
     """Add `--budget-usd`, `--budget-calls` and `--budget-tokens`."""
     count = click.IntRange(min=0)
     for option in (
         click.option("--budget-tokens", type=count, metavar="N", help="Limit of tokens."),
         click.option("--budget-calls", type=count, metavar="N", help="Limit of calls."),
-        budget_usd_option,
+        click.option(
+            "--budget-usd",
+            type=FiniteRange(min=0),
+            metavar="X",
+            help="Limit of the cost in US dollars.",
+        ),
     ):
         command = option(command)
     return command
@@ -256,14 +255,16 @@ def run_options(command: FC) -> FC:
     return concurrency_option(budget_options(evals_option(command)))
 
 
-def write_output(text: str, output: str) -> None:
-    """Write to a file, or to standard output."""
+def write_output(text: str | Iterable[str], output: str) -> None:
+    """Write to a file, or to standard output; a text in pieces piece by piece."""
+    pieces = [text] if isinstance(text, str) else text
     if output == STDOUT:
         # A terminal obeys control characters of an output; a program gets the bytes.
-        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+        shown = map(printable, pieces) if sys.stdout.isatty() else pieces
+        sys.stdout.writelines(shown)
     else:
-        with writing(output) as path:
-            path.write_text(text, encoding="utf-8")
+        with writing(output) as path, path.open("w", encoding="utf-8") as file:
+            file.writelines(pieces)
 
 
 @contextmanager
@@ -308,7 +309,7 @@ def input_values(given: Iterable[str], *, option: str) -> dict[str, JSON]:
 
 
 def named_prompt(given: str, *, instead: str) -> Path:
-    """The file of a prompt; who writes `NAME@1.0.0` is told what this command takes.
+    """The file of a prompt; `NAME@1.0.0` is refused with the form that this command takes.
 
     Args:
         given: A name or a path.

@@ -124,11 +124,8 @@ def update(
     """Run new trials of the base for the baselines of PROMPTs, or of all prompts.
 
     Run it on the default branch, after merges and nightly. A baseline is complete with 12 trials
-    per case from 3 sessions, or more for fewer than 17 cases; by default a session has a third of
-    them. Each version is compared with the version before and with the anchor.
-
-    `--record none` uses only the local store. Exits with 1 if the base is worse, and with 3 if
-    trials could not be measured.
+    per case from 3 sessions, or more for fewer than 17 cases. Each version is compared with the
+    version before and with the anchor. `--record none` uses only the local store.
     """
     project = Project.find()
     gate = policy_of(project.settings.gate)

@@ -50,19 +50,18 @@ _MARKS = {"ok": "ok", "warning": "warn", "error": "ERROR"}
 def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) -> None:
     """Check the project's set-up: files, git, prompts, evals, judges, keys and endpoints.
 
-    It runs no eval, and only requests the model list of each endpoint in use. Errors are files that
-    do not load, stale recordings, goals without a check or case, held-out cases that the prompt
-    reveals, and endpoints or models that are away. Warnings include unset keys, models that shut
-    down within 90 days, uncalibrated judges, and files that no eval uses.
+    It runs no eval, and only requests the model list of each endpoint in use. Errors: files that do
+    not load, stale recordings, held-out cases that the prompt reveals, endpoints or models that are
+    away. Warnings: unset keys, models near shutdown, uncalibrated judges, unused files.
     """
     project = Project.find()
     findings = list(_findings(project, path or project.root / "evals", offline=offline))
-    counts = {level: sum(one.level == level for one in findings) for level in _STYLES}
+    counts = {level: sum(finding.level == level for finding in findings) for level in _STYLES}
     if as_json:
         document = {
             "project": str(project.root),
             "counts": counts,
-            "findings": [one.to_json() for one in findings],
+            "findings": [finding.to_json() for finding in findings],
         }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
@@ -91,7 +90,7 @@ def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[Docto
     yield from prompts
     large = warn_of_sizes(project)
     yield from findings_of(large, project, check="recordings", level="warning")
-    seen = look_at_evals(project, evals, told=[str(one) for one in prompts])
+    seen = look_at_evals(project, evals, reported=[str(prompt) for prompt in prompts])
     yield from seen.findings
     named = (settings.model, settings.judge_model, *settings.models)
     models = {*seen.models, *filter(None, named)}

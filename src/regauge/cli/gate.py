@@ -178,8 +178,7 @@ def command(
     """Compare prompts with the base at REF, case by case; accept or reject.
 
     Only changed cases run. Suspicious ones run again, next to the base, until the evidence decides.
-    With --model, the candidate runs on that model and the base on its own.
-    Assertions in evals run only with `pytest evals --gate REF`.
+    With --model, only the candidate runs on that model.
     """
     project = Project.find()
     _check_outputs(output, annotations=annotations, dry_run=dry_run, as_json=as_json)
@@ -460,7 +459,7 @@ def _say_estimate(
         echo("likely: unknown, main has no history of these cases")
     else:
         echo(f"likely: {_bill(about.likely)}, if nothing got worse")
-    echo(f"worst: {_bill(about.worst)}, every case drawn to its cap and main beside it")
+    echo(f"worst: {_bill(about.worst)}, every case at its cap, on the change and on the base")
     for note in comparison.notes:
         echo(f"note: {note}")
 

@@ -21,7 +21,7 @@ _EPILOG = """\
 Examples:
   regauge import promptfoo promptfooconfig.yaml
   regauge import promptfoo evals --check
-  regauge import promptfoo ../other/evals --name other
+  regauge import deepeval tests/evals --name bot
 
 Exit codes: 0 written, 1 --check found what needs a person, 2 refused.
 """
@@ -39,11 +39,11 @@ def import_command(
 ) -> None:
     """Import a suite of another tool.
 
-    Formats: openai-evals, promptfoo. Packages add more by the entry point group regauge.importers.
+    Formats: braintrust, deepeval, dotprompt, inspect, langsmith, openai-evals, promptfoo, prompty.
+    Packages add more by the entry point group regauge.importers.
 
-    Writes prompts, golden cases, evals, settings and IMPORT.md, a report of every line that was
-    changed, dropped or needs a person. It runs no code of the source, reads no file outside of its
-    repository, copies no key and overwrites nothing.
+    Writes prompts, golden cases, evals, settings and IMPORT.md, a report of lines that were
+    changed, dropped or need you. It runs no code of the source and overwrites nothing.
     """
     if output is not None and not check:
         raise UsageError("-o needs --check", fix="an import writes its report to IMPORT.md")

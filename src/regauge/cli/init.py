@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ from regauge.prompts import lock_of, prompt_name
 from regauge.scaffold import (
     WorkflowHost,
     find_install,
+    found_models,
     given_install,
     own_prompts,
     plan_working_set,
@@ -30,7 +33,7 @@ from regauge.wording import snake_case
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from regauge.scaffold import Planned
+    from regauge.scaffold import FoundModel, Planned
 
 __all__ = ["command"]
 
@@ -65,16 +68,17 @@ _PLANS = {"write": "write", "add": "add to", "keep": "leave alone"}
 def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> None:
     """Set up regauge here: a prompt, ten golden cases, an eval, workflows and settings.
 
-    Existing files stay. The prompt, its cases and its eval are an example for the simulated model;
-    a project with prompts or a model of its own gets the rest. Each workflow is asked about.
-
-    Workflows install regauge from the project's lock file, requirements with hashes, commit or
-    path; without one, and without --install, they are not written. --json does not ask.
+    Existing files stay. Prompt, cases and eval are an example for the simulated model, for projects
+    without prompts or a model. It asks about each workflow and promptfoo configuration; --json does
+    not ask. Workflows are only written if the project pins regauge, or with --install.
     """
     root = Path.cwd()
     source = given_install(install) if install is not None else find_install(root)
     planned = plan_working_set(root, source)
     anything = any(one.action != "keep" for one in planned)
+    models = found_models(root)
+    for line in () if as_json else _model_lines(models):
+        echo(line)
     if anything and not (yes or dry_run or as_json):
         for one in planned:
             echo(_planned_line(root, one, _PLANS))
@@ -86,7 +90,12 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
         rows = [
             {"path": _shown(root, one), "action": one.action, "reason": one.reason} for one in done
         ]
-        document = {"root": str(root), "dry_run": dry_run, "files": rows}
+        document = {
+            "root": str(root),
+            "dry_run": dry_run,
+            "files": rows,
+            "models": [asdict(model) for model in models],
+        }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     for one in done:
@@ -97,8 +106,33 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     elif install is None:
         echo(f"workflows install regauge from {source.source}")
     if not dry_run:
-        _say_gate(root, done)
-        _say_next(root, anything=anything)
+        _finish(root, done, ask=anything and not yes, anything=anything)
+
+
+def _finish(root: Path, done: Sequence[Planned], *, ask: bool, anything: bool) -> None:
+    """Offer what is left to do, and name the next commands."""
+    if ask:
+        _offer_imports(root)
+    _say_gate(root, done)
+    _say_next(root, anything=anything)
+
+
+def _model_lines(models: Sequence[FoundModel]) -> Iterator[str]:
+    """The models that files of the project name, with their keys."""
+    for model in models:
+        key = ""
+        if model.key_env is not None:
+            key = f"; {model.key_env} is {'set' if os.environ.get(model.key_env) else 'not set'}"
+        yield f"found       {model.model} in {model.path}{key}"
+
+
+def _offer_imports(root: Path) -> None:
+    """Offer to import each configuration of promptfoo that was not imported."""
+    from regauge.cli.import_ import import_command
+
+    for path in _suites(root):
+        if _confirmed(f"Import {path}?"):
+            import_command.main(["promptfoo", path], standalone_mode=False)
 
 
 def _chosen(root: Path, one: Planned) -> Planned:
@@ -157,18 +191,28 @@ def _say_next(root: Path, *, anything: bool) -> None:
         echo(f"{'' if number else 'next:':<7}{step}")
 
 
+def _suites(root: Path) -> Iterator[str]:
+    """The configurations of promptfoo that no IMPORT.md names."""
+    report = root / "IMPORT.md"
+    imported = report.read_text(encoding="utf-8", errors="replace") if report.is_file() else ""
+    for path in suites_to_import(root):
+        if not path.endswith((".prompt.yml", ".prompt.yaml")) and path not in imported:
+            yield path
+
+
 def _own_steps(root: Path) -> Iterator[str]:
     """The next commands in a project with prompts or suites of its own."""
+    for path in _suites(root):
+        yield f"regauge import promptfoo {shlex.quote(path)}"
     for path in suites_to_import(root):
         if path.endswith((".prompt.yml", ".prompt.yaml")):
             yield f"git mv {shlex.quote(path)} prompts/"
-        else:
-            yield f"regauge import promptfoo {shlex.quote(path)}"
     for path in own_prompts(root):
         file = root / path
         name = prompt_name(file)
         if not lock_of(file).of(name):
-            yield f"regauge bump {name} major"
+            versioned = re.search(rb"^version:", file.read_bytes(), re.MULTILINE)
+            yield f"regauge bump {name}" if versioned else f"regauge bump {name} major"
         if not any(Path("evals", f"test_{stem}.py").exists() for stem in (name, snake_case(name))):
             yield f"regauge new case {name} ID -i INPUT=VALUE --expected JSON"
             yield f"regauge new eval {name}"

@@ -18,6 +18,7 @@ import click
 from regauge.atomic import write_whole
 from regauge.cli import Group
 from regauge.cli._options import (
+    STDOUT,
     budget_options,
     concurrency_option,
     dry_run_option,
@@ -25,7 +26,9 @@ from regauge.cli._options import (
     from_run_option,
     json_option,
     judge_model_option,
+    output_option,
     record_option,
+    write_output,
 )
 from regauge.cli._terminal import Meter, echo, unreadable
 from regauge.datasets import GoldenCase, find_dataset, load_dataset
@@ -40,6 +43,7 @@ from regauge.judges import (
 )
 from regauge.judges.calibration import (
     Labels,
+    LabelSheet,
     cases_of_labels,
     labels_path,
     load_labels,
@@ -277,6 +281,7 @@ Examples:
   regauge judges calibrate                  the judges with their status, and why
   regauge judges calibrate incident-faithfulness
   regauge judges calibrate incident-faithfulness --judge-model openai:gpt-5.4-mini
+  regauge judges calibrate incident-faithfulness --from-run latest -o labels.html
 
 Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeasured.
 """
@@ -301,6 +306,7 @@ Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeas
     help="Use the labels of another judge: fixtures/labels/NAME.jsonl.",
 )
 @from_run_option
+@output_option()
 @click.option("--dataset", metavar="NAME", help="The golden dataset of the labels' cases.")
 @click.option("--split", metavar="NAME", help="Only labels of this split; no record is written.")
 @click.option("--prune", is_flag=True, help="Remove stale recordings.")
@@ -318,6 +324,7 @@ def calibrate_command(
     record: RecordMode | None,
     labels_of: str | None,
     from_run: str | None,
+    output: str | None,
     dataset: str | None,
     split: str | None,
     concurrency: str | None,
@@ -331,16 +338,16 @@ def calibrate_command(
 ) -> None:
     """Compare JUDGE with human labels in fixtures/labels/JUDGE.jsonl.
 
-    JUDGE is a judge of an eval, as in reports, or a rubric. The result is
-    fixtures/labels/JUDGE.calibration.json: commit it, and a judge that meets
-    [tool.regauge.calibration] can fail cases. Without JUDGE, list all judges with their status.
+    JUDGE is a judge of an eval, or a rubric. Commit fixtures/labels/JUDGE.calibration.json: a judge
+    that meets [tool.regauge.calibration] can fail cases. Without JUDGE, list judges with status.
 
-    With --from-run, add the outputs of a run to that file with an empty `label`, in random order
-    and without the judge's verdicts. Lines with an empty label are left out.
+    With --from-run, add the outputs of a run to that file with an empty `label`, or with
+    -o FILE.html write a page to label them on.
     """
     project = Project.find()
     evals = path or project.root / "evals"
     model = str(parse_model_id(judge_model, at="--judge-model")) if judge_model else None
+    _refuse_misfits(judge, from_run, output)
     if judge is None:
         _list_status(project, evals, model, as_json=as_json)
         return
@@ -358,7 +365,7 @@ def calibrate_command(
     )
     used = find_judge(judge, project, evals, model)
     if from_run is not None:
-        _write_outputs(project, used, from_run, dry_run=dry_run, as_json=as_json)
+        _write_outputs(project, used, from_run, page=output, dry_run=dry_run, as_json=as_json)
         return
     labels_of = labels_of or usual_labels(used.judge, project)
     labels = _of_split(load_labels(labels_of, project), split)
@@ -404,16 +411,26 @@ def calibrate_command(
         sys.exit(1)
 
 
+def _refuse_misfits(judge: str | None, from_run: str | None, output: str | None) -> None:
+    if output is not None and from_run is None:
+        raise UsageError("--output is a page to label a run on", fix="add --from-run latest")
+    if judge is None and from_run is not None:
+        raise UsageError(
+            "--from-run needs a judge", fix="name one of those that regauge judges calibrate lists"
+        )
+
+
 def _write_outputs(
-    project: Project, used: UsedJudge, run: str, *, dry_run: bool, as_json: bool
+    project: Project, used: UsedJudge, run: str, *, page: str | None, dry_run: bool, as_json: bool
 ) -> None:
-    """Add the outputs of a run to the file of labels, for a user to label."""
+    """Add the outputs of a run to the file of labels, or make a page to label them on."""
     directory = find_run(project, run)
     path = labels_path(used.judge.name, project)
+    shown = project.relative(path).as_posix()
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(unreadable(str(project.relative(path)), error)) from error
+        raise UsageError(unreadable(shown, error)) from error
     outputs = {
         f"{row['case']}-{digest_of(row['answer'])[:8]}": row
         for row in read_rows(directory)
@@ -428,34 +445,37 @@ def _write_outputs(
             f"  fix: name a run of {' or '.join(used.prompts) or 'an eval with this judge'}:"
             " regauge runs list"
         )
-    added = [
-        {
-            "id": label,
-            "case": row["case"],
-            "answer": row["answer"],
-            "label": "",
-            "by": "",
-            "why": "",
-            "origin": f"run {directory.name}",
-        }
-        for label, row in outputs.items()
-        if f'"id": {json.dumps(label, ensure_ascii=False)},' not in text
-    ]
-    # In the order of a digest, good and bad outputs are mixed, for every user in the same way.
-    added.sort(key=lambda line: digest_of(line["id"]))
-    if added and not dry_run:
-        end = "" if not text or text.endswith("\n") else "\n"
-        lines = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in added)
+    sheet = LabelSheet.read(text, shown)
+    added = sheet.add(
+        [
+            {"id": name, "case": row["case"], "answer": row["answer"]}
+            for name, row in outputs.items()
+        ],
+        origin=f"run {directory.name}",
+    )
+    if page is not None and not dry_run:
+        from regauge.reports.html import labels_html
+
+        html = labels_html(sheet, used.judge.name, path.name, used.cases)
+        write_output(html, page)
+    elif added and not dry_run:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, f"{text}{end}{lines}".encode())
-    shown = project.relative(path).as_posix()
+        write_whole(path, sheet.text.encode())
+    written = page or shown
     if as_json:
-        click.echo(json.dumps({"path": shown, "added": len(added)}))
+        document = {"path": written, "added": added, "unlabelled": len(sheet.unlabelled)}
+        click.echo(json.dumps(document), err=page == STDOUT)
+        return
+    command = f"regauge judges calibrate {shlex.quote(used.judge.name)}"
+    if page is not None:
+        verb = "would write" if dry_run else "wrote"
+        outputs_text = plural(len(sheet.unlabelled), "output")
+        echo(f"{verb} {written} with {outputs_text} to label", err=page == STDOUT)
         return
     verb = "would add" if dry_run else "added"
-    echo(f"{verb} {plural(len(added), 'output')} to {shown}")
-    echo("  next: write pass or fail behind each `label`, then run")
-    echo(f"        regauge judges calibrate {shlex.quote(used.judge.name)}")
+    echo(f"{verb} {plural(added, 'output')} to {shown}")
+    echo(f"  next: write {sheet.words} behind each `{sheet.key}`, then run {command}")
+    echo(f"        or label in a browser: {command} --from-run {run} -o labels.html")
 
 
 def _print_plan(progress: Progress, *, as_json: bool) -> None:

@@ -47,11 +47,10 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
 def command(base: str, *, strict: bool, as_json: bool) -> None:
     """Check prompts, versions, datasets, recordings, labels, baselines and goals.
 
-    Errors: files that do not load, missing, unreleased or changed versions, a changed contract
-    without a major version, a changed lock, unused inputs, invalid schemas, stale recordings, goals
-    without a check or case. Warnings: unused keys, suspicious braces, repeated, overriding or
-    contradictory instructions, truncated lines, examples that the schema does not allow, files that
-    are large for GitHub.
+    Errors: files that do not load, unreleased or changed versions, a changed contract without a
+    major version, a changed lock, unused inputs, invalid schemas, stale recordings, goals without a
+    check or case. Warnings: unused keys, suspicious braces, contradictory instructions, truncated
+    lines, examples that violate the schema, large files.
     """
     project = Project.find()
     _ = project.settings  # what pyproject.toml says must be readable, too
@@ -60,8 +59,8 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     faults += baseline_faults(project)
     target_faults, target_warnings = lint_targets(project, os.environ)
     faults += target_faults
-    told = [_shown(project, fault) for fault in faults]
-    faults += lint_recordings(project, project.root / "evals", told=told)
+    reported = [_shown(project, fault) for fault in faults]
+    faults += lint_recordings(project, project.root / "evals", reported=reported)
     warnings = [*lint_warnings(project), *warn_of_sizes(project), *target_warnings]
     notes = _replaced(project)
     count = len(prompt_files(project.prompts_dir))
@@ -96,25 +95,24 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
 
 def _replaced(project: Project) -> list[Fault]:
     """Recorded completions that were replaced more often than others, which is no error."""
-    found: list[Fault] = []
+    faults: list[Fault] = []
     for path in sorted(project.recordings_dir.glob("[!.]*.jsonl")):
         with suppress(RecordingError):  # reported with the errors
-            found += [
+            faults += [
                 Fault(path=path, line=None, message=str(one))
                 for one in replacements_in(RecordingsFile.load(path))
             ]
-    return found
+    return faults
 
 
 def _row(project: Project, fault: Fault) -> dict[str, object]:
     return {
         "path": project.relative(fault.path).as_posix(),
         "line": fault.line,
-        "message": fault.message,
+        "message": project.shorten(fault.message),
         "fix": fault.fix,
     }
 
 
 def _shown(project: Project, fault: Fault) -> str:
-    text = str(fault)
-    return text.replace(str(fault.path), str(project.relative(fault.path)), 1)
+    return project.shorten(str(fault))

@@ -12,7 +12,7 @@ import click
 
 from regauge.atomic import write_whole
 from regauge.cli._options import (
-    budget_usd_option,
+    budget_options,
     concurrency_option,
     dry_run_option,
     evals_option,
@@ -130,12 +130,12 @@ class _Migrated:
 @click.argument("prompts", nargs=-1, metavar="[NAME]...")
 @click.option("--to", "to", required=True, metavar="MODEL", help="The new model, provider:model.")
 @click.option("--refine", is_flag=True, help="Refine what broke on the new model, and gate again.")
-@click.option("--apply", "apply_it", is_flag=True, help="Write the prompt files.")
+@click.option("--apply", "apply_it", is_flag=True, help="Write the proposal to its files.")
 @click.option("--pr", is_flag=True, help="Open a pull request with the safe prompt files.")
 @record_option()
 @dry_run_option
 @concurrency_option
-@budget_usd_option
+@budget_options
 @evals_option
 @json_option
 def command(
@@ -149,14 +149,16 @@ def command(
     record: str | None,
     concurrency: str | None,
     budget_usd: float | None,
+    budget_calls: int | None,
+    budget_tokens: int | None,
     path: Path | None,
     as_json: bool,
 ) -> None:
     """Gate prompts on their own model against MODEL: each is safe, broke or undecided.
 
-    Each NAME, or every prompt that has an eval, is compared as `regauge gate HEAD --model MODEL`
-    compares it. The prompt files have to be committed, so that the model is all that differs.
-    Files change with --apply alone: each safe prompt gets `model: MODEL` and its next version.
+    Each NAME, or every prompt with an eval, is compared as by `regauge gate HEAD --model MODEL`.
+    Commit the prompt files first. --apply writes `model: MODEL` and the next version into safe
+    ones.
     """
     project = Project.find()
     model = parse_model_id(to, at="--to")
@@ -172,7 +174,7 @@ def command(
         model=model,
         path=path,
         words=tuple(option_words({"record": record, "concurrency": concurrency})),
-        left_usd=budget_usd,
+        left=_Left(usd=budget_usd, calls=budget_calls, tokens=budget_tokens),
     )
     results: list[_Migrated] = []
     contents: dict[str, str] = {}
@@ -282,19 +284,42 @@ def _refuse_changed(project: Project, planned: Sequence[_Planned]) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
+class _Left:
+    """The rest of each budget; None without a limit."""
+
+    usd: float | None
+    calls: int | None
+    tokens: int | None
+
+    def spend(self, usd: float | None, calls: int, tokens: int) -> None:
+        """Take away what a gate or a refinement used."""
+        if self.usd is not None:
+            self.usd = max(0.0, self.usd - (usd or 0.0))
+        if self.calls is not None:
+            self.calls = max(0, self.calls - calls)
+        if self.tokens is not None:
+            self.tokens = max(0, self.tokens - tokens)
+
+    def words(self, *names: str) -> list[str]:
+        """The options of these budgets."""
+        limits = {name: getattr(self, name) for name in names}
+        return [f"--budget-{name}={left}" for name, left in limits.items() if left is not None]
+
+
+@dataclass(slots=True, kw_only=True)
 class _Gate:
     """Gates prompts, one after the other.
 
     Attributes:
         words: Options of every gate.
-        left_usd: What is left of the budget; None without a limit.
+        left: What is left of the budgets.
     """
 
     project: Project
     model: ModelId
     path: Path | None
     words: tuple[str, ...]
-    left_usd: float | None
+    left: _Left
 
     def migrate(self, one: _Planned) -> _Migrated:
         """Gate one prompt on the new model."""
@@ -311,12 +336,17 @@ class _Gate:
                 request,
                 self.path,
                 prompts=(one.prompt,),
-                words=[f"--model={self.model}", *self._words()],
+                words=[
+                    f"--model={self.model}",
+                    *self.words,
+                    *self.left.words("usd", "calls", "tokens"),
+                ],
                 as_json=True,
             )
         assert decided is not None, "only an estimate decides nothing"
         document, record, _ = decided
-        self._spend(document.calls.cost_usd)
+        used = document.calls
+        self.left.spend(used.cost_usd, used.live, used.input_tokens + used.output_tokens)
         return _migrated(one, document, record)
 
     def refine(self, one: _Planned, broke: _Migrated) -> tuple[_Migrated, dict[str, str]]:
@@ -326,9 +356,15 @@ class _Gate:
             What the gate decided, and the revised file by the prompt's name where it is safe.
         """
         result = refine_for_model(
-            self.project, one.prompt, self.path, model=str(self.model), words=self._words()
+            self.project,
+            one.prompt,
+            self.path,
+            model=str(self.model),
+            words=[*self.words, *self.left.words("usd", "calls", "tokens")],
         )
-        self._spend(float(result["spent"]["usd"]))
+        spent = result["spent"]
+        calls = max(0, int(spent["calls"]) - int(spent["replayed"]))
+        self.left.spend(float(spent["usd"]), calls, 0)
         run = find_refinement(self.project, str(result["run"]))
         if result["revision"] is None:
             reasons = (*broke.reasons, f"refinement: {result['stop']['text']}")
@@ -342,14 +378,6 @@ class _Gate:
             roll_back(run, file)
         migrated = replace(migrated, refinement=run.id)
         return migrated, {one.prompt: text} if migrated.outcome == "safe" else {}
-
-    def _words(self) -> list[str]:
-        limit = [] if self.left_usd is None else [f"--budget-usd={self.left_usd}"]
-        return [*self.words, *limit]
-
-    def _spend(self, usd: float | None) -> None:
-        if self.left_usd is not None:
-            self.left_usd = max(0.0, self.left_usd - (usd or 0.0))
 
 
 def _migrated(one: _Planned, document: DecisionDocument, record: RunRecord) -> _Migrated:
@@ -489,18 +517,18 @@ def _print_plan(planned: Sequence[_Planned], model: ModelId, *, as_json: bool) -
 def _print(results: Sequence[_Migrated], model: ModelId, *, hint: bool) -> None:
     rows = [
         [
-            one.planned.prompt,
-            one.outcome,
-            f"{one.planned.model} -> {model}",
-            one.pass_rate,
-            _prices(one.planned),
+            result.planned.prompt,
+            result.outcome,
+            f"{result.planned.model} -> {model}",
+            result.pass_rate,
+            _prices(result.planned),
         ]
-        for one in results
+        for result in results
     ]
     _print_table(
         ["prompt", "result", "model", "pass rate", "cost per 1000 calls"],
         rows,
-        styles=[_STYLES.get(one.outcome, "") for one in results],
+        styles=[_STYLES.get(result.outcome, "") for result in results],
     )
     for one in results:
         if one.outcome != "safe":
@@ -517,7 +545,7 @@ def _print(results: Sequence[_Migrated], model: ModelId, *, hint: bool) -> None:
         elif one.refinement:
             echo(f"\n{one.planned.prompt}: safe with the revision of {one.refinement}", bold=True)
             echo(f"  why: regauge refine show {one.refinement}")
-    if hint and any(one.outcome == "safe" for one in results):
+    if hint and any(result.outcome == "safe" for result in results):
         echo("\nno file changed; --apply writes the model into the safe prompts, --pr proposes it")
 
 
@@ -551,7 +579,7 @@ def _markdown(results: Sequence[_Migrated], model: ModelId) -> str:
             _prices(one.planned).replace("->", "→"),
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    left = [one for one in results if one.outcome != "safe"]
+    left = [result for result in results if result.outcome != "safe"]
     if left:
         names = ", ".join(escape_markdown(one.planned.prompt) for one in left)
         lines += ["", f"Left on their model: {names}."]

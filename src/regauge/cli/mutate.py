@@ -19,21 +19,26 @@ from regauge.cli._options import (
     run_options,
     write_output,
 )
+from regauge.cli._suggestions import Suggesting, SuggestOptions, with_model_mutants
 from regauge.cli._terminal import Meter, echo, short
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.gate import REVISION_FIRST, GatePolicy, policy_of
 from regauge.maintenance.collection import THE_SAME_COMMAND, option_words, with_evals
 from regauge.mutate import (
+    MODEL,
     EvalBench,
     HuntPolicy,
     Measured,
+    Missing,
     MutantsFile,
     MutationReport,
     Progress,
     Score,
     Subject,
     choose_operators,
+    digests_of,
     estimate_calls,
+    is_open,
     load_mutants,
     mark_equivalent,
     measure,
@@ -41,9 +46,12 @@ from regauge.mutate import (
     report_json,
     report_of,
     save_mutants,
+    score_of,
     subject_of,
+    suite_facts,
 )
 from regauge.project import Project
+from regauge.refine.subject import prompt_of_target
 from regauge.reports import money
 from regauge.reports.html import coverage_html
 from regauge.reports.mutants import mutation_badge, mutation_lines, mutation_markdown
@@ -54,7 +62,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.mutate import Mutant, MutantClass
+    from regauge.mutate import Mutant, MutantClass, Operator
     from regauge.runner import EvalSession
 
 __all__ = ["command"]
@@ -71,6 +79,7 @@ Examples:
   regauge mutate alert-severity -o coverage.html
   regauge mutate alert-severity -o guarded.badge.json
   regauge mutate alert-severity --operators negate,move-limit --limit 20
+  regauge mutate alert-severity --suggest --apply
   regauge mutate alert-severity --mark delete-entry-4381ef40 --reason "Repeats line 56."
 """
 _SUFFIXES = {".html", ".md", ".json"}
@@ -83,6 +92,9 @@ _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red", "warn": "yel
 @click.option(
     "--operators", metavar="NAMES", help="Operators, with commas between, or `all`; see the docs."
 )
+@click.option(
+    "--count-model", is_flag=True, help="Count mutants of the operator `model` in the score."
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Most items.")
 @model_option()
 @record_option("none", "missing")
@@ -92,12 +104,22 @@ _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red", "warn": "yel
     "--mark", "marks", multiple=True, metavar="ID", help="Mark a mutant equivalent; no calls."
 )
 @click.option("--reason", metavar="TEXT", help="Why marked mutants are equivalent.")
+@click.option(
+    "--suggest",
+    "suggesting",
+    is_flag=True,
+    help="Propose golden cases for instructions that no case guards, by `model` and `rules`.",
+)
+@click.option("--apply", is_flag=True, help="Write the proposal to its files.")
+@click.option("--proposers", metavar="A,B", help="Proposers, cheapest first.")
+@click.option("--refiner-model", metavar="ID", help="Model for critiques and edits.")
 @json_option
 @output_option()
 def command(
     prompt: str,
     *,
     operators: str | None,
+    count_model: bool,
     limit: int | None,
     dry_run: bool,
     marks: tuple[str, ...],
@@ -109,15 +131,20 @@ def command(
 ) -> None:
     """Delete the instructions of prompt NAME one by one, and report which deletions fail a case.
 
-    A mutant is killed where the gate's tests find a broken case. The classes are written to
-    fixtures/mutants/NAME.json; commit it. Completions of mutants stay in the local store.
+    A mutant is killed if the gate's tests find a broken case. Commit fixtures/mutants/NAME.json.
+    --suggest offers cases that the prompt passes 5 of 5 times and the mutant fails 5 of 5 times;
+    --apply adds them with the tag `review`.
     """
     project = Project.find()
+    prompt = prompt_of_target(project, prompt, command="regauge mutate")
+    chosen = choose_operators(operators or project.settings.mutate.operators)
+    refiner = options["refiner_model"] or ""
+    has_model = any(operator.name == MODEL for operator in chosen)
+    suggesting = SuggestOptions.taken_from(options, output, has_model=has_model)
     if marks or reason is not None:
         _mark(project, prompt, marks, reason)
         return
     _check_output(output, as_json=as_json, dry_run=dry_run)
-    chosen = choose_operators(operators or project.settings.mutate.operators)
     if dry_run:
         options["record"] = "none"
     earlier = load_mutants(project, prompt)
@@ -125,42 +152,64 @@ def command(
 
     def act(evals: EvalSession) -> None:
         try:
-            subject = subject_of(evals, evals.plan.cases)
-            every = mutants_of(subject.prompt, chosen)
-            mutants = _sample(every, limit)
-            if not mutants:
-                raise UsageError(
-                    f"{prompt} has no text that these operators can edit\n"
-                    "  fix: name others with --operators"
-                )
+            subject = subject_of(evals, evals.plan.cases, prompt)
+            known = suggesting.known_rows(earlier, subject) if suggesting is not None else {}
+            every = _mutants(
+                subject,
+                with_model_mutants(evals, subject, chosen, model=refiner, is_counted=count_model),
+            )
+            mutants = _sample([one for one in every if is_open(known.get(one.id))], limit)
             _note_baseline(subject)
-            measured = _measured(evals, subject, mutants, earlier)
+            unknown = [mutant for mutant in mutants if mutant.id not in known]
+            measured = _measured(evals, subject, unknown, earlier)
+            report = report_of(subject, measured, earlier=earlier)
+            report = _with_missing(report, evals, subject, mutants, earlier)
+            rows = [*known.values(), *report.mutants]
+            search = None
+            if suggesting is not None:
+                search = Suggesting(evals, subject, mutants, rows, suggesting)
+                search.run(dry=dry_run)
         finally:
             evals.close()
         if dry_run:
-            _say_estimate(evals, subject, mutants, measured, earlier, as_json=as_json)
+            more = search.estimate(len(unknown)) if search is not None else 0
+            _say_estimate(evals, subject, unknown, measured, earlier, more=more, as_json=as_json)
             return
-        report = report_of(subject, measured, earlier=earlier)
-        if options["model"] is None and any(row.kind != "undecided" for row in report.mutants):
-            file = save_mutants(project, report, subject.key, earlier)
-            echo(f"wrote {short(file)}", err=True)
-        _show(report, subject, every, as_json=as_json, output=output)
-        if len(mutants) < len(every):
-            echo(f"measured {len(mutants)} of {plural(len(every), 'mutant')} (--limit)", err=True)
+        if options["model"] is None:
+            _save(project, report, subject, earlier)
+        if search is not None:
+            search.show(as_json=as_json, output=output)
+        else:
+            _show(report, subject, every, as_json=as_json, output=output)
+            _note_sample(mutants, every)
         _check_measured(report, measured)
-        done.append(report.score)
+        done.append(report.score if search is None else score_of(rows))
 
     with_evals(
         project,
         path or project.root / "evals",
         act,
         prompts=[prompt],
+        loading=True,
         options=option_words(options),
         draw=False,
         interrupted=lambda: THE_SAME_COMMAND,
     )
     for score in done:
         _check_floor(project, score)
+
+
+def _save(
+    project: Project, report: MutationReport, subject: Subject, earlier: MutantsFile | None
+) -> None:
+    if any(row.kind != "undecided" for row in report.mutants):
+        file = save_mutants(project, report, subject.key, earlier, digests=digests_of(subject))
+        echo(f"wrote {short(file)}", err=True)
+
+
+def _note_sample(mutants: Sequence[Mutant], every: Sequence[Mutant]) -> None:
+    if len(mutants) < len(every):
+        echo(f"measured {len(mutants)} of {plural(len(every), 'mutant')} (--limit)", err=True)
 
 
 def _check_floor(project: Project, score: Score) -> None:
@@ -204,15 +253,25 @@ def _check_measured(report: MutationReport, measured: Measured) -> None:
     """Refuse to pass mutants as measured that have no trials, and no committed class either."""
     undecided = {row.id for row in report.mutants if row.kind == "undecided"}
     missing = [
-        one.found.reason
-        for one in measured.results
-        if one.found.unmeasured and one.mutant.id in undecided
+        result.found.reason
+        for result in measured.results
+        if result.found.unmeasured and result.mutant.id in undecided
     ]
     if missing:
         raise UnmeasuredError(
             f"{plural(len(missing), 'mutant')} could not be measured: {missing[0]}\n"
             "  fix: run it with a key, and with --record=missing"
         )
+
+
+def _mutants(subject: Subject, operators: Sequence[Operator]) -> tuple[Mutant, ...]:
+    found = mutants_of(subject.prompt, operators)
+    if not found:
+        raise UsageError(
+            f"{subject.prompt.name} has no text that these operators can edit\n"
+            "  fix: name others with --operators"
+        )
+    return found
 
 
 def _sample(mutants: Sequence[Mutant], limit: int | None) -> list[Mutant]:
@@ -243,17 +302,17 @@ def _measured(
 
     async def run() -> Measured:
         async with evals.making() as trials:
-            bench = EvalBench(subject, trials)
-            return await measure(
-                subject.prompt,
-                mutants,
-                subject.cases,
-                bench,
-                policy,
-                first=first,
-                marks=marks,
-                progress=progress,
-            )
+            with EvalBench(subject, trials) as bench:
+                return await measure(
+                    subject.prompt,
+                    mutants,
+                    subject.cases,
+                    bench,
+                    policy,
+                    first=first,
+                    marks=marks,
+                    progress=progress,
+                )
 
     def line() -> str:
         return (
@@ -299,6 +358,49 @@ def _show(
             echo(text, style=_STYLES[tone])
 
 
+def _with_missing(
+    report: MutationReport,
+    evals: EvalSession,
+    subject: Subject,
+    mutants: Sequence[Mutant],
+    earlier: MutantsFile | None,
+) -> MutationReport:
+    """The report with about what mutants without trials would take."""
+    left = {row.id for row in report.mutants if not row.measured}
+    if not left:
+        return report
+    unmeasured = [mutant for mutant in mutants if mutant.id in left]
+    calls, usd = _estimate(evals, subject, unmeasured, earlier)
+    missing = Missing(
+        mutants=len(left), calls=calls, cost_usd=usd, suite=suite_facts(subject.cases)
+    )
+    return report.model_copy(update={"missing": missing})
+
+
+def _estimate(
+    evals: EvalSession,
+    subject: Subject,
+    mutants: Sequence[Mutant],
+    earlier: MutantsFile | None,
+    *,
+    more: int = 0,
+) -> tuple[int, float | None]:
+    """About how many calls mutants take, and their cost; None where a price is unknown."""
+    known: dict[str, MutantClass] = {}
+    if earlier is not None and (earlier.digest, earlier.key) == (
+        subject.prompt.digest,
+        subject.key,
+    ):
+        known = {row.id: row.kind for row in earlier.mutants}
+    calls = more + (estimate_calls(subject.prompt, mutants, subject.cases, known) if mutants else 0)
+    draws = [
+        Draw(planned, REVISION_FIRST) for planned in subject.members.values() if planned.plan()
+    ]
+    costs = [answer.cost_usd for answer in evals.missing_answers(draws)]
+    priced = [cost for cost in costs if cost is not None]
+    return calls, calls * sum(priced) / len(draws) if draws and len(priced) == len(costs) else None
+
+
 def _say_estimate(
     evals: EvalSession,
     subject: Subject,
@@ -306,24 +408,17 @@ def _say_estimate(
     stored: Measured,
     earlier: MutantsFile | None,
     *,
+    more: int,
     as_json: bool,
 ) -> None:
-    """Print the calls of the mutants whose trials are not all stored."""
-    left = {one.mutant.id for one in stored.results if one.found.unmeasured}
+    """Print the calls of the mutants whose trials are not all stored.
+
+    Args:
+        more: Calls for suggestions.
+    """
+    left = {result.mutant.id for result in stored.results if result.found.unmeasured}
     missing = [mutant for mutant in mutants if mutant.id in left]
-    known: dict[str, MutantClass] = {}
-    if earlier is not None and (earlier.digest, earlier.key) == (
-        subject.prompt.digest,
-        subject.key,
-    ):
-        known = {row.id: row.kind for row in earlier.mutants}
-    calls = estimate_calls(subject.prompt, missing, subject.cases, known) if missing else 0
-    draws = [
-        Draw(planned, REVISION_FIRST) for planned in subject.members.values() if planned.plan()
-    ]
-    costs = [one.cost_usd for one in evals.missing_answers(draws)]
-    priced = [cost for cost in costs if cost is not None]
-    usd = calls * sum(priced) / len(draws) if draws and len(priced) == len(costs) else None
+    calls, usd = _estimate(evals, subject, missing, earlier, more=more)
     if as_json:
         click.echo(
             json.dumps(

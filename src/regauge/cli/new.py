@@ -211,12 +211,9 @@ def case_command(
 ) -> None:
     """Add case ID to the golden dataset of prompt NAME; keys and other secrets are taken out.
 
-    With --from-run, inputs are those of the run's case, from the dataset or from git. A failed
-    trial is used if there is one. Inputs and --expected replace those of the run.
-
-    With --from-spans, candidates are written to fixtures/candidates/NAME.jsonl or --output: inputs
-    that the prompt's templates show, personal data and secrets masked, near duplicates joined.
-    Review them, add `expected`, and move them to the golden dataset.
+    --from-run takes a failed trial if there is one; inputs and --expected replace the run's.
+    --from-spans writes candidates to fixtures/candidates/NAME.jsonl or --output, with personal data
+    and secrets masked: review them, add `expected`, and move them to the golden dataset.
     """
     project = Project.find()
     if spans is not None:

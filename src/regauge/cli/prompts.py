@@ -232,8 +232,7 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_json: bool) -> None:
     """List the versions of a prompt, or the states of a target, with pass rates, newest first.
 
-    With --runs, list its runs by model, oldest first: a line states when cases, judges or trials
-    differ from the line before. With --model, only pass rates with that model count.
+    With --runs, list its runs by model, oldest first.
     """
     if runs:
         _print_runs(prompt, model, limit, as_json=as_json)
@@ -426,9 +425,8 @@ Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty fi
 def diff_command(prompt: str, a: str | None, b: str | None, *, as_json: bool) -> None:
     """Show the changes of a prompt or target between A and B, as a unified diff.
 
-    A and B are versions of a prompt such as 1.1.0, commits, branches or tags. A defaults to the
-    last release (or commit), B to the files as they are. A target's diff has its settings, files
-    and prompts.
+    A and B are versions such as 1.1.0, commits, branches or tags; by default the last release (or
+    commit) and the files as they are.
     """
     if (target := _target(prompt)) is not None:
         target.diff(a, b, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`regauge record`: ask the model for what evals lack, without judging it."""
+"""`regauge record`: record missing completions, without judging them."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ Examples:
   regauge record --prune --json
   regauge record --batch              submit what is missing; run it again for the next step
   regauge record --collect            take the results that are there
+  regauge record --cluster local      call models from a process per processor
 
 Exit codes: 0 done, 2 wrong use or a faulty file, 3 an answer could not be had, or is under way.
 """
@@ -87,6 +88,11 @@ class _Said:
 @model_option(multiple=True)
 @judge_model_option
 @trials_option(1, TRIALS_MAX)
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Call models from the workers of a Dask scheduler, or `local` for this machine.",
+)
 @dry_run_option
 @run_options
 @json_option
@@ -106,8 +112,8 @@ def command(
 ) -> None:
     """Record missing completions, judge calls and embeddings of PROMPTs, or of all prompts.
 
-    --model is repeatable; by default prompts run on `models` of the settings, or else on their own.
-    Completions are stored at once; after an interruption, the same command continues.
+    --model is repeatable; the default is `models` of the settings, or the prompts' own. After an
+    interruption, the same command continues.
     """
     project = Project.find()
     if (batch or collect) and (refresh or prune):
@@ -115,6 +121,11 @@ def command(
         raise UsageError(
             f"{other} does not go with --batch and --collect\n"
             f"  fix: run {other} by itself; a batch brings what is not recorded"
+        )
+    if (batch or collect) and given["cluster"] is not None:
+        raise UsageError(
+            "--cluster does not go with --batch and --collect",
+            fix="leave out --cluster; a batch is made by the provider",
         )
     words = ["regauge", "record", *(f"--model={model}" for model in models)]
     words += option_words({name: given.get(name) for name in ("judge_model", "trials")})
@@ -184,7 +195,7 @@ def _estimate(evals: EvalSession, said: _Said, *, refresh: bool) -> list[str]:
     for words in unembedded:
         said.line(words)
     said.document["missing_answers"] = [asdict(one) for one in missing]
-    said.document["missing_judgements"] = [asdict(one) for one in judgements]
+    said.document["missing_judgements"] = [asdict(judgement) for judgement in judgements]
     said.document["missing_vectors"] = [*unembedded]
     faults = _unaskable(evals)
     if not missing and not judgements and not unembedded and not faults:
@@ -308,10 +319,14 @@ def _publish(
         said.line(f"{plural(evals.embeddings.asked, 'vector')} recorded")
     elif idle and not any((failures, calls, unjudged, unembedded)):
         said.line("nothing is missing")
-    large = [str(warning) for warning in warn_of_sizes(project, published.written)]
-    for warning in large:
+    written = [project.relative(path).as_posix() for path in published.written]
+    for name in written:
+        said.line(f"  wrote {name}: commit it")
+    said.document["written"] = [*written]
+    warnings = [*map(str, warn_of_sizes(project, published.written)), *evals.progress.notes]
+    for warning in warnings:
         said.line(f"warning: {warning}")
-    said.document["warnings"] = [*large]
+    said.document["warnings"] = [*warnings]
     said.document["answers_recorded"] = recorded
     said.document["judge_calls_recorded"] = calls
     said.document["vectors_recorded"] = evals.embeddings.asked
@@ -331,7 +346,7 @@ def _publish(
 def _without_sums(error: UnmeasuredError) -> str:
     """The words of an error, less what differs from case to case."""
     return (
-        "the budget is reached; a larger --budget-usd goes on where this run stopped"
+        "the budget is reached; a larger --budget-usd continues where this run stopped"
         if (isinstance(error, BudgetError))
         else str(error)
     )

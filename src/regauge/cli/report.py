@@ -7,8 +7,9 @@ import os
 import sys
 import tempfile
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
@@ -37,11 +38,11 @@ from regauge.reports import (
     write_csv,
     write_parquet,
 )
-from regauge.reports.html import html_report, load_source
+from regauge.reports.html import case_count, html_report, load_source, write_pages
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from regauge.github import Event
     from regauge.reports import RunRecord
@@ -65,8 +66,7 @@ Examples:
 \b
 Environment of --comment: GITHUB_TOKEN (or GH_TOKEN), and as GitHub Actions sets them
 GITHUB_REPOSITORY, GITHUB_EVENT_PATH and GITHUB_API_URL.
-Environment of --otel: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS and the others of
-OpenTelemetry.
+Environment of --otel: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS.
 
 \b
 Exit codes: 0 done, or no pull request to comment on; 2 wrong use, a faulty file, or GitHub refuses.
@@ -119,8 +119,7 @@ def command(
 
     RUN is a run's id, a unique beginning of one, `latest`, or a directory that --report made.
 
-    A comment of a later run stays. Commit, base and conclusion come from the workflow's event,
-    because a fork writes its own run record.
+    --comment keeps the comment of a later run.
     """
     _refuse_mixed(
         comment=comment,
@@ -139,11 +138,10 @@ def command(
     directory = find_run(project, run)
     if form == "html":
         other = find_run(project, against) if against else None
-        write_output(_page(project, directory, other), output)
-        _wrote(output)
+        _write_html(project, directory, other, output)
         return
     record = read_record(directory)
-    rows = read_rows(directory)
+    rows = partial(read_rows, directory)
     match form:
         case "md":
             if record.decision is not None:
@@ -152,10 +150,9 @@ def command(
                 )
                 write_output(text, output)
             else:
-                write_output(run_markdown(record, rows), output)
+                write_output(run_markdown(record, rows()), output)
         case "json":
-            document = {**record.model_dump(mode="json"), "rows": [*rows]}
-            write_output(json.dumps(document, ensure_ascii=False, indent=1) + "\n", output)
+            write_output(_json_pieces(record, rows()), output)
         case "csv":
             if output != STDOUT:
                 with writing(output) as path:
@@ -164,11 +161,25 @@ def command(
                 with tempfile.TemporaryDirectory() as scratch:
                     path = Path(scratch) / "trials.csv"
                     write_csv(rows, path)
-                    write_output(path.read_text(encoding="utf-8"), output)
+                    with path.open(encoding="utf-8", newline="") as lines:
+                        write_output(lines, output)
         case "parquet":
             with writing(output) as path:
                 write_parquet(rows, path)
     _wrote(output)
+
+
+def _json_pieces(record: RunRecord, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """The record with its rows as one JSON document, piece by piece."""
+    document = json.dumps(record.model_dump(mode="json"), ensure_ascii=False, indent=1)
+    yield document.removesuffix("\n}")
+    yield ',\n "rows": ['
+    empty = True
+    for row in rows:
+        text = json.dumps(row, ensure_ascii=False, indent=1).replace("\n", "\n  ")
+        yield f"{'' if empty else ','}\n  {text}"
+        empty = False
+    yield "]\n}\n" if empty else "\n ]\n}\n"
 
 
 def _export(run: str, output: str) -> None:
@@ -199,15 +210,30 @@ def _refuse_misfits(form: Format, output: str, against: str | None) -> None:
         raise UsageError("--against is for pages\n  fix: add --format html, or leave it out")
 
 
-def _page(project: Project, run: Path, against: Path | None) -> str:
-    """The page of a run, with the past of its prompts where the history can be read."""
+def _write_html(project: Project, run: Path, against: Path | None, output: str) -> None:
+    """Write the report of a run, with the past of its prompts where the history can be read."""
+    cases = case_count(read_record(run))
+    limit = project.settings.html_cases_max
+    paged = cases > limit
+    if paged and output == STDOUT:
+        raise UsageError(
+            f"the report of {cases:,} cases is an index with pages, not one file\n"
+            "  fix: regauge report -o report.html, or raise html_cases_max in [tool.regauge], now"
+            f" {limit:,}"
+        )
+    load = partial(load_source, run, project=project, against=against, cases=not paged)
     try:
-        history = History.open(project, os.environ)
-        source = load_source(run, project=project, against=against, measured=history.suites)
+        source = load(measured=History.open(project, os.environ).suites)
     except StoreError as error:
         click.echo(f"the page shows no earlier runs: {error}", err=True)
-        source = load_source(run, project=project, against=against)
-    return html_report(source)
+        source = load()
+    if not paged:
+        write_output(html_report(source), output)
+        _wrote(output)
+        return
+    with writing(output) as path:
+        pages = write_pages(source, path, run=run, project=project, against=against)
+    click.echo(f"wrote {output} and {path.stem}-cases, {plural(pages, 'page')}", err=True)
 
 
 def _wrote(output: str) -> None:

@@ -9,6 +9,7 @@ from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
 from string import ascii_uppercase
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,7 +51,7 @@ from regauge.reports import (
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.history import CaseChange, CaseSide, Change, SuiteComparison
     from regauge.reports import RunRecord
@@ -91,7 +92,7 @@ def command() -> None:
 def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
     """List runs, newest first, with counts, cost and commit; --json prints a line per run.
 
-    The history is .regauge/history.sqlite3, or the store of [tool.regauge] or REGAUGE_STORE.
+    From .regauge/history.sqlite3, or the store of [tool.regauge] or REGAUGE_STORE.
     """
     project = Project.find()
     try:
@@ -133,10 +134,8 @@ other or a file of one is faulty, 3 a shard or a case is missing.
 def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
     """Join the shards of a run: one run record, and the recordings of all shards.
 
-    DIR is what `pytest evals --shard K/N --report DIR` left. The joined run is `latest`, and new
-    recordings are in fixtures/recordings. The order of directories is free.
-
-    Shards of a gate decide nothing; `regauge gate REF --from latest` does, after this.
+    DIR is what `pytest evals --shard K/N --report DIR` wrote. The joined run is `latest`. For a
+    gate, run `regauge gate REF --from latest` after this.
     """
     from regauge.maintenance.shards import merge_shards
 
@@ -184,7 +183,7 @@ def _of_history(project: Project, *, limit: int, sync: bool) -> tuple[list[RunRe
             report = history.sync()
         click.echo(said_of_sync(report, history.place.shown), err=True)
     for run, problem in report.unreadable:
-        click.echo(printable(f"{run}  unreadable: {problem}"), err=True)
+        click.echo(printable(f"{run}  unreadable: {project.shorten(problem)}"), err=True)
     records: list[RunRecord] = []
     for record in history.records(limit=limit):
         if isinstance(record, StoreError):
@@ -199,7 +198,8 @@ def _of_machine(project: Project, *, limit: int) -> Iterator[RunRecord]:
         try:
             yield read_record(run)
         except RegaugeError as error:
-            click.echo(printable(f"{run.name}  unreadable: {error}"), err=True)
+            problem = project.shorten(str(error))
+            click.echo(printable(f"{run.name}  unreadable: {problem}"), err=True)
 
 
 def _run_line(record: RunRecord) -> str:
@@ -210,7 +210,10 @@ def _run_line(record: RunRecord) -> str:
     unmeasured = sum(suite.unmeasured for suite in suites)
     costs = [suite.cost_usd for suite in record.suites]
     cost = None if None in costs else sum(cost for cost in costs if cost is not None)
-    prompts = ", ".join(f"{suite.prompt}@{suite.version or '-'}" for suite in suites)
+    models: dict[str, list[str]] = {}
+    for suite in suites:
+        models.setdefault(f"{suite.prompt}@{suite.version or '-'}", []).append(suite.model)
+    prompts = ", ".join(f"{prompt} ({', '.join(of)})" for prompt, of in models.items())
     commit = record.git.commit[:10] + ("+" if record.git.dirty else "") if record.git else "-"
     counts = f"{plural(cases, 'case')}, {failed} failed, {unmeasured} unmeasured"
     if cases and unmeasured == cases:
@@ -267,19 +270,17 @@ def compare_command(
 ) -> None:
     """Compare runs with the first: pass rates, and the cases that differ.
 
-    Two runs are shown with output diffs; with more, each case has its counts of passed trials in
-    each run. A run is an id, a unique beginning of one, `latest`, or a directory that --report
-    made. The second defaults to the newest run with cases, the first to the one before.
-
-    Differences are of mean pass rates of the same cases, in points, with 95 % intervals and the
-    p-value of the gate's exact test. A .md file holds the tables, a .html file a grid of cases and
-    runs.
+    Two runs are shown with output diffs. A run is an id, a unique beginning of one, `latest`, or a
+    directory that --report made; by default the last two. Differences are of mean pass rates of the
+    same cases, in points, with 95 % intervals and p-values. -o writes tables (.md) or a grid
+    (.html).
     """
     project = Project.find()
     named = runs if len(runs) > _PAIR else _named(project, *(*runs, None, None)[:_PAIR])
+    page = output is not None and _is_page(output)
     found = [_run(project, name) for name in named]
     records = [record for record, _ in found]
-    joined, rows = _joined(found, prompt)
+    joined, rows = _joined(found, prompt, whole=page)
     if prompt is not None and not joined.suites:
         raise UsageError(
             f"no run has the prompt {prompt!r}\n  fix: `regauge runs list` names those of each run"
@@ -287,8 +288,9 @@ def compare_command(
     if output is not None:
         _write(joined, rows, output, project)
         return
-    pair = compare_rows(found[0][1], found[1][1]) if len(found) == _PAIR else []
-    suites = [suite for suite in pair if prompt in {None, suite.prompt}]
+    suites: list[SuiteComparison] = []
+    if len(found) == _PAIR:
+        suites = compare_rows(*([row for row in rows if row["run"] == label] for label in "AB"))
     if as_json:
         document = {
             "runs": [record.id for record in records],
@@ -337,27 +339,31 @@ def _labels(records: Sequence[RunRecord]) -> list[str]:
     ]
 
 
+# What a comparison needs of a row; values that rows have in common are kept once.
+_SHARED = ("prompt", "dataset", "case", "version", "prompt_digest", "model", "outcome", "tier")
+_OWN = ("trial", "not_blocking", "answer", "refusal", "cause")
+
+
 def _joined(
-    runs: Sequence[tuple[RunRecord, Sequence[dict[str, Any]]]], prompt: str | None
+    runs: Sequence[tuple[RunRecord, Iterable[dict[str, Any]]]], prompt: str | None, *, whole: bool
 ) -> tuple[RunRecord, list[dict[str, Any]]]:
-    """Several runs as one, in which each run has models of its own.
+    """Several runs as one, in which each run has models of its own; and the rows of all runs.
 
     What a gate ran of the base is left out.
+
+    Args:
+        runs: The runs.
+        prompt: Only rows of this prompt; None for all.
+        whole: Whether rows are kept as they are.
     """
-    rows = [
-        {
-            **row,
-            "arm": None,
-            "run": label,
-            "model": f"{row['model']} {label}",
-        }
-        for label, (_, of_run) in zip(_labels([one for one, _ in runs]), runs, strict=True)
-        for row in of_run
-        if row.get("arm") != "main" and prompt in {None, row["prompt"]}
-    ]
     tally = RunTally()
-    for row in rows:
-        tally.add(row)
+    rows: list[dict[str, Any]] = []
+    for label, (_, of_run) in zip(_labels([one for one, _ in runs]), runs, strict=True):
+        for row in of_run:
+            if row.get("arm") != "main" and prompt in {None, row["prompt"]}:
+                row |= {"arm": None, "run": label}
+                tally.add(_labelled(row))
+                rows.append(row if whole else _outline(row))
     first = runs[0][0]
     joined = first.model_copy(
         update={
@@ -370,6 +376,25 @@ def _joined(
     return joined, rows
 
 
+def _outline(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row without what no comparison shows."""
+    shared = {name: intern(row[name]) if row[name] else row[name] for name in _SHARED}
+    kept = {**shared, **{name: row[name] for name in _OWN}, "run": row["run"]}
+    kept["verdicts"] = [verdict for verdict in row["verdicts"] if verdict["outcome"] == "fail"]
+    if row["outcome"] != "passed":
+        kept["messages"] = row["messages"]
+    return kept
+
+
+def _labelled(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose model names its run, too."""
+    return {**row, "model": f"{row['model']} {row['run']}"}
+
+
+def _is_page(output: str) -> bool:
+    return Path(output).suffix.lower() in {".html", ".htm"}
+
+
 def _write(
     joined: RunRecord, rows: Sequence[dict[str, Any]], output: str, project: Project
 ) -> None:
@@ -379,19 +404,22 @@ def _write(
             f"{output}: a comparison has no format with the suffix {suffix}\n"
             "  fix: end the name with .md or .html; --json prints JSON"
         )
-    if suffix.startswith(".htm"):
-        from regauge.reports.html import ReportSource, html_report, read_golden
+    labelled = map(_labelled, rows)
+    if _is_page(output):
+        from regauge.reports.html import ReportSource, html_report, pass_counts, read_golden
 
+        rows = list(labelled)
         names = {row["dataset"] for row in rows}
         source = ReportSource(
             record=joined,
             rows=rows,
             golden={name: read_golden(name, project) for name in names},
             history={},
+            counts=pass_counts(joined, rows),
         )
         write_output(html_report(source), output)
     else:
-        write_output(run_markdown(joined, rows), output)
+        write_output(run_markdown(joined, labelled), output)
     if output != STDOUT:
         click.echo(f"wrote {output}", err=True)
 
@@ -478,7 +506,7 @@ def _notes(records: Sequence[RunRecord]) -> Iterator[str]:
         yield "A is newer than B, so `better` and `worse` say how it was before"
 
 
-def _run(project: Project, name: str) -> tuple[RunRecord, list[dict[str, Any]]]:
+def _run(project: Project, name: str) -> tuple[RunRecord, Iterable[dict[str, Any]]]:
     """A run on this machine, else in the history."""
     begun = [run for run in list_runs(project) if run.name.startswith(name)]
     try:
@@ -487,10 +515,9 @@ def _run(project: Project, name: str) -> tuple[RunRecord, list[dict[str, Any]]]:
         if begun or name == "latest":
             raise
     else:
-        return read_record(directory), list(read_rows(directory))
+        return read_record(directory), read_rows(directory)
     history = History.open(project, os.environ)
-    record, rows = history.run(name)
-    return record, list(rows)
+    return history.run(name)
 
 
 def _about(run: RunRecord) -> str:

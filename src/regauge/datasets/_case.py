@@ -10,6 +10,7 @@ import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from sys import intern
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from regauge.datasets._script import LIMIT, MAX_STEPS, MAX_TURNS, TURN_KEYS, Script, Turn
@@ -19,49 +20,18 @@ from regauge.regular_file import read_regular
 from regauge.wording import closest, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from regauge.datasets._formats import ToolFiles
     from regauge.datasets._shard import Shard
 
-__all__ = [
-    "KEYS",
-    "GoldenCase",
-    "Reading",
-    "Record",
-    "Source",
-    "Split",
-    "Texts",
-    "Tier",
-    "cases_of",
-    "decode_line",
-    "decode_lines",
-    "file_reference",
-    "is_known",
-    "split_of",
-]
 
+_KEY_NAMES = """
+id inputs expected tags tier split source licence note checks pass_at turns persona max_turns tools
+max_steps
+"""
 # A mapping, since it keeps the order that messages show and is asked for every key of every case.
-KEYS = dict.fromkeys(
-    (
-        "id",
-        "inputs",
-        "expected",
-        "tags",
-        "tier",
-        "split",
-        "source",
-        "licence",
-        "note",
-        "checks",
-        "pass_at",
-        "turns",
-        "persona",
-        "max_turns",
-        "tools",
-        "max_steps",
-    )
-)
+KEYS = dict.fromkeys(_KEY_NAMES.split())
 
 _MARKS_OF_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -73,7 +43,7 @@ class Record:
     Attributes:
         line: Where it starts, counted from 1; the row of a parquet file.
         values: The values by key.
-        lines: The line of a key, where the format can tell; the case's own line otherwise.
+        lines: The line of a key, where the format shows it; the case's own line otherwise.
     """
 
     line: int
@@ -161,6 +131,10 @@ def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -
     near = closest(key, KEYS)
     known = f"known {word}s: {', '.join(shown.values())}"
     fix = f"did you mean {shown[near]!r}?" if near else known
+    if word == "column" and key.startswith("__"):
+        fix = "import a test file of promptfoo with its configuration: regauge import promptfoo"
+    elif word == "column" and not near:
+        fix = f"call a column of inputs 'inputs.{key}'; {known}"
     source.fault(line, f"unknown {word} {key!r}", fix)
     return False
 
@@ -171,23 +145,20 @@ Split: TypeAlias = Literal["train", "holdout"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenCase:
-    """One example of what a prompt is given and what a right answer holds.
+    """Inputs of a prompt, and what a correct output holds.
 
     Attributes:
-        id: Unique in its dataset and stable: recordings, baselines and `-k` go by it.
-        inputs: The values of the prompt's variables; the text of a file where one was named.
-        expected: What judges compare with; any JSON, None where nothing is expected.
-        tags: Words to select and group cases by.
-        tier: How much a failure weighs: `critical` and `required` cases must pass, `tracked`
-            ones are only watched.
-        split: `holdout` cases are kept from whatever improves the prompt.
-        source: Where the material comes from; empty when it was made up.
-        licence: The licence of that material.
-        at: Where the case stands, as `fixtures/golden/x.jsonl:12`; the row for parquet files.
-        note: Why the tier is what it is, or anything a reader should know.
-        checks: Judges of this case alone, as in YAML, in addition to those of its eval.
-        pass_at: The weighted share of `checks` that must pass, above 0 and up to 1; None for all.
-        script: How its conversation goes; None where the case is one completion.
+        id: Unique in its dataset, and stable.
+        inputs: The values of the prompt's variables, with files read.
+        expected: The value that judges compare with.
+        tier: `critical` and `required` cases must pass; `tracked` ones do not block.
+        split: `holdout` cases are kept from refinement.
+        source: The origin of the material; empty if invented.
+        at: File and line, as `fixtures/golden/x.jsonl:12`; the row in parquet files.
+        note: A remark, such as the reason for its tier.
+        checks: Further judges of this case, as in YAML.
+        pass_at: The weighted share of `checks` that must pass, 0 to 1; None for all.
+        script: Its conversation; None if the case is one completion.
     """
 
     id: str
@@ -203,7 +174,7 @@ class GoldenCase:
     checks: tuple[JSON, ...] = ()
     pass_at: float | None = None
     script: Script | None = None
-    _digest: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
+    _digest: str = field(default="", init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         # Inputs are plain dictionaries, which have no hash; equal cases have equal ids.
@@ -211,7 +182,7 @@ class GoldenCase:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of what makes this another case when it changes.
+        """The SHA-256 of everything that identifies it.
 
         That is id, inputs and expected, and checks, `pass_at` and its script where it has any.
         """
@@ -225,8 +196,8 @@ class GoldenCase:
                 content |= {"checks": self.checks, "pass_at": self.pass_at}
             if self.script is not None:
                 content |= {"script": self.script.to_json(), "of_turns": self.script.golden}
-            self._digest.append(digest_of(content))
-        return self._digest[0]
+            object.__setattr__(self, "_digest", digest_of(content))
+        return self._digest
 
     @property
     def golden(self) -> JSON:
@@ -314,15 +285,7 @@ class Texts:
         Raises:
             ValueError: The path leaves the folder, names no file, or the file is not UTF-8.
         """
-        if reference not in self._read:
-            try:
-                self._read[reference] = self._load(reference)
-            except ValueError as error:
-                self._read[reference] = error
-        found = self._read[reference]
-        if isinstance(found, ValueError):
-            raise found
-        return found
+        return self._once(reference, lambda: self._load(reference))
 
     def digest(self, reference: str, kind: str) -> str:
         """The SHA-256 of an image or a PDF file.
@@ -330,10 +293,13 @@ class Texts:
         Raises:
             ValueError: The path leaves the folder, or names no file of this kind.
         """
-        key = f"{kind}:{reference}"
+        return self._once(f"{kind}:{reference}", lambda: self._digest(reference, kind))
+
+    def _once(self, key: str, load: Callable[[], str]) -> str:
+        """The result of reading a file, or the error of the first attempt."""
         if key not in self._read:
             try:
-                self._read[key] = self._digest(reference, kind)
+                self._read[key] = load()
             except ValueError as error:
                 self._read[key] = error
         found = self._read[key]
@@ -430,141 +396,280 @@ def cases_of(records: Iterable[Record], source: Source, reading: Reading) -> lis
     for record in records:
         if source.leaves_out(record.values.get("id")):
             continue
-        faults = len(source.faults)
-        case_id = _id(record, source, first)
-        for key in record.values:
-            if key not in KEYS:
-                is_known(key, source, record.line_of(key))
-        inputs = _inputs(record, source, reading.texts)
-        expected = _expected(record, source, reading.texts)
-        tier = _word(record, source, "tier", _TIERS, "required")
-        split = _word(record, source, "split", _SPLITS, "")
-        tags = _tags(record, source)
-        origin, licence, note = (
-            _text(record, source, key) for key in ("source", "licence", "note")
-        )
-        checks = _checks(record, source)
-        script = _script(record, source, reading)
-        pass_at = _pass_at(record, source, script)
-        if len(source.faults) > faults:
-            continue
-        cases.append(
-            GoldenCase(
-                id=case_id,
-                inputs=inputs,
-                expected=expected,
-                tags=tags,
-                tier=cast("Tier", tier),
-                split=cast("Split", split)
-                if split
-                else split_of(case_id, salt=reading.salt, holdout=reading.holdout),
-                source=origin,
-                licence=licence,
-                at=f"{source.shown.as_posix()}:{record.line}",
-                note=note,
-                checks=checks,
-                pass_at=pass_at,
-                script=script,
-            )
-        )
+        case = _CaseReader(record, record.values, source, reading).case(first)
+        if case is not None:
+            cases.append(case)
     return cases
 
 
-def _id(record: Record, source: Source, first: dict[str, int]) -> str:
-    value = record.values.get("id")
-    line = record.line_of("id")
-    if value is None:
-        source.fault(line, "a case without an id", 'give it one: "id": "a-unique-name"')
-        return ""
-    if not isinstance(value, str):
-        source.fault(line, f"the id {_shown(value)} is not text", "put it in quotes")
-        return ""
-    if not _ID.fullmatch(value) or value in _OPERATORS:
-        plain = _slug(value)
-        fix = f"{_ID_RULE}" + (f", such as {plain!r}" if plain else "")
-        if value in _OPERATORS:
-            fix = "pytest -k reads this word as an operator; choose another id"
-        source.fault(line, f"the id {_shown(value)} cannot be the id of a test", fix)
-    if value in first:
-        source.fault(
-            line,
-            f"the id {_shown(value)} is taken: {source.unit} {first[value]} has it too",
-            "every case needs an id of its own",
+@dataclass(frozen=True, slots=True)
+class _CaseReader:
+    """Reads one record as a case; what is wrong with it is noted in its source."""
+
+    _record: Record
+    _values: Mapping[str, object]
+    _source: Source
+    _reading: Reading
+
+    def case(self, first: dict[str, int]) -> GoldenCase | None:
+        """The case; None if anything is wrong with it.
+
+        Args:
+            first: The place of each id so far.
+        """
+        record, source, reading = self._record, self._source, self._reading
+        faults = len(source.faults)
+        case_id = self._id(first)
+        for key in record.values:
+            if key not in KEYS:
+                is_known(key, source, record.line_of(key))
+        inputs, expected = self._inputs(), self._expected()
+        tier = self._word("tier", _TIERS) or "required"
+        split = self._word("split", _SPLITS)
+        tags = self._tags()
+        origin, licence, note = map(self._text, ("source", "licence", "note"))
+        checks = self._checks("checks", self._values.get("checks"))
+        script = self._script()
+        pass_at = self._pass_at(script)
+        if len(source.faults) > faults:
+            return None
+        return GoldenCase(
+            id=intern(case_id),
+            inputs=inputs,
+            expected=expected,
+            tags=tags,
+            tier=cast("Tier", tier),
+            split=cast("Split", split)
+            or split_of(case_id, salt=reading.salt, holdout=reading.holdout),
+            source=origin,
+            licence=licence,
+            at=f"{source.shown.as_posix()}:{record.line}",
+            note=note,
+            checks=checks,
+            pass_at=pass_at,
+            script=script,
         )
-    else:
-        first[value] = line
-    return value
 
+    def _fault(self, key: str, message: str, fix: str = "") -> None:
+        self._source.fault(self._record.line_of(key), message, fix)
 
-def _inputs(record: Record, source: Source, texts: Texts) -> Mapping[str, JSON]:
-    line = record.line_of("inputs")
-    value = record.values.get("inputs")
-    if "inputs" not in record.values:
-        source.fault(
-            line, "a case without inputs", 'name what the prompt needs: "inputs": {"name": "..."}'
-        )
-    elif isinstance(value, dict):
-        inputs = cast("Mapping[str, JSON]", value)
-        return _with_texts("inputs", inputs, line, source, texts)
-    else:
-        source.fault(line, f"inputs is {_kind(value)}, not a mapping of names to values")
-    return {}
+    def _id(self, first: dict[str, int]) -> str:
+        value = self._values.get("id")
+        if value is None:
+            self._fault("id", "a case without an id", 'give it one: "id": "a-unique-name"')
+            return ""
+        if not isinstance(value, str):
+            self._fault("id", f"the id {_shown(value)} is not text", "put it in quotes")
+            return ""
+        if not _ID.fullmatch(value) or value in _OPERATORS:
+            plain = _slug(value)
+            fix = f"{_ID_RULE}" + (f", such as {plain!r}" if plain else "")
+            if value in _OPERATORS:
+                fix = "pytest -k reads this word as an operator; choose another id"
+            self._fault("id", f"the id {_shown(value)} cannot be the id of a test", fix)
+        if value in first:
+            place = f"{self._source.unit} {first[value]}"
+            taken = f"the id {_shown(value)} is taken: {place} has it too"
+            self._fault("id", taken, "every case needs an id of its own")
+        else:
+            first[value] = self._record.line_of("id")
+        return value
 
+    def _inputs(self) -> Mapping[str, JSON]:
+        value = self._values.get("inputs")
+        if isinstance(value, dict):
+            return self._with_texts("inputs", cast("Mapping[str, JSON]", value))
+        if "inputs" in self._values:
+            fix = 'name each value, as in "inputs": {"name": "..."}'
+            message = f"inputs is {_kind(value)}, not a mapping of names to values"
+            self._fault("inputs", message, fix)
+        else:
+            fix = 'name what the prompt needs: "inputs": {"name": "..."}'
+            self._fault("inputs", "a case without inputs", fix)
+        return {}
 
-def _expected(record: Record, source: Source, texts: Texts) -> JSON:
-    value = cast("JSON", record.values.get("expected"))
-    line = record.line_of("expected")
-    if (reference := file_reference(value)) is not None:
-        return _text_of("expected", reference, line, source, texts)
-    if isinstance(value, dict):
-        return _with_texts("expected", value, line, source, texts)
-    return value
+    def _expected(self) -> JSON:
+        value = cast("JSON", self._values.get("expected"))
+        if (reference := file_reference(value)) is not None:
+            return self._text_of("expected", "expected", reference)
+        return self._with_texts("expected", value) if isinstance(value, dict) else value
 
+    def _with_texts(self, key: str, values: Mapping[str, JSON]) -> Mapping[str, JSON]:
+        """The same mapping, with the text of a file instead of each `{"file": ...}` value."""
+        if not any(isinstance(item, dict | list) for item in values.values()):
+            return values
+        found = dict(values)
+        for name, item in values.items():
+            where = f"{key}.{name}"
+            if isinstance(item, list) and key == "inputs":
+                found[name] = [
+                    self._message(f"{where}[{number}]", message)
+                    for number, message in enumerate(item)
+                ]
+            elif (reference := file_reference(item)) is not None:
+                found[name] = self._text_of(key, where, reference)
+            elif isinstance(item, dict) and key == "inputs":
+                found[name] = self._part(key, where, item)
+        return found
 
-def _with_texts(
-    where: str, values: Mapping[str, JSON], line: int, source: Source, texts: Texts
-) -> Mapping[str, JSON]:
-    """The same mapping, with the text of a file instead of each `{"file": ...}` value."""
-    if not any(isinstance(item, dict | list) for item in values.values()):
-        return values
-    found = dict(values)
-    for key, item in values.items():
-        if isinstance(item, list) and where == "inputs":
-            found[key] = [
-                _with_files(f"{where}.{key}[{number}]", message, line, source, texts)
-                for number, message in enumerate(item)
-            ]
-        if not isinstance(item, dict):
-            continue
-        if (reference := file_reference(item)) is not None:
-            found[key] = _text_of(f"{where}.{key}", reference, line, source, texts)
-        elif where == "inputs":
-            found[key] = _part(f"{where}.{key}", item, line, source, texts)
-    return found
+    def _message(self, where: str, message: JSON) -> JSON:
+        """A message with what the parts of its content name; any other value as it is."""
+        if not isinstance(message, dict) or not isinstance(message.get("content"), list | dict):
+            return message
+        content = message["content"]
+        parts = content if isinstance(content, list) else [content]
+        read = [self._part("inputs", f"{where}.content", part) for part in parts]
+        return {**message, "content": read}
 
+    def _part(self, key: str, where: str, part: JSON) -> JSON:
+        """A part of a content: a text from its file, an attachment with its digest, or as it is."""
+        if (reference := file_reference(part)) is not None:
+            return self._text_of(key, where, reference)
+        if isinstance(part, dict) and (kind := _attached_kind(part)):
+            path = str(part[kind])
+            try:
+                return {kind: path, "sha256": self._reading.texts.digest(path, kind)}
+            except ValueError as error:
+                self._fault(key, f"{where}: {error}")
+        return part
 
-def _with_files(where: str, message: JSON, line: int, source: Source, texts: Texts) -> JSON:
-    """A message of a list, with what the parts of its content name; any other value as it is."""
-    if not isinstance(message, dict) or not isinstance(message.get("content"), list | dict):
-        return message
-    content = message["content"]
-    if isinstance(content, list):
-        parts = [_part(f"{where}.content", part, line, source, texts) for part in content]
-        return {**message, "content": parts}
-    return {**message, "content": [_part(f"{where}.content", content, line, source, texts)]}
-
-
-def _part(where: str, part: JSON, line: int, source: Source, texts: Texts) -> JSON:
-    """A part of a content: a text from its file, an attachment with its digest, or as it is."""
-    if (reference := file_reference(part)) is not None:
-        return _text_of(where, reference, line, source, texts)
-    if isinstance(part, dict) and (kind := _attached_kind(part)):
-        path = str(part[kind])
+    def _text_of(self, key: str, where: str, reference: str) -> str:
         try:
-            return {kind: path, "sha256": texts.digest(path, kind)}
+            return self._reading.texts.text(reference)
         except ValueError as error:
-            source.fault(line, f"{where}: {error}")
-    return part
+            self._fault(key, f"{where}: {error}")
+            return ""
+
+    def _tags(self) -> tuple[str, ...]:
+        value = self._values.get("tags")
+        if value is None:
+            return ()
+        tags = cast("list[object]", value) if isinstance(value, list) else []
+        words = [tag for tag in tags if isinstance(tag, str) and tag.strip() == tag != ""]
+        sound = isinstance(value, list) and len(words) == len(tags)
+        if sound and not any(";" in word for word in words):
+            return tuple(words)
+        fix = 'a list of words without ";": "tags": ["storage", "night"]'
+        self._fault("tags", f"tags is {_shown(self._values['tags'])}", fix)
+        return ()
+
+    def _checks(self, key: str, value: object) -> tuple[JSON, ...]:
+        """The judges that a case or a turn names; the run checks what they mean."""
+        if value is None:
+            return ()
+        checks = _items(value)
+        if checks and all(isinstance(check, str | dict) for check in checks):
+            return tuple(cast("list[JSON]", checks))
+        fix = 'a list of judges: "checks": [{"contains": "Berlin"}, "is_json"]'
+        self._fault(key, f"checks is {_shown(value)}", fix)
+        return ()
+
+    def _script(self) -> Script | None:
+        """The conversation of a case; None for a single request."""
+        keys = ("turns", "persona", "max_turns", "tools", "max_steps")
+        given = {key for key in keys if self._values.get(key) is not None}
+        if not given:
+            return None
+        turns = self._turns()
+        persona, tools = self._text("persona"), self._text("tools")
+        if given >= {"turns", "persona"}:
+            self._fault("persona", "a case with `turns` and a `persona`", "remove one of them")
+        if "max_turns" in given and "persona" not in given:
+            fix = "name a `persona`, or remove `max_turns`"
+            self._fault("max_turns", "max_turns without a persona", fix)
+        if given == {"max_steps"}:
+            fix = "add `tools`, `turns` or `persona`"
+            self._fault("max_steps", "max_steps without a conversation", fix)
+        line = self._record.line_of("tools")
+        return Script(
+            turns=turns,
+            persona=persona,
+            max_turns=self._limit("max_turns", MAX_TURNS),
+            tools=self._reading.tools.read(tools, self._source, line) if tools else None,
+            max_steps=self._limit("max_steps", MAX_STEPS),
+        )
+
+    def _limit(self, key: str, default: int) -> int:
+        value = self._values.get(key)
+        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LIMIT:
+            return value
+        if value is not None:
+            self._fault(key, f"{key} is {_shown(value)}", f"write a number from 1 to {LIMIT}")
+        return default
+
+    def _turns(self) -> tuple[Turn, ...]:
+        value = self._values.get("turns")
+        fix = '"turns": [{"user": "Where is my order?"}]'
+        if value is not None and not _items(value):
+            self._fault("turns", f"turns is {_shown(value)}", f"a list of turns: {fix}")
+        turns: list[Turn] = []
+        for number, item in enumerate(_items(value), start=1):
+            if not isinstance(item, dict):
+                self._fault("turns", f"turn {number} is {_kind(item)}, not a mapping", fix)
+                continue
+            fields = cast("dict[str, JSON]", item)
+            for key in fields:
+                if key not in TURN_KEYS:
+                    hint = did_you_mean(key, TURN_KEYS) or f"known keys: {', '.join(TURN_KEYS)}"
+                    self._fault("turns", f"turn {number} has no key {key!r}", hint)
+            user = self._user(fields.get("user", ""), number)
+            if user is None:
+                what = f"the user of turn {number} is {_kind(fields['user'])}, not text"
+                self._fault("turns", what, fix)
+                continue
+            if not user and number > 1:
+                why = "only the first turn can leave `user` out: the prompt itself may end with it"
+                self._fault("turns", f"turn {number} has no message of the user", why)
+            checks = self._checks("turns", fields.get("checks"))
+            turns.append(Turn(user=user, expected=fields.get("expected"), checks=checks))
+        return tuple(turns)
+
+    def _user(self, value: JSON, number: int) -> JSON:
+        """The message of a turn: a text, or a list of texts and attachments; None for neither."""
+        parts = [
+            self._part("turns", f"turns[{number}].user", part)
+            for part in (value if isinstance(value, list) else [value])
+        ]
+        if all(isinstance(part, str) for part in parts):
+            return "".join(map(str, parts))
+        is_content = all(isinstance(part, str) or _attached_kind(part) for part in parts)
+        return parts if is_content else None
+
+    def _pass_at(self, script: Script | None) -> float | None:
+        value = self._values.get("pass_at")
+        if value is None:
+            return None
+        if isinstance(value, str):  # a cell of a CSV file
+            with suppress(ValueError):
+                value = float(value)
+        of_turns = script is not None and any(turn.checks for turn in script.turns)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            self._fault("pass_at", f"pass_at is {_shown(value)}", "a share above 0 and up to 1")
+        elif not self._values.get("checks") and not of_turns:
+            self._fault("pass_at", "pass_at without checks", "add `checks`, or remove `pass_at`")
+        else:
+            return float(value)
+        return None
+
+    def _word(self, key: str, allowed: tuple[str, ...]) -> str:
+        value = self._values.get(key)
+        if isinstance(value, str) and value in allowed:
+            return value
+        if value is not None:
+            near = did_you_mean(str(value), allowed)
+            fix = f"one of {', '.join(allowed)}" + (f"; {near}" if near else "")
+            self._fault(key, f"no such {key}: {_shown(value)}", fix)
+        return ""
+
+    def _text(self, key: str) -> str:
+        value = self._values.get(key)
+        if value is not None and not isinstance(value, str):
+            self._fault(key, f"{key} is {_kind(value)}, not text")
+        return value if isinstance(value, str) else ""
+
+
+def _items(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _attached_kind(value: JSON) -> str:
@@ -574,180 +679,6 @@ def _attached_kind(value: JSON) -> str:
     for kind in _MAGIC:
         if isinstance(value.get(kind), str) and not value.keys() - {kind, "sha256"}:
             return kind
-    return ""
-
-
-def _text_of(where: str, reference: str, line: int, source: Source, texts: Texts) -> str:
-    try:
-        return texts.text(reference)
-    except ValueError as error:
-        source.fault(line, f"{where}: {error}")
-        return ""
-
-
-def _tags(record: Record, source: Source) -> tuple[str, ...]:
-    value = record.values.get("tags")
-    if value is None:
-        return ()
-    tags = cast("list[object]", value) if isinstance(value, list) else None
-    if tags is not None:
-        words = [tag for tag in tags if isinstance(tag, str) and tag.strip() == tag != ""]
-        if len(words) == len(tags) and not any(";" in word for word in words):
-            return tuple(words)
-    source.fault(
-        record.line_of("tags"),
-        f"tags is {_shown(record.values['tags'])}",
-        'a list of words without ";": "tags": ["storage", "night"]',
-    )
-    return ()
-
-
-def _checks(record: Record, source: Source) -> tuple[JSON, ...]:
-    """The judges that a case names; what they mean is checked where a suite is made."""
-    return _listed_checks(record.values.get("checks"), source, record.line_of("checks"))
-
-
-def _listed_checks(value: object, source: Source, line: int) -> tuple[JSON, ...]:
-    if value is None:
-        return ()
-    checks = _items(value)
-    if checks and all(isinstance(check, str | dict) for check in checks):
-        return tuple(cast("list[JSON]", checks))
-    source.fault(
-        line,
-        f"checks is {_shown(value)}",
-        'a list of judges: "checks": [{"contains": "Berlin"}, "is_json"]',
-    )
-    return ()
-
-
-def _items(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
-def _script(record: Record, source: Source, reading: Reading) -> Script | None:
-    """The conversation of a case; None for a single request."""
-    given = {
-        key
-        for key in ("turns", "persona", "max_turns", "tools", "max_steps")
-        if record.values.get(key) is not None
-    }
-    if not given:
-        return None
-    turns = _turns(record, source, reading.texts)
-    persona = _text(record, source, "persona")
-    tools = _text(record, source, "tools")
-    if "turns" in given and "persona" in given:
-        line = record.line_of("persona")
-        source.fault(line, "a case with `turns` and a `persona`", "remove one of them")
-    if "max_turns" in given and "persona" not in given:
-        line = record.line_of("max_turns")
-        source.fault(line, "max_turns without a persona", "name a `persona`, or remove `max_turns`")
-    if given == {"max_steps"}:
-        line = record.line_of("max_steps")
-        source.fault(line, "max_steps without a conversation", "add `tools`, `turns` or `persona`")
-    return Script(
-        turns=turns,
-        persona=persona,
-        max_turns=_limit(record, source, "max_turns", MAX_TURNS),
-        tools=reading.tools.read(tools, source, record.line_of("tools")) if tools else None,
-        max_steps=_limit(record, source, "max_steps", MAX_STEPS),
-    )
-
-
-def _limit(record: Record, source: Source, key: str, default: int) -> int:
-    value = record.values.get(key)
-    if value is None:
-        return default
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LIMIT:
-        return value
-    fix = f"write a number from 1 to {LIMIT}"
-    source.fault(record.line_of(key), f"{key} is {_shown(value)}", fix)
-    return default
-
-
-def _turns(record: Record, source: Source, texts: Texts) -> tuple[Turn, ...]:
-    value = record.values.get("turns")
-    line = record.line_of("turns")
-    fix = '"turns": [{"user": "Where is my order?"}]'
-    if value is None:
-        return ()
-    if not _items(value):
-        source.fault(line, f"turns is {_shown(value)}", f"a list of turns: {fix}")
-        return ()
-    turns: list[Turn] = []
-    for number, item in enumerate(_items(value), start=1):
-        if not isinstance(item, dict):
-            source.fault(line, f"turn {number} is {_kind(item)}, not a mapping", fix)
-            continue
-        fields = cast("dict[str, JSON]", item)
-        for key in fields:
-            if key not in TURN_KEYS:
-                hint = did_you_mean(key, TURN_KEYS) or f"known keys: {', '.join(TURN_KEYS)}"
-                source.fault(line, f"turn {number} has no key {key!r}", hint)
-        user = _user(fields.get("user", ""), number, line, source, texts)
-        if user is None:
-            what = f"the user of turn {number} is {_kind(fields['user'])}, not text"
-            source.fault(line, what, fix)
-            continue
-        if not user and number > 1:
-            why = "only the first turn can leave `user` out: the prompt itself may end with it"
-            source.fault(line, f"turn {number} has no message of the user", why)
-        checks = _listed_checks(fields.get("checks"), source, line)
-        turns.append(Turn(user=user, expected=fields.get("expected"), checks=checks))
-    return tuple(turns)
-
-
-def _user(value: JSON, number: int, line: int, source: Source, texts: Texts) -> JSON:
-    """The message of a turn: a text, or a list of texts and attachments; None where it is none."""
-    parts = [
-        _part(f"turns[{number}].user", part, line, source, texts)
-        for part in (value if isinstance(value, list) else [value])
-    ]
-    if all(isinstance(part, str) for part in parts):
-        return "".join(map(str, parts))
-    is_content = all(isinstance(part, str) or _attached_kind(part) for part in parts)
-    return parts if is_content else None
-
-
-def _pass_at(record: Record, source: Source, script: Script | None) -> float | None:
-    value = record.values.get("pass_at")
-    if value is None:
-        return None
-    line = record.line_of("pass_at")
-    if isinstance(value, str):  # a cell of a CSV file
-        with suppress(ValueError):
-            value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        source.fault(line, f"pass_at is {_shown(value)}", "a share above 0 and up to 1")
-    elif not record.values.get("checks") and not (
-        script is not None and any(turn.checks for turn in script.turns)
-    ):
-        source.fault(line, "pass_at without checks", "add `checks`, or remove `pass_at`")
-    else:
-        return float(value)
-    return None
-
-
-def _word(record: Record, source: Source, key: str, allowed: tuple[str, ...], default: str) -> str:
-    value = record.values.get(key)
-    if value is None:
-        return default
-    if isinstance(value, str) and value in allowed:
-        return value
-    near = did_you_mean(str(value), allowed)
-    fix = f"one of {', '.join(allowed)}" + (f"; {near}" if near else "")
-    source.fault(record.line_of(key), f"no such {key}: {_shown(value)}", fix)
-    return default
-
-
-def _text(record: Record, source: Source, key: str) -> str:
-    value = record.values.get(key)
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    source.fault(record.line_of(key), f"{key} is {_kind(value)}, not text")
     return ""
 
 

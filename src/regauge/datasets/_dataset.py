@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from regauge.datasets._case import GoldenCase
 
-__all__ = ["Dataset", "case_ids", "dataset_files", "find_dataset", "load_dataset"]
 
 _READERS: dict[str, Callable[[Source], Iterable[Record]]] = {
     ".jsonl": read_jsonl,
@@ -38,9 +37,8 @@ class Dataset:
     """The golden cases of one file, in the order of the file.
 
     Attributes:
-        name: The file's stem, which is the name of its prompt by custom.
-        path: The file.
-        cases: At least one, but of a shard.
+        name: The file's stem.
+        cases: At least one, except in a shard.
         fixtures_dir: The folder that images and files of inputs are in; None where cases have none.
         shard: The part of the file's cases that `cases` are; None where they are all.
         left_out: How many cases of the file are of other shards.
@@ -81,7 +79,7 @@ class Dataset:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of what is asked and expected: the digests of all cases, by id.
+        """The SHA-256 of the digests of all cases, by id.
 
         The order of the file, tiers, splits, tags, sources and notes do not count: they change
         no answer and no verdict.
@@ -104,8 +102,7 @@ def load_dataset(
         fixtures_dir: The folder that files named by cases are looked up in, and must stay in.
         salt: Reshuffles cases without a `split`; see `split_of`.
         holdout: The share of them to hold out, from 0 to 1.
-        shard: Whose cases alone are kept; those of .jsonl and .parquet files are read one after
-            the other, and errors of other shards' cases are left to them.
+        shard: The shard whose cases are kept; it reports no errors of other shards' cases.
 
     Raises:
         DatasetError: The file cannot be used; it lists all that is wrong with it.

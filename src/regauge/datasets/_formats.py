@@ -13,7 +13,8 @@ from regauge.datasets._case import Record, Source, decode_line, decode_lines
 from regauge.datasets._script import ToolResult, ToolResults, error_content, result_content
 from regauge.regular_file import BYTES_MAX, open_regular
 from regauge.strict_json import NoNumberError, TwiceError, no_constant, read_json, unique
-from regauge.wording import closest, did_you_mean
+from regauge.wording import closest, cut, did_you_mean
+from regauge.yaml_errors import explain_yaml_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
 
-__all__ = ["ToolFiles", "parse_json", "read_jsonl", "read_yaml"]
 
 _Values = TypeVar("_Values")
 _ENTRY_KEYS = ("args", "result", "error")
@@ -273,9 +273,8 @@ def _read(source: Source, values: Callable[[_Reader, yaml.Node], _Values]) -> _V
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        problem = ", ".join(part for part in (error.context, error.problem) if part)
-        source.fault(mark.line + 1 if mark else None, f"not YAML: {problem}")
+        line, problem, fix = explain_yaml_error(error)
+        source.fault(line, f"not YAML: {problem}", fix)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         source.fault(line, f"not YAML: the character {chr(error.character)!r} is not allowed")
@@ -374,14 +373,18 @@ def _entry(item: JSON, tool: str, file: Source, line: int | None) -> ToolResult 
     """One result; None with the error noted where it is none."""
     if item == "error":
         return ToolResult(args={}, content=error_content("the call failed"))
-    if not isinstance(item, dict) or not ({"result", "error"} & item.keys()):
-        file.fault(line, f"{tool}: an entry has no `result`", _ENTRY_FIX)
+    if not isinstance(item, dict):
+        fix = (did_you_mean(item, ["error"]) if isinstance(item, str) else "") or _ENTRY_FIX
+        file.fault(line, f"{tool}: {cut(repr(item), 60)} is no result", fix)
         return None
     unknown = next((key for key in item if key not in _ENTRY_KEYS), None)
     args = item.get("args") or {}
     if unknown is not None:
-        fix = did_you_mean(unknown, _ENTRY_KEYS) or f"known keys: {', '.join(_ENTRY_KEYS)}"
+        meant = did_you_mean(unknown, [*_ENTRY_KEYS, "function"])
+        fix = meant or f"known keys: {', '.join(_ENTRY_KEYS)}"
         file.fault(line, f"{tool}: an entry has no key {unknown!r}", fix)
+    elif not {"result", "error"} & item.keys():
+        file.fault(line, f"{tool}: an entry has no `result`", _ENTRY_FIX)
     elif not isinstance(args, dict):
         file.fault(line, f"{tool}: `args` is no mapping of arguments to values", _ENTRY_FIX)
     elif {"result", "error"} <= item.keys():

@@ -10,18 +10,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from regauge.digests import JSON
 
-__all__ = [
-    "LIMIT",
-    "MAX_STEPS",
-    "MAX_TURNS",
-    "TURN_KEYS",
-    "Script",
-    "ToolResult",
-    "ToolResults",
-    "Turn",
-    "error_content",
-    "result_content",
-]
 
 _ANY_TOOL: Final = "*"
 MAX_STEPS: Final = 8

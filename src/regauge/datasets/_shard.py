@@ -13,7 +13,6 @@ from regauge.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["SHARDS_MAX", "Shard", "ShardBy", "deal_by_time", "shard_of"]
 
 ShardBy: TypeAlias = Literal["id", "time"]
 

@@ -24,7 +24,6 @@ from regauge.regular_file import open_regular
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["BYTES_MAX", "ROWS_MAX", "count_rows_and_bytes", "read_csv", "read_parquet"]
 
 ROWS_MAX: Final = 1_000_000
 """The rows above which a file is refused."""
@@ -213,9 +212,7 @@ def _json_or_text(source: Source, line: int, column: str, cell: str) -> object:
             text = json.dumps(cell, ensure_ascii=False)
             shown = text if len(text) <= _SHOWN_CHARS else 'a JSON string, such as "[1] first"'
             source.fault(
-                line,
-                f"{column}: {error}",
-                f"correct the JSON; if it is text, write {shown}",
+                line, f"{column}: {error}", f"correct the JSON; if it is text, write {shown}"
             )
         return cell
 

@@ -8,6 +8,7 @@ the outcome.
 
 from __future__ import annotations
 
+from regauge.evidence import NONE_DRAWN, CaseTier, CheckReport, Count, SuiteReport
 from regauge.gate._audit import (
     AuditedTrial,
     AuditReport,
@@ -23,6 +24,7 @@ from regauge.gate._decided import (
     Bill,
     Compared,
     Decided,
+    FinalDecision,
     SuiteBase,
     bill_draws,
     cause_of_case,
@@ -35,7 +37,6 @@ from regauge.gate._messages import (
     case_message,
     control_note,
     critical_note,
-    difference_text,
     reason_message,
     suite_message,
 )
@@ -46,16 +47,10 @@ from regauge.gate._numbers import (
     EVALS_FIRST,
     GATE_TRIALS,
     REVISION_FIRST,
+    StoredNumbers,
     stored_number,
 )
-from regauge.gate._outcome import (
-    CaseReport,
-    CheckReport,
-    Decision,
-    GateOutcome,
-    Reason,
-    SuiteReport,
-)
+from regauge.gate._outcome import CaseReport, Decision, GateOutcome, Reason
 from regauge.gate._policy import GatePolicy, OnBroken, PolicyOptions, policy_of, with_more_trials
 from regauge.gate._record import (
     case_from_json,
@@ -67,17 +62,7 @@ from regauge.gate._record import (
 )
 from regauge.gate._replay import ReplayEvidence
 from regauge.gate._run import GateProgress, GateRun, is_base_unavailable
-from regauge.gate._types import (
-    NONE_DRAWN,
-    Arm,
-    CaseTier,
-    Count,
-    GateCase,
-    History,
-    TrialFacts,
-    Wanted,
-    tier_held,
-)
+from regauge.gate._types import Arm, GateCase, History, TrialFacts, Wanted, tier_held
 from regauge.gate.base import base_branch
 from regauge.gate.baselines import Baseline
 from regauge.gate.engine import Gate
@@ -115,6 +100,7 @@ __all__ = [
     "Count",
     "Decided",
     "Decision",
+    "FinalDecision",
     "Gate",
     "GateCase",
     "GateEstimate",
@@ -131,6 +117,7 @@ __all__ = [
     "Rate",
     "Reason",
     "ReplayEvidence",
+    "StoredNumbers",
     "SuiteBase",
     "SuiteReport",
     "Target",
@@ -149,7 +136,6 @@ __all__ = [
     "control_note",
     "critical_note",
     "decide",
-    "difference_text",
     "draw_part",
     "estimate",
     "facts_of_row",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.gate._types import Count
+from regauge.evidence import Count
 from regauge.gate.baselines import compare_with_anchor
 from regauge.stats import AnchorPolicy
 
@@ -45,7 +45,7 @@ class AnchorReport:
         if self.comparison is None:
             return (
                 f"since {self.version}: not measured: the baseline keeps no trials of it that can"
-                " be compared; `regauge baseline update` draws them with the next version"
+                " be compared; `regauge baseline update` runs them with the next version"
             )
         words = f"{self.comparison} on the base" if self.of_base else str(self.comparison)
         if self.lost:

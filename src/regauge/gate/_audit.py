@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.digests import digest_of
+from regauge.evidence import Count
 from regauge.gate._numbers import CANDIDATE_FIRST, EVALS_FIRST, stored_number
 from regauge.gate._record import facts_of_trial
-from regauge.gate._types import Count
 from regauge.recordings import RecordingKey
 from regauge.runner import Draw, calls_of
 from regauge.stats import AUDIT_STEPS, FULL_AUDIT, audit_p_value, suite_p_value
@@ -64,7 +64,7 @@ class AuditReport:
         trials: How many were compared.
         better: Those whose recorded trial passed and whose fresh one failed.
         worse: The reverse.
-        p_value: How likely so many of the first kind are where no one selected.
+        p_value: The probability of at least this many of the first kind where no one selected.
         level: Up to this p-value the recordings count as better than fresh trials.
         result: `agree`; `better` than fresh trials; or `base-worse`, where they are better, but
             the base is below its record today as well, so the provider may have changed.
@@ -117,7 +117,7 @@ def recorded_outcomes(
         cases: The name of each suite, what is asked, and the checks that must pass.
         numbers: How many trials of each series of a suite, from its first.
     """
-    found: list[AuditedTrial] = []
+    audited_trials: list[AuditedTrial] = []
     for prompt, planned, checks in cases:
         file = reader.answers.file(planned.suite.prompt.name)
         texts: set[tuple[str | None, str]] = set()
@@ -140,7 +140,7 @@ def recorded_outcomes(
                 (trial,) = reader.replay([draw])
                 facts = facts_of_trial(trial, checks, graded=())
                 if facts is not None and facts.passed is not None:
-                    found.append(
+                    audited_trials.append(
                         AuditedTrial(
                             prompt=prompt,
                             case=planned.case.id,
@@ -150,7 +150,7 @@ def recorded_outcomes(
                             recorded_at=recorded_at,
                         )
                     )
-    return found
+    return audited_trials
 
 
 def audit_fresh(

@@ -83,8 +83,8 @@ class Comparison:
     @property
     def errors(self) -> list[Fault]:
         """Broken rules of versions and changelogs: they reject the change whatever trials show."""
-        found = [fault for one in self.suites for fault in one.base.faults]
-        breaches = [breach for one in self.suites for breach in one.base.breaches]
+        found = [fault for suite in self.suites for fault in suite.base.faults]
+        breaches = [breach for suite in self.suites for breach in suite.base.breaches]
         found += [breach.fault for breach in (*breaches, *self.locks)]
         return list(dict.fromkeys(found))
 
@@ -135,16 +135,16 @@ def compare(
             suite_names([group[0].suite for group in groups]), groups, strict=True
         )
     ]
-    prompt_changed = any(case.state == "changed" for one in suites for case in one.base.cases)
+    prompt_changed = any(case.state == "changed" for suite in suites for case in suite.base.cases)
     noted = bool(accept_judge_change) or at.newest.settings.gate.on_judge_change == "note"
-    refusals = [refusal for one in suites for refusal in one.base.refusals]
-    refused = [one for one in refusals if one.prompt_changed or not noted]
+    refusals = [refusal for suite in suites for refusal in suite.base.refusals]
+    refused = [refusal for refusal in refusals if refusal.prompt_changed or not noted]
     if (trials := refusal_of_trials(at)) is not None:
         refused.append(trials)
     bars = list(_bars(at, suites, session.project, prompt_changed=prompt_changed))
     if bars and not accept_judge_change and (prompt_changed or not noted):
         refused.append(refusal_of_bars(bars, at))
-    coverage = coverage_of(at, [one.suite for one in suites], owed=owed, narrowed=narrowed)
+    coverage = coverage_of(at, [suite.suite for suite in suites], owed=owed, narrowed=narrowed)
     unmeasured = [*owed, *coverage.unmeasured]
     if not suites and not unmeasured:
         evals = session.project.relative(session.project.root / "evals")
@@ -153,7 +153,7 @@ def compare(
     if not refused:  # a refusal lists these
         notes += [refusal.note for refusal in refusals]
         notes += [f"this change lowers its own bar: {bar}" for bar in bars]
-    notes += edited_notes(at, [one.suite for one in suites], prompt_changed=prompt_changed)
+    notes += edited_notes(at, [suite.suite for suite in suites], prompt_changed=prompt_changed)
     if accept_judge_change and (refusals or bars):
         notes.append(f"the change of judges was accepted: {accept_judge_change}")
     elif accept_judge_change:
@@ -236,9 +236,9 @@ def decide(
         trials=run.trials,
         audit=audit,
         anchors={
-            one.name: report
-            for one in comparison.suites
-            if (report := anchor_report(one, outcomes)) is not None
+            suite.name: report
+            for suite in comparison.suites
+            if (report := anchor_report(suite, outcomes)) is not None
         },
         not_run=len(compared) - len(run_cases),
         refusals=comparison.refusals,
@@ -284,10 +284,10 @@ def draw_part(
     """
     compared = [] if comparison.refusals else compared_cases(comparison.suites)
     elsewhere: dict[str, int] = {}
-    for one in comparison.suites:
-        changed = sum(case.state == "changed" for case in one.base.cases)
-        dataset = one.suite.dataset
-        elsewhere[one.name] = round(changed * dataset.left_out / max(1, len(dataset)))
+    for suite in comparison.suites:
+        changed = sum(case.state == "changed" for case in suite.base.cases)
+        dataset = suite.suite.dataset
+        elsewhere[suite.name] = round(changed * dataset.left_out / max(1, len(dataset)))
     policy = replace(
         policy,
         provisional=session.options.record == "none",
@@ -354,17 +354,17 @@ def _replaced_notes(session: EvalSession, compared: Sequence[Compared]) -> Itera
 
 def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]:
     """Notes on edited cases that the base fails, though it passed them before the edit."""
-    today = {(case.prompt, case.case): case.history + case.today for case in outcome.cases}
-    for one in comparison.suites:
-        if (history := one.base.history) is None:
+    today = {(case.prompt, case.case): case.before + case.today for case in outcome.cases}
+    for suite in comparison.suites:
+        if (history := suite.base.history) is None:
             continue
         names = [
             case.id
-            for case in one.suite.dataset
+            for case in suite.suite.dataset
             if (kept := history.cases.get(case.id)) is not None
             and kept.digest != case.digest[: len(kept.digest)]
             and not kept.whole.failed
-            and (count := today.get((one.name, case.id))) is not None
+            and (count := today.get((suite.name, case.id))) is not None
             and count.failed > count.passed
         ]
         if names:
@@ -379,7 +379,7 @@ def _bars(
     at: BaseCommit, suites: Sequence[SuiteBase], project: Project, *, prompt_changed: bool
 ) -> Iterator[MovedBar]:
     """The bars that a change lowers: today's if it changes a prompt, else those of its base."""
-    changed = [one for one in suites if one.base.prompt_changed]
+    changed = [suite for suite in suites if suite.base.prompt_changed]
     bar = at.newest if changed else at
     yield from moved_settings(bar.settings, project.settings)
     for one in suites:
@@ -410,9 +410,9 @@ def _caveats(
         yield f"{plural(len(bars), 'lowered bar')} let through"
     if gone := at.deleted_prompts():
         yield f"{', '.join(gone)} removed"
-    if added := [one.name for one in suites if one.base.suite is None]:
+    if added := [suite.name for suite in suites if suite.base.suite is None]:
         yield f"{', '.join(added)} new"
-    if removed := sum(case.state == "removed" for one in suites for case in one.base.cases):
+    if removed := sum(case.state == "removed" for suite in suites for case in suite.base.cases):
         yield f"{plural(removed, 'case')} removed"
     if at.uncommitted:
         yield f"uncommitted {_few(sorted(at.uncommitted))}"
@@ -421,7 +421,7 @@ def _caveats(
 
 
 def _caveats_of_prompts(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
-    changed = [one for one in suites if one.base.prompt_changed]
+    changed = [suite for suite in suites if suite.base.prompt_changed]
     if edited := sum(len(one.base.edited) for one in changed):
         yield f"{plural(edited, 'case')} edited"
     if newer := sum(len(one.base.newer) for one in changed):
@@ -431,7 +431,7 @@ def _caveats_of_prompts(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator
     # Judges read completions without what is redacted.
     if at.project.settings.redact != at.settings.redact:
         yield "redact in [tool.regauge] edited"
-    if code := edited_code(at, [one.suite for one in suites]):
+    if code := edited_code(at, [suite.suite for suite in suites]):
         yield f"code of the gate edited ({_few(code)})"
 
 
@@ -450,10 +450,10 @@ def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
         yield "files differ from what is committed; they were compared as they are"
     for name in (*at.deleted_prompts(), *at.deleted_datasets()):
         yield f"{name} is gone: {at.ref} has it"
-    for one in suites:
-        yield from one.base.notes
-        if one.partial:
+    for suite in suites:
+        yield from suite.base.notes
+        if suite.partial:
             yield (
-                f"only {len(one.planned)} of {len(one.suite.dataset)} cases of {one.name} were"
-                " selected; nothing is said of the rest"
+                f"only {len(suite.planned)} of {len(suite.suite.dataset)} cases of {suite.name}"
+                " were selected; nothing is said of the rest"
             )

@@ -84,7 +84,7 @@ class Compared:
 
 
 def suite_names(suites: Sequence[Suite]) -> list[str]:
-    """A name of its own for each suite: its prompt's, with what tells it from the others."""
+    """A name of its own for each suite: its prompt's, with the part that distinguishes it."""
     counts = Counter(suite.prompt.name for suite in suites)
     names: list[str] = []
     for suite in suites:
@@ -102,18 +102,18 @@ def suite_names(suites: Sequence[Suite]) -> list[str]:
 def compared_cases(suites: Iterable[SuiteBase]) -> list[Compared]:
     """The cases of all suites, in their order; what is gone counts where nothing was left out."""
     found: list[Compared] = []
-    for one in suites:
-        planned = {each.case.id: each for each in one.planned}
-        graded = _graded(one.base)
-        again = _with_deciding_judges(one.suite, one.base)
-        main = _with_deciding_judges(one.base.suite, one.base) if one.base.suite else None
-        for case in one.base.cases:
+    for suite in suites:
+        planned = {each.case.id: each for each in suite.planned}
+        graded = _graded(suite.base)
+        again = _with_deciding_judges(suite.suite, suite.base)
+        main = _with_deciding_judges(suite.base.suite, suite.base) if suite.base.suite else None
+        for case in suite.base.cases:
             candidate = planned.get(case.case)
-            if candidate is None and (case.state != "removed" or one.partial):
+            if candidate is None and (case.state != "removed" or suite.partial):
                 continue
             found.append(
                 Compared(
-                    case=replace(case, prompt=one.name),
+                    case=replace(case, prompt=suite.name),
                     candidate=candidate,
                     again=PlannedCase(again, candidate.case) if candidate is not None else None,
                     main=PlannedCase(main, candidate.case, partner=candidate.digest)
@@ -186,9 +186,10 @@ def _sum(one: float | None, other: float | None) -> float | None:
 
 def bill_draws(draws: Sequence[Draw], session: EvalSession) -> Bill:
     """The calls and cost of trials that have no completion yet."""
-    bill = Bill(trials=len(draws), calls=len(draws))
+    bill = Bill(trials=len(draws))
     for completions in session.missing_answers(draws):
         bill += Bill(
+            calls=completions.calls,
             tokens=completions.tokens,
             cost_usd=completions.cost_usd,
             batch_cost_usd=completions.batch_cost_usd,
@@ -266,7 +267,9 @@ class Decided:
         """
         if self.refusals:
             return "refused"
-        broken = self.locks or any(one.base.breaches or one.base.faults for one in self.suites)
+        broken = self.locks or any(
+            suite.base.breaches or suite.base.faults for suite in self.suites
+        )
         selected = self.audit is not None and self.audit.result == "better"
         return final_decision(
             self.outcome.decision,
@@ -290,8 +293,8 @@ class Decided:
     def rules(self, suite: SuiteBase) -> Iterator[tuple[str, Fault]]:
         """The rules of versions and changelog that a suite breaks, with their names.
 
-        Of several suites of one prompt the first tells it; so does the first of all what is of
-        the project: the lock.
+        Only the first of several suites of one prompt has them, and only the first of all those
+        of the project: of the lock.
         """
         path = suite.suite.prompt.path
         if suite is next(one for one in self.suites if one.suite.prompt.path == path):

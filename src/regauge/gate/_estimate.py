@@ -118,13 +118,13 @@ def _at_most(
         screens = (suite.rounds - 1) * suite.extra_round(first)
         of_suite = max(screens + 2 * sum(pairs), 2 * sum(weighed))
         for tier, cap in caps.items():
-            again = _again([one for one in cases if one.case.tier == tier])
+            again = _again([case for case in cases if case.case.tier == tier])
             of_case = 2 * cap if tier == "required" else cap
             yield bill_draws(again, session).times(of_case + of_suite)
 
 
 def _again(cases: Sequence[Compared]) -> list[Draw]:
-    return [Draw(one.again, 0) for one in cases if one.again is not None]
+    return [Draw(case.again, 0) for case in cases if case.again is not None]
 
 
 def _asked(one: Compared) -> tuple[str, str]:

@@ -10,15 +10,14 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from regauge.gate._outcome import CaseReport, CaseVerdict, GateOutcome, Reason, SuiteReport
-    from regauge.gate._types import Count
+    from regauge.evidence import CaseVerdict, Count, SuiteReport
+    from regauge.gate._outcome import CaseReport, GateOutcome, Reason
 
 __all__ = [
     "MessageContext",
     "case_message",
     "control_note",
     "critical_note",
-    "difference_text",
     "reason_message",
     "suite_message",
 ]
@@ -215,8 +214,8 @@ def _counts(report: CaseReport) -> tuple[Count, Count, Count]:
     """The candidate, main today and main before: of the check that decided, or of the case."""
     decisive = report.decisive
     if decisive is None:
-        return report.candidate, report.today, report.history
-    return decisive.candidate, decisive.today, decisive.history
+        return report.candidate, report.today, report.before
+    return decisive.candidate, decisive.today, decisive.before
 
 
 def _new(report: CaseReport) -> Count:
@@ -248,34 +247,6 @@ def suite_message(report: SuiteReport) -> str:
     'triage: 40 cases compared; no loss against the baseline.'
     """
     return f"{report.prompt}: {_sentence(report)}"
-
-
-def difference_text(report: SuiteReport) -> str:
-    """The headline numbers of one prompt: points up or down with the interval, fixed, broken.
-
-    >>> from regauge.gate import SuiteReport
-    >>> from regauge.stats import RateDifference
-    >>> difference = RateDifference(main=0.5, candidate=0.644, low=0.08, high=0.21)
-    >>> difference_text(
-    ...     SuiteReport(
-    ...         prompt="p", verdict="passed", cases=90, broken=5, fixed=15, difference=difference
-    ...     )
-    ... )
-    '+14.4 points (+8.0 to +21.0): 15 fixed, 5 broken'
-    """
-    parts: list[str] = []
-    if report.difference is not None:
-        points, low, high = (
-            f"{100 * value:+.1f}"
-            for value in (report.difference.value, report.difference.low, report.difference.high)
-        )
-        parts.append(f"{points} points ({low} to {high})")
-    if report.fixed or report.broken:
-        counts = [(report.fixed, "fixed"), (report.broken, "broken")]
-        more_broken = report.broken > report.fixed
-        ordered = reversed(counts) if more_broken else counts
-        parts.append(", ".join(f"{count} {word}" for count, word in ordered))
-    return ": ".join(parts)
 
 
 def control_note(outcome: GateOutcome) -> str:
@@ -387,7 +358,7 @@ def critical_note(outcome: GateOutcome) -> str:
     """
     drawn = [case for case in outcome.cases if case.tier == "critical" and case.candidate.trials]
     bounds = [case.failure_bound for case in drawn if case.failure_bound is not None]
-    thin = [case for case in drawn if case.history.trials < _CRITICAL_TRIALS or case.history.failed]
+    thin = [case for case in drawn if case.before.trials < _CRITICAL_TRIALS or case.before.failed]
     if not drawn:
         return ""
     words = plural(len(drawn), "critical case")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from regauge.errors import RegaugeError, UsageError
+from regauge.errors import RegaugeError
 from regauge.recordings import RecordingKey
 from regauge.runner import IndependentTrials
 
@@ -25,12 +25,11 @@ __all__ = [
     "HISTORY_FIRST",
     "REVISION_FIRST",
     "StoredNumbers",
-    "check_trials",
     "stored_number",
 ]
 
 EVALS_FIRST: Final = 0
-"""Evals count from here; whoever records them may record them again."""
+"""Evals count from here; they may be recorded again."""
 
 HISTORY_FIRST: Final = 100
 """Baselines count from here: trials of main that nothing was decided by."""
@@ -63,24 +62,6 @@ def stored_number(arm: Literal["candidate", "main"], number: int) -> int:
     (3002, 1002)
     """
     return number + (CONTROL_FIRST if arm == "main" else CANDIDATE_FIRST)
-
-
-def check_trials(trials: int, *, what: str) -> None:
-    """Refuse so many trials of one case that they would run into those of another purpose.
-
-    Args:
-        trials: How many, counted from 0.
-        what: Who wants them, for the message.
-
-    Raises:
-        UsageError: There are too many.
-    """
-    most = REVISION_FIRST - CONTROL_FIRST
-    if trials > most:
-        raise UsageError(
-            f"{what} wants {trials} trials of a case; there are numbers for {most}"
-            f" trials of main\n  fix: ask for at most {most}"
-        )
 
 
 class StoredNumbers:

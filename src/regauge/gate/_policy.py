@@ -91,11 +91,11 @@ class GatePolicy:
             )
 
     def first_draws_of(self, cases: int) -> int:
-        """Trials of every case in the first round of a prompt with so many compared cases."""
+        """Trials of every case in the first round of a prompt with `cases` compared cases."""
         return auto_first_draws(cases) if self.first_draws == "auto" else self.first_draws
 
     def baseline_trials_of(self, cases: int) -> int:
-        """Trials of every case in a complete baseline of so many cases."""
+        """Trials of every case in a complete baseline of this number of cases."""
         if self.baseline_trials == "auto":
             return auto_baseline_trials(cases)
         return self.baseline_trials

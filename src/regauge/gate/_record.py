@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.digests import digest_of
 from regauge.errors import MissingOutputError, MissingRecordingError, UsageError
+from regauge.evidence import Count
 from regauge.gate._policy import GatePolicy
-from regauge.gate._types import Count, GateCase, History, TrialFacts
+from regauge.gate._types import GateCase, History, TrialFacts
 from regauge.providers import shown_messages, shown_output
 from regauge.stats import CasePolicy, CriticalPolicy, NetPolicy, SuitePolicy
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regauge.errors import FaultyFileError, GitError
+from regauge.evidence import NONE_DRAWN, Count
 from regauge.gate._numbers import CANDIDATE_FIRST
 from regauge.gate._record import facts_of_trial
-from regauge.gate._types import NONE_DRAWN, Count
 from regauge.gate.base import base_branch
 from regauge.gate.baselines import baseline_of, key_of, load_baseline, parse_baseline
 from regauge.gate.engine._decision import is_flaky

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError, ProviderError
+from regauge.evidence import Count
 from regauge.gate._numbers import EVALS_COPIES, EVALS_FIRST, StoredNumbers, stored_number
 from regauge.gate._record import facts_of_trial
-from regauge.gate._types import Count, TrialFacts
+from regauge.gate._types import TrialFacts
 from regauge.gate.engine import Gate
 from regauge.runner import Draw
 from regauge.stop_signals import run_stoppable
@@ -150,7 +151,7 @@ class GateRun:
                 drawn = await asyncio.gather(*(self._make(making, draw) for draw in draws))
                 made.extend(drawn)
                 facts = [self._facts(*one.case.key, trial) for trial in drawn]
-                passed = [one.passed for one in facts if isinstance(one, TrialFacts)]
+                passed = [fact.passed for fact in facts if isinstance(fact, TrialFacts)]
                 judged = [outcome for outcome in passed if outcome is not None]
                 found.append((before, Count(passed=sum(judged), trials=len(judged))))
         return found

@@ -8,45 +8,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from regauge.evidence import CaseState, CaseTier, Count
+
 Arm: TypeAlias = Literal["candidate", "main"]
-CaseState: TypeAlias = Literal["changed", "unchanged", "new", "removed"]
-CaseTier: TypeAlias = Literal["critical", "required", "tracked"]
 NotRecorded: TypeAlias = Literal["not-recorded"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
-    """The number of passed trials among some.
-
-    >>> str(Count(passed=3, trials=12))
-    '3 of 12'
-    """
-
-    passed: int
-    trials: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.passed <= self.trials:
-            raise ValueError(f"{self.passed} of {self.trials} trials cannot have passed")
-
-    def __str__(self) -> str:
-        return f"{self.passed} of {self.trials}"
-
-    def __add__(self, other: Count) -> Count:
-        return Count(passed=self.passed + other.passed, trials=self.trials + other.trials)
-
-    @property
-    def failed(self) -> int:
-        """The number of trials that failed."""
-        return self.trials - self.passed
-
-    @property
-    def rate(self) -> float:
-        """The share that passed; 0 without trials."""
-        return self.passed / self.trials if self.trials else 0.0
-
-
-NONE_DRAWN = Count(passed=0, trials=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +118,7 @@ def tier_held(tier: CaseTier, base: Count, trials_min: int) -> CaseTier:
 
     A case that the base itself fails now and then would block changes that did nothing.
 
+    >>> from regauge.evidence import Count
     >>> tier_held("critical", Count(passed=3, trials=3), 1)
     'critical'
     >>> tier_held("critical", Count(passed=2, trials=3), 1)

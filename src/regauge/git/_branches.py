@@ -188,7 +188,7 @@ def _refuse_remote_inside(path: Path, remote: str) -> None:
 
 
 def has_unpushed(path: Path, tip: str) -> bool:
-    """Return whether the current commit has work that a remote commit lacks; False if unknown."""
+    """Return whether the current commit has work that no remote has; False if unknown."""
     root = path.resolve().parent
     return (
         bool(_commit_of(root, f"{tip}^{{commit}}"))

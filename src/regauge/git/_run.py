@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from regauge.errors import GitError
@@ -100,10 +102,10 @@ def run_git(
         )
     environ = {name: value for name, value in os.environ.items() if name not in _INHERITED}
     environ |= _FIXED
-    # Reading settings starts no program, so it can go first.
-    listed = _run(
-        top, "config", "--list", "--show-scope", "-z", environ=environ, timeout_s=timeout_s
-    )
+    written = 0
+    with suppress(OSError):  # in a work tree of `git worktree` it is elsewhere
+        written = (top / ".git" / "config").stat().st_mtime_ns
+    listed = _list_settings(top, frozenset(environ.items()), written, timeout_s)
     if listed.returncode != 0:
         return listed
     environ = add_settings(environ, override_programs(parse_settings(listed.stdout)))
@@ -119,6 +121,23 @@ def run_git(
         literal=literal,
         timeout_s=timeout_s,
     )
+
+
+@lru_cache(maxsize=8)
+def _list_settings(
+    top: Path, environ: frozenset[tuple[str, str]], written: int, timeout_s: float
+) -> subprocess.CompletedProcess[bytes]:
+    """List the settings of a repository, which starts no program.
+
+    Args:
+        top: The repository.
+        environ: All environment variables.
+        written: When the repository's own settings were last written, in nanoseconds.
+        timeout_s: Of the command, in seconds.
+    """
+    del written
+    words = ("config", "--list", "--show-scope", "-z")
+    return _run(top, *words, environ=dict(environ), timeout_s=timeout_s)
 
 
 def work_tree(directory: Path) -> Path | None:

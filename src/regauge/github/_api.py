@@ -143,7 +143,7 @@ class Api:
     Args:
         access: Where and as whom.
         transport: Of HTTP; None is the network.
-        sleep: Waits for so many seconds.
+        sleep: Waits for a number of seconds.
         say: Called with a line before each wait.
         patience_s: How long it waits for one answer, in seconds, before it gives up.
     """
@@ -301,7 +301,8 @@ class Api:
                 if last:
                     raise GitHubError(
                         f"cannot {purpose.what}: {self.access.api_url} cannot be reached:"
-                        f" {error or type(error).__name__}\n  fix: run the same command again",
+                        f" {error or type(error).__name__}\n  fix: check the network and"
+                        " GITHUB_API_URL, then run the same command again",
                         kind="connection",
                     ) from error
         raise AssertionError("the last attempt answers or raises")
@@ -353,8 +354,8 @@ def repo_of_remote(url: str) -> str | None:
     'acme/prompts'
     >>> repo_of_remote("/srv/git/prompts.git")
     """
-    found = _REMOTE.fullmatch(url.strip())
-    return found["repo"] if found else None
+    match = _REMOTE.fullmatch(url.strip())
+    return match["repo"] if match else None
 
 
 def _wait_s(response: httpx2.Response, attempt: int, *, again: bool) -> float | None:
@@ -400,7 +401,7 @@ def _refused(response: httpx2.Response, purpose: Purpose, *, limited: bool) -> G
             " it, so comment from a workflow_run workflow"
         ),
         "not-found": (
-            "check the repository and the number; GitHub also says so to a token that lacks"
+            "check the repository and the number; GitHub also says so to a token without"
             f" `{purpose.permission}`"
         ),
         "disabled": "turn issues on in the settings of the repository",

@@ -53,10 +53,10 @@ class Mark:
         >>> Mark(name="gate").found_on("<!-- regauge gate 2026-01-31T10:00:00+00:00 -->\nfine")
         Mark(name='gate', made_at='2026-01-31T10:00:00+00:00')
         """
-        found = _MARK.match(body)
-        if found is None or found["name"] != self.name:
+        match = _MARK.match(body)
+        if match is None or match["name"] != self.name:
             return None
-        return Mark(name=self.name, made_at=found["made_at"] or "")
+        return Mark(name=self.name, made_at=match["made_at"] or "")
 
 
 def is_marked(body: str) -> bool:
@@ -112,12 +112,12 @@ class _Open:
 
     def after(self, line: str) -> _Open:
         """The Markdown that is open after a further line."""
-        found = _FENCE.match(line)
+        match = _FENCE.match(line)
         if self._fence:
-            ends = found and not found["rest"].strip() and len(found["ticks"]) >= len(self._fence)
+            ends = match and not match["rest"].strip() and len(match["ticks"]) >= len(self._fence)
             return _Open(folds=self._folds) if ends else self
-        if found:
-            return _Open(fence=found["ticks"], folds=self._folds)
+        if match:
+            return _Open(fence=match["ticks"], folds=self._folds)
         folds = self._folds + line.count("<details>") - line.count("</details>")
         return _Open(folds=max(folds, 0))
 

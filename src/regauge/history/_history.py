@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -15,7 +16,7 @@ from regauge.history._store import MeasuredSuite, RunEntry, StorePlace, TrialEnt
 from regauge.reports import SCHEMA_VERSION, RunRecord, list_runs, read_record, read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from regauge.history._store import Store
@@ -25,19 +26,17 @@ if TYPE_CHECKING:
 __all__ = ["History", "SyncReport", "add_finished_run", "run_entry"]
 
 
-def run_entry(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> RunEntry:
+def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]) -> RunEntry:
     """The entry of a run in the history.
 
     Args:
         record: Of the run.
-        rows: All of its rows, in the shape of `TrialRow`.
+        read: Reads all of its rows, in the shape of `TrialRow`; called for the measurements, and
+            again for the trials, when the entry is written.
     """
-    kept = list(rows)
-    by_suite: defaultdict[tuple[str | None, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in kept:
-        by_suite[
-            row["prompt"], row["version"], row["dataset"], row["model"], row.get("arm")
-        ].append(row)
+    drawn: defaultdict[tuple[str | None, ...], _DrawnCases] = defaultdict(_DrawnCases)
+    for row in read():
+        drawn[_suite_of(row)].add(row)
     return RunEntry(
         id=record.id,
         started_at=record.started_at,
@@ -48,27 +47,50 @@ def run_entry(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> RunEntry:
             _suite(
                 record,
                 suite,
-                by_suite[suite.prompt, suite.version, suite.dataset, suite.model, suite.arm],
+                drawn[suite.prompt, suite.version, suite.dataset, suite.model, suite.arm],
             )
             for suite in record.suites
         ],
-        trials=[_trial(number, row) for number, row in enumerate(kept)],
+        trials=(_trial(number, row) for number, row in enumerate(read())),
     )
 
 
-def _suite(
-    record: RunRecord, suite: SuiteSummary, rows: Sequence[Mapping[str, Any]]
-) -> MeasuredSuite:
-    first: dict[str, Mapping[str, Any]] = {}
-    drawn: Counter[str] = Counter()
-    for row in rows:
-        drawn[row["node"]] += 1
-        known = first.get(row["node"])
-        if known is None or row["trial"] < known["trial"]:
-            first[row["node"]] = row
-    # A gate draws again what failed, so there the first trials are what is like other runs.
-    outcome = "case_outcome" if suite.arm is None else "outcome"
-    outcomes = [row[outcome] for row in first.values()]
+def _suite_of(row: Mapping[str, Any]) -> tuple[str | None, ...]:
+    return (row["prompt"], row["version"], row["dataset"], row["model"], row.get("arm"))
+
+
+class _FirstTrial(NamedTuple):
+    """The first trial of an item, and the number of all."""
+
+    trial: int
+    outcome: str
+    case: str
+    case_digest: str
+    trials: int
+
+
+@dataclass(slots=True)
+class _DrawnCases:
+    """The items of one suite, by node id."""
+
+    items: dict[str, _FirstTrial] = field(default_factory=dict[str, _FirstTrial])
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count a trial."""
+        # A gate draws again what failed, so there the first trials are what is like other runs.
+        outcome = row["case_outcome" if row.get("arm") is None else "outcome"]
+        known = self.items.get(row["node"])
+        if known is None or row["trial"] < known.trial:
+            trials = 1 if known is None else known.trials + 1
+            first = _FirstTrial(row["trial"], outcome, row["case"], row["case_digest"], trials)
+        else:
+            first = known._replace(trials=known.trials + 1)
+        self.items[row["node"]] = first
+
+
+def _suite(record: RunRecord, suite: SuiteSummary, drawn: _DrawnCases) -> MeasuredSuite:
+    first = drawn.items.values()
+    outcomes = Counter(one.outcome for one in first)
     return MeasuredSuite(
         run=record.id,
         started_at=record.started_at,
@@ -80,15 +102,15 @@ def _suite(
         dataset=_plain(suite.dataset),
         model=_plain(suite.model),
         arm=suite.arm,
-        cases=len(outcomes),
-        measured=len(outcomes) - outcomes.count("unmeasured"),
-        passed=outcomes.count("passed"),
-        trials=max(drawn.values(), default=0) if suite.arm is None else 1,
+        cases=outcomes.total(),
+        measured=outcomes.total() - outcomes["unmeasured"],
+        passed=outcomes["passed"],
+        trials=max((one.trials for one in first), default=0) if suite.arm is None else 1,
         answers=suite.replayed + suite.live,
         cost_usd=suite.cost_usd,
         latency_p50_s=suite.latency_p50_s,
         judges_digest=digest_of(sorted(judge.digest for judge in suite.judges if judge.gates)),
-        cases_digest=digest_of(sorted([row["case"], row["case_digest"]] for row in first.values())),
+        cases_digest=digest_of(sorted([one.case, one.case_digest] for one in first)),
     )
 
 
@@ -160,7 +182,7 @@ class History:
         return not (self.place.own and list_runs(self._project))
 
     def sync(self) -> SyncReport:
-        """Take in the runs on this machine that the store lacks, the oldest first.
+        """Take in the runs on this machine that are missing in the store, the oldest first.
 
         Raises:
             StoreError: The store cannot be used.
@@ -193,7 +215,7 @@ class History:
         """
         record = read_record(run)
         try:
-            entry = run_entry(record, read_rows(run))
+            entry = run_entry(record, partial(read_rows, run))
         except (KeyError, TypeError, AttributeError) as error:
             problem = f"a line is no row of a run: {type(error).__name__}: {error}"
             fault = Fault(path=run / "trials.jsonl", line=None, message=problem)

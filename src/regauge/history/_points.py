@@ -76,7 +76,7 @@ def lines_of(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> lis
             model=model,
             runs=_count(members),
             unmeasured=len(members) - _count(members),
-            points=_points([[one] for one in members] if every_run else _versions(members)),
+            points=_points([[member] for member in members] if every_run else _versions(members)),
         )
         for (dataset, model), members in grouped.items()
     ]

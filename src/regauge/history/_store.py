@@ -6,8 +6,9 @@ import importlib
 import re
 import sqlite3
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from importlib.metadata import version
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import StoreError, UsageError, explain_os_error, find_no_descriptor
@@ -16,7 +17,7 @@ from regauge.project import is_store, shown_store
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.project import Project
@@ -102,6 +103,7 @@ class RunEntry:
 
     Attributes:
         document: The whole record as JSON in ASCII; see `RunRecord`.
+        trials: Read once.
     """
 
     id: str
@@ -109,7 +111,7 @@ class RunEntry:
     finished_at: str
     document: str
     suites: Sequence[MeasuredSuite]
-    trials: Sequence[TrialEntry]
+    trials: Iterable[TrialEntry]
 
 
 VARIABLE: Final = "REGAUGE_STORE"
@@ -368,7 +370,11 @@ class Store:
                         {name: getattr(suite, name) for name in _SUITE} | {"number": number}
                         for number, suite in enumerate(entry.suites)
                     ]
-                    trials = [asdict(trial) | {"run": entry.id} for trial in entry.trials]
+                    names = [field.name for field in fields(TrialEntry)]
+                    trials = (
+                        {name: getattr(trial, name) for name in names} | {"run": entry.id}
+                        for trial in entry.trials
+                    )
                     self._insert(connection, "regauge_suites", suites)
                     self._insert(connection, "regauge_trials", trials)
             except driver_of(self._place).IntegrityError:
@@ -436,13 +442,15 @@ class Store:
         with explained(self._place), closing(_connect(self._place)) as connection:
             return list(connection.execute(self._sql(query), values).fetchall())
 
-    def _insert(self, connection: Any, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        if not rows:
+    def _insert(self, connection: Any, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        left = iter(rows)
+        first = next(left, None)
+        if first is None:
             return
-        columns = ", ".join(f'"{name}"' for name in rows[0])
-        marks = ", ".join("?" for _ in rows[0])
+        columns = ", ".join(f'"{name}"' for name in first)
+        marks = ", ".join("?" for _ in first)
         statement = f"INSERT INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608 - as above
-        values = [tuple(row.values()) for row in rows]
+        values = (tuple(row.values()) for row in chain([first], left))
         connection.cursor().executemany(self._sql(statement), values)
 
     def _sql(self, statement: str) -> str:

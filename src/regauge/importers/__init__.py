@@ -18,9 +18,8 @@ from regauge.importers._description import (
 )
 from regauge.importers._formats import ENTRY_POINTS, Importer, importer_names, load_importer
 from regauge.importers._names import case_ids, slug
-from regauge.importers._report import report_markdown
 from regauge.importers._source import Repository
-from regauge.importers._writer import plan_files, write_files
+from regauge.importers._writer import plan_files, report_markdown, write_files
 
 __all__ = [
     "ENTRY_POINTS",

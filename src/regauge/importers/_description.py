@@ -148,14 +148,16 @@ class Imported:
     unmeasured: int = 0
     secrets: set[str] = field(default_factory=set[str])
     labels: dict[str, str] = field(default_factory=dict[str, str])
+    _noted: set[Note] = field(default_factory=set[Note], init=False, repr=False)
 
     def note(self, kind: NoteKind, place: Place, text: str) -> None:
         """Add a line to the report; the same line is added once."""
         note = Note(kind=kind, place=place, text=" ".join(text.split()))
-        if note not in self.notes:
+        if note not in self._noted:
+            self._noted.add(note)
             self.notes.append(note)
 
     @property
     def needs_person(self) -> bool:
-        """Whether a note asks for a person."""
+        """Return whether a note asks for a person."""
         return any(note.kind == "person" for note in self.notes)

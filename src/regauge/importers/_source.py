@@ -39,6 +39,9 @@ _BYTES_MAX: Final = 16 * 1024 * 1024
 _ALL_BYTES_MAX: Final = 256 * 1024 * 1024
 _VALUES_MAX: Final = 1_000_000
 _DEPTH_MAX: Final = 100
+_NAME_MAX: Final = 255
+_MESSAGE_MAX: Final = 300
+_SHOWN: Final = 100
 _GLOB_MAX: Final = 2_000
 _MARKERS: Final = (
     "package.json",
@@ -50,12 +53,23 @@ _MARKERS: Final = (
     "Cargo.toml",
     ".gitignore",
 )
+_GLOB_PART: Final = re.compile(r"(?<=[^/])\*\*+|\*\*+(?=[^/])")
 _GAP: Final = re.compile(r"[\s,]*")
+_AGAIN: Final = "correct the file, or export it again"
 _STANDARD: Final = "tag:yaml.org,2002:"
 
 
 class SourceError(Exception):
-    """A part of a source that cannot be read; the rest can."""
+    """A part of a source that cannot be read; the rest can.
+
+    Args:
+        message: One line; a long one, such as a text that is no path, is cut.
+    """
+
+    def __init__(self, message: str) -> None:
+        text = " ".join(message.split())
+        cut = len(text) > _MESSAGE_MAX
+        super().__init__(f"{text[:_SHOWN]} ... {text[-_SHOWN:]}" if cut else text)
 
 
 class Table(dict[str, Any]):
@@ -170,6 +184,8 @@ class Repository:
         text = reference.removeprefix("file://")
         if "\0" in text:
             raise SourceError("the name of the file has a zero byte")
+        if any(len(part.encode()) > _NAME_MAX for part in re.split(r"[\\/]", text)):
+            raise SourceError(f"{reference} is no name of a file")
         if re.match(r"[A-Za-z]:[\\/]|\\\\", text) or text.startswith("~"):
             raise SourceError(f"{reference} is outside of the repository")
         if "\\" in text:
@@ -194,10 +210,14 @@ class Repository:
             if not path.exists():
                 raise SourceError(f"{self.relative(path)} does not exist")
             return [path]
-        patterns = [self.relative(self.resolve(reference, place)) for place in (base, self.root)]
+        paths = [self.resolve(reference, place) for place in (base, self.root)]
+        patterns = [_GLOB_PART.sub("*", self.relative(path)) for path in paths]
         for pattern in patterns:
-            matches = (path for path in self.root.glob(pattern) if path.is_file())
-            found = [*itertools.islice(matches, _GLOB_MAX + 1)]
+            try:
+                matches = (path for path in self.root.glob(pattern) if path.is_file())
+                found = [*itertools.islice(matches, _GLOB_MAX + 1)]
+            except (ValueError, NotImplementedError, OSError) as error:
+                raise SourceError(f"{pattern} is no pattern: {error}") from error
             if len(found) > _GLOB_MAX:
                 raise SourceError(f"{pattern} matches more than {_GLOB_MAX:,} files")
             if plain := [path for path in found if not self._linked(path)]:
@@ -210,21 +230,30 @@ class Repository:
         Raises:
             SourceError: It cannot be read, is too large or is not UTF-8.
         """
-        name = self.relative(path)
-        self._refuse_links(path, name)
-        try:
-            data = read_regular(path, bytes_max=min(_BYTES_MAX, self._bytes_left))
-        except FileNotFoundError:
-            raise SourceError(f"{name} does not exist") from None
-        except OSError as error:
-            raise SourceError(f"{name} cannot be read: {error.strerror or error}") from error
-        self._bytes_left -= len(data)
+        name, data = self.relative(path), self.read_bytes(path)
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
             raise SourceError(f"{name}:{line} is not UTF-8") from error
         return text.replace("\r\n", "\n")
+
+    def read_bytes(self, path: Path, *, bytes_max: int = _BYTES_MAX) -> bytes:
+        """The content of a file below the root.
+
+        Raises:
+            SourceError: It cannot be read, or is too large.
+        """
+        name = self.relative(path)
+        self._refuse_links(path, name)
+        try:
+            data = read_regular(path, bytes_max=min(bytes_max, self._bytes_left))
+        except FileNotFoundError:
+            raise SourceError(f"{name} does not exist") from None
+        except OSError as error:
+            raise SourceError(f"{name} cannot be read: {error.strerror or error}") from error
+        self._bytes_left -= len(data)
+        return data
 
     def read_yaml(self, path: Path, text: str | None = None) -> Any:
         """The document of a YAML or JSON file, with lines.
@@ -250,7 +279,7 @@ class Repository:
             value: object = json.loads(text, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-            raise _faulty(name, line, f"not JSON: {error}") from error
+            raise _faulty(name, line, f"not JSON: {error}", _AGAIN) from error
         located = _located(value, name, 1)
         if isinstance(located, Items):
             decoder, at, line = json.JSONDecoder(), text.index("[") + 1, 1
@@ -280,13 +309,15 @@ class Repository:
         try:
             for row in reader:
                 if None in row:
-                    raise _faulty(name, line + 1, "the row has more cells than the first line")
+                    raise _faulty(
+                        name, line + 1, "the row has more cells than the first line", _AGAIN
+                    )
                 values = {key: value for key, value in row.items() if value is not None}
                 rows.append(_located(values, name, line + 1))
                 rows.lines.append(line + 1)
                 line = reader.line_num
         except csv.Error as error:
-            raise _faulty(name, reader.line_num, f"not CSV: {error}") from error
+            raise _faulty(name, reader.line_num, f"not CSV: {error}", _AGAIN) from error
         return rows
 
     def read_json_lines(self, path: Path) -> Items:
@@ -305,7 +336,7 @@ class Repository:
             try:
                 value = json.loads(line, parse_constant=_refuse_constant)
             except (ValueError, RecursionError) as error:
-                raise _faulty(name, number, f"not JSON: {error}") from error
+                raise _faulty(name, number, f"not JSON: {error}", _AGAIN) from error
             items.append(_located(value, name, number))
             items.lines.append(number)
         return items
@@ -385,7 +416,8 @@ class _Documents:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             problem = error.problem or error.context or "cannot be parsed"
-            raise self._error(mark.line + 1 if mark else None, f"not YAML: {problem}") from error
+            at = mark.line + 1 if mark else None
+            raise self._error(at, f"not YAML: {problem}", "correct the file") from error
         except RecursionError as error:
             raise self._error(None, f"nested deeper than {_DEPTH_MAX} levels") from error
         values = [self._value(node, ()) for node in nodes]

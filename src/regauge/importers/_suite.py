@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -13,27 +14,42 @@ from regauge.importers._description import (
     Imported,
     ImportedCase,
     ImportedEval,
+    ImportedFile,
     ImportedPrompt,
     Place,
 )
 from regauge.importers._names import case_ids, slug, unique
 from regauge.importers._source import Repository, SourceError, is_list, is_mapping
 from regauge.judges import judge_from_spec
+from regauge.recordings import find_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
 
-__all__ = ["Row", "Suite", "chat_of", "input_name", "literal", "shared_messages", "text_of"]
+__all__ = [
+    "JUDGE_MODEL",
+    "Row",
+    "Suite",
+    "chat_of",
+    "files_below",
+    "input_name",
+    "literal",
+    "shared_messages",
+    "text_of",
+]
 
 _SKIPPED: Final = frozenset(
-    ["node_modules", ".git", ".venv", "venv", "__pycache__", ".regauge", "site-packages"]
-)
+    {
+        "node_modules", ".git", ".venv", "venv", "dist", "build", "__pycache__", ".regauge",
+        "site-packages",
+    }
+)  # fmt: skip
 _FILES_MAX: Final = 1_000
 _TITLE_MAX: Final = 500
 _VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}", re.ASCII)
-_JUDGE_MODEL: Final = "openai:gpt-5.4-mini"
+JUDGE_MODEL: Final = "openai:gpt-5.4-mini"
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 
 
@@ -59,11 +75,11 @@ class Row:
     note: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Rubrics:
-    """Names of rubrics by their content."""
-
-    names: dict[str, str] = field(default_factory=dict[str, str])
+def files_below(directory: Path) -> Iterator[Path]:
+    """The files of a directory in their order, without those of packages and builds."""
+    for folder, names, files in os.walk(directory):
+        names[:] = sorted(name for name in names if name not in _SKIPPED)
+        yield from (Path(folder) / name for name in sorted(files))
 
 
 class Suite:
@@ -92,37 +108,33 @@ class Suite:
         self._shown = path
         stem = slug(name or re.sub(r"(\.\w+)+\Z", "", self.path.name), otherwise="imported")
         self.imported = Imported(name=stem)
-        self._rubrics = _Rubrics()
+        self._rubrics: dict[str, str] = {}  # names by content
 
     def place(self, path: Path, line: int | None = None) -> Place:
         """A line of a file."""
         return Place(path=self.repository.relative(path), line=line)
 
-    def files(self, *suffixes: str, where: Callable[[str], bool] = bool) -> list[Path]:
+    def files(self, *suffixes: str, where: Callable[[str], bool] | None = None) -> list[Path]:
         """The file of the path, or the files below it by their suffixes and content.
 
         Args:
-            where: Whether a text is of this format; a file that is named is not asked.
+            where: Accepts the text of a file of this format; not used for a file that is named.
         """
         if not self.path.is_dir():
             return [self.path]
-        found: list[Path] = []
-        for folder, names, files in os.walk(self.path):
-            names[:] = sorted(name for name in names if name not in _SKIPPED)
-            for file in (Path(folder) / name for name in sorted(files)):
-                if not file.name.endswith(suffixes) or file.is_symlink() or not file.is_file():
-                    continue
-                try:
-                    text = self.repository.read_text(file)
-                except SourceError as error:
-                    self.imported.note("dropped", self.place(file), f"not read: {error}")
-                    continue
-                if where(text):
-                    found.append(file)
-        for file in found[_FILES_MAX:]:
+        paths: list[Path] = []
+        for file in files_below(self.path):
+            if not file.name.endswith(suffixes) or file.is_symlink() or not file.is_file():
+                continue
+            try:
+                if where is None or where(self.repository.read_text(file)):
+                    paths.append(file)
+            except SourceError as error:
+                self.imported.note("dropped", self.place(file), f"not read: {error}")
+        for file in paths[_FILES_MAX:]:
             text = f"not imported: a run reads at most {_FILES_MAX:,} files; name its directory"
             self.imported.note("person", self.place(file), text)
-        return found[:_FILES_MAX]
+        return paths[:_FILES_MAX]
 
     def read(self, files: Sequence[Path], reader: Callable[[Path], None]) -> None:
         """Read each file; one of several that cannot be read is noted.
@@ -138,19 +150,26 @@ class Suite:
             except (SourceError, FaultyFileError, UsageError) as error:
                 if len(files) == 1:
                     if isinstance(error, SourceError):
-                        raise UsageError(str(error)) from error
+                        raise UsageError(str(error), fix="name a readable file in UTF-8") from error
                     raise
-                line = error.faults[0].line if isinstance(error, FaultyFileError) else None
-                why = error.faults[0].message if isinstance(error, FaultyFileError) else str(error)
+                line, why = None, str(error)
+                if isinstance(error, FaultyFileError):
+                    line, why = error.faults[0].line, error.faults[0].message
+                elif isinstance(error, UsageError):
+                    why = error.message.removeprefix(f"{self.repository.relative(file)}: ")
                 self.imported.note("person", self.place(file, line), f"not imported: {why}")
 
-    def finish(self, fix: str) -> Imported:
+    def finish(self, fix: str, *, passwords: bool = True) -> Imported:
         """The whole description.
+
+        Args:
+            passwords: Passwords are masked as keys are; tests of promptfoo make them up.
 
         Raises:
             UsageError: There is nothing to import.
         """
         if self.imported.prompts or self.imported.datasets:
+            self._mask_keys(passwords=passwords)
             return self.imported
         notes = [note for note in self.imported.notes if note.kind != "changed"]
         shown = "; ".join(f"{note.place}: {note.text}" for note in notes[:3])
@@ -159,6 +178,29 @@ class Suite:
             + (f": {shown}" if shown else ""),
             fix=fix,
         )
+
+    def _mask_keys(self, *, passwords: bool) -> None:
+        """Have the writer mask the keys that data or prompts hold; each is noted."""
+        imported = self.imported
+        at = Place(path=imported.sources[0])
+        texts = [
+            *((row.place, row.document) for rows in imported.datasets.values() for row in rows),
+            *((at, prompt.document) for prompt in imported.prompts),
+            *((at, one.judges) for one in imported.evals),
+            *((at, one) for one in (*imported.targets.values(), *imported.providers.values())),
+            *((at, line) for file in imported.files for line in file.text.splitlines()),
+        ]
+        # JSON escapes the quotes around a key; and it shows the name before a key.
+        for place, text in dict.fromkeys(
+            (place, text) for place, value in texts for text in (text_of(value), *_strings(value))
+        ):
+            for found in find_secrets(text):
+                secret = text[found.start : found.end]
+                # A plain word would be masked wherever it is, in code too.
+                if secret.strip("\"'").isalpha() or (found.kind == "password" and not passwords):
+                    continue
+                imported.secrets.add(secret)
+                imported.note("person", place, f"a key was not copied ({found.kind})")
 
     def name(self, words: str = "") -> str:
         """A name for a prompt and its dataset that none has."""
@@ -187,7 +229,7 @@ class Suite:
 
     def need_judge_model(self, place: Place) -> None:
         """Have the project name a model for LLM judges."""
-        model = self.imported.settings.setdefault("judge_model", _JUDGE_MODEL)
+        model = self.imported.settings.setdefault("judge_model", JUDGE_MODEL)
         self.imported.note(
             "changed", place, f"the source names no model for LLM judges; judge_model is {model}"
         )
@@ -195,13 +237,13 @@ class Suite:
     def rubric(self, words: str, document: Mapping[str, JSON]) -> str:
         """The name of a rubric with this content."""
         key = repr(document)
-        if key not in self._rubrics.names:
+        if key not in self._rubrics:
             name = self.name(words)
             self.imported.prompts.append(
                 ImportedPrompt(name=name, document={"name": name, **document}, rubric=True)
             )
-            self._rubrics.names[key] = name
-        return self._rubrics.names[key]
+            self._rubrics[key] = name
+        return self._rubrics[key]
 
     def add_eval(
         self,
@@ -228,9 +270,8 @@ class Suite:
             self.imported.prompts.append(ImportedPrompt(name=name, document=keys))
         if not rows:
             return
-        ids = case_ids(row.title[:_TITLE_MAX] or _first_text(row.inputs) for row in rows)
         cases: list[ImportedCase] = []
-        for case_id, row in zip(ids, rows, strict=True):
+        for case_id, row in zip(_ids(rows), rows, strict=True):
             inputs = dict(row.inputs)
             if not target:
                 inputs = {key: value for key, value in inputs.items() if key in used}
@@ -248,6 +289,73 @@ class Suite:
         self.imported.evals.append(
             ImportedEval(prompt=name, dataset=name, target=target, judges=judges)
         )
+
+    def add_dataset(self, name: str, rows: Sequence[Row], judges: Sequence[JSON] = ()) -> None:
+        """Add rows without a prompt: one that sends their inputs alone.
+
+        Args:
+            judges: Of all rows; without any, their eval is unmeasured.
+        """
+        if not rows:
+            return
+        at = rows[0].place
+        keys = list(dict.fromkeys(key for row in rows for key in row.inputs))
+        chats = [
+            k for k in keys if any(is_list(r.inputs.get(k)) and chat_of(r.inputs[k]) for r in rows)
+        ]
+        texts = [key for key in keys if key not in chats]
+        lines = [f"{literal(key)}: {{{{{key}}}}}" for key in texts]
+        text = "\n".join(lines) if len(texts) > 1 else "".join(f"{{{{{k}}}}}" for k in texts)
+        messages: list[dict[str, JSON]] = [{"history": key} for key in chats]
+        if text:
+            messages.append({"role": "user", "content": text})
+        note = (
+            f"the data has no prompt: {name} sends its inputs alone; write yours, or name a target"
+        )
+        self.imported.note("person", at, note)
+        self.add_eval(name, rows, messages=messages, judges=self.scored(name, rows, judges))
+
+    def add_outputs(
+        self,
+        name: str,
+        rows: Sequence[Row],
+        outputs: Sequence[Sequence[str]],
+        judges: Sequence[JSON] = (),
+    ) -> None:
+        """Add rows with outputs that exist, which become those of a target.
+
+        Args:
+            outputs: Of each row, by trial.
+            judges: Of all rows; rows without any judge are unmeasured.
+        """
+        lines: list[dict[str, JSON]] = [
+            {"case": case, **({"trial": trial} if trial else {}), "text": text}
+            for case, texts in zip(_ids(rows), outputs, strict=True)
+            for trial, text in enumerate(texts)
+        ]
+        self.record(name, lines)
+        note = f"existing outputs became target {name}; replace it by your prompt or application"
+        self.imported.note("changed", rows[0].place, note)
+        self.add_eval(name, rows, judges=self.scored(name, rows, judges), target=name)
+
+    def record(self, name: str, lines: Sequence[Mapping[str, JSON]]) -> None:
+        """Declare a target whose outputs are these."""
+        path = f"outputs/{name}.jsonl"
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        self.imported.files.append(ImportedFile(path=f"fixtures/{path}", text=text))
+        self.imported.targets[name] = {"kind": "recorded", "path": path}
+
+    def scored(self, name: str, rows: Sequence[Row], judges: Sequence[JSON]) -> Sequence[JSON]:
+        """The judges, or one that is unmeasured where neither they nor a row has any."""
+        if judges or any(row.checks for row in rows):
+            return judges
+        note = "the source names no scorer: replace the judge `unmeasured` of its eval"
+        self.imported.note("person", rows[0].place, note)
+        return [{"unmeasured": f"choose judges for {name}"}]
+
+    def stem(self, file: Path) -> str:
+        """The name of what a file holds."""
+        return self.name("" if file == self.path else re.sub(r"(\.\w+)+\Z", "", file.name))
 
 
 def literal(text: str) -> str:
@@ -271,9 +379,16 @@ def input_name(key: str) -> str:
 
 def text_of(value: object) -> str:
     """A value as an input is inserted: a text as it is, any other as JSON."""
-    import json
-
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _strings(value: object) -> Iterator[str]:
+    """All texts in a value."""
+    if isinstance(value, str):
+        yield value
+    elif is_mapping(value) or is_list(value):
+        for part in value.values() if is_mapping(value) else value:
+            yield from _strings(part)
 
 
 def chat_of(value: object) -> list[dict[str, JSON]] | None:
@@ -358,13 +473,17 @@ def _used(messages: Iterable[Mapping[str, JSON]]) -> list[str]:
 
 
 def _optional(used: Sequence[str], rows: Sequence[Row]) -> list[dict[str, JSON]]:
-    """The declarations of inputs, where a row lacks one; empty where all have all."""
+    """The declarations of inputs, where one is missing in a row; empty where all have all."""
     missing = {name for name in used for row in rows if name not in row.inputs}
     return (
         [{"name": name, **({"required": False} if name in missing else {})} for name in used]
         if missing
         else []
     )
+
+
+def _ids(rows: Sequence[Row]) -> list[str]:
+    return case_ids(row.title[:_TITLE_MAX] or _first_text(row.inputs) for row in rows)
 
 
 def _first_text(inputs: Mapping[str, Any]) -> str:

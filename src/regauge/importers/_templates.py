@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
     from jinja2.sandbox import SandboxedEnvironment
 
-__all__ = ["SplitTemplate", "TemplateError", "has_logic", "render", "split_template"]
+__all__ = [
+    "SplitTemplate",
+    "TemplateError",
+    "has_logic",
+    "render",
+    "split_template",
+    "variables_of",
+]
 
 _SOURCE_MAX: Final = 1_000_000
 _OUTPUT_MAX: Final = 4_000_000
@@ -73,6 +80,12 @@ class _Budget:
                 raise TemplateError(f"its loops take more than {_STEPS_MAX:,} steps")
             yield value
 
+    def counted_pairs(self, values: Iterable[object] | None) -> Iterator[object]:
+        """The pairs of a loop: Nunjucks takes those of an object from its keys and values."""
+        if isinstance(values, Mapping):
+            values = cast("Mapping[str, object]", values).items()
+        return self.counted(values)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitTemplate:
@@ -90,12 +103,12 @@ class SplitTemplate:
 
 
 def has_logic(text: str) -> bool:
-    """Whether a text has any mark of a template."""
+    """Return whether a text has any mark of a template."""
     return not _is_crowded(text) and _MARKS.search(text) is not None
 
 
 def _is_crowded(text: str) -> bool:
-    """Whether a text has more marks than any template, which would take long to look through."""
+    """Return whether a text has more marks than a template has; searching it would take long."""
     return sum(text.count(mark) for mark in ("{{", "{%", "{#")) > _MARKS_MAX
 
 
@@ -155,7 +168,7 @@ def _parts(source: str) -> Iterator[tuple[str, bool]]:
 
 
 def _means(text: str, pieces: list[tuple[str, bool]]) -> bool:
-    """Whether the text of a prompt file inserts exactly these inputs into this text."""
+    """Return whether the text of a prompt file inserts exactly these inputs into this text."""
     filled = compile_template(text).fill(
         {part: f"\0{part}\0" for part, is_input in pieces if is_input}
     )
@@ -209,7 +222,8 @@ def render(source: str, values: Mapping[str, object]) -> str:
         )
         parts: list[str] = []
         size = 0
-        for part in template.generate({**values, "_counted": budget.counted}):
+        own = {"_counted": budget.counted, "_counted_pairs": budget.counted_pairs}
+        for part in template.generate({**values, **own}):
             size += len(part)
             if size > _OUTPUT_MAX:
                 raise TemplateError(f"its output is longer than {_OUTPUT_MAX:,} characters")
@@ -226,6 +240,24 @@ def render(source: str, values: Mapping[str, object]) -> str:
     except (RecursionError, MemoryError, SyntaxError) as error:
         raise TemplateError("it is nested too deeply") from error
     return "".join(parts)
+
+
+def variables_of(source: str) -> set[str]:
+    """The variables that a template reads.
+
+    Raises:
+        TemplateError: It does not parse.
+
+    >>> sorted(variables_of("{% for x in xs %}{{ x }}{{ y.z }}{% endfor %}"))
+    ['xs', 'y']
+    """
+    from jinja2 import TemplateError as JinjaError
+    from jinja2.meta import find_undeclared_variables
+
+    try:
+        return find_undeclared_variables(_environment().parse(_MARKS.sub(_jinja_mark, source)))
+    except (JinjaError, RecursionError) as error:
+        raise TemplateError(str(error)) from error
 
 
 def _checked(source: str) -> Any:
@@ -257,7 +289,8 @@ def _checked(source: str) -> Any:
     for loop in tree.find_all(nodes.For):
         if loop.recursive:
             raise TemplateError("it uses a recursive loop")
-        counted = nodes.Call(nodes.Name("_counted", "load"), [loop.iter], [], None, None)
+        name = "_counted_pairs" if isinstance(loop.target, nodes.Tuple) else "_counted"
+        counted = nodes.Call(nodes.Name(name, "load"), [loop.iter], [], None, None)
         loop.iter = counted.set_lineno(loop.lineno).set_environment(_environment())
     return tree
 

@@ -14,31 +14,42 @@ import yaml
 from regauge.atomic import write_whole
 from regauge.errors import ConfigError, Fault, PromptError, UsageError
 from regauge.importers._description import Place
-from regauge.importers._report import report_markdown
 from regauge.importers._source import is_list, is_mapping, mapping_of
 from regauge.prompts import PromptLock, parse_prompt, prompt_files, prompt_name
 from regauge.prompts._lock import LOCK_NAME
 from regauge.prompts._parse import SUFFIXES
 from regauge.regular_file import read_regular
 from regauge.scaffold import NewFile, merge_pyproject, refuse_blocked
+from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.importers._description import Imported, ImportedEval, ImportedPrompt
+    from regauge.importers._description import (
+        Imported,
+        ImportedEval,
+        ImportedPrompt,
+        Note,
+        NoteKind,
+    )
 
-__all__ = ["FilePlan", "plan_files", "write_files"]
+__all__ = ["FilePlan", "plan_files", "report_markdown", "write_files"]
 
 _SETTINGS: Final = "pyproject.toml"
 _SHOWN: Final = 5
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_TITLES: Final[Mapping[NoteKind, str]] = {
+    "person": "Needs a person",
+    "changed": "Changed",
+    "dropped": "Dropped",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePlan:
-    """What an import writes.
+    """The files that an import writes.
 
     Attributes:
         new: New files, the report last.
@@ -87,8 +98,10 @@ def plan_files(
     extended += [] if check else _lock(files, root)
     named = [file.path for file in (*extended, *files)]
     report = report_markdown(format_name, imported, named)
-    masked = [_masked(file, imported) for file in files]
-    masked.append(_masked(NewFile(path=report_path, text=report), imported))
+    masked = [
+        NewFile(path=file.path, text=_without_keys(file.text, imported))
+        for file in (*files, NewFile(path=report_path, text=report))
+    ]
     return FilePlan(new=masked, extended=extended, report=masked[-1].text)
 
 
@@ -137,12 +150,11 @@ def _lock(files: Sequence[NewFile], root: Path) -> list[NewFile]:
     return [NewFile(path=lock.path.relative_to(root).as_posix(), text=str(lock))]
 
 
-def _masked(file: NewFile, imported: Imported) -> NewFile:
-    """A file without the keys that the source holds."""
-    text = file.text
+def _without_keys(text: str, imported: Imported) -> str:
+    """A text without the keys that the source holds."""
     for secret in imported.secrets:
         text = text.replace(secret, "[key not copied]")
-    return NewFile(path=file.path, text=text)
+    return text
 
 
 def _refuse_existing(files: Sequence[NewFile], imported: Imported, root: Path) -> None:
@@ -204,7 +216,9 @@ def _plain(value: object) -> JSON:
 
 def _json_lines(cases: Sequence[object]) -> str:
     documents = (getattr(case, "document", {}) for case in cases)
-    return "".join(json.dumps(one, ensure_ascii=False, default=str) + "\n" for one in documents)
+    return "".join(
+        json.dumps(document, ensure_ascii=False, default=str) + "\n" for document in documents
+    )
 
 
 def _eval_files(imported: Imported) -> list[NewFile]:
@@ -280,7 +294,8 @@ def _settings(imported: Imported, root: Path) -> str | None:
                         )
                     ]
                 )
-            added.append(_table(f"tool.regauge.{kind}.{_key(name)}", table))
+            text = _table(f"tool.regauge.{kind}.{_key(name)}", table)
+            added.append(_without_keys(text, imported))
     if not added:
         return before if planned.action != "keep" else None
     gap = "" if before.endswith("\n") or not before else "\n"
@@ -336,3 +351,65 @@ def _toml(value: object) -> str:
 
 def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# The report.
+
+
+def report_markdown(format_name: str, imported: Imported, files: Iterable[str]) -> str:
+    """The report as Markdown.
+
+    Args:
+        files: The files that are written, below the project's root.
+    """
+    cases = sum(map(len, imported.datasets.values()))
+    measured = imported.assertions - imported.unmeasured
+    parts = [
+        f"# Import from {format_name}\n",
+        f"Source: {', '.join(map(_code, imported.sources))}\n",
+        (
+            f"{plural(len(imported.evals), 'eval')}, {plural(cases, 'golden case')},"
+            f" {plural(imported.assertions, 'assertion')}: {measured} with a judge,"
+            f" {imported.unmeasured} unmeasured.\n"
+        ),
+        (
+            "An assertion without a counterpart is the judge `unmeasured`: its case is unmeasured"
+            " until you replace or remove it.\n"
+        ),
+    ]
+    for kind, title in _TITLES.items():
+        notes = [note for note in imported.notes if note.kind == kind]
+        parts.append(f"## {title}\n")
+        parts.append("\n".join(_grouped(notes)) + "\n" if notes else "Nothing.\n")
+    parts.append("## Files\n")
+    parts.append("\n".join(f"- {_code(path)}" for path in files) + "\n")
+    return "\n".join(parts)
+
+
+def _grouped(notes: Sequence[Note]) -> list[str]:
+    """A line for each text, with all its places."""
+    places: dict[str, list[Place]] = {}
+    for note in notes:
+        places.setdefault(note.text, []).append(note.place)
+    return [f"- {_listed(found)}: {_escaped(text)}" for text, found in places.items()]
+
+
+def _listed(places: Sequence[Place]) -> str:
+    """All places: those of one file share its name."""
+    by_path: dict[str, list[int | None]] = {}
+    for place in places:
+        by_path.setdefault(place.path, []).append(place.line)
+    shown: list[str] = []
+    for path, lines in by_path.items():
+        numbers = [str(line) for line in dict.fromkeys(lines) if line is not None]
+        shown.append(_code(f"{path}:{','.join(numbers)}" if numbers else path))
+    return ", ".join(shown)
+
+
+def _code(text: str) -> str:
+    return f"`{text.replace('`', chr(39))}`"
+
+
+def _escaped(text: str) -> str:
+    """Text of the source as plain Markdown: no HTML, no mention."""
+    return text.replace("<", "&lt;").replace("@", "@\u200b")

@@ -14,29 +14,11 @@ from regauge.judges._types import Verdict, failed, listed, quote
 from regauge.strict_json import no_constant, unique
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.providers import Completion
-
-__all__ = [
-    "MISSING",
-    "READING",
-    "Answer",
-    "Expected",
-    "JsonFault",
-    "Missing",
-    "Steps",
-    "expected",
-    "find_json",
-    "kind_of",
-    "normalise",
-    "normalise_value",
-    "parse_integer",
-    "parse_json",
-    "parse_path",
-    "same",
-    "value_at",
-]
 
 
 # How many characters of failed attempts are read before what is left counts as prose.
@@ -239,26 +221,34 @@ def normalise(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
+def walk(value: object) -> Iterator[object]:
+    """A value, and all values in it; keys of mappings too."""
+    yield value
+    if isinstance(value, Mapping):
+        for pair in cast("Mapping[object, object]", value).items():
+            yield from walk(pair)
+    elif isinstance(value, list | tuple):
+        for part in cast("Sequence[object]", value):
+            yield from walk(part)
+
+
+def map_leaves(value: object, change: Callable[[object], object]) -> object:
+    """A value of the same form, with every value in it that is no list and no mapping changed."""
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[object, object]", value).items()
+        return {map_leaves(key, change): map_leaves(part, change) for key, part in pairs}
+    if isinstance(value, list | tuple):
+        parts = [map_leaves(part, change) for part in cast("Sequence[object]", value)]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    return change(value)
+
+
 def normalise_value(value: object) -> object:
     """A value with all its texts normalised; one that is nested too deeply stays as it is."""
     try:
-        return _normalise_parts(value)
+        return map_leaves(value, lambda part: normalise(part) if isinstance(part, str) else part)
     except RecursionError:
         return value
-
-
-def _normalise_parts(value: object) -> object:
-    match value:
-        case str():
-            return normalise(value)
-        case dict():
-            pairs = cast("Mapping[object, object]", value).items()
-            return {_normalise_parts(key): _normalise_parts(part) for key, part in pairs}
-        case list() | tuple():
-            entries = [_normalise_parts(part) for part in cast("Sequence[object]", value)]
-            return tuple(entries) if isinstance(value, tuple) else entries
-        case _:
-            return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,11 +380,7 @@ class Answer:
         value = value_at(whole, steps)
         if isinstance(value, Missing):
             keys = f"; the answer has {listed(sorted(whole))}" if isinstance(whole, dict) else ""
-            return failed(
-                f"no field {path!r}{keys}",
-                code="missing_field",
-                details={"field": path},
-            )
+            return failed(f"no field {path!r}{keys}", code="missing_field", details={"field": path})
         if isinstance(value, str):
             return self.part(value)
         part = self.part(None if value is None else json.dumps(value, ensure_ascii=False))

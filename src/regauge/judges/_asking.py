@@ -27,26 +27,6 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
 
-__all__ = [
-    "EXTERNAL",
-    "Declared",
-    "JudgeCalls",
-    "JudgeContext",
-    "Measurement",
-    "MemoisedJudge",
-    "ModelJudge",
-    "Standing",
-    "UnboundJudge",
-    "calibrated_judges",
-    "calibrated_standing",
-    "criterion_named",
-    "criterion_of",
-    "is_semantic",
-    "outside_run",
-    "standing_of",
-    "usual_calls",
-]
-
 
 def criterion_of(judge: object) -> Criterion:
     """The criterion of a judge; correctness if it states none."""

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.providers import Completion
 
-__all__ = ["CaseChecks", "judge_of_checks"]
 
 _NAME: Final = "checks"
 _READING: Final = "reading"
@@ -491,8 +490,7 @@ def _nothing_decides(checks: Sequence[_CaseCheck]) -> Verdict:
     judges = dict.fromkeys(name for check in advisory for name in check.uncalibrated)
     fix = " && ".join(f"regauge judges calibrate {shlex.quote(name)}" for name in judges)
     return replace(
-        verdict,
-        details={**verdict.details, "why": f"{reason}: {', '.join(named)}\n  fix: {fix}"},
+        verdict, details={**verdict.details, "why": f"{reason}: {', '.join(named)}\n  fix: {fix}"}
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError, UsageError
 from regauge.judges._asking import Declared
+from regauge.judges._data import WordData
 from regauge.judges._registry import judge_from_spec
 from regauge.judges._rule import Rule
 from regauge.judges.rules._combine import all_of
@@ -29,48 +30,12 @@ if TYPE_CHECKING:
     from regauge.judges._types import Judge, Verdict
     from regauge.prompts import Evaluator, Prompt, RubricSpec
 
-__all__ = [
-    "BUILT_IN",
-    "UnboundChoice",
-    "built_in",
-    "cases_from_test_data",
-    "judges_from_evaluators",
-    "llm_evaluator",
-]
 
 _CHOICES_SLOT: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _KEYS: Final = frozenset({"modelId", "prompt", "choices", "systemPrompt"})
 _GRADES: Final[Mapping[str, float]] = {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0}
 
-BUILT_IN: Final[Mapping[str, str]] = {
-    "similarity": (
-        "Grade from 1 to 5 how far the answer means the same as the reference. 5: all of it, in"
-        " whatever words. 3: the main point, with something lacking or added. 1: something else."
-        "\n\nQuestion:\n{{input}}\n\nReference:\n{{expected}}\n\nAnswer:\n{{completion}}"
-    ),
-    "coherence": (
-        "Grade from 1 to 5 how well the sentences of the answer belong together. 5: each follows"
-        " from what stands before it. 3: there are leaps, yet it can be followed. 1: it is a heap"
-        " of sentences.\n\nQuestion:\n{{input}}\n\nAnswer:\n{{completion}}"
-    ),
-    "fluency": (
-        "Grade from 1 to 5 the language of the answer: grammar, choice of words, flow. 5: as a"
-        " careful writer would put it. 3: faults that do not hinder. 1: hardly readable."
-        "\n\nAnswer:\n{{completion}}"
-    ),
-    "relevance": (
-        "Grade from 1 to 5 how far the answer deals with what was asked. 5: with all of it and"
-        " nothing else. 3: with a part, or with much besides. 1: with something else."
-        "\n\nQuestion:\n{{input}}\n\nAnswer:\n{{completion}}"
-    ),
-    "groundedness": (
-        "Grade from 1 to 5 how far the answer rests on the context. 5: every statement is in it"
-        " or follows from it. 3: some statements are not. 1: hardly any is, or it is contradicted."
-        "\n\nContext:\n{{context}}\n\nAnswer:\n{{completion}}"
-    ),
-}
-"""The criteria of `uses: github/NAME`, in regauge's own words."""
-
+_BUILT_IN: Final = WordData("evaluators")
 _AGAINST_FACTS: Final = frozenset({"similarity", "groundedness"})
 
 
@@ -107,10 +72,6 @@ class UnboundChoice(Declared):
             spec=self.spec,
             asked=model_of(self.model, None, context, judge=self.name),
             at_least=self.spec.pass_at,
-            votes=1,
-            reducer="median",
-            field="",
-            reference=None,
         )
 
 
@@ -146,7 +107,9 @@ def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> UnboundChoice:
 
 def built_in(name: str, plugin: str, prompt: Prompt) -> UnboundChoice:
     """The judge that `uses: github/PLUGIN` stands for, asking in regauge's own words."""
-    made = _made(name, prompt, asks=BUILT_IN[plugin], system="", choices=_GRADES, model=None)
+    made = _made(
+        name, prompt, asks=_BUILT_IN.tables[plugin], system="", choices=_GRADES, model=None
+    )
     return made.judging("correctness") if plugin in _AGAINST_FACTS else made
 
 
@@ -266,9 +229,9 @@ def _judge(evaluator: Evaluator, prompt: Prompt) -> Judge | UnboundJudge:
             return llm_evaluator(evaluator, prompt)
         case "uses":
             vendor, _, plugin = str(evaluator.body).partition("/")
-            if vendor == "github" and plugin in BUILT_IN:
+            if vendor == "github" and plugin in _BUILT_IN.tables:
                 return built_in(evaluator.name, plugin, prompt)
-            known = ", ".join(f"github/{name}" for name in sorted(BUILT_IN))
+            known = ", ".join(f"github/{name}" for name in sorted(_BUILT_IN.tables))
             raise ValueError(f"no evaluator {evaluator.body!r}; there are {known}")
         case "judge":
             return _named_judge(evaluator)

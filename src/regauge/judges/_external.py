@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.providers import Completion, Provider
 
-__all__ = ["ExternalJudge", "UnboundExternal", "command_judge", "http_judge"]
 
 _FORMS: Final = (
     'respond with {"pass": true, "score": 0.8, "reason": "..."}, where `pass` or `score` may be'
@@ -70,6 +69,31 @@ class UnboundExternal(Declared):
     version: str
     files: tuple[str, ...]
     criterion: Criterion = "correctness"
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense; an eval may give anything.
+
+        Raises:
+            UsageError: A parameter makes no sense.
+        """
+        kind = self.kind
+        for variable in self.env.values():
+            if not _VARIABLE.fullmatch(variable):
+                raise UsageError(
+                    f"{kind}: {variable!r} is no name of an environment variable\n"
+                    "  fix: give the name; the value stays out of files and recordings"
+                )
+        for what, most in (("pass_at", 1), ("timeout_s", _TIMEOUT_MAX_S)):
+            value: object = getattr(self, what)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not 0 <= cast("float", value) <= most or (most > 1 and not value):
+                raise UsageError(f"{kind}: {what} is a number up to {most}, not {value!r}")
+        if not isinstance(cast("object", self.deterministic), bool):
+            raise UsageError(f"{kind}: deterministic is true or false, not {self.deterministic!r}")
+        for what in ("version", "name"):
+            text: object = getattr(self, what)
+            if not isinstance(text, str):
+                raise UsageError(f"{kind}: {what} is a text, not {text!r}\n  fix: put it in quotes")
 
     def bind(self, context: JudgeContext) -> ExternalJudge:
         """The judge itself.
@@ -121,9 +145,9 @@ def command_judge(
             f'{kind}: the command is empty\n  fix: command_judge(["node", "judge.js"])'
         )
     names = _texts(env, kind, "env", 'env=["TOKEN"]')
-    return _declared(
-        kind,
-        arguments,
+    return UnboundExternal(
+        kind=kind,
+        arguments=arguments,
         env={variable: variable for variable in names},
         pass_at=pass_at,
         timeout_s=timeout_s,
@@ -190,9 +214,9 @@ def http_judge(
             raise UsageError(f"{kind}: the header {header!r} is set by regauge\n  fix: remove it")
         if not isinstance(variable, str):
             raise UsageError(f"{kind}: {variable!r} is no name of an environment variable")
-    return _declared(
-        kind,
-        (method, url),
+    return UnboundExternal(
+        kind=kind,
+        arguments=(method, url),
         env=dict(headers or {}),
         pass_at=pass_at,
         timeout_s=timeout_s,
@@ -203,51 +227,11 @@ def http_judge(
     )
 
 
-def _declared(
-    kind: str,
-    arguments: tuple[str, ...],
-    *,
-    env: Mapping[str, str],
-    pass_at: object,
-    timeout_s: object,
-    deterministic: object,
-    files: tuple[str, ...],
-    version: object,
-    name: object,
-) -> UnboundExternal:
-    for variable in env.values():
-        if not _VARIABLE.fullmatch(variable):
-            raise UsageError(
-                f"{kind}: {variable!r} is no name of an environment variable\n"
-                "  fix: give the name; the value stays out of files and recordings"
-            )
-    for what, value, most in (("pass_at", pass_at, 1), ("timeout_s", timeout_s, _TIMEOUT_MAX_S)):
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= cast("float", value) <= most or (most > 1 and not value):
-            raise UsageError(f"{kind}: {what} is a number up to {most}, not {value!r}")
-    if not isinstance(deterministic, bool):
-        raise UsageError(f"{kind}: deterministic is true or false, not {deterministic!r}")
-    for what, text in (("version", version), ("name", name)):
-        if not isinstance(text, str):
-            raise UsageError(f"{kind}: {what} is a text, not {text!r}\n  fix: put it in quotes")
-    return UnboundExternal(
-        kind=kind,
-        arguments=arguments,
-        env=env,
-        pass_at=cast("float", pass_at),
-        timeout_s=cast("float", timeout_s),
-        deterministic=deterministic,
-        version=cast("str", version),
-        files=files,
-        name=cast("str", name),
-    )
-
-
 def _texts(given: object, kind: str, what: str, example: str) -> tuple[str, ...]:
     values = cast("Sequence[object]", given)
-    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in values):
+    if not isinstance(given, list | tuple) or not all(isinstance(value, str) for value in values):
         raise UsageError(f"{kind}: {what} is a list of texts, not {given!r}\n  fix: {example}")
-    if any("\0" in str(one) for one in values):
+    if any("\0" in str(value) for value in values):
         raise UsageError(f"{kind}: {what} holds a NUL character")
     return tuple(map(str, values))
 

@@ -13,12 +13,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from typing import IO, TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from regauge.errors import ProviderError
-from regauge.process_groups import end_group
+from regauge.process_groups import end_group, end_tree
 from regauge.providers import Completion, CompletionRequest, Usage
 from regauge.providers._failure import AttemptError, retry_after_s
 from regauge.providers._rate import quotas_in
@@ -29,15 +29,6 @@ if TYPE_CHECKING:
     from email.message import Message
     from pathlib import Path
 
-__all__ = [
-    "OUTPUT_MAX",
-    "CommandCalls",
-    "HttpCalls",
-    "headers_of",
-    "run_program",
-    "send",
-    "values_of",
-]
 
 OUTPUT_MAX: Final = 1_000_000
 """The most bytes of a response that are read."""
@@ -50,6 +41,8 @@ _SECRET_CHARS: Final = 6
 _ATTEMPTS: Final = 4
 _STEP: Final = 65_536
 _LOOK_S: Final = 0.005
+# Shells and the guard of commands end with this and the number of the signal.
+_SIGNALS: Final = 128
 _USUAL_FIX: Final = "make the service accept this JSON document"
 _FIXES: Final[dict[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "name the variable with the credentials in `headers`",
@@ -215,26 +208,24 @@ async def run_program(
     except TimeoutError:
         raise ProviderError(
             f"the command did not end within {timeout_s:g} s and was stopped\n"
-            "  fix: raise timeout_s",
+            "  fix: raise `timeout_s`",
             kind="timeout",
         ) from None
     finally:
-        end_group(process.pid)
+        (end_tree if process.returncode is None else end_group)(process.pid)
         if reading is not None and not reading.done():
             reading.cancel()
             with suppress(asyncio.CancelledError):
                 await reading
         await _ended(process)
     if len(body) <= output_max and status != 0:
-        ended = (
-            f"was ended by {signal.Signals(-status).name}"
-            if status < 0
-            else f"failed with exit status {status}"
-        )
+        ended = f"failed with exit status {status}"
+        number = -status if status < 0 else status - _SIGNALS
+        if number in set(signal.Signals):
+            ended = f"was ended by {signal.Signals(number).name}"
         text = _without(errors.decode("utf-8", "replace").strip(), secrets)[-_STDERR_SHOWN:]
         raise ProviderError(
-            f"the command {ended}: {text or 'it wrote nothing to standard error'}",
-            kind="command",
+            f"the command {ended}: {text or 'it wrote nothing to standard error'}", kind="command"
         )
     return body
 
@@ -384,6 +375,8 @@ async def send(
                 raise _refused(what, error) from None
         except TimeoutError as error:
             raise _failed(f"{what}: no response within {timeout_s:.2g} s", "timeout") from error
+        except IncompleteRead as error:
+            raise _failed(f"{what}: the response ended early", "connection") from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             if isinstance(reason, TimeoutError):
@@ -466,6 +459,7 @@ def _read(response: IO[bytes], ends: float, output_max: int) -> bytes:
 
     Raises:
         TimeoutError: It takes too long, however steadily it comes.
+        IncompleteRead: It ends before the length that its headers state.
     """
     parts: list[bytes] = []
     size = 0
@@ -475,6 +469,9 @@ def _read(response: IO[bytes], ends: float, output_max: int) -> bytes:
         size += len(part)
         if time.monotonic() > ends:
             raise TimeoutError
+    left: int | None = getattr(response, "length", None)
+    if size <= output_max and left:
+        raise IncompleteRead(b"", left)
     return b"".join(parts)
 
 

@@ -31,15 +31,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.providers import Completion
 
-__all__ = [
-    "AsyncFunctionJudge",
-    "JudgeFunction",
-    "Judged",
-    "ResultReader",
-    "as_judge",
-    "as_rule",
-    "sources_of",
-]
 
 Judged: TypeAlias = "bool | float | Verdict | Mapping[str, object] | tuple[object, ...] | None"
 """The results that a function may return: see `as_judge`."""
@@ -257,8 +248,7 @@ def as_judge(
     """Make a judge of a function, sync or async.
 
     See [write a judge](../how-to/write-a-judge.md) for parameters and results. The digest covers
-    the source of the function, and of the project's functions, classes and values that it uses by
-    name.
+    its source, and that of the project code that it uses by name.
 
     Args:
         function: The function; in YAML, `package.module:function`.
@@ -295,10 +285,7 @@ def as_judge(
     digest = digest_of(identity)
     if _is_async(function):
         return AsyncFunctionJudge(
-            function=known,
-            name=label,
-            digest=digest,
-            description=first_sentence(function.__doc__),
+            function=known, name=label, digest=digest, description=first_sentence(function.__doc__)
         )
 
     def examine(answer: Answer) -> Verdict:
@@ -349,11 +336,19 @@ def _filled(function: Callable[..., object], label: str) -> tuple[tuple[str, ...
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return _BY_PLACE, {}  # written in C: it says nothing of its parameters
-    by_name = [one for one in parameters if one.kind is one.KEYWORD_ONLY]
-    by_place = [one for one in parameters if one.kind in {one.POSITIONAL_ONLY, _EITHER}]
-    if any(one.kind is one.VAR_POSITIONAL for one in parameters) and not by_place and not by_name:
+    by_name = [parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    by_place = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in {parameter.POSITIONAL_ONLY, _EITHER}
+    ]
+    if (
+        any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+        and not by_place
+        and not by_name
+    ):
         return _BY_PLACE, {}
-    if not any(_value_of(one) for one in parameters):
+    if not any(_value_of(parameter) for parameter in parameters):
         needed = [one for one in by_place if one.default is one.empty]
         _refuse(needed[len(_BY_PLACE) :] + _needed(by_name), function, label)
         return _BY_PLACE[: len(needed)], {}
@@ -373,7 +368,11 @@ def _value_of(parameter: inspect.Parameter) -> str:
 
 def _needed(parameters: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:
     """The parameters without a default that no value is named after."""
-    return [one for one in parameters if one.default is one.empty and not _value_of(one)]
+    return [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and not _value_of(parameter)
+    ]
 
 
 def _refuse(

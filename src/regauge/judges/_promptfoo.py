@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges._rule import Check
 
-__all__ = ["javascript", "promptfoo_python"]
 
 _CODES: Final = ("false", "low_score", "threw", "no_result")
 _REASON_MAX: Final = 2_000
@@ -354,12 +353,7 @@ def _javascript_contents(given: Mapping[str, object]) -> JSON:
     return dict(_modules("javascript", path, root))
 
 
-@rule(
-    codes=_CODES,
-    about="correctness",
-    needs="py_mini_racer",
-    contents=_javascript_contents,
-)
+@rule(about="correctness", needs="py_mini_racer", contents=_javascript_contents)
 def javascript(
     code: str | None = None,
     *,
@@ -373,13 +367,11 @@ def javascript(
 ) -> Check:
     """A JavaScript assertion, as promptfoo runs it, in V8.
 
-    An expression, the body of a function with `return`, or a module that exports a function, with
-    the variables `output` and `context`: `vars` (the inputs, and the keys of `expected`),
-    `expected`, `config`, `test`, `provider`, `providerResponse`, `logProbs`. It returns a boolean,
-    a number, or `{pass, score, reason}`; a promise is awaited. An exception fails the output.
-    Files, network, clock, environment and modules other than `assert` and the project's own are not
-    available: an assertion that uses them, names something undefined, or reaches a limit gives no
-    verdict.
+    An expression, a function body with `return`, or a module that exports a function, with `output`
+    and `context`: `vars` (the inputs, and the keys of `expected`), `expected`, `config`, `test`,
+    `provider`, `providerResponse`, `logProbs`. It returns a boolean, a number, or `{pass, score,
+    reason}`; a promise is awaited. An exception fails the output. Files, network, clock,
+    environment and modules other than `assert` and the project's own give no verdict.
 
     Args:
         code: The expression or function body.
@@ -390,6 +382,8 @@ def javascript(
         parse_json: `output` is the parsed value where the output is JSON.
         timeout_s: Seconds until it is ended.
         memory_mb: Megabytes that it may take.
+
+    Fails as: false, low_score, threw, no_result
 
     >>> print(javascript("output.length < 10").check_text("disk full"))
     pass: it returned true
@@ -572,11 +566,21 @@ def _module(path: Path, content: str) -> Any:
     return module
 
 
+class _Unimportable:
+    """The function of a file whose import failed; to call it leaves the case unmeasured."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def __call__(self, *_: object) -> object:
+        raise JudgeError(self._why, judge="promptfoo_python")
+
+
 def _loaded(kind: str, file: object, function: str) -> Callable[..., object]:
     """The function of a file.
 
     Raises:
-        UsageError: It cannot be imported, or has no such function.
+        UsageError: There is no such file, or no such function in it.
     """
     path, named, _ = _located(kind, file)
     name = named or function
@@ -588,10 +592,13 @@ def _loaded(kind: str, file: object, function: str) -> Callable[..., object]:
         raise
     except AttributeError:
         raise UsageError(f"{kind}: {file} has no function {name!r}") from None
-    except Exception as error:
-        raise UsageError(
-            f"{kind}: {file} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+    except ModuleNotFoundError as error:
+        return _Unimportable(
+            f"{kind}: {file} cannot be imported: {error}\n"
+            f"  fix: install the package of {error.name!r}"
+        )
+    except Exception as error:  # noqa: BLE001 - the user's code raised it
+        return _Unimportable(f"{kind}: {file} cannot be imported: {type(error).__name__}: {error}")
     if not callable(found):
         raise UsageError(f"{kind}: {name!r} of {file} is not a function")
     call: Callable[..., object] = found
@@ -605,10 +612,11 @@ def _python_contents(given: Mapping[str, object]) -> JSON:
         return {}
     path, _, _ = _located(kind, file)
     function = _loaded(kind, file, str(given["function"]))
-    return {"file": _read(kind, path), "uses": [*sources_of(function)]}
+    uses = [] if isinstance(function, _Unimportable) else [*sources_of(function)]
+    return {"file": _read(kind, path), "uses": uses}
 
 
-@rule(codes=_CODES, about="correctness", contents=_python_contents)
+@rule(about="correctness", contents=_python_contents)
 def promptfoo_python(
     code: str | None = None,
     *,
@@ -620,9 +628,9 @@ def promptfoo_python(
 ) -> Check:
     """A Python assertion of promptfoo: `get_assert(output, context)` of a file, or inline code.
 
-    It runs in the process of the run, as [functions](../how-to/write-a-judge.md) do; `context` and
-    results are those of `javascript`. `AssertionError`, `ValueError`, `TypeError` and errors of
-    look-up or arithmetic fail the output; any other exception gives no verdict.
+    It runs in the process of the run; `context` and results are those of `javascript`.
+    `AssertionError`, `ValueError`, `TypeError` and errors of look-up or arithmetic fail the output;
+    other exceptions give no verdict.
 
     Args:
         code: The expression or function body.
@@ -631,6 +639,8 @@ def promptfoo_python(
         pass_at: The least number or score that passes; any number above 0 by default.
         config: The value of `context["config"]`.
         parse_json: `output` is the parsed value where the output is JSON.
+
+    Fails as: false, low_score, threw, no_result
 
     >>> print(promptfoo_python("len(output) < 10").check_text("disk full"))
     pass: it returned true

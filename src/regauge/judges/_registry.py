@@ -6,7 +6,6 @@ import functools
 import inspect
 import pkgutil
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -15,44 +14,23 @@ from regauge.errors import UsageError
 from regauge.extras import install_command
 from regauge.judges._answer import READING, Expected
 from regauge.judges._rule import Rule, negated, negated_digest
-from regauge.judges._rule_factory import RuleFactory, form_of, rule_digest
+from regauge.judges._rule_factory import RuleFactory, form_of, rule_digest, split_sections
 from regauge.judges.rules._combine import not_
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from regauge.digests import JSON
     from regauge.judges._asking import UnboundJudge
     from regauge.judges._types import Judge
     from regauge.prompts import Prompt
 
-__all__ = [
-    "ENTRY_POINTS",
-    "JudgeDescription",
-    "ParameterDescription",
-    "changed_rule",
-    "describe",
-    "judge_from_spec",
-    "judge_kinds",
-    "reference_page",
-    "rule_versions",
-    "with_prompt_schema",
-]
 
-_CALLING = (
-    "as_judge",
-    "command_judge",
-    "deepeval",
-    "each_turn",
-    "http_judge",
-    "in_turn",
-    "means_like",
-    "pairwise",
-    "panel",
-    "rubric",
-    "verified_claims",
-)
+_CALLING = """
+as_judge command_judge deepeval each_turn http_judge in_turn means_like pairwise panel rubric
+verified_claims
+"""
 ENTRY_POINTS = "regauge.judges"
 """The entry point group in which other packages register judges."""
 
@@ -71,7 +49,7 @@ def _calling() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
     """The judges that call a function, a model, a program or a web service."""
     import regauge.judges
 
-    return {name: getattr(regauge.judges, name) for name in _CALLING}
+    return {name: getattr(regauge.judges, name) for name in _CALLING.split()}
 
 
 def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
@@ -346,7 +324,7 @@ _ARGUMENT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 def describe(name: str, kind: object) -> JudgeDescription:
     """Describe a kind of judge; of those of other packages only what their docstring says."""
     build = getattr(kind, "build", kind)
-    doc = inspect.getdoc(build) or ""
+    doc, _ = split_sections(inspect.getdoc(build) or "")
     body, _, example = doc.partition("\n>>> ")
     text, _, arguments = body.partition("\nArgs:\n")
     summary, _, rest = text.partition("\n")
@@ -362,7 +340,7 @@ def describe(name: str, kind: object) -> JudgeDescription:
         summary=summary.strip(),
         text=rest.strip(),
         parameters=tuple(_parameters(signature, texts)) if signature else (),
-        criterion=factory.template.criterion if factory and factory.template else "",
+        criterion=(factory.about if factory else None) or "",
         codes=factory.codes if factory else (),
         install=install_command(factory.needs) if factory and factory.needs else "",
         example=f">>> {example}".strip() if example else "",
@@ -382,24 +360,6 @@ def _parameters(
         )
 
 
-_CHAPTERS = {
-    "text": "Text",
-    "counts": "Length and counts",
-    "similarity": "Similarity to a reference",
-    "json": "JSON",
-    "values": "Numbers, answers and choices",
-    "documents": "Markdown, YAML, CSV, Python, XML and HTML",
-    "infrastructure": "Terraform, Kubernetes and SQL",
-    "safety": "Refusals, leaks, secrets, personal data and URLs",
-    "run": "Tool calls and run facts",
-    "ifeval": "As IFEval defines it (`regauge.judges.ifeval`)",
-    "combine": "Combinations and turns of a conversation",
-    "model": "LLM judges",
-    "external": "Functions, programs and web services",
-    "installed": "Of other packages",
-}
-# From this many judges on, a parameter is described once for all.
-_COMMON_FROM = 2
 _GROUPS = {
     "claims": "model",
     "deepeval": "model",
@@ -409,110 +369,6 @@ _GROUPS = {
     "rubric": "model",
     "semantic": "similarity",
 }
-
-_HEAD = """\
-# Choose a judge: every rule and LLM judge
-
-A judge scores an output: check JSON against a JSON schema, compare text, count words, match a
-regular expression, or call a model. Its verdict is pass, fail or abstain, with a score from 0 to 1
-and a reason.
-
-```python
->>> from regauge.judges import *
->>> print(max_words(3, field="reason").check_text('{"reason": "The disk is full."}'))
-fail (0.75): 4 words, at most 3 wanted
-
-```
-
-In YAML a judge is a name, or a name with parameters: `max_words: 40`,
-`max_words: {n: 40, field: reason}`, `not: {contains: TODO}`. Rules are deterministic and free; an
-output that a rule cannot read fails with a reason.
-
-- `~rule` or `not_(rule)` negates. A missing output fails both. An empty text is judged as it is, so
-  `not: {contains: x}` passes: add `min_chars: 1` if there must be text.
-- `expected("path")` inserts a value of the case's `expected` into any parameter.
-- `rubric`, `verified_claims`, `panel`, `pairwise` and `deepeval` are
-  [LLM judges](../how-to/use-an-llm-judge.md), advisory until calibrated. `means_like` calls an
-  embedding model, and [its vectors are recorded](recordings.md).
-- `in_turn` and `each_turn` apply a judge to [turns of a
-  conversation](../how-to/test-a-conversation.md); judges of tool calls see the calls of all turns.
-- Every failure has a stable `code`, listed after "Fails as". Every rule also has `no_text`,
-  `refused`, `json_invalid`, `missing_field`, `null_field` and, when negated, `not_<judge>`.
-"""
-
-
-def reference_page(descriptions: Iterable[JudgeDescription]) -> str:
-    """The reference of judges as Markdown, by chapters."""
-    order = list(_CHAPTERS)
-    judges = sorted(descriptions, key=lambda judge: (order.index(judge.group), judge.name))
-    common = _common(judges)
-    parts = [_HEAD, _criteria(judges), _common_table(common)]
-    chapter = ""
-    shown = True
-    for judge in judges:
-        if judge.group != chapter:
-            chapter, shown = judge.group, False
-            parts.append(f"\n## {_CHAPTERS[chapter]}\n")
-        parts.append(_entry(judge, common=common))
-        # One example per chapter; those that end in a verdict show most.
-        if not shown and "print(" in judge.example:
-            parts.append(f"\n```python\n{judge.example}\n\n```\n")
-            shown = True
-    return "".join(parts)
-
-
-def _common(judges: Iterable[JudgeDescription]) -> dict[str, str]:
-    """Parameters that many judges share, each with its usual description."""
-    texts: dict[str, Counter[str]] = {}
-    for judge in judges:
-        for parameter in judge.parameters:
-            texts.setdefault(parameter.name, Counter())[parameter.text] += 1
-    usual = {name: counted.most_common(1)[0] for name, counted in texts.items()}
-    return {name: text for name, (text, count) in usual.items() if count >= _COMMON_FROM}
-
-
-def _common_table(common: dict[str, str]) -> str:
-    lines = [f"- `{name}`: {text}" for name, text in sorted(common.items())]
-    return "\nShared parameters, which entries below omit:\n\n" + "\n".join(lines) + "\n"
-
-
-def _criteria(judges: Iterable[JudgeDescription]) -> str:
-    """The criterion of each rule, with the most frequent one stated as the rest."""
-    rules: dict[str, list[str]] = {}
-    for judge in judges:
-        if judge.criterion:
-            rules.setdefault(judge.criterion, []).append(f"`{judge.name}`")
-    rest = max(rules, key=lambda criterion: len(rules[criterion]))
-    lines = [
-        f"  - {criterion}: {', '.join(names)}"
-        for criterion, names in rules.items()
-        if criterion != rest
-    ]
-    return (
-        "- Each judge counts under one criterion, which refinement reports and "
-        "[goals](../how-to/fix-a-prompt.md#set-goals)\n  use; `.judging('completeness')` sets "
-        f"another. Rules count under {rest}, functions under correctness, except:\n"
-        + "\n".join(lines)
-        + "\n"
-    )
-
-
-def _entry(judge: JudgeDescription, *, common: dict[str, str]) -> str:
-    end = f" Fails as {', '.join(f'`{code}`' for code in judge.codes)}." if judge.codes else ""
-    extra = f" Needs `{judge.install}`." if judge.install else ""
-    text = " ".join(filter(None, (judge.summary, judge.text.replace("\n\n", " "))))
-    lines = [
-        f"\n(judge-{judge.name})=",
-        f"### {judge.name}\n",
-        f"`{judge.name}{judge.form}`\n",
-        f"{text}{end}{extra}",
-    ]
-    rows = [
-        f"- `{parameter.name}`: {parameter.text}"
-        for parameter in judge.parameters
-        if common.get(parameter.name) != parameter.text
-    ]
-    return "\n".join([*lines, *(["", *rows] if rows else [])]) + "\n"
 
 
 def with_prompt_schema(judge: Rule, prompt: Prompt | None) -> Rule:
@@ -535,8 +391,6 @@ def with_prompt_schema(judge: Rule, prompt: Prompt | None) -> Rule:
 
     params = judge.params
     bound = json_matches_schema(
-        schema,
-        formats=bool(params["formats"]),
-        field=cast("str | None", params["field"]),
+        schema, formats=bool(params["formats"]), field=cast("str | None", params["field"])
     )
     return replace(judge, params=bound.params, digest=bound.digest, examine=bound.examine)

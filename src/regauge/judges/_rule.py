@@ -22,20 +22,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.providers import Completion
 
-__all__ = [
-    "AdviceTemplate",
-    "Check",
-    "Compose",
-    "Rule",
-    "advice_of_docstring",
-    "fill_template",
-    "first_sentence",
-    "listing",
-    "negated",
-    "negated_digest",
-    "on_answer",
-    "on_text",
-]
 
 Check = Callable[[Answer], Verdict]
 
@@ -49,11 +35,12 @@ class AdviceTemplate(NamedTuple):
     brings itself, the instruction is empty.
 
     Attributes:
+        criterion: None where the rule states none.
         wanted: So that the rule passes.
         denied: So that its negation passes.
     """
 
-    criterion: Criterion
+    criterion: Criterion | None
     wanted: str = ""
     denied: str = ""
 
@@ -182,7 +169,7 @@ class Rule:
         """The kind of quality it is about: its author's, else that of its kind or of its parts."""
         if self.about is not None:
             return self.about
-        if self.template is not None:
+        if self.template is not None and self.template.criterion:
             return self.template.criterion
         kinds: set[Criterion] = {part.criterion for part in self.parts}
         return kinds.pop() if len(kinds) == 1 else "correctness"
@@ -210,11 +197,7 @@ def on_answer(field: str | None, check: Check) -> Check:
         if isinstance(found, Verdict):
             return found
         if found.text is None:
-            return failed(
-                f"field {field!r} is null",
-                code="null_field",
-                details={"field": field},
-            )
+            return failed(f"field {field!r} is null", code="null_field", details={"field": field})
         return check(found)
 
     return part

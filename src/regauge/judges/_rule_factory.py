@@ -9,36 +9,49 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import math
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from inspect import get_annotations
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Generic, Literal, ParamSpec, TypeAlias, cast, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.extras import require
-from regauge.judges._answer import READING, Answer, Expected, Missing, normalise_value
+from regauge.judges._answer import (
+    READING,
+    Answer,
+    Expected,
+    Missing,
+    map_leaves,
+    normalise_value,
+    walk,
+)
 from regauge.judges._function import as_rule
 from regauge.judges._rule import AdviceTemplate, Rule, first_sentence
 from regauge.judges._types import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from regauge.criteria import Criterion
     from regauge.digests import JSON
     from regauge.judges._rule import Check, Compose
     from regauge.judges._types import Verdict
-
-__all__ = [
-    "RuleFactory",
-    "form_of",
-    "name_of",
-    "plain",
-    "resolve_in",
-    "rule",
-    "rules_in",
-]
 
 
 def form_of(signature: inspect.Signature) -> str:
@@ -81,20 +94,6 @@ def plain(value: object, *, of: str) -> JSON:  # noqa: PLR0911 - one per type
             raise UsageError(f"{of}: a parameter cannot be a {type(value).__name__}: {value!r}")
 
 
-def rules_in(value: object) -> Iterator[Rule]:
-    match value:
-        case Rule():
-            yield value
-        case Mapping():
-            for key, part in cast("Mapping[object, object]", value).items():
-                yield from rules_in((key, part))
-        case list() | tuple():
-            for part in cast("Sequence[object]", value):
-                yield from rules_in(part)
-        case _:
-            pass
-
-
 def name_of(kind: str, bound: inspect.BoundArguments) -> str:
     words: list[str] = []
     for key, value in bound.arguments.items():
@@ -131,6 +130,52 @@ def _word(value: object) -> str:  # noqa: PLR0911 - one per type
             return str(value)
 
 
+_SECTION = re.compile(r"\n+(Fails as|Advice|Negated): (.*(?:\n {4}.*)*)")
+
+
+def split_sections(doc: str) -> tuple[str, dict[str, str]]:
+    r"""A docstring without its last sections, and the text of each by its title.
+
+    >>> split_sections("Counts.\n\nFails as: too_few\nAdvice: Write\n    more.")
+    ('Counts.', {'Fails as': 'too_few', 'Advice': 'Write more.'})
+    """
+    sections = {found[1]: " ".join(found[2].split()) for found in _SECTION.finditer(doc)}
+    return _SECTION.sub("", doc), sections
+
+
+Share: TypeAlias = float
+Amount: TypeAlias = float
+Whole: TypeAlias = int
+Place: TypeAlias = int
+
+
+class Range(NamedTuple):
+    """The numbers that a parameter takes.
+
+    Attributes:
+        words: What errors call them.
+    """
+
+    kind: type[float]
+    least: int
+    most: float
+    words: str
+
+    def holds(self, value: object) -> bool:
+        """Return whether a value is one of them; NaN and infinity are none."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return isinstance(value, int | self.kind) and self.least <= value <= self.most
+
+
+RANGES: Final[Mapping[str, Range]] = {
+    "Share": Range(float, 0, 1, "a number from 0 to 1"),
+    "Amount": Range(float, 0, sys.float_info.max, "a number from 0 up"),
+    "Whole": Range(int, 0, math.inf, "a whole number from 0 up"),
+    "Place": Range(int, 1, math.inf, "a whole number from 1 up"),
+}
+"""The ranges of the annotations above; the factory checks parameters against them."""
+
 P = ParamSpec("P")
 
 Contents: TypeAlias = "Callable[[Mapping[str, object]], JSON]"
@@ -154,11 +199,10 @@ class RuleFactory(Generic[P]):
 
     Attributes:
         kind: The name of the rule.
-        codes: The stable words its failures carry.
-        group: The chapter of the reference it stands in.
         build: The function that takes the parameters and returns the check.
         version: Raised whenever the rule may judge an answer differently than before.
-        template: The criterion and the instructions for a prompt; None where the author gave none.
+        opposite: Set for a rule without a negation: the fix, for the error.
+        about: The criterion that the rule counts under.
         compose: Makes the advice of a rule that is made of rules.
         needs: The module of an extra that the rule needs; empty for none.
         contents: Reads the files that parameters name, for the digest; None where they name none.
@@ -168,31 +212,52 @@ class RuleFactory(Generic[P]):
         self,
         build: Callable[P, Check],
         *,
-        codes: Sequence[str],
         version: int,
-        group: str,
         opposite: str,
-        template: AdviceTemplate | None,
-        compose: Compose | None = None,
-        needs: str = "",
-        contents: Contents | None = None,
+        about: Criterion | None,
+        compose: Compose | None,
+        needs: str,
+        contents: Contents | None,
     ) -> None:
         self.kind = build.__name__.rstrip("_")
-        self.codes = tuple(codes)
-        self.group = group
         self.build = build
         self.version = version
         self.opposite = opposite
-        self.template = template
+        self.about: Criterion | None = about
         self.compose = compose
         self.needs = needs
         self.contents = contents
         functools.update_wrapper(self, build)
 
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The stable words its failures carry."""
+        _, sections = split_sections(inspect.cleandoc(self.build.__doc__ or ""))
+        return tuple(filter(None, sections.get("Fails as", "").split(", ")))
+
+    @functools.cached_property
+    def template(self) -> AdviceTemplate:
+        """The criterion and the instructions for a prompt; empty where the author gave none."""
+        sections = dict(_SECTION.findall(inspect.cleandoc(self.build.__doc__ or "")))
+        wanted, denied = (" ".join(sections.get(key, "").split()) for key in ("Advice", "Negated"))
+        return AdviceTemplate(self.about, wanted, denied)
+
     @functools.cached_property
     def signature(self) -> inspect.Signature:
-        """The parameters, with their defaults."""
-        return inspect.signature(self.build)
+        """The parameters, with their defaults; those of a TypedDict come first of the keywords."""
+        stated = inspect.signature(self.build)
+        parameters: list[inspect.Parameter] = []
+        for part in stated.parameters.values():
+            unpacked = str(part.annotation).removeprefix("Unpack[").removesuffix("]")
+            if part.kind is not part.VAR_KEYWORD or unpacked == part.annotation:
+                parameters.append(part)
+                continue
+            names = get_annotations(self.build.__globals__[unpacked])
+            at = sum(parameter.kind is not part.KEYWORD_ONLY for parameter in parameters)
+            parameters[at:at] = [
+                inspect.Parameter(name, part.KEYWORD_ONLY, default=None) for name in names
+            ]
+        return stated.replace(parameters=parameters)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Rule:
         """Make a rule.
@@ -209,10 +274,10 @@ class RuleFactory(Generic[P]):
             )
         except TypeError as error:
             raise UsageError(f"{self.kind}: {error}\n  it takes {self.kind}{self.form}") from None
-        self._check_choices(bound)
         try:
             for key, value in bound.arguments.items():
-                bound.arguments[key] = _with_rules(value)
+                bound.arguments[key] = map_leaves(value, _with_rule)
+            self._check(bound)
             examine = self._built(bound)
         except RecursionError:
             raise UsageError(f"{self.kind}: a parameter is nested too deeply") from None
@@ -228,7 +293,7 @@ class RuleFactory(Generic[P]):
             digest = rule_digest(self.kind, params, version=self.version, reading=READING)
         except ValueError as error:
             raise UsageError(f"{self.kind}: a parameter is no JSON value: {error}") from None
-        parts = tuple(rules_in(tuple(bound.arguments.values())))
+        parts = tuple(part for part in walk(bound.arguments) if isinstance(part, Rule))
         return Rule(
             kind=self.kind,
             params=params,
@@ -257,19 +322,24 @@ class RuleFactory(Generic[P]):
                 choices[key] = values
         return choices
 
-    def _check_choices(self, bound: inspect.BoundArguments) -> None:
-        """Refuse what is none of the values that a parameter takes.
+    def _check(self, bound: inspect.BoundArguments) -> None:
+        """Refuse values that a parameter does not take, by its annotation.
 
         Raises:
             UsageError: A parameter has another value.
         """
-        for key, values in self._choices.items():
-            value = bound.arguments.get(key)
+        for key, value in bound.arguments.items():
             parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+            allowed = self._choices.get(key, ())
+            wanted = RANGES.get(str(bound.signature.parameters[key].annotation))
             for part in parts:
-                if part is not None and part not in values and not isinstance(part, Expected):
-                    listed = ", ".join(map(repr, values))
+                if part is None or isinstance(part, Expected):
+                    continue
+                if allowed and part not in allowed:
+                    listed = ", ".join(map(repr, allowed))
                     raise UsageError(f"{self.kind}: {key} is one of {listed}, not {part!r}")
+                if wanted and not wanted.holds(part):
+                    raise UsageError(f"{self.kind}: {key} is {wanted.words}, not {part!r}")
 
     def _built(self, bound: inspect.BoundArguments) -> Check:
         """The check; one for each value of a parameter that the case brings."""
@@ -278,7 +348,7 @@ class RuleFactory(Generic[P]):
             key
             for key, value in bound.arguments.items()
             if "Expected" not in str(bound.signature.parameters[key].annotation)
-            and _has_expected(value)
+            and any(isinstance(part, Expected) for part in walk(value))
         ]
         if not of_case:
             return build(*bound.args, **bound.kwargs)
@@ -292,6 +362,7 @@ class RuleFactory(Generic[P]):
             known = repr([filled.arguments[key] for key in of_case])
             if known not in checks:
                 try:
+                    self._check(filled)
                     checks[known] = build(*filled.args, **filled.kwargs)
                 except UsageError as error:
                     at = f" of case {answer.case.id!r}" if answer.case else ""
@@ -304,7 +375,7 @@ class RuleFactory(Generic[P]):
         """A parameter for one case; one list fills a parameter that takes any number."""
         value = resolve_in(bound.arguments[key], answer, self.kind)
         if bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
-            parts = cast("list[object]", value)
+            parts = cast("tuple[object, ...]", value)
             if len(parts) == 1 and isinstance(parts[0], list):
                 return tuple(cast("list[object]", parts[0]))
         return value
@@ -327,90 +398,51 @@ def _stated_choices(annotation: str, names: Mapping[str, object]) -> tuple[objec
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
-def _with_rules(value: object) -> object:
-    """A parameter with rules where it has functions."""
-    match value:
-        case list():
-            return [_with_rules(part) for part in cast("list[object]", value)]
-        case tuple():
-            return tuple(_with_rules(part) for part in cast("tuple[object, ...]", value))
-        case Mapping():
-            pairs = cast("Mapping[object, object]", value).items()
-            return {_with_rules(key): part for key, part in pairs}
-        case _:
-            return as_rule(value) if inspect.isroutine(value) else value
-
-
-def _has_expected(value: object) -> bool:
-    match value:
-        case Expected():
-            return True
-        case list() | tuple():
-            return any(map(_has_expected, cast("Sequence[object]", value)))
-        case Mapping():
-            return any(map(_has_expected, cast("Mapping[object, object]", value).values()))
-        case _:
-            return False
+def _with_rule(value: object) -> object:
+    """A parameter with a rule where it has a function."""
+    return as_rule(value) if inspect.isroutine(value) else value
 
 
 def resolve_in(value: object, answer: Answer, kind: str) -> object:
-    """A parameter with the values of a case in place of `expected(...)`.
+    """A parameter with the values of a case instead of `expected(...)`.
 
     Raises:
         JudgeError: The case has no such value.
     """
-    match value:
-        case Expected():
-            return answer.resolve(value, judge=kind)
-        case list() | tuple():
-            return [resolve_in(part, answer, kind) for part in cast("Sequence[object]", value)]
-        case Mapping():
-            pairs = cast("Mapping[object, object]", value).items()
-            return {key: resolve_in(part, answer, kind) for key, part in pairs}
-        case _:
-            return value
+    return map_leaves(
+        value, lambda part: answer.resolve(part, judge=kind) if isinstance(part, Expected) else part
+    )
 
 
 def rule(
     *,
-    codes: Sequence[str] = (),
     version: int = 1,
     opposite: str = "",
     about: Criterion | None = None,
-    wanted: str = "",
-    denied: str = "",
     compose: Compose | None = None,
     needs: str = "",
     contents: Contents | None = None,
 ) -> Callable[[Callable[P, Check]], RuleFactory[P]]:
     """Turn a function from parameters to a check into a kind of rule.
 
+    Three sections at the end of its docstring state the rest: `Fails as: ` the codes of its
+    failures, besides those of a missing text or field; `Advice: ` the instruction for a prompt so
+    that the rule passes, in the form of `AdviceTemplate`; `Negated: ` that for its negation.
+
     Args:
-        codes: The stable words for its failures, besides those of a missing text or field.
         version: Raised whenever the rule may judge an answer differently than before.
         opposite: Set for a rule without a negation: the fix, for the error.
         about: The criterion that the rule counts under.
-        wanted: The instruction for a prompt so that the rule passes, in the form of
-            `AdviceTemplate`.
-        denied: The instruction so that its negation passes.
         compose: Makes the advice of a rule that is made of rules.
         needs: The module of an extra that the rule needs.
         contents: Reads the files that parameters name, for the digest.
     """
-    template = None if about is None else AdviceTemplate(about, wanted, denied)
-
-    def wrap(build: Callable[P, Check]) -> RuleFactory[P]:
-        group = build.__module__.rpartition(".")[2].lstrip("_")
-        return RuleFactory(
-            build,
-            codes=codes,
-            version=version,
-            group=group,
-            opposite=opposite,
-            template=template,
-            compose=compose,
-            needs=needs,
-            contents=contents,
-        )
-
-    return wrap
+    return lambda build: RuleFactory(
+        build,
+        version=version,
+        opposite=opposite,
+        about=about,
+        compose=compose,
+        needs=needs,
+        contents=contents,
+    )

@@ -9,7 +9,7 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
 from regauge.judges._asking import Declared
-from regauge.judges._types import Verdict, failed, shown
+from regauge.judges._types import Verdict, failed
 from regauge.judges.rules._similarity import (
     Distance,
     chrf,
@@ -23,14 +23,13 @@ from regauge.judges.rules._similarity import (
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.judges._rule import Rule
     from regauge.providers import Completion
 
-__all__ = ["Embedder", "EmbeddingModel", "SemanticJudge", "means_like"]
 
 Fallback = Literal["similarity", "rouge_l", "chrf"]
 
@@ -134,7 +133,7 @@ class SemanticJudge(Declared):
         reference = reference_text(answer, self.to, self.name)
         if not answer.text.strip():
             # Endpoints refuse such texts, and the answer is at fault, not they.
-            return failed("the answer is blank", code="not_near", expected=shown(reference))
+            return failed("the answer is blank", code="not_near", expected=reference)
         try:
             vectors = await self.embedder.embed([answer.text, reference])
         except ProviderError as error:
@@ -163,7 +162,7 @@ class SemanticJudge(Declared):
 
 def means_like(
     embedder: Embedder | None = None,
-    to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
+    to: str | Expected = expected(),
     *,
     model: str | None = None,
     measure: Distance = "cosine",
@@ -175,7 +174,7 @@ def means_like(
     """Compare meaning with a reference, by vectors of an embedding model.
 
     Vectors hardly represent a negation: add a rule for required or forbidden words. Vectors of
-    `model` are [recorded](recordings.md#vectors) and replayed; an `embedder` is called every time.
+    `model` are [recorded](recordings.md#vectors); an `embedder` is called every time.
 
     Args:
         embedder: A source of vectors, instead of `model`.
@@ -200,16 +199,11 @@ def means_like(
             "means_like takes a model or an embedder, and the reference as `to`:"
             ' means_like(model="openai:text-embedding-3-small", to=expected("answer"))'
         )
-    lexical: Rule | None = None
-    match fallback:
-        case "similarity":
-            lexical = similarity(to, at_least=fallback_at_least)
-        case "rouge_l":
-            lexical = rouge_l(to, at_least=fallback_at_least)
-        case "chrf":
-            lexical = chrf(to, at_least=fallback_at_least)
-        case None:
-            lexical = None
+    lexical: dict[Fallback, Callable[..., Rule]] = {
+        "similarity": similarity,
+        "rouge_l": rouge_l,
+        "chrf": chrf,
+    }
     least, most = nearness_limits("means_like", measure, at_least, at_most)
     return SemanticJudge(
         embedder=embedder or EmbeddingModel(str(parse_model_id(model or "", at="means_like"))),
@@ -217,6 +211,6 @@ def means_like(
         measure=measure,
         at_least=least,
         at_most=most,
-        fallback=lexical,
+        fallback=lexical[fallback](to, at_least=fallback_at_least) if fallback else None,
         name=f"means_like({to}, {measure})",
     )

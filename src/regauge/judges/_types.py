@@ -19,23 +19,6 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.providers import Completion
 
-__all__ = [
-    "NO_ANSWER",
-    "Judge",
-    "Outcome",
-    "Verdict",
-    "abstained",
-    "around",
-    "broken_judge",
-    "failed",
-    "graded",
-    "listed",
-    "number",
-    "passed",
-    "quote",
-    "shown",
-    "value_text",
-]
 
 _QUOTE_CHARS = 80
 _SHOWN_CHARS = 2_000
@@ -116,14 +99,14 @@ class Verdict:
     """The verdict of one judge on one completion.
 
     Attributes:
-        outcome: `abstain` when the judge has no opinion; it then counts nowhere.
+        outcome: An `abstain` counts nowhere.
         score: Between 0 (worst) and 1 (best).
-        reason: Why, with the evidence quoted, on one line.
-        expected: What was wanted, where that can be shown.
-        actual: What was found instead, or the part of the answer that decided.
-        cost_usd: What the verdict cost, in US dollars; 0 for rules.
-        details: Facts for programs. A rule states `code`: `ok`, or a stable word for the kind
-            of failure, such as `too_long`; failures of one kind share it whatever their text.
+        reason: One line, with the evidence quoted.
+        expected: The wanted value, if it can be shown.
+        actual: The value that was judged.
+        cost_usd: In US dollars; 0 for rules.
+        details: For programs. Rules state `code`: `ok`, or a stable failure code such as
+            `too_long`.
     """
 
     outcome: Outcome
@@ -156,7 +139,7 @@ class Verdict:
 
     @property
     def code(self) -> str:
-        """The stable word for what happened; empty when the judge gives none."""
+        """The `code` of `details`; empty without one."""
         code = self.details.get("code", "")
         return code if isinstance(code, str) else ""
 
@@ -195,7 +178,12 @@ def passed(
 ) -> Verdict:
     """A verdict that passes."""
     return Verdict(
-        outcome="pass", score=score, reason=reason, expected=expected, actual=actual, details=_OK
+        outcome="pass",
+        score=score,
+        reason=reason,
+        expected=shown(expected),
+        actual=shown(actual),
+        details=_OK,
     )
 
 
@@ -213,8 +201,8 @@ def failed(
         outcome="fail",
         score=score,
         reason=reason,
-        expected=expected,
-        actual=actual,
+        expected=shown(expected),
+        actual=shown(actual),
         details={"code": code, **details},
     )
 
@@ -261,7 +249,7 @@ def broken_judge(text: str, error: BaseException, *, judge: str) -> JudgeError:
     # The frames of regauge are above those of the judge.
     first = next((n for n, one in enumerate(raised) if not one.filename.startswith(_OURS)), 0)
     frames = raised[first:]
-    own = [one for one in frames if not one.filename.endswith(_ELSEWHERE)] or frames
+    own = [frame for frame in frames if not frame.filename.endswith(_ELSEWHERE)] or frames
     libraries = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
     place = ([one for one in own if not one.filename.startswith(libraries)] or own)[-1:]
     at = "".join(f"\n  at {one.filename}:{one.lineno}: {one.line}".rstrip(" :") for one in place)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ScriptLimitError", "run_script"]
 
 _MB: Final = 1 << 20
 _STARTED: Final = "ready"
@@ -131,39 +130,6 @@ def _exchange(process: subprocess.Popen[str], request: str) -> str:
         return ""
 
 
-# Timers run in their order without waiting, so that no verdict depends on the speed of a machine.
-_CALL: Final = """\
-(() => {
-  const stringify = JSON.stringify;
-  const state = {response: undefined};
-  const timers = [];
-  let next = 0;
-  const add = (run, delay, rest) => {
-    timers.push({at: Number(delay) > 0 ? Number(delay) : 0, id: ++next, run, rest});
-    return next;
-  };
-  const drop = (id) => {
-    const place = timers.findIndex((timer) => timer.id === id);
-    if (place >= 0) timers.splice(place, 1);
-  };
-  globalThis.setTimeout = (run, delay, ...rest) => add(run, delay, rest);
-  globalThis.setImmediate = (run, ...rest) => add(run, 0, rest);
-  globalThis.clearTimeout = drop;
-  globalThis.clearImmediate = drop;
-  state.step = () => {
-    if (state.response !== undefined || !timers.length) return false;
-    timers.sort((a, b) => a.at - b.at || a.id - b.id);
-    const {at, run, rest} = timers.shift();
-    for (const timer of timers) timer.at -= at;
-    try { run(...rest); } catch { /* as in a browser, the rest goes on */ }
-    return true;
-  };
-  Promise.resolve(%(call)s).then((response) => { state.response = stringify(response); });
-  return state;
-})()
-"""
-
-
 def _serve() -> None:
     """Evaluate requests until the input ends."""
     import faulthandler
@@ -174,6 +140,8 @@ def _serve() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with open(os.devnull, "w", encoding="ascii") as nowhere:  # noqa: PTH123 - starts quickly
         os.dup2(nowhere.fileno(), 1)
+    with open(__file__.replace("_v8.py", "run_script.js"), encoding="utf-8") as file:  # noqa: PTH123
+        template = file.read()
     print(_STARTED, file=answers, flush=True)
     for line in sys.stdin:
         code, given, timeout_s, memory_mb = json.loads(line)
@@ -185,7 +153,7 @@ def _serve() -> None:
         faulthandler.dump_traceback_later(timeout_s, exit=True)
         try:
             # The argument is JSON in a literal of JavaScript.
-            call = _CALL % {"call": f"({code})({argument})"}
+            call = template.replace("SCRIPT_CALL", f"({code})({argument})")
             engine.eval(f"globalThis.__state = {call}; undefined")
             while engine.eval("__state.step()"):
                 pass

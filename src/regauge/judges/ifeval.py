@@ -6,14 +6,22 @@ They have names in YAML and `regauge judges list` as other rules have; import th
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from regauge.errors import UsageError
 from regauge.judges._rule import on_text
-from regauge.judges._rule_factory import rule
+from regauge.judges._rule_factory import Place, rule
 from regauge.judges._types import Verdict, around, failed, passed, quote
 from regauge.judges._words import next_word, opens_sentence, period_ends
-from regauge.judges.rules._counts import Count, bounds, count_rule, counted, filled_parts, splitter
+from regauge.judges.rules._counts import (
+    Count,
+    Limits,
+    bounds,
+    count_rule,
+    counted,
+    filled_parts,
+    splitter,
+)
 from regauge.judges.rules._text import language_chances
 from regauge.wording import plural
 
@@ -68,13 +76,7 @@ _TITLE = re.compile(r"<<[^\n]+>>")
 _EDGE_MARKS = frozenset(".,?!'\"")
 
 
-@rule(
-    codes=("wrong_language",),
-    about="format",
-    wanted="Write {it} in the language with the code {language:code}.",
-    denied="Do not write {it} in the language with the code {language:code}.",
-    needs="langdetect",
-)
+@rule(about="format", needs="langdetect")
 def detected_language(language: str, *, field: str | None = None) -> Check:
     """The most likely language by langdetect, even for short texts.
 
@@ -83,6 +85,10 @@ def detected_language(language: str, *, field: str | None = None) -> Check:
     Args:
         language: langdetect's code, such as `en` or `zh-cn`.
         field: Judge this part of a JSON output.
+
+    Fails as: wrong_language
+    Advice: Write {it} in the language with the code {language:code}.
+    Negated: Do not write {it} in the language with the code {language:code}.
 
     >>> from regauge.judges.ifeval import detected_language
     >>> print(detected_language("en").check_text("The disk is full."))
@@ -128,13 +134,12 @@ def line_bullet_count(text: str) -> Count:
     return len(_STAR_BULLET.findall(text)) + len(_DASH_BULLET.findall(text))
 
 
-@count_rule(
-    "highlight",
-    wanted="Highlight {bounds} parts{inside} between asterisks, like `*this*`.",
-    denied="Highlight {unbounded} parts{inside} between asterisks.",
-)
+@count_rule("highlight")
 def asterisk_part_count(text: str) -> Count:
     """The number of parts between asterisks on one line: `*one*` or `**two**`.
+
+    Advice: Highlight {bounds} parts{inside} between asterisks, like `*this*`.
+    Negated: Highlight {unbounded} parts{inside} between asterisks.
 
     >>> from regauge.judges.ifeval import asterisk_part_count
     >>> print(asterisk_part_count(at_least=2).check_text("It is *full*, **now**."))
@@ -143,13 +148,12 @@ def asterisk_part_count(text: str) -> Count:
     return _count_asterisk_parts(text)
 
 
-@count_rule(
-    "placeholder",
-    wanted="Use {bounds} placeholders in square brackets{inside}, like `[name]`.",
-    denied="Use {unbounded} placeholders in square brackets{inside}.",
-)
+@count_rule("placeholder")
 def bracket_count(text: str) -> Count:
     """The number of parts in square brackets, such as `[name]`, links included.
+
+    Advice: Use {bounds} placeholders in square brackets{inside}, like `[name]`.
+    Negated: Use {unbounded} placeholders in square brackets{inside}.
 
     >>> from regauge.judges.ifeval import bracket_count
     >>> print(bracket_count(exactly=0).check_text("Dear [name],"))
@@ -158,14 +162,12 @@ def bracket_count(text: str) -> Count:
     return _count_brackets(text)
 
 
-@count_rule(
-    "word in capitals",
-    "words in capitals",
-    wanted="Write {bounds} words all in capitals{inside}.",
-    denied="Write {unbounded} words all in capitals{inside}.",
-)
+@count_rule("word in capitals", "words in capitals")
 def capital_word_count(text: str) -> Count:
     """The number of words in capitals; `I` and `API-DOCS` are one each.
+
+    Advice: Write {bounds} words all in capitals{inside}.
+    Negated: Write {unbounded} words all in capitals{inside}.
 
     >>> from regauge.judges.ifeval import capital_word_count
     >>> print(capital_word_count(at_most=1).check_text("DO NOT restart it."))
@@ -174,12 +176,7 @@ def capital_word_count(text: str) -> Count:
     return len(capital_words(text))
 
 
-@rule(
-    codes=("no_postscript",),
-    about="format",
-    wanted="Close with a postscript that begins with {marker:or}.",
-    denied="Do not add a postscript that begins with {marker:or}.",
-)
+@rule(about="format")
 def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
     """The output has a postscript that begins with a marker, in any case.
 
@@ -188,6 +185,10 @@ def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
     Args:
         marker: The start of the postscript.
         field: Judge this part of a JSON output.
+
+    Fails as: no_postscript
+    Advice: Close with a postscript that begins with {marker:or}.
+    Negated: Do not add a postscript that begins with {marker:or}.
 
     >>> from regauge.judges.ifeval import has_postscript
     >>> print(has_postscript().check_text("Fixed. P. S. Look at the logs too."))
@@ -213,17 +214,16 @@ def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(
-    codes=("no_title",),
-    about="format",
-    wanted="Give {it} a title in double angular brackets, like `<<title>>`.",
-    denied="Do not give {it} a title in double angular brackets.",
-)
+@rule(about="format")
 def has_title(*, field: str | None = None) -> Check:
     """The output has a title in double angular brackets: `<<title>>`, on one line.
 
     Args:
         field: Judge this part of a JSON output.
+
+    Fails as: no_title
+    Advice: Give {it} a title in double angular brackets, like `<<title>>`.
+    Negated: Do not give {it} a title in double angular brackets.
 
     >>> from regauge.judges.ifeval import has_title
     >>> print(has_title().check_text("<<Disk full>> It was full."))
@@ -239,12 +239,7 @@ def has_title(*, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(
-    codes=("too_few", "too_many", "empty_response", "same_response"),
-    about="format",
-    wanted="Give {n} different responses, with {separator:or} between them.",
-    denied="Do not give {n} responses with {separator:or} between them.",
-)
+@rule(about="format")
 def response_count(n: int = 2, *, separator: str = "******", field: str | None = None) -> Check:
     """The output has `n` different responses, separated by a marker.
 
@@ -253,11 +248,15 @@ def response_count(n: int = 2, *, separator: str = "******", field: str | None =
         separator: The text between them.
         field: Judge this part of a JSON output.
 
+    Fails as: too_few, too_many, empty_response, same_response
+    Advice: Give {n} different responses, with {separator:or} between them.
+    Negated: Do not give {n} responses with {separator:or} between them.
+
     >>> from regauge.judges.ifeval import response_count
     >>> print(response_count(2).check_text("Restart it. ****** Roll it back."))
     pass: 2 different responses
     """
-    bounds("response_count", at_least=None, at_most=None, exactly=n)
+    bounds("response_count", exactly=n)
     if not separator:
         raise UsageError("response_count: a separator cannot be empty")
 
@@ -280,14 +279,9 @@ def response_count(n: int = 2, *, separator: str = "******", field: str | None =
     return on_text(field, check)
 
 
-@rule(
-    codes=("too_few", "wrong_start"),
-    about="format",
-    wanted="Start paragraph {nth} of {it} with {word:or}.",
-    denied="Do not start paragraph {nth} of {it} with {word:or}.",
-)
+@rule(about="format")
 def paragraph_starts_with(
-    word: str, *, nth: int = 1, separator: str | None = None, field: str | None = None
+    word: str, *, nth: Place = 1, separator: str | None = None, field: str | None = None
 ) -> Check:
     r"""A paragraph starts with a word; case, quotes and punctuation are ignored.
 
@@ -297,12 +291,14 @@ def paragraph_starts_with(
         separator: The text between paragraphs, such as `***`; by default blank lines.
         field: Judge this part of a JSON output.
 
+    Fails as: too_few, wrong_start
+    Advice: Start paragraph {nth} of {it} with {word:or}.
+    Negated: Do not start paragraph {nth} of {it} with {word:or}.
+
     >>> from regauge.judges.ifeval import paragraph_starts_with
     >>> print(paragraph_starts_with("then", nth=2).check_text("First.\n\nThen, stop."))
     pass: paragraph 2 starts with 'then'
     """
-    if nth < 1:
-        raise UsageError(f"paragraph_starts_with: paragraphs count from 1, not {nth}")
     if not word.strip():
         raise UsageError("paragraph_starts_with: the word cannot be empty")
     split = splitter(separator, "paragraph_starts_with")
@@ -333,20 +329,8 @@ def paragraph_starts_with(
     return on_text(field, check)
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
-    wanted="Use the character {letter:or} {bounds} times{inside}.",
-    denied="Use the character {letter:or} {unbounded} times{inside}.",
-)
-def letter_count(
-    letter: str,
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+@rule(about="format")
+def letter_count(letter: str, *, field: str | None = None, **limits: Unpack[Limits]) -> Check:
     """The number of occurrences of a character, in any case.
 
     Args:
@@ -355,6 +339,10 @@ def letter_count(
         at_most: The most that passes.
         exactly: The only count that passes.
         field: Judge this part of a JSON output.
+
+    Fails as: too_few, too_many
+    Advice: Use the character {letter:or} {bounds} times{inside}.
+    Negated: Use the character {letter:or} {unbounded} times{inside}.
 
     >>> from regauge.judges.ifeval import letter_count
     >>> print(letter_count("s", at_most=2).check_text("Sees"))
@@ -368,27 +356,13 @@ def letter_count(
         lambda text: text.lower().count(wanted),
         f"time {quote(letter)}",
         f"times {quote(letter)}",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
         field=field,
+        **limits,
     )
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
-    wanted="Divide {it} into {bounds} parts, each marked by {word:or} and its number.",
-    denied="Divide {it} into {unbounded} parts marked by {word:or} and a number.",
-)
-def numbered_part_count(
-    word: str,
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+@rule(about="format")
+def numbered_part_count(word: str, *, field: str | None = None, **limits: Unpack[Limits]) -> Check:
     """The number of parts marked by a word and a number, such as `SECTION 1`.
 
     Args:
@@ -397,6 +371,10 @@ def numbered_part_count(
         at_most: The most that passes.
         exactly: The only count that passes.
         field: Judge this part of a JSON output.
+
+    Fails as: too_few, too_many
+    Advice: Divide {it} into {bounds} parts, each marked by {word:or} and its number.
+    Negated: Divide {it} into {unbounded} parts marked by {word:or} and a number.
 
     >>> from regauge.judges.ifeval import numbered_part_count
     >>> print(numbered_part_count("Step", at_least=2).check_text("Step 1: look. Step 2: act."))
@@ -410,10 +388,8 @@ def numbered_part_count(
         lambda text: len(pattern.findall(text)),
         f"part '{word} N'",
         f"parts '{word} N'",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
         field=field,
+        **limits,
     )
 
 
@@ -427,7 +403,7 @@ def sentences_in(text: str) -> list[str]:
     """The sentences of a text.
 
     A sentence ends at `?` or `!`, and at a period that does not belong to an abbreviation, an
-    initial, a number or an ellipsis which the sentence goes on after. Line ends end none.
+    initial, a number or an ellipsis after which the sentence continues. Line ends end none.
 
     >>> sentences_in('Dr. No came at 5 p.m. today. "Why?" he asked.')
     ['Dr. No came at 5 p.m. today.', '"Why?"', 'he asked.']

@@ -323,7 +323,7 @@ def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield ""
             yield (
                 "The prompt is the same, so the model or a judge changed: fresh trials passed"
-                f" {_of(now)}, {_of(before)} when the baseline was drawn. A new history begins."
+                f" {_of(now)}, {_of(before)} when the baseline was made. A new history begins."
             )
             yield from _table(drifted)
     yield ""
@@ -433,7 +433,7 @@ class AskedAnchor:
         """The difference since the anchor, or why it is not measured."""
         found = self.comparison
         if found is None:
-            why = self.trouble or "its trials are drawn with those of the next version"
+            why = self.trouble or "its trials run with those of the next version"
             return f"since {self.version}: not measured: {why}"
         words = str(found)
         if found.confirmed:
@@ -486,7 +486,7 @@ def ask_anchor(
         baseline: Of the prompt.
         current: What is drawn of the version of today.
         setting: `anchor` of the settings.
-        policy: How the baseline of so many cases is filled.
+        policy: The plan for filling a baseline of this number of cases.
     """
     head = suite.prompt
     released = [entry.version for entry in lock_of(head.path).of(head.name)]
@@ -502,7 +502,7 @@ def ask_anchor(
         return found
     key = key_of(found.suite)
     found.stored = next(
-        (one for one in baseline.anchors if not one.history.key.differences(key)), None
+        (anchor for anchor in baseline.anchors if not anchor.history.key.differences(key)), None
     )
     if found.stored is None and (known := baseline.find(key)) is not None:
         found.stored = Anchor(history=replace(known, audited=""))
@@ -537,7 +537,7 @@ def _top_up(
         Baseline(prompt=suite.prompt.name, histories=stored),
         key_of(suite),
         version=str(suite.prompt.version or ""),
-        cases={one.case.id: one.case.digest for one in cases},
+        cases={case.case.id: case.case.digest for case in cases},
         now=now,
         policy=policy,
         anew=anew,
@@ -590,7 +590,7 @@ class Done:
     Attributes:
         drawn: Trials that were added to the history.
         lacking: What completes the history; empty when it is complete.
-        changes: What certainly fares otherwise than with the version before.
+        changes: The checks whose pass rate certainly changed since the version before.
         landed: The trials of the history.
         drift: What fresh trials say of the history that was complete; None where none were made.
         redrawn: Those trials.
@@ -606,6 +606,7 @@ class Done:
     lacking: str = ""
     written: str
     changes: tuple[CellChange, ...]
+    accepted: tuple[str, ...] = ()
     landed: LandedSuite
     drift: Drift | None = None
     redrawn: LandedSuite | None = None
@@ -660,14 +661,19 @@ class Done:
             yield f"{self.prompt}: {summary(self.history)}, {state}"
         if before is not None:
             yield f"  compared with {before.version or before.key.prompt[:12]}:"
-            for change in self.changes:
-                yield f"  {change}"
-            if not self.changes:
-                yield "  no case certainly fares otherwise"
+            yield from self._change_lines()
         if self.anchor is not None:
             yield f"  {self.anchor.line()}"
         if self.written:
             yield f"  wrote {self.written}: commit it"
+
+    def _change_lines(self) -> Iterator[str]:
+        for change in self.changes:
+            yield f"  {change}"
+        if not self.changes:
+            yield "  no case's pass rate certainly changed"
+        if self.accepted:
+            yield f"  losses accepted in the changelog: {', '.join(self.accepted)}"
 
     def unmeasured(self) -> Iterator[str]:
         """The trials that do not count, with the reason."""
@@ -702,7 +708,7 @@ def _trials_do(count: int) -> str:
 
 
 def _drift_lines(prompt: str, drift: Drift) -> Iterator[str]:
-    yield f"{prompt}: fresh trials passed {drift.now}; {drift.before} when the baseline was drawn"
+    yield f"{prompt}: fresh trials passed {drift.now}; {drift.before} when the baseline was made"
     for change in drift.changes:
         yield f"  {change}"
     suite = drift.suite
@@ -714,7 +720,7 @@ def _drift_lines(prompt: str, drift: Drift) -> Iterator[str]:
         )
     if drift.served:
         yield f"  answered by {', '.join(drift.served)} now, who never answered before"
-    yield "  a new history begins" if drift.stale else "  main fares as its history says"
+    yield "  a new history begins" if drift.stale else "  fresh trials agree with the baseline"
 
 
 def _drift(drift: Drift) -> dict[str, Any]:
@@ -761,7 +767,7 @@ class BaselineUpdate:
 
     Args:
         project: Whose baselines.
-        policy: How the baseline of so many cases is filled.
+        policy: The plan for filling a baseline of this number of cases.
         redraw: How many fresh trials of each case a complete history is compared with; 0 is none.
         dry_run: Whether only the estimate is made.
         say: Takes each line for people.
@@ -823,7 +829,7 @@ class BaselineUpdate:
             for asked in prompt.suites:
                 self._estimate(evals, prompt, asked)
         for note in uncommitted_notes(
-            self._project, [one.suite.prompt for prompt in prompts for one in prompt.suites]
+            self._project, [suite.suite.prompt for prompt in prompts for suite in prompt.suites]
         ):
             self._say(note)
         if self._dry_run:
@@ -899,7 +905,7 @@ class BaselineUpdate:
                 one.anchor.replace_with(again, landed, history, now=self._now)
 
     def _draw_again(self, complete: list[AskedEval], evals: EvalSession) -> None:
-        """Hold complete histories against fresh trials; what they no longer tell begins again."""
+        """Hold complete histories against fresh trials; those that no longer agree begin again."""
         policy = policy_of(self._project.settings.gate)
         redraws = [
             AskedRedraw(
@@ -935,8 +941,8 @@ class BaselineUpdate:
         reader = evals.reading()
         try:
             for prompt in prompts:
-                for one in prompt.suites:
-                    self._audit_eval(one, prompt.baseline, evals, reader)
+                for suite in prompt.suites:
+                    self._audit_eval(suite, prompt.baseline, evals, reader)
         finally:
             reader.close()
 
@@ -1095,7 +1101,7 @@ class BaselineUpdate:
         label = f"{prompt.name}@{suite.version or '-'} ({suite.model})"
         if one.asked.waits_h:
             self._say(
-                f"{label}: no trial is drawn, sessions are {self._apart()} apart; the next may"
+                f"{label}: no trials now, sessions are {self._apart()} apart; the next may"
                 f" begin in {one.asked.waits_h:.1f} h, or now with --new-session"
             )
         elif not draws:
@@ -1146,7 +1152,7 @@ class BaselineUpdate:
         return bill_draws([x for x in draws if not evals.answers.has(x.planned, x.key)], evals)
 
     def _after(self, one: AskedEval) -> tuple[StoredHistory, TopUp]:
-        """The history with the trials of this session, and what it still lacks."""
+        """The history with the trials of this session, and the trials that are still missing."""
         top, landed = one.asked.asked, one.landed
         history = applied(top, landed.facts, now=self._now, served=landed.served)
         history = replace(history, audited=one.audited)
@@ -1162,7 +1168,7 @@ class BaselineUpdate:
             updated.append((history, after.complete))
             lacking.append("" if after.complete else self._lacking(after))
         path = baseline_path(self._project, prompt.name)
-        anchors = [one.anchor for one in prompt.suites if one.anchor is not None]
+        anchors = [suite.anchor for suite in prompt.suites if suite.anchor is not None]
         baseline = merged(
             prompt.baseline,
             updated,
@@ -1176,13 +1182,8 @@ class BaselineUpdate:
         for one, (history, complete), lacks in zip(prompt.suites, updated, lacking, strict=True):
             wanted = one.asked.asked.wanted
             before = prompt.baseline.before(history.key) if wanted else None
-            changes = (
-                changes_between(
-                    before, history, accepted=accepted_since(one.suite.prompt, before.version)
-                )
-                if before is not None
-                else ()
-            )
+            accepted = accepted_since(one.suite.prompt, before.version) if before else ()
+            changes = changes_between(before, history, accepted=accepted) if before else ()
             done = Done(
                 prompt=prompt.name,
                 history=history,
@@ -1192,6 +1193,7 @@ class BaselineUpdate:
                 waits_h=one.asked.asked.waits_h,
                 written=shown if written else "",
                 changes=changes,
+                accepted=tuple(sorted({*accepted} & history.cases.keys())),
                 landed=one.landed,
                 drift=one.drift,
                 redrawn=one.redrawn,
@@ -1203,7 +1205,10 @@ class BaselineUpdate:
 
     def _lacking(self, after: TopUp) -> str:
         apart = f", {self._apart()} apart" if after.sessions > 1 else f" in {self._apart()}"
-        return f"{plural(after.sessions, 'more session', 'more sessions')}{apart}"
+        sessions = plural(after.sessions, "more session", "more sessions")
+        if after.sessions_others < after.sessions:
+            sessions += f" for critical cases, {after.sessions_others} for others"
+        return f"{sessions}{apart}"
 
     def _apart(self) -> str:
         hours = self._policy(1).apart_h

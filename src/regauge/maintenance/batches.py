@@ -28,9 +28,8 @@ from regauge.errors import PendingError, ProviderError, RegaugeError, UsageError
 from regauge.model_id import is_simulated
 from regauge.printable import printable
 from regauge.providers import parse_model_id
-from regauge.providers.registry import APIS
+from regauge.providers.registry import APIS, endpoint_of
 from regauge.recordings import RecordingKey, exclusive
-from regauge.runner import endpoint_of
 from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
@@ -669,7 +668,7 @@ class ProjectBatches:
     # Providers.
 
     async def _look(self) -> None:
-        """Ask providers what became of batches, and for those that are not known here."""
+        """Ask providers for the state of batches, and for those that are not known here."""
         known = {state.provider for state in self._batches if state.status != "by-hand"}
         for provider in sorted(known | self._providers()):
             settings = endpoint_of(self._project.settings, provider)
@@ -680,7 +679,7 @@ class ProjectBatches:
     def _providers(self) -> set[str]:
         """Whom calls of the plan may go to."""
         models: set[str] = set()
-        for suite in {id(one.suite): one.suite for one in self._evals.plan.cases}.values():
+        for suite in {id(case.suite): case.suite for case in self._evals.plan.cases}.values():
             if suite.target is None:
                 models.add(str(suite.model))
             for judge in suite.model_judges:
@@ -806,8 +805,8 @@ class ProjectBatches:
 
     @staticmethod
     def _first_id(content: bytes) -> str | None:
-        found = re.search(rb'"custom_id"\s*:\s*"([A-Za-z0-9_-]{1,64})"', content)
-        return None if found is None else found[1].decode()
+        match = re.search(rb'"custom_id"\s*:\s*"([A-Za-z0-9_-]{1,64})"', content)
+        return None if match is None else match[1].decode()
 
     async def _update(self, state: _State, batch: RemoteBatch, client: BatchClient) -> None:
         """Note how a batch is doing, and download what it brought."""
@@ -900,7 +899,7 @@ class ProjectBatches:
         self._save(state)
 
     def _suspect(self, state: _State) -> str | None:
-        """A running batch of nobody here that may hold the same calls; None without one."""
+        """A running batch started elsewhere that may hold the same calls; None without one."""
         return next(
             (
                 batch.id
@@ -919,7 +918,7 @@ class ProjectBatches:
 
 
 def calls_under_way(project: Project) -> int:
-    """How many calls are in batches whose results were not taken yet."""
+    """The number of calls in batches whose results were not taken yet."""
     count = 0
     for path in (project.state_dir / _DIRECTORY).glob("*.json"):
         with suppress(OSError, ValidationError):  # the commands of batches name it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -58,7 +59,10 @@ def usual_labels(judge: ModelJudge, project: Project) -> str:
     known = _known(judge, project)
     if labels_path(judge.name, project).exists() or known is None:
         return judge.name
-    return next((one.labels.of for one in known.calibrations if one.labels.of), judge.name)
+    return next(
+        (calibration.labels.of for calibration in known.calibrations if calibration.labels.of),
+        judge.name,
+    )
 
 
 def calibration_of(
@@ -194,7 +198,7 @@ def lint_calibrations(project: Project, used: Mapping[str, UsedJudge]) -> list[F
                         path=path,
                         line=None,
                         message=f"judge {name!r} is advisory: {error}",
-                        fix=f"regauge judges calibrate {path.name.removesuffix(_SUFFIX)}",
+                        fix=f"regauge judges calibrate {shlex.quote(name)}",
                     )
                 )
     return faults
@@ -236,7 +240,7 @@ _LINE_MAX = 300
 def heading(judge: ModelJudge, labels: Labels, project: Project) -> str:
     """The heading that names a judge and its labels."""
     models = ", ".join(judge.models)
-    simulated = " (simulated)" if any(one.startswith("sim:") for one in judge.models) else ""
+    simulated = " (simulated)" if any(model.startswith("sim:") for model in judge.models) else ""
     where = project.relative(labels.path).as_posix()
     return f"{judge.name}: {models}{simulated} and {where}"
 
@@ -310,7 +314,7 @@ def calibration_document(
     judge: ModelJudge, calibration: Calibration, judged: Sequence[Judged], missing: str
 ) -> dict[str, JSON]:
     """Numbers and judgements as one document, for programs."""
-    differing = {one.label.id for one in disagrees(calibration.labels.kind, judged)}
+    differing = {disagree.label.id for disagree in disagrees(calibration.labels.kind, judged)}
     return {
         "judge": judge.name,
         **calibration.model_dump(mode="json"),

@@ -100,7 +100,7 @@ class _Driver:
 
     Attributes:
         targets: Those whose evals belong to the prompts that they load, too.
-        silenced: Takes what pytest, its plugins and modules of evals print; only `act` is heard.
+        silenced: Takes what pytest, its plugins and modules of evals print; only `act` prints.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class _Driver:
         self.met: set[str] = set()
         self.targets: dict[str, set[str]] = {}
         self.faults: dict[str, str] = {}
-        self.error: RegaugeError | None = None
+        self.error: RegaugeError | BrokenPipeError | None = None
         self.silenced = io.StringIO()
         self._printed = sys.stdout
 
@@ -173,7 +173,8 @@ class _Driver:
             try:
                 with redirect_stdout(self._printed):
                     self._act(self._evals)
-            except RegaugeError as error:  # pytest would take it for a fault of its own
+            # pytest would take it for a fault of its own. A closed pipe needs no words.
+            except (RegaugeError, BrokenPipeError) as error:
                 self.error = error
             except OSError as error:
                 self.error = MachineError.explaining(error)
@@ -207,7 +208,7 @@ def with_evals(
         options: Options of the plugin, as for pytest.
         plugins: Plugins of pytest for this run.
         loading: Whether evals of targets that load one of these prompts count, too.
-        draw: Whether answers that the plan lacks are drawn while `act` runs, ahead of it.
+        draw: Whether missing completions of the plan are drawn while `act` runs, ahead of it.
         interrupted: What is said after Ctrl-C: what is kept, and how to go on.
 
     Raises:

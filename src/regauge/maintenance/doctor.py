@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shlex
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,15 +14,14 @@ from regauge.errors import FaultyFileError, ProviderError, RegaugeError, UsageEr
 from regauge.gate.baselines import baseline_faults
 from regauge.maintenance.calibrations import lint_labels, standings
 from regauge.maintenance.collection import NotCollectedError, judges_in, with_evals
-from regauge.maintenance.stale import recording_faults, untold_reasons
+from regauge.maintenance.stale import recording_faults, unreported_reasons
 from regauge.model_id import SIMULATED, ModelId, parse_model_id
 from regauge.prompts import load_prompt, prompt_files
 from regauge.providers._endpoint import Endpoint
 from regauge.providers.last_days import SOON, LastDay, find_last_day
 from regauge.providers.listing import list_models
-from regauge.providers.registry import APIS, load_provider
+from regauge.providers.registry import APIS, endpoint_of, load_provider
 from regauge.refine.subject import goal_faults
-from regauge.runner import endpoint_of
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -89,7 +88,10 @@ def findings_of(
         place = project.relative(fault.path).as_posix()
         place += f":{fault.line}" if fault.line is not None else ""
         yield DoctorFinding(
-            check=check, level=level, message=f"{place}: {fault.message}", fix=fault.fix
+            check=check,
+            level=level,
+            message=f"{place}: {project.shorten(fault.message)}",
+            fix=fault.fix,
         )
 
 
@@ -127,10 +129,10 @@ def duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorFinding]:
 
 def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorFinding]:
     """Cases whose text stands in the prompt: the model need not know, only copy."""
-    told = _plain(" ".join(message.content for message in prompt.messages))
+    prompt_text = _plain(" ".join(message.content for message in prompt.messages))
     found: dict[str, list[str]] = {"holdout": [], "train": []}
     for case in dataset:
-        if any(_tellable(text) and text in told for text in map(_plain, _texts(case))):
+        if any(_tellable(text) and text in prompt_text for text in map(_plain, _texts(case))):
             found[case.split].append(f"{case.id} ({case.at})")
     if found["holdout"]:
         yield DoctorFinding(
@@ -343,7 +345,9 @@ class EvalsSeen:
                 words = " ".join(str(row).split())
                 self.findings.append(DoctorFinding(check="judges", level="ok", message=words))
                 continue
-            fix = f"regauge judges calibrate {row.judge}" if row.prompts else "remove it"
+            fix = (
+                f"regauge judges calibrate {shlex.quote(row.judge)}" if row.prompts else "remove it"
+            )
             if row.measured:
                 # To calibrate the same judge with the same labels again says the same again.
                 fix = f"label more answers or improve the judge, then {fix}"
@@ -373,13 +377,13 @@ class EvalsSeen:
             self.findings += leaks(suite.prompt, suite.dataset)
 
 
-def look_at_evals(project: Project, path: Path, *, told: Sequence[str]) -> EvalsSeen:
+def look_at_evals(project: Project, path: Path, *, reported: Sequence[str]) -> EvalsSeen:
     """Collect the evals, run none of them, and report errors.
 
     Args:
         project: Whose evals.
         path: Where they are.
-        told: Faults of prompt files, which are findings already, with their fixes.
+        reported: Faults of prompt files, which are findings already, with their fixes.
     """
     seen = EvalsSeen()
     seen.findings += findings_of(lint_labels(project), project, check="labels")
@@ -393,24 +397,23 @@ def look_at_evals(project: Project, path: Path, *, told: Sequence[str]) -> Evals
             draw=False,
         )
     except RegaugeError as error:
-        seen.findings.append(_not_collected(error, project, path, told))
+        seen.findings.append(_not_collected(error, project, path, reported))
     return seen
 
 
 def _not_collected(
-    error: RegaugeError, project: Project, path: Path, told: Sequence[str]
+    error: RegaugeError, project: Project, path: Path, reported: Sequence[str]
 ) -> DoctorFinding:
     if isinstance(error, NotCollectedError):
-        untold = untold_reasons(error, told, project)
-        if not untold:
+        unreported = unreported_reasons(error, reported, project)
+        if not unreported:
             message = "the evals cannot be collected before the prompts above are corrected"
             return DoctorFinding(check="evals", level="error", message=message)
-        error = NotCollectedError(untold)
+        error = NotCollectedError(unreported)
     fix = error.fix
     if not path.exists():
         fix = "regauge init writes a first one; --evals names another directory"
-    words = error.message.replace(f"{project.root}{os.sep}", "")
-    message = f"the evals cannot be collected: {words}"
+    message = f"the evals cannot be collected: {project.shorten(error.message)}"
     return DoctorFinding(check="evals", level="error", message=message, fix=fix)
 
 

@@ -211,7 +211,7 @@ def _files(directory: Path) -> list[Path]:
     if directory.is_symlink():
         fault = Fault(path=directory, line=None, message="a link; a shard has a directory there")
         raise FaultyFileError([fault])
-    found: list[Path] = []
+    paths: list[Path] = []
     for folder, folders, files in os.walk(directory):
         inside = Path(folder).relative_to(directory)
         for name in [*folders, *files]:
@@ -226,8 +226,8 @@ def _files(directory: Path) -> list[Path]:
                     path=path, line=None, message="no file of recordings", fix="remove it"
                 )
                 raise FaultyFileError([fault])
-        found += [Path(folder) / name for name in files]
-    return sorted(found)
+        paths += [Path(folder) / name for name in files]
+    return sorted(paths)
 
 
 def _reader(name: Path) -> _Read:

@@ -427,7 +427,7 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _Counts:
 
 
 def _fault_of(row: TrialRow, suite: ShardSuite | None, part: _Part) -> str:
-    """What is wrong with a row of a shard; empty where nothing is."""
+    """The fault of a row of a shard; empty if it has none."""
     if suite is None or (row.prompt, row.dataset) != (suite.prompt, suite.dataset):
         return f"{row.node} is of no eval of this shard"
     if row.arm is None and row.prompt_digest != suite.prompt_digest:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.errors import Fault, RecordingError, RegaugeError
 from regauge.maintenance.calibrations import lint_calibrations
 from regauge.maintenance.collection import NotCollectedError, cases_of_prompt, judges_in, with_evals
-from regauge.refine.subject import goal_faults
-from regauge.runner import judges_file, needed_keys
+from regauge.runner import Draw, judges_file, needed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ __all__ = [
     "prune_judgements",
     "recording_faults",
     "stale_files",
-    "untold_reasons",
+    "unreported_reasons",
 ]
 
 
@@ -50,6 +50,7 @@ class _StaleLines:
     needed: set[object]
     judges: tuple[str, ...]
     stale: int
+    missing: bool
 
 
 def prune_judgements(
@@ -71,10 +72,9 @@ def lint_judgements(evals: EvalSession, project: Project) -> list[Fault]:
         Fault(
             path=found.file.path,
             line=None,
-            message=f"{found.stale} of {len(found.file)} {found.noun}s are of judges, rubrics or"
-            f" judge models that changed since ({', '.join(found.judges)})",
-            fix=f"record what is missing (regauge record {found.file.path.stem}), then regauge"
-            " record --prune",
+            message=f"{found.stale} of {len(found.file)} {found.noun}s are unused: outputs or"
+            f" judges changed since ({', '.join(found.judges)})",
+            fix=_fix(found.file.path.stem, missing=found.missing),
         )
         for found in _stale(evals, project)
         if found.stale
@@ -90,12 +90,14 @@ def _stale(
         used = evals.used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
         calls = evals.answers.file(judges_file(prompt))
         unused = calls.unused(used.calls)
+        missing = len(used.calls) > len(calls) - len(unused)
         yield _StaleLines(
             file=calls,
             noun="judge call",
             needed=set(used.calls),
             judges=_named(one.judge for one in unused),
             stale=len(unused),
+            missing=missing,
         )
         measured = evals.measurements.file(prompt)
         if len(measured):
@@ -104,8 +106,9 @@ def _stale(
                 file=measured,
                 noun="measurement",
                 needed=set(used.measurements),
-                judges=_named(one.judge for one in lines),
+                judges=_named(line.judge for line in lines),
                 stale=len(lines),
+                missing=missing,
             )
 
 
@@ -124,10 +127,11 @@ def _named(judges: Iterator[str | None]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaleFile:
-    """The recordings of one prompt, and which of them are still needed."""
+    """The recordings of one prompt, which of them are needed, and whether some are missing."""
 
     file: RecordingsFile
     needed: set[RecordingKey]
+    missing: bool
 
     @property
     def stale(self) -> int:
@@ -152,7 +156,9 @@ def stale_files(
             if planned.error is not None:
                 raise planned.error
         file = evals.answers.file(path.stem)
-        yield StaleFile(file=file, needed=needed_keys(file, cases))
+        needed = needed_keys(file, cases)
+        missing = any(Draw(planned, 0).key not in needed for planned in cases)
+        yield StaleFile(file=file, needed=needed, missing=missing)
 
 
 def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
@@ -167,7 +173,7 @@ def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
             line=None,
             message=f"{found.stale} of {len(found.file)} recordings answer requests that no"
             " eval makes any more",
-            fix="record what is missing (regauge record), then regauge record --prune",
+            fix=_fix(found.file.path.stem, missing=found.missing),
         )
         for found in stale_files(evals, project)
         if found.stale
@@ -175,20 +181,31 @@ def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
     return [*faults, *lint_judgements(evals, project)]
 
 
-def lint_recordings(project: Project, evals_path: Path, *, told: Sequence[str] = ()) -> list[Fault]:
+def _fix(prompt: str, *, missing: bool) -> str:
+    if not missing:
+        return "regauge record --prune"
+    return f"regauge record {shlex.quote(prompt)}, then regauge record --prune"
+
+
+def lint_recordings(
+    project: Project, evals_path: Path, *, reported: Sequence[str] = ()
+) -> list[Fault]:
     """Errors that need collected evals: unused recordings, calibrations, goals.
 
     Args:
         project: Whose recordings.
         evals_path: Where the evals are.
-        told: What was found before: evals that only it keeps from being collected are not named.
+        reported: Errors found before; evals that only they keep from being collected are left out.
     """
     faults: list[Fault] = []
 
     def check(evals: EvalSession) -> None:
         faults.extend(lint_calibrations(project, judges_in(evals)))
         faults.extend(recording_faults(evals, project))
-        faults.extend(goal_faults(project, evals.plan.cases))
+        if project.settings.refine.goals:
+            from regauge.refine.subject import goal_faults
+
+            faults.extend(goal_faults(project, evals.plan.cases))
 
     kept = project.recordings_dir.is_dir() or project.labels_dir.is_dir()
     kept = kept or bool(project.settings.refine.goals)
@@ -199,27 +216,28 @@ def lint_recordings(project: Project, evals_path: Path, *, told: Sequence[str] =
     except RecordingError as error:
         faults.extend(error.faults)
     except NotCollectedError as error:
-        if untold := untold_reasons(error, told, project):
-            faults.append(_not_collected(evals_path, NotCollectedError(untold)))
+        if unreported := unreported_reasons(error, reported, project):
+            faults.append(_not_collected(project, evals_path, NotCollectedError(unreported)))
     except RegaugeError as error:
-        faults.append(_not_collected(evals_path, error))
+        faults.append(_not_collected(project, evals_path, error))
     return faults
 
 
-def _not_collected(evals_path: Path, error: RegaugeError) -> Fault:
-    return Fault(path=evals_path, line=None, message=f"the evals cannot be collected:\n{error}")
+def _not_collected(project: Project, evals_path: Path, error: RegaugeError) -> Fault:
+    words = project.shorten(str(error))
+    return Fault(path=evals_path, line=None, message=f"the evals cannot be collected:\n{words}")
 
 
-def untold_reasons(
-    error: NotCollectedError, told: Sequence[str], project: Project
+def unreported_reasons(
+    error: NotCollectedError, reported: Sequence[str], project: Project
 ) -> dict[str, str]:
-    """The reason why evals could not be collected, less those that faults keep which were told."""
-    return {name: why for name, why in error.reasons.items() if _untold(why, told, project)}
+    """The reason why evals could not be collected, less those that reported faults keep."""
+    return {name: why for name, why in error.reasons.items() if _unreported(why, reported, project)}
 
 
-def _untold(reason: str, told: Sequence[str], project: Project) -> str:
+def _unreported(reason: str, reported: Sequence[str], project: Project) -> str:
     """The part of a reason that other errors do not state yet."""
-    reason = reason.replace(f"{project.root}/", "")
-    for fault in told:
+    reason = project.shorten(reason)
+    for fault in reported:
         reason = reason.replace(fault, "")
     return reason.strip()

@@ -13,15 +13,17 @@ To build on it:
   call `measure` with the rest.
 - Other reports: everything a page needs is in `MutationReport`; `evidence["outputs"]` of a
   survivor holds both outputs of up to three changed cases.
-- Cases for a survivor: `EvalBench(subject, trials).draw(mutant.prompt, [(case, number)])` draws
-  trials of any case of the subject under any prompt text.
+- Cases for a survivor: `suggest` runs the drafts of proposers; `DraftBenches` draws their trials.
 """
 
 from __future__ import annotations
 
+from regauge.mutate._case_writer import ModelCaseProposer
 from regauge.mutate._hunt import HuntPolicy
+from regauge.mutate._model_mutants import model_changes
 from regauge.mutate._operators import (
     ENTRY_POINTS,
+    MODEL,
     OPERATORS,
     Change,
     Mutant,
@@ -31,13 +33,22 @@ from regauge.mutate._operators import (
     load_operators,
     mutants_of,
 )
+from regauge.mutate._pull_request import (
+    ChangedGuards,
+    GuardChange,
+    GuardCount,
+    changed_guards,
+)
 from regauge.mutate._report import (
     UNSCORED,
+    Guards,
+    Missing,
     MutantRow,
     MutantsFile,
     MutantsFileError,
     MutationReport,
     Score,
+    digests_of,
     load_mutants,
     mark_equivalent,
     mutants_path,
@@ -45,22 +56,49 @@ from regauge.mutate._report import (
     report_of,
     save_mutants,
     score_of,
+    suite_facts,
 )
 from regauge.mutate._run import Measured, Progress, estimate_calls, measure
-from regauge.mutate._subject import EvalBench, Subject, subject_of
+from regauge.mutate._subject import DraftBenches, EvalBench, Subject, subject_of
+from regauge.mutate._suggest import (
+    PROVING_TRIALS,
+    Draft,
+    Look,
+    Looked,
+    Problem,
+    Proposer,
+    Suggestion,
+    is_open,
+    problems_of,
+    suggest,
+    with_cases,
+)
 from regauge.mutate._types import Bench, Case, Found, MutantClass, Observed, Result
+from regauge.mutate._variants import VariantProposer
 
 __all__ = [
     "ENTRY_POINTS",
+    "MODEL",
     "OPERATORS",
+    "PROVING_TRIALS",
     "UNSCORED",
     "Bench",
     "Case",
     "Change",
+    "ChangedGuards",
+    "Draft",
+    "DraftBenches",
     "EvalBench",
     "Found",
+    "GuardChange",
+    "GuardCount",
+    "Guards",
     "HuntPolicy",
+    "Look",
+    "Looked",
     "Measured",
+    "Missing",
+    "ModelCaseProposer",
     "Mutant",
     "MutantClass",
     "MutantRow",
@@ -70,21 +108,33 @@ __all__ = [
     "Observed",
     "Operator",
     "Place",
+    "Problem",
     "Progress",
+    "Proposer",
     "Result",
     "Score",
     "Subject",
+    "Suggestion",
+    "VariantProposer",
+    "changed_guards",
     "choose_operators",
+    "digests_of",
     "estimate_calls",
+    "is_open",
     "load_mutants",
     "load_operators",
     "mark_equivalent",
     "measure",
+    "model_changes",
     "mutants_of",
     "mutants_path",
+    "problems_of",
     "report_json",
     "report_of",
     "save_mutants",
     "score_of",
     "subject_of",
+    "suggest",
+    "suite_facts",
+    "with_cases",
 ]

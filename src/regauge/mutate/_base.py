@@ -75,7 +75,7 @@ class Base:
         return (await self.first(key)).facts.answer.startswith(case.answer)
 
     async def texts(self, key: str, count: int) -> list[str]:
-        """Outputs of the base for a case: so many, or more where they are known to be equal."""
+        """Outputs of the base for a case: this number, or more where they are known to be equal."""
         if await self.is_usual(key):
             return [(await self.first(key)).output] * self.cases[key].repeats
         return [one.output for one in await self._first(key, count)]

@@ -10,15 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import exp, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
 from regauge.digests import digest_of
-from regauge.errors import BudgetError, MissingRecordingError, RegaugeError
+from regauge.errors import BudgetError, MissingRecordingError, ProviderError, RegaugeError
 from regauge.gate.engine import screen, screen_bound
 from regauge.mutate._types import Found
 from regauge.stats import e_bh, log_e_value, suite_p_value
+from regauge.wording import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -60,6 +61,7 @@ _BATCHES = (1, 1, 1, 1, 1, 1, 2, 2, 2, 4, 4, 8)
 # pass cannot show that a case now passes every third time.
 _LONGER = {8: 12, 14: 24}
 _SHOWN_OUTPUTS = 3
+_SHOWN_NEAREST = 3
 _SHOWN_CHARACTERS = 400
 
 
@@ -98,9 +100,12 @@ class Hunt:
         except BudgetError:
             return Found(kind="undecided", reason="out of budget", calls=self.calls)
         except MissingRecordingError:
-            return Found(kind="undecided", reason="not recorded", calls=self.calls, unmeasured=True)
+            found = Found(kind="undecided", reason="not recorded", unmeasured=True)
         except RegaugeError as error:
-            return _unmeasured(error, self.calls)
+            found = _unmeasured(error, self.calls)
+        nearest: list[JSON] = [case.key for case, score in self._ranked if score > 0]
+        evidence = {"nearest": nearest[:_SHOWN_NEAREST]}
+        return replace(found, calls=self.calls, evidence=evidence)
 
     async def _run(self) -> Found:
         for batch in _batches([case.key for case, _ in self._ranked]):
@@ -117,7 +122,7 @@ class Hunt:
         self.calls += len(wanted)
         made = await self._bench.draw(self._prompt, wanted)
         for (key, _), one in zip(wanted, made, strict=True):
-            if isinstance(one, BudgetError | MissingRecordingError):
+            if isinstance(one, BudgetError | MissingRecordingError) or _has_no_key(one):
                 raise one
             if isinstance(one, Exception):
                 self._errors.append(one)
@@ -243,7 +248,7 @@ class Hunt:
         ]
         if not cells:
             return []
-        evidence = np.array([one[2] for one in cells])
+        evidence = np.array([cell[2] for cell in cells])
         size = max(self._cells, len(cells))
         bound = e_bh(evidence, alpha=self._case_policy.alpha, cells=size)
         return [cell for cell in cells if cell[2] >= float(bound.log_bound)]
@@ -389,7 +394,11 @@ class Hunt:
             evidence={
                 "changed": len(novel),
                 "outputs": [
-                    {"case": key, "base": _cut(known[key][0]), "mutant": _cut(first[key])}
+                    {
+                        "case": key,
+                        "base": cut(known[key][0], _SHOWN_CHARACTERS),
+                        "mutant": cut(first[key], _SHOWN_CHARACTERS),
+                    }
                     for key in novel[:_SHOWN_OUTPUTS]
                 ],
                 **drawn,
@@ -493,8 +502,9 @@ def _shown_e(evidence: float) -> float:
     return float(f"{exp(min(evidence, 700.0)):.3g}")
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+def _has_no_key(result: Observed | Exception) -> TypeGuard[ProviderError]:
+    """Return whether no call can succeed."""
+    return isinstance(result, ProviderError) and result.kind == "authentication"
 
 
 def _unmeasured(error: Exception, calls: int) -> Found:

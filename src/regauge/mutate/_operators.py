@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from regauge.statements import Node
 
 ENTRY_POINTS = "regauge.mutation_operators"
+MODEL = "model"
+"""The operator whose changes a model proposes."""
 
 _ID_DIGITS = 8
 # A shorter label before a colon is one; a longer text is a sentence with a colon in it.
@@ -152,7 +154,7 @@ def choose_operators(names: str | None) -> tuple[Operator, ...]:
     if not names:
         return tuple(operator for operator in known.values() if operator.single)
     if names.strip() == "all":
-        return tuple(known.values())
+        return tuple(operator for operator in known.values() if operator.name != MODEL)
     chosen: list[Operator] = []
     for name in dict.fromkeys(filter(None, (word.strip() for word in names.split(",")))):
         if name not in known:
@@ -171,7 +173,7 @@ def mutants_of(prompt: Prompt, operators: Sequence[Operator]) -> tuple[Mutant, .
     """
     met = {prompt.digest}
     repeated: Counter[str] = Counter()
-    found: list[Mutant] = []
+    mutants: list[Mutant] = []
     for operator in operators:
         for change in operator.mutate(prompt):
             if change.prompt.digest in met or not _renders(prompt, change.prompt):
@@ -182,7 +184,7 @@ def mutants_of(prompt: Prompt, operators: Sequence[Operator]) -> tuple[Mutant, .
             repeated[key] += 1
             if repeated[key] > 1:
                 key = digest_of([key, repeated[key]])
-            found.append(
+            mutants.append(
                 Mutant(
                     id=f"{operator.name}-{key[:_ID_DIGITS]}",
                     operator=operator.name,
@@ -193,7 +195,7 @@ def mutants_of(prompt: Prompt, operators: Sequence[Operator]) -> tuple[Mutant, .
                     prompt=change.prompt,
                 )
             )
-    return tuple(found)
+    return tuple(mutants)
 
 
 def _renders(before: Prompt, after: Prompt) -> bool:
@@ -268,13 +270,13 @@ class Text:
         parent = self.tree.parent(sentence)
         if parent is None or parent.kind != "entry":
             return sentence
-        content = [one for one in parent.children if one.kind not in {"gap", "marker"}]
+        content = [child for child in parent.children if child.kind not in {"gap", "marker"}]
         return parent if content == [sentence] else sentence
 
     def _heads(self, row: Node) -> bool:
         """True for the head of a table and the line below it."""
         parent = self.tree.parent(row)
-        rows = [one for one in parent.children if one.kind == "row"] if parent else []
+        rows = [child for child in parent.children if child.kind == "row"] if parent else []
         return row in rows[:1] or not content_words(self.tree.of(row))
 
 
@@ -311,7 +313,7 @@ def _section(tree: Tree, node: Node) -> str:
     heading = " ".join(tree.heading(node).split())
     above = [one for one in tree.path(node) if one.kind == "entry"]
     if above:
-        own = next((one for one in above[0].children if one.kind == "sentence"), None)
+        own = next((child for child in above[0].children if child.kind == "sentence"), None)
         if own is not None:
             heading = f"{heading} {' '.join(tree.of(own).split())}".strip()
     return heading
@@ -516,11 +518,11 @@ def _swap_labels(prompt: Prompt) -> Iterator[Change]:
         tree = text.tree
         for node in tree.nodes("list"):
             labelled = [
-                (entry, start, found)
+                (entry, start, match)
                 for entry in node.children
                 if entry.kind == "entry"
                 for start in [_after_marker(entry)]
-                if (found := _LABEL.match(tree.text, start, entry.end)) is not None
+                if (match := _LABEL.match(tree.text, start, entry.end)) is not None
             ]
             for (one, _, mine), (_, _, its) in pairwise(labelled):
                 a, b = mine.span("label"), its.span("label")
@@ -539,7 +541,7 @@ def _reorder(prompt: Prompt) -> Iterator[Change]:
     for text in texts_of(prompt):
         counted = {id(item.node) for chain in numbering(text.tree) for item in chain.items}
         for node in text.tree.nodes("list"):
-            steps = [one for one in node.children if id(one) in counted]
+            steps = [child for child in node.children if id(child) in counted]
             for first, second in pairwise(steps):
                 yield text.change(first, move(text.tree, second, first, "before"))
 
@@ -547,7 +549,7 @@ def _reorder(prompt: Prompt) -> Iterator[Change]:
 def _cut_clauses(prompt: Prompt) -> Iterator[Change]:
     for text in texts_of(prompt):
         for node in text.tree.nodes("sentence"):
-            clauses = [one for one in node.children if one.kind == "clause"]
+            clauses = [child for child in node.children if child.kind == "clause"]
             said = text.tree.of(node)
             if len(clauses) < 2 or "{{" in said or text.tree.is_data(node):  # noqa: PLR2004 - first and rest
                 continue
@@ -591,10 +593,10 @@ def probe_groups(prompt: Prompt, mutants: Sequence[Mutant]) -> Iterator[tuple[Ch
 
     Outer blocks come first. Descriptions of a schema make one block.
     """
-    deletions = [one for one in mutants if one.operator in SINGLE_DELETIONS]
+    deletions = [mutant for mutant in mutants if mutant.operator in SINGLE_DELETIONS]
     for text in texts_of(prompt):
         part = f"messages[{text.number}]"
-        inside = [one for one in deletions if one.place.part == part]
+        inside = [deletion for deletion in deletions if deletion.place.part == part]
         for node in text.blocks():
             ids = [
                 one.id
@@ -603,7 +605,7 @@ def probe_groups(prompt: Prompt, mutants: Sequence[Mutant]) -> Iterator[tuple[Ch
             ]
             if len(ids) > 1:
                 yield text.change(node, delete(text.tree, node)), ids
-    described = [one for one in deletions if one.operator == "delete-description"]
+    described = [deletion for deletion in deletions if deletion.operator == "delete-description"]
     if len(described) > 1:
         document: dict[str, Any] = json.loads(json.dumps(prompt.response_format))
         schema = document["json_schema"]["schema"]
@@ -692,8 +694,14 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     Operator(
         name="order-in-input",
-        about="Put an order into the input. Shown apart; no part of the score.",
+        about="Put an order into the input; excluded from the score.",
         mutate=_order_in_input,
+        scored=False,
+    ),
+    Operator(
+        name=MODEL,
+        about="Edits that the refiner model proposes; excluded from `all` and the score.",
+        mutate=lambda _: (),
         scored=False,
     ),
 )

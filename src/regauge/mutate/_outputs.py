@@ -212,7 +212,9 @@ class Outputs:
         return self._fields[output]
 
     def _matrix(self, outputs: Sequence[str], noise: Mapping[str, float]) -> NDArray[np.float64]:
-        return np.array([[self.apart(one, other, noise) for other in outputs] for one in outputs])
+        return np.array(
+            [[self.apart(output, other, noise) for other in outputs] for output in outputs]
+        )
 
 
 def _excess(matrix: NDArray[np.float64], chosen: NDArray[np.float64]) -> NDArray[np.float64]:

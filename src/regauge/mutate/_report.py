@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from regauge.atomic import write_whole
+from regauge.digests import digest_of
 from regauge.errors import Fault, FaultyFileError, UsageError
+from regauge.gate.baselines import gating_judges
+from regauge.mutate._operators import MODEL
 from regauge.mutate._types import MutantClass  # noqa: TC001 - pydantic reads it
 from regauge.regular_file import read_regular
 from regauge.stats import wilson
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 
     from regauge.mutate._run import Measured
     from regauge.mutate._subject import Subject
+    from regauge.mutate._types import Case
     from regauge.project import Project
+    from regauge.runner import Suite
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -65,6 +70,40 @@ class MutantRow(_Document):
     evidence: dict[str, Any] = {}
     reason: str = ""
 
+    @property
+    def measured(self) -> bool:
+        """Return whether it has trials, or was marked."""
+        return not self.evidence.get("unmeasured", False)
+
+
+class SuiteFacts(_Document):
+    """The cases of a suite, by what the baseline has of them without any mutant.
+
+    Attributes:
+        able: Those that can guard an instruction: they block, and the base passes most trials.
+        tracked: Those that block nothing, accepted ones too.
+        failing: Those that block, and that the base fails in half of its trials or more.
+    """
+
+    cases: int
+    able: int
+    tracked: int
+    failing: int
+
+
+class Missing(_Document):
+    """The mutants without any trial, and about what they would take.
+
+    Attributes:
+        cost_usd: Null where a price is unknown.
+        suite: The cases, which are known without a call.
+    """
+
+    mutants: int
+    calls: int
+    cost_usd: float | None
+    suite: SuiteFacts
+
 
 class Score(_Document):
     """Killed mutants, as a share of all but equivalent ones.
@@ -89,6 +128,7 @@ class MutationReport(_Document):
         digest: Of the prompt.
         model: The model that completed, as `provider:model`.
         calls: Trials that the classes rest on, replayed ones too.
+        missing: What was not measured; left out where nothing is, and in a committed file.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -100,7 +140,15 @@ class MutationReport(_Document):
     simulated: bool
     calls: int
     score: Score
+    missing: Missing | None = None
     mutants: list[MutantRow]
+
+
+class Guards(_Document):
+    """The cases and judges that guard instructions, each with the first digits of its digest."""
+
+    cases: dict[str, str] = {}
+    judges: dict[str, str] = {}
 
 
 class MutantsFile(MutationReport):
@@ -108,17 +156,29 @@ class MutantsFile(MutationReport):
 
     Attributes:
         key: A digest of the cases and judges that the classes were measured with.
+        guards: The first digits of the digests of cases and judges that guard an instruction.
     """
 
     key: str
+    guards: Guards = Guards()
+
+    def holds_for(self, digest: str, key: str, model: str) -> bool:
+        """True if the classes are those of a text of the prompt, its cases and judges, and a model.
+
+        Args:
+            digest: The prompt's.
+            key: The subject's.
+        """
+        return (self.digest, self.key, self.model) == (digest, key, model)
 
 
 UNSCORED = "order-in-input"
 """The operator whose mutants are shown apart from all others."""
 _DIGITS = 4
+_DIGEST_DIGITS = 12
 
 
-def score_of(rows: Iterable[MutantRow], unscored: Iterable[str] = (UNSCORED,)) -> Score:
+def score_of(rows: Iterable[MutantRow], unscored: Iterable[str] = (UNSCORED, MODEL)) -> Score:
     """The mutation score of some mutants.
 
     Args:
@@ -150,12 +210,11 @@ def report_of(
             measured and this measurement left them undecided.
     """
     known = {row.id: row for row in earlier.mutants} if earlier is not None else {}
-    same = earlier is not None and (earlier.digest, earlier.key, earlier.model) == (
-        subject.prompt.digest,
-        subject.key,
-        subject.model,
+    same = earlier is not None and earlier.holds_for(
+        subject.prompt.digest, subject.key, subject.model
     )
     rows: list[MutantRow] = []
+    calls = measured.calls + measured.base_calls
     for one in measured.results:
         mutant, found = one.mutant, one.found
         row = MutantRow(
@@ -167,15 +226,20 @@ def report_of(
             kind=found.kind,
             cases=list(found.cases),
             judges=list(found.judges),
-            evidence={**({"section": mutant.section} if mutant.section else {}), **found.evidence},
+            evidence={
+                **({"section": mutant.section} if mutant.section else {}),
+                **({"unmeasured": True} if found.unmeasured else {}),
+                **found.evidence,
+            },
             reason=found.reason,
         )
         before = known.get(mutant.id)
         if before is not None and same and found.kind == "undecided":
             row = before
+            calls = max(calls, earlier.calls if earlier is not None else 0)
         rows.append(row)
     version = subject.prompt.version
-    unscored = {one.mutant.operator for one in measured.results if not one.mutant.scored}
+    unscored = {result.mutant.operator for result in measured.results if not result.mutant.scored}
     return MutationReport(
         prompt=subject.prompt.name,
         version=str(version) if version is not None else None,
@@ -183,9 +247,25 @@ def report_of(
         dataset=subject.dataset,
         model=subject.model,
         simulated=subject.model.startswith("sim:"),
-        calls=measured.calls + measured.base_calls,
+        calls=calls,
         score=score_of(rows, {*unscored, UNSCORED}),
         mutants=rows,
+    )
+
+
+def suite_facts(cases: Sequence[Case]) -> SuiteFacts:
+    """The cases of a suite, by what the baseline has of them."""
+    blocking = [case for case in cases if case.blocks]
+    failing = [
+        case
+        for case in blocking
+        if case.history is not None and case.history.whole.passed <= case.history.whole.failed
+    ]
+    return SuiteFacts(
+        cases=len(cases),
+        able=len(blocking) - len(failing),
+        tracked=len(cases) - len(blocking),
+        failing=len(failing),
     )
 
 
@@ -211,6 +291,18 @@ def load_mutants(project: Project, prompt: str) -> MutantsFile | None:
         return None
     except OSError as error:
         raise MutantsFileError([Fault.unreadable(path, error)]) from error
+    return parse_mutants(text, path, prompt)
+
+
+def parse_mutants(text: str, path: Path, prompt: str) -> MutantsFile:
+    """The classes and marks that a committed file holds.
+
+    Args:
+        path: For errors.
+
+    Raises:
+        MutantsFileError: The file is not what this command writes.
+    """
     fix = f"correct it, or delete it and run: regauge mutate {prompt}"
     try:
         document = MutantsFile.model_validate(read_json(text))
@@ -237,16 +329,25 @@ def load_mutants(project: Project, prompt: str) -> MutantsFile | None:
 
 
 def save_mutants(
-    project: Project, report: MutationReport, key: str, earlier: MutantsFile | None
+    project: Project,
+    report: MutationReport,
+    key: str,
+    earlier: MutantsFile | None,
+    *,
+    digests: Guards | None = None,
 ) -> Path:
     """Write the committed file; mutants that this measurement left out stay where they still hold.
 
     Marks stay as long as their text does.
+
+    Args:
+        key: Of the subject.
+        digests: Those of all cases and judges of the subject.
     """
     measured = {row.id for row in report.mutants}
     kept: list[MutantRow] = []
     if earlier is not None:
-        same = (earlier.digest, earlier.key) == (report.digest, key)
+        same = earlier.holds_for(report.digest, key, report.model)
         kept = [
             row
             for row in earlier.mutants
@@ -264,8 +365,40 @@ def save_mutants(
         score=score_of(rows),
         mutants=rows,
         key=key,
+        guards=_guards(digests or Guards(), [row for row in rows if row.kind == "killed"]),
     )
     return _write(project, document)
+
+
+def _guards(digests: Guards, killed: Sequence[MutantRow]) -> Guards:
+    cases = {key for row in killed for key in row.cases}
+    judges = {name for row in killed for name in row.judges}
+    return Guards(
+        cases={key: digest for key, digest in digests.cases.items() if key in cases},
+        judges={name: digest for name, digest in digests.judges.items() if name in judges},
+    )
+
+
+def digests_of(subject: Subject) -> Guards:
+    """The digests of all cases and judges of a subject."""
+    return Guards(
+        cases={key: short_digest(member.case.digest) for key, member in subject.members.items()},
+        judges=judge_digests(member.suite for member in subject.members.values()),
+    )
+
+
+def judge_digests(suites: Iterable[Suite]) -> dict[str, str]:
+    """The blocking judges of some evals of a prompt by name, with a digest of all of that name."""
+    found: dict[str, set[str]] = {}
+    for suite in suites:
+        for judge in gating_judges(suite):
+            found.setdefault(judge.name, set()).add(judge.digest)
+    return {name: short_digest(*sorted(digests)) for name, digests in found.items()}
+
+
+def short_digest(*digests: str) -> str:
+    """The first digits of a digest, or of the digest of several."""
+    return (digests[0] if len(digests) == 1 else digest_of([*digests]))[:_DIGEST_DIGITS]
 
 
 def mark_equivalent(project: Project, prompt: str, ids: Sequence[str], reason: str) -> Path:
@@ -303,4 +436,5 @@ def _write(project: Project, document: MutantsFile) -> Path:
 
 def report_json(report: MutationReport) -> dict[str, Any]:
     """The report as plain JSON values."""
-    return report.model_dump(mode="json", by_alias=True)
+    left_out = {"missing"} if report.missing is None else set[str]()
+    return report.model_dump(mode="json", by_alias=True, exclude=left_out)

@@ -55,7 +55,7 @@ class Measured:
 
     Attributes:
         calls: Trials of mutants and blocks.
-        base_calls: Trials of the base that its baseline lacks.
+        base_calls: Trials of the base that are missing in its baseline.
     """
 
     results: tuple[Result, ...]
@@ -233,10 +233,10 @@ def estimate_calls(
         known: The classes of an earlier measurement, by the id of the mutant.
     """
     share = {
-        one.id: float((known or {})[one.id] == "killed")
-        if one.id in (known or {})
-        else _KILLED_SHARE.get(one.operator, _KILLED_SHARE_OTHERS)
-        for one in mutants
+        mutant.id: float((known or {})[mutant.id] == "killed")
+        if mutant.id in (known or {})
+        else _KILLED_SHARE.get(mutant.operator, _KILLED_SHARE_OTHERS)
+        for mutant in mutants
     }
     others = len(cases) + _OTHER_CALLS
 

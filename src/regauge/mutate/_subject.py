@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from regauge.digests import digest_of
-from regauge.errors import UsageError
+from regauge.errors import DatasetError, UsageError
 from regauge.gate import (
     CONTROL_FIRST,
+    EVALS_FIRST,
     NONE_DRAWN,
     REVISION_FIRST,
     facts_of_trial,
@@ -23,18 +24,22 @@ from regauge.gate.baselines import (
     gating_judges,
     key_of,
 )
+from regauge.judges import JudgeContext, is_case_checks, judge_of_checks
+from regauge.mutate._suggest import keeps_checks
+from regauge.mutate._targets import CandidateTargets
 from regauge.mutate._types import Case, Observed
 from regauge.providers import shown_messages, shown_output
+from regauge.refine.subject import edited_prompt
 from regauge.runner import Draw, PlannedCase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from regauge.datasets import GoldenCase
     from regauge.gate.baselines import StoredHistory
+    from regauge.mutate._suggest import Draft
     from regauge.prompts import Prompt
     from regauge.runner import EvalSession, Suite, Trial, Trials
-
-_BASE_FIRST = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,50 +59,48 @@ class Subject:
     key: str
 
 
-def subject_of(evals: EvalSession, planned: Sequence[PlannedCase]) -> Subject:
-    """The subject of planned evals of one prompt.
+def subject_of(evals: EvalSession, planned: Sequence[PlannedCase], name: str = "") -> Subject:
+    """The subject of planned evals of one prompt, or of targets that load it.
+
+    Args:
+        name: The prompt's name; by default what the evals name.
 
     Raises:
-        UsageError: They put cases to a target, run on several models, or no judge blocks.
+        UsageError: They run on several models, or a target that cannot load an edited prompt, or no
+            judge blocks.
         RegaugeError: A case cannot be put to the prompt, or the baseline cannot be read.
     """
     members: dict[str, PlannedCase] = {}
     cases: list[Case] = []
     known: dict[int, StoredHistory | None] = {}
-    accepted = accepted_since(planned[0].suite.prompt, "")
     suites = {id(one.suite): one.suite for one in planned}
-    for suite in suites.values():
-        if suite.target is not None:
-            raise UsageError(
-                f"evals of {suite.prompt.name} run a target, whose prompt is not known\n"
-                "  fix: mutate a prompt that an eval puts to a model"
-            )
-    models = dict.fromkeys(str(suite.model) for suite in suites.values())
-    if len(models) > 1:
+    prompt, *_ = [edited_prompt(suite, name or None) for suite in suites.values()]
+    models = {str(suite.model): suite.target is None for suite in suites.values()}
+    asked = [model for model, is_model in models.items() if is_model] or [*models][:1]
+    if len(asked) > 1:
         raise UsageError(
-            f"evals of {planned[0].suite.prompt.name} run on several models: {', '.join(models)}\n"
+            f"evals of {prompt.name} run on several models: {', '.join(asked)}\n"
             "  fix: name one with --model"
         )
     for one in planned:
         if one.error is not None:
             raise one.error
         suite = one.suite
+        accepted = accepted_since(suite.prompt, "")
         if id(suite) not in known:
             stored = baseline_of(evals.project, suite)[0]
             known[id(suite)] = stored.find(key_of(suite)) if stored is not None else None
-        name = one.case.id
-        if name in members:
-            name = f"{suite.dataset.name}/{name}#{len(members)}"
+        name = member_key(one.case, suite, members)
         judges = gating_judges(suite)
         members[name] = PlannedCase(replace(suite, judges=judges), one.case)
         cases.append(_case(name, one, known[id(suite)], accepted=one.case.id in accepted))
     datasets = dict.fromkeys(suite.dataset.name for suite in suites.values())
     return Subject(
-        prompt=planned[0].suite.prompt,
+        prompt=prompt,
         members=members,
         cases=tuple(cases),
         dataset=", ".join(datasets),
-        model=str(planned[0].suite.model),
+        model=asked[0],
         key=digest_of(
             [
                 sorted([one.case.id, one.case.digest, one.case.tier] for one in planned),
@@ -105,6 +108,19 @@ def subject_of(evals: EvalSession, planned: Sequence[PlannedCase]) -> Subject:
             ]
         ),
     )
+
+
+def member_key(case: GoldenCase, suite: Suite, earlier: Collection[str]) -> str:
+    """The key of a case among those of all evals of a prompt: its id, unless an eval before has it.
+
+    Args:
+        earlier: The keys of the cases before it.
+    """
+    name, number = case.id, 1
+    while name in earlier:
+        number += 1
+        name = f"{suite.dataset.name}/{case.id}#{number}"
+    return name
 
 
 def _case(name: str, planned: PlannedCase, known: StoredHistory | None, *, accepted: bool) -> Case:
@@ -135,17 +151,44 @@ def _case(name: str, planned: PlannedCase, known: StoredHistory | None, *, accep
     )
 
 
+def base_number(planned: PlannedCase, nth: int) -> int:  # noqa: ARG001 - as `EvalBench` calls it
+    """The stored number of the n-th trial of the base, counted from 0.
+
+    The first one is that of the evals; more are those of main in a comparison.
+    """
+    return nth if nth == EVALS_FIRST else CONTROL_FIRST + nth
+
+
 class EvalBench:
     """Draws trials of a subject's cases under any text of its prompt.
 
     Completions are looked up by the digest of their request, in recordings and the local store.
+
+    Args:
+        numbers: The stored number of the n-th trial of a case under the prompt as it is.
+        targets: The targets under mutants, where other benches use them too.
     """
 
-    def __init__(self, subject: Subject, trials: Trials) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        trials: Trials,
+        numbers: Callable[[PlannedCase, int], int] = base_number,
+        targets: CandidateTargets | None = None,
+    ) -> None:
         self._subject = subject
         self._trials = trials
+        self._numbers = numbers
         self._planned: dict[tuple[str, str], PlannedCase] = {}
         self._suites: dict[tuple[str, int], Suite] = {}
+        self._targets = targets or CandidateTargets(trials)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the texts that were written for targets."""
+        self._targets.close()
 
     async def draw(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
@@ -156,9 +199,8 @@ class EvalBench:
     async def _one(self, prompt: Prompt | None, key: str, number: int) -> Observed | Exception:
         member = self._subject.members[key]
         if prompt is None:
-            # Trial 0 is that of the evals; more are those of main in a comparison.
-            stored = number if number == _BASE_FIRST else CONTROL_FIRST + number
-            return _observed(await self._trials.make(Draw(member, stored)), member)
+            draw = Draw(member, self._numbers(member, number))
+            return _observed(await self._trials.make(draw), member)
         planned = self._under(prompt, key)
         draw = Draw(planned, REVISION_FIRST + number)
         if planned.suite.model_judges:
@@ -167,7 +209,11 @@ class EvalBench:
             if isinstance(base, Observed) and made.error is None and _output(made) == base.output:
                 # LLM judges judged this very output of the base.
                 return base
-        return _observed(await self._trials.make(draw), planned)
+        made = await self._trials.make(draw)
+        target = planned.suite.target
+        if target is not None and made.answer is not None and made.answer.source == "live":
+            await self._targets.use(target)
+        return _observed(made, planned)
 
     def _under(self, prompt: Prompt, key: str) -> PlannedCase:
         """A case under another text; its request is worked out once."""
@@ -176,10 +222,18 @@ class EvalBench:
             member = self._subject.members[key]
             at = (prompt.digest, id(member.suite))
             if at not in self._suites:
-                self._suites[at] = replace(member.suite, prompt=prompt)
+                self._suites[at] = self._suite(member.suite, prompt)
             found = PlannedCase(self._suites[at], member.case)
             self._planned[prompt.digest, key] = found
         return found
+
+    def _suite(self, suite: Suite, prompt: Prompt) -> Suite:
+        """An eval under another text: its prompt has it, or its target loads it."""
+        if suite.target is None:
+            return replace(suite, prompt=prompt)
+        target = self._targets.under(suite.target, prompt)
+        subject = target.subject(suite.prompt.name, path=suite.prompt.path)
+        return replace(suite, prompt=subject, target=target)
 
     def _by_rules(self, planned: PlannedCase) -> PlannedCase:
         models = {judge.name for judge in planned.suite.model_judges}
@@ -203,3 +257,56 @@ def _output(trial: Trial) -> str:
     completion = trial.answer.completion
     shown = shown_output(completion.text, completion.refusal, shown_messages(completion))
     return shown or ""
+
+
+class DraftBenches:
+    """Makes the benches of suggested cases."""
+
+    def __init__(self, evals: EvalSession, subject: Subject, trials: Trials) -> None:
+        self._evals = evals
+        self._subject = subject
+        self._trials = trials
+        self._targets = CandidateTargets(trials)
+        self._made: dict[str, EvalBench] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the texts that were written for targets."""
+        self._targets.close()
+
+    def __call__(self, draft: Draft) -> EvalBench:
+        """The bench of a draft, under the key of the case that it is like.
+
+        Raises:
+            UsageError: Its checks make no sense.
+        """
+        if draft.digest not in self._made:
+            member = self._planned(draft)
+            subject = replace(self._subject, members={draft.like: member})
+            self._made[draft.digest] = EvalBench(subject, self._trials, targets=self._targets)
+        return self._made[draft.digest]
+
+    def _planned(self, draft: Draft) -> PlannedCase:
+        like = self._subject.members[draft.like]
+        suite, project = like.suite, self._evals.project
+        case = replace(
+            like.case,
+            inputs=draft.inputs,
+            expected=draft.expected,
+            checks=draft.checks,
+            pass_at=like.case.pass_at if draft.existing or keeps_checks(draft, like.case) else None,
+        )
+        model = self._evals.options.judge_model or project.settings.judge_model
+        context = JudgeContext(project=project, model=model, prompt=suite.prompt)
+        try:
+            checks = judge_of_checks([case], context)
+        except DatasetError as error:
+            raise UsageError(error.faults[0].message) from error
+        judges = [judge for judge in suite.judges if not is_case_checks(judge)]
+        if checks is not None:
+            judges.append(checks)
+        if not judges:
+            raise UsageError("it has no checks, and its eval has no judges")
+        return PlannedCase(replace(suite, judges=tuple(judges)), case)

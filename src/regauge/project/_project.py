@@ -38,14 +38,35 @@ def line_of(text: str, where: Sequence[int | str]) -> int | None:
     5
     >>> line_of(goals, ("refine", "goals", 0, "judge"))
     1
+    >>> a, b = "[tool.regauge.providers.a]", "[tool.regauge.providers.b]"
+    >>> inline = f"{a}\nmax = 1\n{b}\nprices = {{m = {{}}}}"
+    >>> line_of(inline, ("providers", "b", "prices", "m", "input"))
+    4
+    >>> line_of(inline, ("providers", "b", "max"))
+    3
     """
     lines = text.splitlines()
-    key = next(str(part) for part in reversed(where) if isinstance(part, str))
+    *tables, key = [part for part in where if isinstance(part, str)]
     begins = re.compile(rf"\s*(\[.*\b{re.escape(key)}\b.*\]|\"?{re.escape(key)}\"?\s*=)")
     header, end = _table(lines, where)
+    if header is None and tables:
+        header, end = _named_table(lines, f"tool.regauge.{'.'.join(tables)}")
     found = (n for n in range(header or 0, end) if begins.match(lines[n]))
     line = next(found, header)
+    if line is None and tables:
+        # The key is missing, or within an inline table.
+        return line_of(text, tables)
     return None if line is None else line + 1
+
+
+def _named_table(lines: Sequence[str], name: str) -> tuple[int | None, int]:
+    """The header of a table, and the line after it and the tables below it."""
+    heads = [(n, line.strip()) for n, line in enumerate(lines) if line.lstrip().startswith("[")]
+    for n, head in heads:
+        if head.startswith(f"[{name}]"):
+            after = (m for m, other in heads if m > n and not other.startswith(f"[{name}."))
+            return n, next(after, len(lines))
+    return None, len(lines)
 
 
 def _table(lines: Sequence[str], where: Sequence[int | str]) -> tuple[int | None, int]:
@@ -256,6 +277,10 @@ class Project:
         """`path` as people write it: relative to the root where it is below it."""
         return path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
+    def shorten(self, text: str) -> str:
+        """A message whose paths below the root are relative to it."""
+        return text.replace(f"{self.root}{os.sep}", "")
+
     @cached_property
     def settings(self) -> Settings:
         """The settings in `[tool.regauge]`, or the defaults.
@@ -323,6 +348,8 @@ def _setting_fault(path: Path, text: str, where: Sequence[int | str], problem: s
     problem, _, fix = problem.removeprefix("Value error, ").partition("\n  fix: ")
     if problem == "Extra inputs are not permitted":
         problem = "no such setting"
-        fix = did_you_mean(key, SETTING_NAMES) or "remove it"
+        longer = [name for name in SETTING_NAMES if name.startswith(f"{key}_")]
+        near = f"did you mean {longer[0]!r}?" if len(longer) == 1 else ""
+        fix = did_you_mean(key, SETTING_NAMES) or near or "remove it"
     name = ".".join(str(part) for part in ("tool", "regauge", *where))
     return Fault(path=path, line=line_of(text, where), message=f"{name}: {problem}", fix=fix)

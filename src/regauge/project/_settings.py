@@ -244,25 +244,24 @@ class EndpointSettings(_Table):
     """One endpoint of models: `[tool.regauge.providers.<name>]`.
 
     Attributes:
-        api: `openai` for chat completions, which most servers speak, `responses` for OpenAI's
-            Responses API, `anthropic` for Anthropic's Messages API, or the name of an entry point
-            of the group `regauge.providers`.
-        base_url: Where it is, up to and with `/v1`, without user name and password; None is the
-            default of the API's own SDK.
-        api_key_env: The environment variable that holds the key; None sends no key.
+        api: `openai` (chat completions), `responses` (OpenAI), `anthropic` (Messages), or an entry
+            point of the group `regauge.providers`.
+        base_url: The URL, with `/v1`, without user name and password; by default that of the API's
+            SDK.
+        api_key_env: The environment variable of the key; without it, no key is sent.
         api_key_command: A command that prints the key, as a list of arguments, for keys that
-            expire. It runs before the first request and when a key is refused.
-        prices: By model name, for the cost in reports and the budget.
-        headers_env: Further headers, each from the environment variable named here.
-        timeout_s: How long one attempt may take, in seconds; None takes the project's.
-        max_attempts: How often a request is tried before its case is unmeasured.
-        deadline_s: How long all attempts of a request may take together, in seconds.
-        vary_seed: Send the trial number as `seed`, for servers that answer alike otherwise.
-        accepts: Parameters that the endpoint takes although regauge lists them as ignored or
-            rejected, such as `seed`.
-        options: Passed to the provider of an entry point.
-        batch_price: The price of a request in a batch as a share of its live price, such as 0.5;
-            by default 0.5 for OpenAI, Azure and Anthropic, and unknown for others.
+            expire; run before the first request and when a key is refused.
+        prices: Prices by model name, for costs and budgets.
+        headers_env: Further headers, each with its environment variable.
+        timeout_s: Seconds per attempt; by default the project's.
+        max_attempts: Attempts per request, before its case is unmeasured.
+        deadline_s: Seconds for all attempts of a request.
+        vary_seed: Send the trial number as `seed`, for servers that repeat themselves.
+        accepts: Parameters to send although regauge lists them as ignored or rejected, such as
+            `seed`.
+        options: Options of an entry point's provider.
+        batch_price: Price in a batch as a share of the live price; by default 0.5 for OpenAI, Azure
+            and Anthropic, unknown for others.
     """
 
     api: str = "openai"
@@ -292,8 +291,8 @@ def _inside(path: str) -> str:
     parts = path.split("/")
     if not path or path.startswith("/") or "\\" in path or ".." in parts or ":" in parts[0]:
         raise ValueError(
-            f"not a path below the project's root: {path!r}\n"
-            "  fix: write it from the root on, with /, such as app/pipeline.py"
+            f"not a relative path: {path!r}\n"
+            "  fix: write it with / and without .., such as app/pipeline.py"
         )
     return path.rstrip("/")
 
@@ -310,6 +309,7 @@ def _callable_name(text: str) -> str:
 
 _InsidePath = Annotated[str, AfterValidator(_inside)]
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+_MaybeVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\??$")]
 
 
 class AcknowledgedCase(_Table):
@@ -429,7 +429,8 @@ class CommandTarget(_Target):
         kind: `command`.
         argv: The program and its arguments. It runs in the root, without a shell, reads the
             inputs of a case as JSON, and writes text or JSON.
-        env: The environment variables that it gets, besides PATH, HOME and LANG.
+        env: The environment variables that it gets, besides PATH, HOME and LANG; with `?` at its
+            end, one that need not be set.
         version: A text of your own; another one needs other recordings.
         changelog: Changes with the golden cases that they break on purpose, newest first.
         files: Files and directories below the root that its outputs depend on.
@@ -443,7 +444,7 @@ class CommandTarget(_Target):
 
     kind: Literal["command"] = "command"
     argv: Annotated[list[str], Field(min_length=1)]
-    env: list[_Variable] = []
+    env: list[_MaybeVariable] = []
 
 
 class RecordedTarget(_Target):
@@ -570,10 +571,10 @@ class GoalSettings(_Table):
     Attributes:
         pass_rate: The share of trials to pass; met when the lower bound of its 95 % interval
             reaches it.
-        prompt: Only of the prompt of this name; None counts for every prompt that is refined.
-        judge: Only by this judge: its name, or its kind, such as `max_words`.
-        criterion: Only by judges that count under this one.
-        tag: Only on cases with this tag.
+        prompt: Only this prompt.
+        judge: Only this judge, by name or kind, such as `max_words`.
+        criterion: Only judges of this criterion.
+        tag: Only cases with this tag.
     """
 
     pass_rate: Annotated[float, BeforeValidator(_share)] = Field(gt=0, lt=1)
@@ -593,20 +594,20 @@ class RefineSettings(_Table):
         model: Refiner model, as `provider:model`; by default the prompt's.
         proposers: Proposers, cheapest first.
         max_cycles: The most cycles of edit and test.
-        budget_calls: Calls of all models together: the prompt's, LLM judges' and the refiner's;
-            None is three times the least one fix takes.
+        budget_calls: Calls of all models: the prompt's, LLM judges' and the refiner's; by default
+            three times the least that one fix takes.
         budget_refiner_calls: Calls of the refiner model.
-        temperature: Of the refiner model's requests; None is what suits the step, and nothing where
-            the model takes none.
-        max_tokens: Tokens of one of its replies; None is what suits the step.
-        context_tokens: Tokens that a request and its reply may take together; None is no limit.
+        temperature: Of the refiner model's requests; by default chosen by step, and not sent if the
+            model takes none.
+        max_tokens: Tokens per response; by default chosen by step.
+        context_tokens: Tokens of a request and its response together; by default unlimited.
         ablation_calls: Calls for omitting single sentences, to map sentences to checks.
-        fix_flaky: Whether to fix flaky checks too.
+        fix_flaky: Fix flaky checks too.
         budget_usd: Limit of the cost of one run, in US dollars.
         frozen: Lines of prompts that must stay as they are.
-        show_expected: Whether proposers see expected values of training cases.
+        show_expected: Show proposers the expected values of training cases.
         goals: Pass rates to reach; without goals, no reproducible failure.
-        feedback_from: Authors whose comments `--feedback-pr` uses, by their role in the repository.
+        feedback_from: Authors whose comments `--feedback-pr` uses, by role in the repository.
     """
 
     model: _ModelName | None = None
@@ -630,34 +631,39 @@ class MutateSettings(_Table):
     """The settings of `regauge mutate`: `[tool.regauge.mutate]`.
 
     Attributes:
-        floor: The least mutation score, between 0 and 1; below it the command exits with 1.
+        floor: The least mutation score, between 0 and 1; below it the command exits with 1, and
+            the gate does not accept a change of the prompt where `pull_request` is set.
         operators: Operators that run by default, with commas between, or `all`; None runs single
             deletions.
+        pull_request: Whether the gate mutates changed lines and reports lost guards.
     """
 
     floor: float | None = Field(default=None, ge=0, le=1)
     operators: str | None = None
+    pull_request: bool = False
 
 
 class Settings(_Table):
     """`[tool.regauge]`: the defaults that options on the command line override.
 
     Attributes:
-        model: The model of prompts that name none, as `provider:model`.
-        models: Models that `pytest evals` runs every case with and compares, instead of the
-            prompts' own; the first is the one that others are compared with.
-        judge_model: The model of judges that name none, as `provider:model`.
+        model: Model of prompts that name none, as `provider:model`.
+        models: Models that `pytest evals` compares, instead of the prompts' own; the first is the
+            reference.
+        judge_model: Model of judges that name none.
         trials: Trials per case.
         concurrency: Requests in flight at once; `auto` adapts to rate limits.
-        record: The record mode; None means `none` where `CI` is set and `missing` elsewhere.
+        record: The record mode; by default `none` where `CI` is set, else `missing`.
         budget_usd: Limit of the cost of one run, in US dollars.
+        request_mb_max: Megabytes of text per request; longer ones are not sent.
         timeout_s: Seconds per attempt of a request.
-        redact: Regular expressions of further secrets to redact.
+        redact: Regular expressions of further secrets.
         holdout: The share of held-out cases.
         split_salt: Change it to reshuffle the automatic train/holdout split.
         targets: What evals test besides prompts, by name.
-        store: Where the history of runs is kept: the URL of a PostgreSQL database, or
-            `sqlite:///FILE`; None means `.regauge/history.sqlite3`.
+        store: URL of the run history: PostgreSQL, or `sqlite:///FILE`; by default
+            `.regauge/history.sqlite3`.
+        html_cases_max: Cases per HTML file; larger reports are an index with pages in a directory.
         gate: What the gate holds a change to.
         calibration: When a judge that asks a model may gate.
         refine: What `regauge refine` may do.
@@ -671,6 +677,7 @@ class Settings(_Table):
     concurrency: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = "auto"
     record: RecordMode | None = None
     budget_usd: float | None = Field(default=None, ge=0)
+    request_mb_max: float = Field(default=1, gt=0)
     timeout_s: float = Field(default=60, gt=0)
     redact: list[Annotated[str, AfterValidator(_redactable)]] = []
     holdout: float = Field(default=0.3, ge=0, le=1)
@@ -678,6 +685,7 @@ class Settings(_Table):
     store: Annotated[str, AfterValidator(_store)] | None = None
     providers: _Providers = {}
     targets: _Targets = {}
+    html_cases_max: int = Field(default=2000, ge=1)
     gate: GateSettings = Field(default_factory=GateSettings)
     calibration: CalibrationSettings = Field(default_factory=CalibrationSettings)
     refine: RefineSettings = Field(default_factory=RefineSettings)

@@ -38,13 +38,13 @@ def prompt_files(prompts_dir: Path) -> list[Path]:
 
     A directory with the name of a prompt file is among them: to read it says what is wrong.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for directory, names, files in os.walk(prompts_dir):
         names[:] = [name for name in names if not name.startswith(".")]
         # macOS writes `._<name>` next to files on other file systems.
         shown = [name for name in files if not name.startswith(".")]
-        found += [Path(directory, name) for name in (*names, *shown) if name.endswith(SUFFIXES)]
-    return sorted(found)
+        paths += [Path(directory, name) for name in (*names, *shown) if name.endswith(SUFFIXES)]
+    return sorted(paths)
 
 
 def find_prompt(
@@ -94,8 +94,8 @@ def load_prompt(
 
     Args:
         name_or_path: A name such as `alert-severity`, or a path that ends in `.yml` or `.yaml`.
-        version: Such as `1.1.0`: the released state of that version, or where it was never
-            released the newest commit that carries it. With None, the file is loaded.
+        version: Such as `1.1.0`: its released state, else the newest commit with it; by default the
+            file.
         root: A directory of the project; the working directory by default.
 
     Raises:

@@ -194,25 +194,25 @@ class Repository:
             "--",
             path,
         )
-        found: list[Commit] = []
+        commits: list[Commit] = []
         for record in text.split("\x01")[1:]:
             head, _, names = record.partition("\0")
             commit, date, subject = head.split("\x02", 2)
             name = names.strip("\n\0").split("\0")[0]
             if name:
-                found.append(Commit(hash=commit, date=date, subject=subject, path=name))
-        return found
+                commits.append(Commit(hash=commit, date=date, subject=subject, path=name))
+        return commits
 
     def history_of(self, paths: Iterable[str]) -> list[Commit]:
         """The commits that touched one of some files or directories, newest first."""
         if not self.has_commits():
             return []
         text = self._text("log", "-z", "--format=%H%x02%aI%x02%s", "--", *paths)
-        found: list[Commit] = []
+        commits: list[Commit] = []
         for record in filter(None, text.split("\0")):
             commit, date, subject = record.split("\x02", 2)
-            found.append(Commit(hash=commit, date=date, subject=subject, path=""))
-        return found
+            commits.append(Commit(hash=commit, date=date, subject=subject, path=""))
+        return commits
 
     def merge_base(self, ref: str) -> str:
         """The newest commit that HEAD and a branch, tag or hash have in common.
@@ -239,7 +239,7 @@ class Repository:
         """The differences between a commit and the files as they are now.
 
         Returns:
-            The paths that were added, changed or removed, new files that git was never told of
+            The paths that were added, changed or removed, new files that git does not track
             among them; and for every renamed file, by its path now, its path in the commit.
         """
         fields = self._text(*_DIFF, "--name-status", "-z", "--find-renames", commit).split("\0")
@@ -360,7 +360,7 @@ def load_version(path: Path, version: Semver) -> Prompt:
         raise GitError(
             f"{name}@{version} was released with digest {entry.digest[:12]}, but no commit that"
             " states this version has that content\n"
-            "  fix: commit a prompt together with its bump; `regauge lint` tells when it changed"
+            "  fix: commit a prompt together with its bump; `regauge lint` reports when it changed"
         )
     if entry is not None and not repository.shallow():
         raise GitError(
@@ -415,14 +415,16 @@ def states(path: Path, repository: Repository) -> list[ReleaseState]:
     """The states of a prompt in git, newest first, without commits that left it unchanged."""
     commits = repository.history(repository.inside(path))
     texts = repository.read_all((commit.hash, commit.path) for commit in commits)
-    found: list[ReleaseState] = []
+    release_states: list[ReleaseState] = []
     for commit, data in zip(commits, texts, strict=True):
         if data is not None:
             text = data.decode("utf-8", "replace")
             beside = _beside(repository, commit.hash, commit.path)
             stated = _stated(text, path)
-            found.append(ReleaseState(commit=commit, text=text, stated=stated, beside=beside))
-    return found
+            release_states.append(
+                ReleaseState(commit=commit, text=text, stated=stated, beside=beside)
+            )
+    return release_states
 
 
 def version_records(path: Path, repository: Repository | None) -> list[VersionRecord]:

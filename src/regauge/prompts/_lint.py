@@ -160,15 +160,15 @@ def _twins(prompts_dir: Path) -> list[Fault]:
 
 def _repeated_sentences(prompt: Prompt) -> Iterator[Fault]:
     seen: set[str] = set()
-    told: set[str] = set()
+    reported: set[str] = set()
     for message in prompt.messages:
         for sentence in _SENTENCE_END.split(_FENCE.sub("\n", message.content)):
             words = sentence.split()
             form = " ".join(words).lstrip("-*#> ").casefold()
-            if len(words) < _SENTENCE_WORDS_MIN or form in told:
+            if len(words) < _SENTENCE_WORDS_MIN or form in reported:
                 continue
             if form in seen:
-                told.add(form)
+                reported.add(form)
                 shown = sentence.strip().lstrip("-*#> ")
                 shown = shown if len(shown) <= 60 else f"{shown[:57]}..."  # noqa: PLR2004  # a line's worth
                 yield Fault(

@@ -85,7 +85,8 @@ class PromptLock:
                 continue
             entry = _entry(line.strip(), number)
             if isinstance(entry, str):
-                fix = _KEEP_BOTH if line[:7] in {"<<<<<<<", "=======", ">>>>>>>"} else ""
+                marker = line[:7] in {"<<<<<<<", "=======", ">>>>>>>"}
+                fix = _KEEP_BOTH if marker else "restore the line from git, or remove it"
                 faults.append(Fault(path=path, line=number, message=entry, fix=fix))
                 continue
             twin = found.setdefault((entry.name, entry.version), entry)
@@ -163,7 +164,7 @@ class PromptLock:
         return None if is_major else before[-1]
 
     def check_against(self, older: PromptLock, ref: str) -> list[Fault]:
-        """Entries of an older lock that this one lacks or changes."""
+        """Entries of an older lock that are missing or changed in this one."""
         faults: list[Fault] = []
         for entry in older.entries:
             mine = self.get(entry.name, entry.version)

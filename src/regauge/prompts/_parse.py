@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -25,6 +26,7 @@ from regauge.prompts._types import (
     compile_template,
     first_lines,
     odd_braces,
+    template_tags,
 )
 from regauge.prompts._yaml import Entries, Reader, compose, is_scalar, line_of, scalar_tag
 from regauge.regular_file import read_regular
@@ -58,7 +60,7 @@ _OTHERS = {"stop", "logprobs", "logit_bias"}
 _KNOWN = _NUMBERS | _INTEGERS | _TEXTS | _OTHERS
 _ALIASES = {"max_completion_tokens": "max_tokens", "max_output_tokens": "max_tokens"}
 # How many answers there are and how they arrive is decided by a run, not by a prompt.
-_NOT_OURS = {"n": "draw several answers with `--trials`", "stream": "remove it"}
+_NOT_OURS = {"n": "use `--trials`", "stream": "remove it"}
 
 
 def read_parameters(
@@ -88,7 +90,8 @@ def read_parameters(
         elif value is None:
             continue
         elif (problem := _problem(name, value)) is not None:
-            reader.fault(value_node, f"modelParameters.{written} must be {problem}")
+            what = f"modelParameters.{written} must be {problem}, not {value!r}"
+            reader.fault(value_node, what, f"write `{written}: {_EXAMPLES.get(name, 0)}` or so")
             continue
         if name in parameters and parameters[name] != value:
             both = f"{spelled[name]} and {written} say the same thing with different values"
@@ -98,6 +101,17 @@ def read_parameters(
         spelled[name] = written
         lines[f"modelParameters.{name}"] = line_of(key)
     return parameters
+
+
+_EXAMPLES = {
+    "temperature": 0.7,
+    "top_p": 0.9,
+    "max_tokens": 500,
+    "stop": '["END"]',
+    "reasoning_effort": "low",
+    "verbosity": "low",
+    "service_tier": "default",
+}
 
 
 def _problem(name: str, value: JSON) -> str | None:
@@ -263,7 +277,7 @@ def read_inputs(
 
 def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...]:
     """The entries of the file's changelog, in its order."""
-    found: list[ChangelogEntry] = []
+    changelog_entries: list[ChangelogEntry] = []
     for item in reader.items(node, "changelog", _CHANGELOG_FIX):
         entries = reader.mapping(item, "an entry of changelog", _CHANGELOG_FIX)
         if entries is None:
@@ -284,12 +298,13 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
         )
         version, text = values["version"], values["text"]
         if version is not None and not _is_version(version):
-            reader.fault(item, f"changelog version {version!r} is no semantic version")
-        elif version is not None and any(entry.version == version for entry in found):
+            message = f"changelog version {version!r} is no semantic version"
+            reader.fault(item, message, fix="write three numbers, such as 1.0.0")
+        elif version is not None and any(entry.version == version for entry in changelog_entries):
             reader.fault(item, f"changelog has version {version} twice")
         elif version is not None and text is not None:
             date = values.get("date") or ""
-            found.append(
+            changelog_entries.append(
                 ChangelogEntry(
                     version=version,
                     text=text.strip(),
@@ -298,7 +313,7 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
                     removed=removed,
                 )
             )
-    return tuple(found)
+    return tuple(changelog_entries)
 
 
 def _acknowledged(reader: Reader, node: yaml.Node, key: str) -> tuple[Acknowledgement, ...]:
@@ -343,7 +358,7 @@ def read_test_data(reader: Reader, node: yaml.Node) -> tuple[dict[str, JSON], ..
 
 def read_evaluators(reader: Reader, node: yaml.Node) -> tuple[Evaluator, ...]:
     """The evaluators, unjudged: a name, and one further key that says what it is."""
-    found: list[Evaluator] = []
+    evaluators: list[Evaluator] = []
     for item in reader.items(node, "evaluators", "write `- name: ...` for each evaluator"):
         entries = reader.mapping(item, "an evaluator", "write `- name: ...`")
         if entries is None:
@@ -358,8 +373,8 @@ def read_evaluators(reader: Reader, node: yaml.Node) -> tuple[Evaluator, ...]:
             reader.fault(item, message, "keep one of `string`, `judge`, `llm` and `uses`")
         elif name is not None:
             body = reader.json(entries[kinds[0]][1], f"evaluator {name!r}")
-            found.append(Evaluator(name=name, kind=kinds[0], body=body, line=line_of(item)))
-    return tuple(found)
+            evaluators.append(Evaluator(name=name, kind=kinds[0], body=body, line=line_of(item)))
+    return tuple(evaluators)
 
 
 def _declared(
@@ -509,6 +524,14 @@ def parse_prompt(
 
 def _refuse_other_formats(reader: Reader, entries: Entries) -> None:
     """One fault, and no more, for a file that is a prompt of another tool."""
+    if "messages" not in entries and "prompts" in entries:
+        path = shlex.quote(reader.path.name)
+        reader.fault(
+            entries["prompts"][0],
+            "this is a configuration of promptfoo, not a prompt file",
+            f"move it out of the prompts, then regauge import promptfoo {path}",
+        )
+        raise PromptError(reader.faults)
     if "messages" in entries or "prompt" not in entries:
         return
     key, _ = entries["prompt"]
@@ -593,7 +616,9 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
         return None
     (_, role_node), (_, content_node) = entries["role"], entries["content"]
     role = reader.text(role_node, "the role of a message")
-    fix = "write one text; images and files are not supported yet"
+    fix = _text_fix("content", content_node) or (
+        "write one text; golden cases give images and files as inputs"
+    )
     content = reader.text(content_node, "the content of a message", fix)
     if role is not None and role not in _ROLES:
         known = f"write one of {', '.join(_ROLES)}"
@@ -638,6 +663,10 @@ def _note_variables(
             else:
                 message_text = f"{odd} holds no name of an input, so it stays text"
             reader.warn(line, message_text, fix)
+        for tag in islice(dict.fromkeys(template_tags(message.content)), _ODD_MAX):
+            line = _line_of_text(text, node, tag)
+            fix = "write the text as it is to be sent; a template has {{name}} alone"
+            reader.warn(line, f"{tag} is plain text, not a condition or a loop", fix)
 
 
 def _line_of_text(text: str, node: yaml.Node, wanted: str) -> int:

@@ -43,25 +43,21 @@ class Prompt:
     """One prompt file, read and checked.
 
     Attributes:
-        name: The file name without `.prompt.yml`: the prompt's identity everywhere.
-        title: The file's `name` key, or `name` where it has none.
-        version: The file's `version`; None where it has none.
-        model: As the file writes it, such as `sim:clerk-1`; None where it names none.
-        parameters: The file's `modelParameters` under their snake_case names, with `tool_choice`
-            and `parallel_tool_calls` where the file sets them.
-        response_format: In the form the OpenAI API takes; None for plain text.
-        tools: In the form the OpenAI API takes.
+        name: The file name without `.prompt.yml`.
+        title: The file's `name` key, by default `name`.
+        model: As in the file, such as `sim:clerk-1`.
+        parameters: `modelParameters` in snake_case, with `tool_choice` and `parallel_tool_calls`.
+        response_format: In OpenAI's form; None for plain text.
+        tools: In OpenAI's form.
         tool_files: The files that hold some of them, below the folder of the prompt.
-        rubric: What verdict it asks for, where it is a judge's prompt; None for any other.
+        rubric: The form of the verdict, for a judge's prompt.
         messages: The templates, in order.
-        inputs: What `inputs` declares; None where the file declares nothing, and the variables of
-            the templates are the inputs.
+        inputs: The declared `inputs`; None without a declaration: the templates' variables.
         replaceable: The sections that the refinement loop may replace as a whole.
-        test_data: The rows of `testData`.
-        warnings: What is odd about the file and yet no reason to refuse it.
+        warnings: Warnings about the file.
         lines: The line, from 1, of places such as `messages`, `messages[0]`, `version`,
             `inputs.NAME`, `variables.NAME` and `modelParameters.temperature`.
-        source: The whole text of the file.
+        source: The text of the file.
     """
 
     name: str
@@ -113,7 +109,7 @@ class Prompt:
 
     @cached_property
     def contract_digest(self) -> str:
-        """The digest of what callers rely on: the schema of the answer, inputs and tools."""
+        """The digest of the contract: output schema, inputs and tools."""
         inputs: list[JSON]
         if self.inputs is None:
             inputs = [{"name": name, "required": True, "default": None} for name in self.variables]
@@ -160,6 +156,8 @@ class Prompt:
             RenderError: An input is missing, is used by no template, or is no JSON value; a list of
                 messages is used as text, or a history is none.
         """
+        if self._conditions:
+            self._refuse_conditions(case_at)
         if len(inputs) != len(self.variables) or not self.variables.issuperset(inputs):
             inputs = self._completed(inputs, case_at)
         try:
@@ -275,14 +273,37 @@ class Prompt:
         faults += [self._unused(name, case) for name in unused if not closest(name, missing)]
         raise RenderError(faults)
 
+    @cached_property
+    def _conditions(self) -> tuple[tuple[str, Fault], ...]:
+        """Conditions and loops on an input, each with its warning: a model reads them as text."""
+        return tuple(
+            (tag[1], warning)
+            for warning in self.warnings
+            if (tag := re.match(r"(\{%.*%\}) is plain text", warning.message))
+            and any(re.search(rf"\b{re.escape(name)}\b", tag[1]) for name in self.variables)
+        )
+
+    def _refuse_conditions(self, case_at: str) -> None:
+        case = f" (case at {case_at})" if case_at else ""
+        raise RenderError(
+            [
+                replace(
+                    warning,
+                    message=f"{tag} is plain text: a template has no filters or conditions{case}",
+                    fix="write the text of one branch, or make it an input of the golden cases",
+                )
+                for tag, warning in self._conditions
+            ]
+        )
+
     def _unused(self, name: str, case: str) -> Fault:
         """The fault of an input that no message uses, or uses with a filter or a condition."""
         used = rf"(\{{\{{.*?\b{re.escape(name)}\b.*?\}}\}}) holds no name of an input"
         for warning in self.warnings:
-            if found := re.match(used, warning.message):
+            if match := re.match(used, warning.message):
                 return replace(
                     warning,
-                    message=f"{found[1]} is plain text: a template has no filters or conditions"
+                    message=f"{match[1]} is plain text: a template has no filters or conditions"
                     f"{case}",
                     fix=f"write {{{{{name}}}}}, and change the value in the golden cases",
                 )

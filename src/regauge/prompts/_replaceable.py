@@ -94,7 +94,7 @@ def headings(content: str, heading: str) -> list[int]:
 
 
 def begins_section(line: str) -> bool:
-    """Return whether a line may begin a section, as far as its form tells."""
+    """Return whether a line may begin a section, as far as its form shows."""
     return bool(_HEADING.match(line) or _TAG.fullmatch(line) or line.endswith(":"))
 
 

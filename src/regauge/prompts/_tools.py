@@ -12,6 +12,7 @@ import yaml
 from regauge.prompts._types import Message, Role, ToolCall, content_of
 from regauge.prompts._yaml import is_scalar, line_of, scalar_tag
 from regauge.wording import did_you_mean
+from regauge.yaml_errors import explain_yaml_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -91,9 +92,14 @@ def _values_in_file(
         return ()
     try:
         document: object = yaml.safe_load(read(file))
+    except yaml.MarkedYAMLError as error:
+        line, problem, fix = explain_yaml_error(error)
+        reader.fault(node, f"tools: the file {file!r}, line {line}: {problem}", fix)
+        return ()
     except (ValueError, OSError, yaml.YAMLError, RecursionError) as error:
         why = getattr(error, "strerror", None) or " ".join(str(error).split())
-        reader.fault(node, f"tools: the file {file!r} cannot be read: {why}")
+        fix = "write it in the folder of the prompt, or correct the path"
+        reader.fault(node, f"tools: the file {file!r} cannot be read: {why}", fix)
         return ()
     found = cast("list[JSON]", document if isinstance(document, list) else [document])
     return tuple(found)

@@ -33,6 +33,7 @@ __all__ = [
     "first_lines",
     "input_text",
     "odd_braces",
+    "template_tags",
 ]
 
 Part = Literal["major", "minor", "patch"]
@@ -210,6 +211,18 @@ def odd_braces(text: str) -> Iterator[str]:
             yield match[0]
         elif text.endswith("{{", 0, start) and text.startswith("}}", end):
             yield "{{" + match[0] + "}}"
+
+
+_TAG = re.compile(r"\{%[-+]?\s*(?:if|elif|for|set|unless)\s[^%{}\n]{1,200}%\}")
+
+
+def template_tags(text: str) -> Iterator[str]:
+    """Conditions and loops of other template languages, which are plain text here.
+
+    >>> list(template_tags("{% if x %}{{ x }}{% endif %} 5 {% 6 %}"))
+    ['{% if x %}']
+    """
+    return (match[0] for match in _TAG.finditer(text))
 
 
 def input_text(value: JSON) -> str:
@@ -423,11 +436,11 @@ class Evaluator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptVersion:
-    """The identity of one state of one prompt.
+    """The identity of a state of a prompt.
 
     Attributes:
-        version: What the file claims; None where it claims nothing.
-        digest: The digest of what changes the prompt's behaviour.
+        version: As the file states it.
+        digest: Of everything that changes behaviour.
     """
 
     name: str

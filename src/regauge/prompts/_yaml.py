@@ -12,6 +12,7 @@ from yaml.reader import ReaderError
 from regauge.errors import Fault, PromptError
 from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
+from regauge.yaml_errors import explain_yaml_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -149,22 +150,7 @@ def scalar_tag(node: yaml.Node) -> str:
 
 
 def _syntax_error(path: Path, error: yaml.MarkedYAMLError) -> PromptError:
-    mark = error.problem_mark or error.context_mark
-    line = mark.line + 1 if mark is not None else None
-    problem = error.problem or error.context or "cannot be parsed"
-    fix = ""
-    if "'\\t'" in problem:
-        fix = "indent with spaces: YAML allows no tab there"
-    elif "single document" in (error.context or ""):
-        problem, fix = "a second document starts here", "keep one prompt in one file"
-    elif "undefined alias" in problem:
-        fix = "define it with `&name` above, or quote the text that starts with `*`"
-    elif "simple key" in (error.context or "") and error.context_mark is not None:
-        line = error.context_mark.line + 1
-        problem = "this line is neither `key: value` nor part of the text above"
-        fix = "indent it as far as the text it belongs to"
-    elif error.context and error.context_mark is not None:
-        problem = f"{problem} ({error.context} that starts on line {error.context_mark.line + 1})"
+    line, problem, fix = explain_yaml_error(error)
     return _error(path, line, f"not YAML: {problem}", fix)
 
 

@@ -16,11 +16,9 @@ from regauge.providers._conversation import (
     transcript,
 )
 from regauge.providers._cost import (
-    Estimate,
     approximate_tokens,
     batch_cost_of,
     cost_of,
-    estimate_requests,
     price_of,
 )
 from regauge.providers._failure import AttemptError
@@ -42,7 +40,6 @@ __all__ = [
     "Completion",
     "CompletionRequest",
     "Conversation",
-    "Estimate",
     "FinishReason",
     "ModelId",
     "Permit",
@@ -55,7 +52,6 @@ __all__ = [
     "approximate_tokens",
     "batch_cost_of",
     "cost_of",
-    "estimate_requests",
     "parse_model_id",
     "price_of",
     "shown_messages",

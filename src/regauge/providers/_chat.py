@@ -159,18 +159,18 @@ def _tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     calls = items_of(message.get("tool_calls"))
     if not calls and message.get("function_call"):
         calls = [{"function": message["function_call"]}]
-    found: list[ToolCall] = []
+    tool_calls: list[ToolCall] = []
     for call in map(table_of, calls):
         function = table_of(call.get("function"))
-        found.append(
+        tool_calls.append(
             read_tool_call(call.get("id"), function.get("name"), function.get("arguments"))
         )
-    return tuple(found)
+    return tuple(tool_calls)
 
 
 def read_logprobs(value: object) -> tuple[TokenLogprob, ...]:
     """The tokens of the text; what is no token with a finite number is left out, all of them."""
-    found: list[TokenLogprob] = []
+    token_logprobs: list[TokenLogprob] = []
     for entry in items_of(value):
         token, logprob = table_of(entry).get("token"), finite(table_of(entry).get("logprob"))
         if not isinstance(token, str) or logprob is None:
@@ -180,5 +180,5 @@ def read_logprobs(value: object) -> tuple[TokenLogprob, ...]:
             text, its = table_of(other).get("token"), finite(table_of(other).get("logprob"))
             if isinstance(text, str) and its is not None:
                 top.append((text, its))
-        found.append(TokenLogprob(token=token, logprob=logprob, top=tuple(top)))
-    return tuple(found)
+        token_logprobs.append(TokenLogprob(token=token, logprob=logprob, top=tuple(top)))
+    return tuple(token_logprobs)

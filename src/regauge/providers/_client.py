@@ -162,14 +162,41 @@ class _BoundedClient(openai.DefaultAioHttpClient):
 class Sdk:
     """The open client of one SDK, and the errors that it raises."""
 
-    __slots__ = ("client", "connection_error", "error", "status_error")
+    __slots__ = ("_http", "_sent", "client", "connection_error", "error", "status_error")
 
-    def __init__(self, client: Any, module: Any, error: type[Exception]) -> None:
+    def __init__(
+        self, client: Any, http: httpx2.AsyncClient, module: Any, error: type[Exception]
+    ) -> None:
         self.client = client
+        self._http = http
+        self._sent: dict[str, tuple[httpx2.URL, httpx2.Headers]] = {}
         self.error = error
         # The SDKs have one maker: their errors are of one form.
         self.status_error: type[openai.APIStatusError] = module.APIStatusError
-        self.connection_error: type[Exception] = module.APIConnectionError
+        self.connection_error: type[openai.APIConnectionError] = module.APIConnectionError
+
+    async def post(self, url: str, body: bytes) -> httpx2.Response:
+        """Send a body, with the headers that the SDK gave the first request to this URL.
+
+        The SDK takes longer to build a request than the request takes to be sent.
+        """
+        sent = self._sent.get(url)
+        if sent is None:
+            response: httpx2.Response = await self.client.post(
+                url, cast_to=httpx2.Response, content=body
+            )
+            headers = response.request.headers.copy()
+            del headers["content-length"]
+            self._sent[url] = response.request.url, headers
+            return response
+        request = httpx2.Request("POST", sent[0], headers=sent[1], content=body)
+        try:
+            response = await self._http.send(request)
+        except Exception as error:
+            raise self.connection_error(request=request) from error
+        if not response.is_success:
+            raise self.status_error(response.reason_phrase, response=response, body=None)
+        return response
 
 
 def open_client(
@@ -202,24 +229,26 @@ def open_client(
     if transport is not None:
         options["transport"] = transport
     try:
+        http = _BoundedClient(**options)
         given: dict[str, Any] = {
             "api_key": key,
             "base_url": endpoint.url,
             "default_headers": endpoint.headers(),
             "max_retries": 0,
             "timeout": 2 * timeout_s,
-            "http_client": _BoundedClient(**options),
+            "http_client": http,
         }
         if endpoint.settings.api == "anthropic":
             anthropic = _anthropic(endpoint.name)
-            return Sdk(anthropic.AsyncAnthropic(**given), anthropic, anthropic.AnthropicError)
+            client = anthropic.AsyncAnthropic(**given)
+            return Sdk(client, http, anthropic, anthropic.AnthropicError)
         client = openai.AsyncOpenAI(**given)
     except (OSError, ValueError) as error:
         raise cannot_open(error, where=str(endpoint)) from error
     if endpoint.url != OPENAI_URL:
         # The SDK takes these from the environment; they are for OpenAI alone.
         client.organization = client.project = None
-    return Sdk(client, openai, openai.OpenAIError)
+    return Sdk(client, http, openai, openai.OpenAIError)
 
 
 def _anthropic(provider: str) -> Any:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from regauge.project import PriceSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
 
     from regauge.providers._types import CompletionRequest, Usage
 
 __all__ = [
-    "Estimate",
     "approximate_tokens",
     "batch_cost_of",
     "cost_of",
-    "estimate_requests",
     "price_of",
 ]
 
@@ -147,56 +144,3 @@ def approximate_tokens(request: CompletionRequest) -> int:
     attached = sum([len(message.attachments) for message in request.messages])
     characters = sum([len(message.content) for message in request.messages])
     return -(-characters // _CHARS_PER_TOKEN) + _ATTACHED_TOKENS * attached
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """About what some requests would use; good for an order of magnitude, not for a bill.
-
-    Attributes:
-        requests: How many there are.
-        input_tokens: A quarter of their characters.
-        output_tokens: Of each answer its `max_tokens`, at most 300.
-        cost_usd: In US dollars; None where the price of any of the models is not known.
-    """
-
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None
-
-
-def estimate_requests(
-    requests: Iterable[CompletionRequest],
-    *,
-    price: Callable[[CompletionRequest], PriceSettings | None],
-) -> Estimate:
-    """Estimate tokens and cost of requests that are still to be made.
-
-    Args:
-        requests: The requests, one for every draw.
-        price: The price of a request's model; None where it is not known.
-    """
-    count = input_tokens = 0
-    output_tokens = cost_usd = 0.0
-    known = True
-    for request in requests:
-        count += 1
-        asked = approximate_tokens(request)
-        limit = request.parameters.get("max_tokens")
-        most = limit if isinstance(limit, (int, float)) else None
-        answer = _ANSWER_TOKENS if most is None else min(_ANSWER_TOKENS, most)
-        input_tokens += asked
-        output_tokens += answer
-        its_price = price(request)
-        if its_price is None:
-            known = False
-        else:
-            cost_usd += asked * its_price.input_per_million / _MILLION
-            cost_usd += answer * its_price.output_per_million / _MILLION
-    return Estimate(
-        requests=count,
-        input_tokens=input_tokens,
-        output_tokens=round(output_tokens),
-        cost_usd=round(cost_usd, 9) if known else None,
-    )

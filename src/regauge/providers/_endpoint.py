@@ -1,4 +1,4 @@
-"""Where an endpoint is and what it is told about the caller, from settings and environment."""
+"""Where an endpoint is and what it receives about the caller, from settings and environment."""
 
 from __future__ import annotations
 
@@ -66,6 +66,16 @@ class Endpoint:
         # Anthropic's own tools name the host alone.
         whole = self.settings.api != "anthropic" or url.endswith("/v1")
         return url if whole else f"{url}/v1"
+
+    @property
+    def key_fix(self) -> str:
+        """The fix where the endpoint refuses the key."""
+        table = f"[tool.regauge.providers.{self.name}] of pyproject.toml"
+        if self.settings.api_key_command:
+            return f"see that `api_key_command` prints a key that {self.name!r} accepts, in {table}"
+        if self.key_env:
+            return f"put a key that {self.name!r} accepts into {self.key_env}"
+        return f"name the variable that holds the key as `api_key_env` in {table}"
 
     @property
     def key_env(self) -> str | None:
@@ -182,8 +192,9 @@ class Endpoint:
     def _value(self, variable: str, *, what: str, otherwise: str) -> str:
         value = self.environ.get(variable, "").strip()
         if not value:
+            state = "empty" if variable in self.environ else "not set"
             raise ProviderError(
-                f"{what}: {variable} is not set\n"
+                f"{what}: {variable} is {state}\n"
                 f"  fix: export {variable}=..., or {otherwise}"
                 f" [tool.regauge.providers.{self.name}] of pyproject.toml",
                 kind="authentication",

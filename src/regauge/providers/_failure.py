@@ -152,7 +152,7 @@ def refused(
     body: str,
     headers: Mapping[str, str],
     where: str,
-    key_env: str | None,
+    key_fix: str,
     answered: str = "",
 ) -> AttemptError:
     """The failure that an HTTP status other than 2xx stands for.
@@ -163,7 +163,7 @@ def refused(
         body: The body of the response.
         headers: The headers of the response, in lower case.
         where: The endpoint as a reader knows it: its name and URL.
-        key_env: The environment variable that holds the key, if there is one.
+        key_fix: The fix where the key is refused.
         answered: How the server answered, where that is not `status` alone.
     """
     refusal = read_refusal(body)
@@ -185,7 +185,10 @@ def refused(
         return failure
     kind = _PERMANENT.get(status, "bad-request")
     param = _param(refusal, request)
-    fix = _fix_of_status(status, headers, request) or _fix(kind, param, request, key_env)
+    fix = _fix_of_status(status, headers, request)
+    if not fix and kind == "not-found" and request.model not in refusal.message:
+        fix = _fix_of_path(where, request)
+    fix = fix or _fix(kind, param, request, key_fix)
     return AttemptError(
         f"{_origin(request)}{said}" + (f"\n  fix: {fix}" if fix else ""),
         kind=kind,
@@ -208,6 +211,16 @@ def _fix_of_status(status: int, headers: Mapping[str, str], request: CompletionR
     return ""
 
 
+def _fix_of_path(where: str, request: CompletionRequest) -> str:
+    """The fix if the URL of an endpoint has no path; empty for all others."""
+    match = re.search(r"\((https?://[^/\s()]+)/?\)", where)
+    if match is None:
+        return ""
+    return (
+        f"set base_url of provider {request.provider!r} to {match[1]}/v1, where most servers answer"
+    )
+
+
 def _origin(request: CompletionRequest) -> str:
     return f"{request.origin}: " if request.origin else ""
 
@@ -219,7 +232,7 @@ def _param(refusal: RequestRefusal, request: CompletionRequest) -> str:
     return next((name for name in named if name in sent), refusal.param)
 
 
-def _fix(kind: str, param: str, request: CompletionRequest, key_env: str | None) -> str:
+def _fix(kind: str, param: str, request: CompletionRequest, key_fix: str) -> str:
     model = f"{request.provider}:{request.model}"
     file = request.origin or "the prompt file"
     if param in {"max_tokens", "max_completion_tokens"} or param in request.parameters:
@@ -231,14 +244,8 @@ def _fix(kind: str, param: str, request: CompletionRequest, key_env: str | None)
             f"{model} does not take this `responseFormat`: change it, or the jsonSchema, in {file},"
             " or use a model that does"
         )
-    where_key = (
-        f"put a key that {request.provider!r} accepts into {key_env}"
-        if key_env
-        else "name the variable that holds the key as `api_key_env` in"
-        f" [tool.regauge.providers.{request.provider}] of pyproject.toml"
-    )
     fixes = {
-        "authentication": where_key,
+        "authentication": key_fix,
         "permission": f"the key may not use {model}: use another key, or another model with"
         " --model",
         "not-found": f"check the model {model!r}, named by {request.named_by or file}, and the"

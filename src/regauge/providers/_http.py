@@ -101,7 +101,7 @@ class HttpApi:
         self._endpoint = endpoint
         self._where = str(endpoint)
         self._translation = cast("_Translation", import_module(f"regauge.providers.{wire.module}"))
-        # Whole: the SDK would parse and join it again for every request.
+        # Whole: the SDK would parse and join it again.
         self._url = f"{endpoint.url}/{wire.path}"
         self.path = f"/v1/{wire.path}"
         self.limit_keys = wire.limit_keys
@@ -259,32 +259,24 @@ class HttpApi:
     async def _send(
         self, request: CompletionRequest, timeout_s: float, *, other_limit: bool
     ) -> httpx2.Response:
-        import httpx2
-
         body = self.body(request, other_limit=other_limit)
         await self.open()
         self.sent += 1
-
-        async def post(client: Any) -> httpx2.Response:
-            # Raw: building the SDK's models costs more time than all of our own code.
-            response: httpx2.Response = await client.post(
-                self._url, cast_to=httpx2.Response, content=body
-            )
-            return response
-
-        return await self.perform(post, request=request, timeout_s=timeout_s)
+        return await self.perform(
+            lambda sdk: sdk.post(self._url, body), request=request, timeout_s=timeout_s
+        )
 
     async def perform(
         self,
-        work: Callable[[Any], Awaitable[Done]],
+        work: Callable[[Sdk], Awaitable[Done]],
         *,
         request: CompletionRequest,
         timeout_s: float,
     ) -> Done:
-        """Use the SDK's client once.
+        """Use the SDK once.
 
         Args:
-            work: Receives the client.
+            work: Receives the SDK.
             request: What errors are about.
             timeout_s: The longest that it may take.
 
@@ -297,7 +289,7 @@ class HttpApi:
         try:
             # The SDK's timeout starts again with every chunk; a server that drips never meets it.
             async with asyncio.timeout(timeout_s):
-                return await work(sdk.client)
+                return await work(sdk)
         except sdk.status_error as error:
             raise self.refused(
                 request,
@@ -336,7 +328,7 @@ class HttpApi:
             body=self._clean(body.encode("utf-8", "backslashreplace")).decode("utf-8", "replace"),
             headers=headers,
             where=self._where,
-            key_env=self._endpoint.key_env,
+            key_fix=self._endpoint.key_fix,
             answered=answered,
         )
 

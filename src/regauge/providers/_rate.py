@@ -8,17 +8,19 @@ import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
 __all__ = [
     "AdaptiveLimit",
     "Pace",
+    "PacedTurns",
     "Permit",
     "Quota",
+    "Turns",
     "Window",
     "quotas_in",
     "seconds_in",
@@ -146,11 +148,16 @@ _SURE: Final = 6
 _BELOW: Final = 0.9
 # The n-th request since the last change raises a known rate by n times this share...
 _STEP: Final = 1e-4
-# ... at most by a factor of e within the time that refusals take, and within this time ...
+# ... which each time that the same rate is measured, within this share of it, ...
+_SAME: Final = 0.1
+# ... divides by 4, so often at most, while the pace is set half as far below it. More: fewer
+# refusals of a steady limit, and a limit that rises a little is found later.
+_CONFIRMED_MAX: Final = 5
+# The rate rises at most by a factor of e within the time that refusals take, and within this.
 _RISE_S: Final = 0.05
-# ... and, from 4 to 12 seconds after it, time does: by this share per second and second.
+# From 3 to 11 seconds after it, time raises it: by this share per second and second.
 _STEP_PER_S: Final = 0.1
-_STEADY_S: Final = 4.0
+_STEADY_S: Final = 3.0
 _STEADY_MAX_S: Final = 8.0
 _STEADY_REQUESTS: Final = 24
 # A pace this far below what was granted before has to help within so many requests.
@@ -192,8 +199,10 @@ class Pace:
     Attributes:
         rate: Requests per second; infinite without a limit in sight.
         sure: Whether the rate was measured, and not only bounded.
+        measured: The rate that was measured last.
         best: The highest rate measured since the limit was noticed, in requests per second.
         patience: Refusals in a dense series that show a limit.
+        confirmed: How often the same rate was measured in a row.
         noise: The share of refusals that a slower pace did not lower.
         sent: Requests so far.
         next_at: When the next one may be sent.
@@ -209,8 +218,10 @@ class Pace:
 
     rate: float = math.inf
     sure: bool = False
+    measured: float = 0.0
     best: float = 0.0
     patience: int = _PATIENCE
+    confirmed: int = 0
     noise: float = 0.0
     sent: int = 0
     next_at: float = -math.inf
@@ -239,7 +250,7 @@ class Pace:
         if self.sure:
             steady_s = _STEADY_S + min(_STEADY_REQUESTS * gap, _STEADY_MAX_S)
             late_s = max(0.0, now - self.changed_at - steady_s)
-            step = _STEP * count + _STEP_PER_S * late_s * gap
+            step = _STEP / 4**self.confirmed * count + _STEP_PER_S * late_s * gap
         else:
             step = float(count > 1)
         # Refusals of the requests before may be on their way.
@@ -277,7 +288,9 @@ class Pace:
             return self.patience, _DENSE * self.patience
         if not self.sure:
             return 1 + round(4 * self.noise), _CLOSE
-        return 2 + math.ceil(1.25 * _CLOSE * self.noise), _CLOSE
+        # A pace that rises more slowly meets its limit with fewer refusals at a time.
+        within = _CLOSE * 2**self.confirmed
+        return 2 + math.ceil(1.25 * within * self.noise), within
 
     def slow_down(self, last: _Sent, now: float) -> Pace:
         """Lower the rate to what was granted up to a request at which nothing was left."""
@@ -288,14 +301,20 @@ class Pace:
         granted = max(0, count - self.refused)
         measured = (granted + 1) / max(last.at - self.empty.at, _SPAN_MIN_S)
         rate = min(self.rate, measured / (1 - self.noise))
+        below = _BELOW
         if granted >= _SURE:
             calm = self.sure and self.refused <= _CALM * count
-            if calm:
+            same = calm and abs(measured - self.measured) <= _SAME * measured
+            confirmed = min(self.confirmed + 1, _CONFIRMED_MAX) if same else 0
+            if calm and not same:
                 # The pace was lower at first; more might have been granted.
                 rate = math.sqrt(rate * self.rate)
+            below = 1 - (1 - _BELOW) / 2**confirmed
             pace = replace(
                 pace,
                 sure=True,
+                confirmed=confirmed,
+                measured=measured,
                 empty=last,
                 refused=0,
                 patience=_PATIENCE if calm else self.patience,
@@ -306,7 +325,7 @@ class Pace:
             if measured >= self.best:
                 pace = pace.begin_trial(measured)
         elif not granted:
-            pace = replace(pace, sure=False)
+            pace = replace(pace, sure=False, confirmed=0)
             if last.at - self.empty.at > _SEARCH_GAP_MAX_S:
                 # Such a long outage says nothing of the rate after it.
                 pace = replace(pace, empty=last, refused=0)
@@ -314,7 +333,7 @@ class Pace:
         elif not self.sure:
             rate = max(min(rate, self.rate / 2), measured / 2)
             return pace.lift_or_set(rate, measured, last, now)
-        return pace.lift_or_set(_BELOW * rate, measured, last, now)
+        return pace.lift_or_set(below * rate, measured, last, now)
 
     def lift_or_set(self, rate: float, measured: float, last: _Sent, now: float) -> Pace:
         """Lift a pace that does not help: were it a limit, fewer requests would be refused."""
@@ -390,11 +409,78 @@ def window_for(concurrency: int | Literal["auto"]) -> Window:
     return Window(size=concurrency, ceiling=concurrency)
 
 
+class Turns(Protocol):
+    """When the requests for one model may be sent; time comes in from outside, in seconds."""
+
+    def next_at(self, now: float, *, waiting: int) -> float:
+        """The time of the next request; infinite while that is not known.
+
+        Args:
+            now: The time.
+            waiting: The requests that wait, at least 1.
+        """
+        ...
+
+    def take(self, now: float) -> int:
+        """Send a request; returns its number."""
+        ...
+
+    def refuse(
+        self,
+        number: int,
+        *,
+        sent_at: float,
+        now: float,
+        quotas: tuple[Quota, ...],
+        in_flight: int,
+    ) -> None:
+        """Note that a request was answered with 429, with the limits that it stated."""
+        ...
+
+    def note(self, quotas: tuple[Quota, ...], *, in_flight: int, now: float) -> None:
+        """Note the limits that an answer stated."""
+        ...
+
+
+class PacedTurns:
+    """Turns by a pace of their own."""
+
+    def __init__(self) -> None:
+        self.pace = Pace()
+
+    def next_at(self, now: float, *, waiting: int) -> float:
+        """The time that the pace allows."""
+        del now, waiting
+        return self.pace.next_at
+
+    def take(self, now: float) -> int:
+        """Send a request; returns its number."""
+        self.pace = self.pace.after_send(now)
+        return self.pace.sent
+
+    def refuse(
+        self,
+        number: int,
+        *,
+        sent_at: float,
+        now: float,
+        quotas: tuple[Quota, ...],
+        in_flight: int,
+    ) -> None:
+        """Slow down where refusals show a limit."""
+        pace = self.pace.after_refusal(number, sent_at=sent_at, now=now)
+        self.pace = pace.after_quotas(quotas, in_flight=in_flight, now=now)
+
+    def note(self, quotas: tuple[Quota, ...], *, in_flight: int, now: float) -> None:
+        """Slow down before a limit is reached."""
+        self.pace = self.pace.after_quotas(quotas, in_flight=in_flight, now=now)
+
+
 @dataclass(slots=True)
 class _Lane:
-    """The requests for one model: its pace, and those that wait, refused ones first."""
+    """The requests for one model: their turns, and those that wait, refused ones first."""
 
-    pace: Pace = field(default_factory=Pace)
+    turns: Turns
     again: deque[asyncio.Future[Permit]] = field(default_factory=deque["asyncio.Future[Permit]"])
     fresh: deque[asyncio.Future[Permit]] = field(default_factory=deque["asyncio.Future[Permit]"])
 
@@ -402,27 +488,35 @@ class _Lane:
     def waiting(self) -> deque[asyncio.Future[Permit]]:
         return self.again or self.fresh
 
+    def next_at(self, now: float) -> float:
+        """The time of the next request."""
+        return self.turns.next_at(now, waiting=len(self.again) + len(self.fresh))
+
 
 class Permit:
     """Leave to have one request in flight; reports the outcome to the limit."""
 
-    __slots__ = ("_lane", "_limit", "_number", "_sent_at")
+    __slots__ = ("_limit", "_number", "_sent_at", "_turns")
 
-    def __init__(self, limit: AdaptiveLimit, lane: _Lane, sent_at: float) -> None:
+    def __init__(self, limit: AdaptiveLimit, turns: Turns, number: int, *, sent_at: float) -> None:
         self._limit = limit
-        self._lane = lane
-        self._number = lane.pace.sent
+        self._turns = turns
+        self._number = number
         self._sent_at = sent_at
 
     def answered(self, quotas: tuple[Quota, ...] = ()) -> None:
         """The provider answered."""
-        self._limit.on_answer(self._lane, quotas)
+        self._limit.on_answer(self._turns, quotas)
 
     def refused(self, quotas: tuple[Quota, ...] = ()) -> None:
         """The provider answered 429."""
-        now = asyncio.get_running_loop().time()
-        pace = self._lane.pace.after_refusal(self._number, sent_at=self._sent_at, now=now)
-        self._lane.pace = pace.after_quotas(quotas, in_flight=self._limit.in_flight, now=now)
+        self._turns.refuse(
+            self._number,
+            sent_at=self._sent_at,
+            now=asyncio.get_running_loop().time(),
+            quotas=quotas,
+            in_flight=self._limit.in_flight,
+        )
 
 
 class AdaptiveLimit:
@@ -430,10 +524,17 @@ class AdaptiveLimit:
 
     For one event loop. A request that was refused goes before those that never had a turn, so
     that no request starves behind a long queue.
+
+    Args:
+        window: The limit of requests in flight.
+        turns: Makes the turns of a model; by default they have a pace of their own.
     """
 
-    def __init__(self, window: Window) -> None:
+    def __init__(
+        self, window: Window, *, turns: Callable[[str], Turns] = lambda _: PacedTurns()
+    ) -> None:
         self._window = window
+        self._turns = turns
         self._in_flight = 0
         self._lanes: dict[str, _Lane] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -449,10 +550,6 @@ class AdaptiveLimit:
         """The number of permits in use."""
         return self._in_flight
 
-    def pace(self, model: str = "") -> Pace:
-        """The pace of a model as it is now."""
-        return self._lane(model).pace
-
     def permit(self, model: str = "", *, again: bool = False) -> _PermitContext:
         """Wait for room: `async with limit.permit(model) as permit`.
 
@@ -467,7 +564,7 @@ class AdaptiveLimit:
         lane = self._lane(model)
         turn: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         (lane.again if again else lane.fresh).append(turn)
-        self._admit()
+        self.admit()
         try:
             return await turn
         except asyncio.CancelledError:
@@ -482,38 +579,46 @@ class AdaptiveLimit:
     def release(self) -> None:
         """Give one permit back."""
         self._in_flight -= 1
-        self._admit()
+        self.admit()
+
+    def resize(self, ceiling: int) -> None:
+        """Change the most requests in flight, at least 1; those in flight continue."""
+        ceiling = max(1, ceiling)
+        self._window = Window(size=min(self._window.size, ceiling), ceiling=ceiling)
+        self.admit()
 
     def lift(self) -> None:
         """Hold nothing back any more: the requests that wait are given up."""
         self._lifted = True
-        self._admit()
+        self.admit()
 
-    def on_answer(self, lane: _Lane, quotas: tuple[Quota, ...]) -> None:
+    def on_answer(self, turns: Turns, quotas: tuple[Quota, ...]) -> None:
         """An answer came for a model."""
         self._window = self._window.answered()
         if quotas:
             now = asyncio.get_running_loop().time()
-            lane.pace = lane.pace.after_quotas(quotas, in_flight=self._in_flight, now=now)
-        self._admit()
+            turns.note(quotas, in_flight=self._in_flight, now=now)
+        self.admit()
 
     def _lane(self, model: str) -> _Lane:
         lane = self._lanes.get(model)
         if lane is None:
-            lane = self._lanes[model] = _Lane()
+            lane = self._lanes[model] = _Lane(self._turns(model))
         return lane
 
-    def _admit(self) -> None:
+    def admit(self) -> None:
         """Let requests go, one of each model in turn, and come back when the next one may."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         lanes = [lane for lane in self._lanes.values() if lane.waiting]
         while lanes and (self._lifted or self._in_flight < self._window.size):
             lanes = [lane for lane in lanes if self._admit_one(lane, now)]
-        held = [lane.pace.next_at for lane in self._lanes.values() if lane.waiting]
-        if not held or self._in_flight >= self._window.size:
+        if self._in_flight >= self._window.size:
             return
-        at = max(min(held), now)
+        held = [lane.next_at(now) for lane in self._lanes.values() if lane.waiting]
+        at = max(min(held, default=math.inf), now)
+        if at == math.inf:
+            return
         if self._timer is None or at < self._timer.when():
             if self._timer is not None:
                 self._timer.cancel()
@@ -524,19 +629,19 @@ class AdaptiveLimit:
         queue = lane.waiting
         if not queue or not (self._lifted or self._in_flight < self._window.size):
             return False
-        if not self._lifted and lane.pace.next_at > now:
+        if not self._lifted and lane.next_at(now) > now:
             return False
         turn = queue.popleft()
         if not turn.done():
             self._in_flight += 1
-            lane.pace = lane.pace.after_send(now)
             # Numbered here: several requests may be let go before the first of them wakes.
-            turn.set_result(Permit(self, lane, now))
+            number = lane.turns.take(now)
+            turn.set_result(Permit(self, lane.turns, number, sent_at=now))
         return True
 
     def _reopen(self) -> None:
         self._timer = None
-        self._admit()
+        self.admit()
 
 
 class _PermitContext:

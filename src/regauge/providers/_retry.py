@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -95,30 +96,14 @@ async def retried(attempt: Callable[[Ledger], Awaitable[Result]], ledger: Ledger
     Raises:
         AttemptError: The failure of the last attempt, with the number of attempts.
     """
-
-    def wait_or_stop(error: Exception) -> bool | float:
-        # Jitter spreads load; nothing secret hangs on it.
-        wait = ledger.wait_after(error, chance=random.random())  # noqa: S311
-        return False if wait is None else wait
-
-    async def counted() -> Result:
+    while True:
         ledger.attempts += 1
-        return await attempt(ledger)
-
-    try:
-        # Nearly all end here, and to set a retry up costs as much as all else that is done.
         try:
-            return await counted()
+            return await attempt(ledger)
         except AttemptError as error:
-            failed = [error]
-        import stamina
-
-        async for once in stamina.retry_context(on=wait_or_stop, attempts=None, timeout=None):
-            with once:
-                if failed:
-                    raise failed.pop()
-                return await counted()
-    except AttemptError as error:
-        error.attempts = ledger.attempts
-        raise
-    raise AssertionError("a retry loop ends with an answer or an error")
+            # Jitter spreads load; nothing secret hangs on it.
+            wait_s = ledger.wait_after(error, chance=random.random())  # noqa: S311
+            if wait_s is None:
+                error.attempts = ledger.attempts
+                raise
+        await asyncio.sleep(wait_s)

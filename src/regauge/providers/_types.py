@@ -39,20 +39,19 @@ _ENCODE: Final = json.JSONEncoder(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest:
-    """One question to one model.
+    """One call of one model.
 
     Attributes:
-        model: The model without its provider: `clerk-1`, `gpt-5.4-mini`.
+        model: Without provider: `clerk-1`, `gpt-5.4-mini`.
         provider: `sim`, `openai`, or the name of a `[tool.regauge.providers.<name>]`.
-        messages: The rendered messages.
         parameters: `temperature`, `max_tokens`, `seed` and others, in snake_case.
-        response_format: As it goes over the wire, or None.
-        tools: As they go over the wire.
-        trial: The trial number, from 0. Not part of the digest.
+        response_format: In the API's form.
+        tools: In the API's form.
+        trial: From 0. Not part of the digest.
         origin: The prompt file, for error messages. Not part of the digest.
         named_by: The option, setting or file that names the model. Not part of the digest.
         answered_by: Answers instead of a provider of the project. Not part of the digest.
-        case: The golden case, for a target that is no prompt. Not part of the digest.
+        case: For targets other than prompts. Not part of the digest.
         files: The folder that attachments of messages are in. Not part of the digest.
         conversation: The digest of a conversation that begins with these messages, where the
             request stands for all of it; no provider receives such a request.
@@ -78,7 +77,7 @@ class CompletionRequest:
 
     @property
     def digest(self) -> str:
-        """The `digest_of` everything that can change the answer, worked out once."""
+        """The digest of everything that can change the completion."""
         if not self._digest:
             text = _ENCODE(
                 {
@@ -166,19 +165,18 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """The output of a model or of another target; a target need only give its text.
+    """The output of a model or another target; only `text` is required.
 
     Attributes:
-        text: None where the model refused or only called tools.
-        messages: The conversation that led to it, in OpenAI's form; only of targets.
-        context: The texts that were retrieved for it; only of targets.
-        model: As the provider reports it, which may name a snapshot.
-        fingerprint: The provider's word for its configuration, or None.
-        latency_s: How long the attempt that answered took, in seconds; None for a batch, which
-            states no times.
-        cost_usd: In US dollars; None when the price of the model is not known.
-        attempts: How often it was tried, the one that answered included.
-        logprobs: The tokens of the text, where the request asks for `logprobs` and they are given.
+        text: None for a refusal, or for tool calls only.
+        messages: The conversation, in OpenAI's form; targets only.
+        context: Retrieved texts; targets only.
+        model: As the provider reports it, often a snapshot.
+        fingerprint: The provider's `system_fingerprint`.
+        latency_s: Of the successful attempt, in seconds; None for batches.
+        cost_usd: In US dollars; None if the price is unknown.
+        attempts: Attempts, the successful one included.
+        logprobs: The tokens of the text, if requested by `logprobs`.
     """
 
     text: str | None
@@ -264,7 +262,7 @@ class Completion:
 
 
 class Provider(Protocol):
-    """Anything that answers requests; implement it, do not subclass it."""
+    """Serves requests; implement it, do not subclass it."""
 
     async def complete(self, request: CompletionRequest) -> Completion:
         """Answer one request.

@@ -40,7 +40,7 @@ __all__ = [
 
 # One request is one draw, answered at once: what would change that is not a parameter of a model.
 _NOT_PARAMETERS: Final = {
-    "n": "remove it and ask for several draws with --trials",
+    "n": "remove it and use --trials",
     "stream": "remove it; answers are always read whole",
 }
 _EXCERPT: Final = 120

@@ -1,6 +1,7 @@
 """Batches: files of requests that a provider answers within a day, for less money.
 
-OpenAI's form is that of Azure, Together and `vllm run-batch`, too; Anthropic has its own.
+OpenAI's form is that of Azure, Together and `vllm run-batch`, too. Anthropic has its own, and
+OpenRouter takes the requests and returns the results inside the batch, without files.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ _ENDED: Final = frozenset({"completed", "failed", "expired", "cancelled", "cance
 _NO_API: Final = frozenset({404, 405, 501})
 _AZURE: Final = re.compile(r"https://[^/]+\.azure\.com[:/]")
 _TOGETHER: Final = re.compile(r"//api\.together\.(?:xyz|ai)\b")
+_OPENROUTER: Final = re.compile(r"//openrouter\.ai[:/]")
+# The results of a batch that are part of its description, instead of the id of a file.
+_INLINE: Final = "/inline"
 _OK: Final = 200
 _SUCCESS: Final = range(200, 300)
 
@@ -251,7 +255,7 @@ class BatchClient:
         Raises:
             ProviderError: It cannot be uploaded.
         """
-        if self._anthropic:
+        if self._anthropic or _OPENROUTER.search(self.endpoint.url):
             return ""
         purpose = "batch-api" if _TOGETHER.search(self.endpoint.url) else "batch"
         content = await asyncio.to_thread(path.read_bytes)
@@ -263,7 +267,10 @@ class BatchClient:
             data: bytes = answer.http_response.content
             return data
 
-        return _id_in(_document(await self._perform(send)))
+        try:
+            return _id_in(_document(await self._perform(send)))
+        except NoBatchesError:
+            return ""  # it has no files, and may take the requests as OpenRouter does
 
     async def start(self, path: Path, file_id: str, tag: BatchTag) -> RemoteBatch:
         """Start a batch; never tried again, because each one that starts is paid for.
@@ -274,6 +281,8 @@ class BatchClient:
         if self._anthropic:
             lines = (await asyncio.to_thread(path.read_bytes)).splitlines()
             url, content = "messages/batches", b'{"requests":[' + b",".join(lines) + b"]}"
+        elif not file_id:
+            url, content = "batches", await asyncio.to_thread(self._inline, path)
         else:
             url = "batches"
             content = _encode(
@@ -286,6 +295,15 @@ class BatchClient:
             )
         data = await self._perform(lambda client: self._post(client, url, content), once=True)
         return self._batch(_document(data))
+
+    def _inline(self, path: Path) -> bytes:
+        """A batch that holds its requests; OpenRouter wants them after all else."""
+        lines = path.read_bytes().splitlines()
+        model = table_of(table_of(read_json(lines[0]))["body"])["model"]
+        head = {"endpoint": self._call_path, "model": model, "completion_window": "24h"}
+        call = f'"method":"POST","url":"{self._call_path}",'.encode()
+        requests = b",".join(line.replace(call, b"", 1) for line in lines)
+        return _encode(head)[:-1] + b',"requests":[' + requests + b"]}"
 
     async def fetch(self, batch_id: str) -> RemoteBatch:
         """Fetch the state of a batch.
@@ -301,7 +319,7 @@ class BatchClient:
         Raises:
             ProviderError: They cannot be listed.
         """
-        found: list[RemoteBatch] = []
+        remote_batches: list[RemoteBatch] = []
         after = ""
         for _ in range(_PAGES_MAX):
             name = "after_id" if self._anthropic else "after"
@@ -311,14 +329,14 @@ class BatchClient:
             table = table_of(page)
             # Together answers with the list alone.
             batches = [self._batch(table_of(item)) for item in items_of(table.get("data") or page)]
-            found += [batch for batch in batches if batch.created_at >= created_at]
+            remote_batches += [batch for batch in batches if batch.created_at >= created_at]
             last = _safe(str(table.get("last_id") or (batches[-1].id if batches else "")))
             if not table.get("has_more") or not last or last == after:
                 break
             if batches and batches[-1].created_at < created_at:
                 break
             after = last
-        return found
+        return remote_batches
 
     async def download(self, batch: RemoteBatch, to: Callable[[int], Path]) -> str:
         """Write the files of results of a batch that has ended.
@@ -332,6 +350,10 @@ class BatchClient:
         Returns:
             Why a file is not whole; empty where all are.
         """
+        if batch.results == (_INLINE,):
+            lines = await self._inline_results(batch)
+            await asyncio.to_thread(to(0).write_bytes, b"".join(lines))
+            return ""
         trouble = ""
         for number, file_id in enumerate(batch.results):
             url = f"{self._path}/{_safe(batch.id)}/results"
@@ -340,8 +362,23 @@ class BatchClient:
             trouble = await self._save(url, file_id, to(number)) or trouble
         return trouble
 
+    async def _inline_results(self, batch: RemoteBatch) -> list[bytes]:
+        """The results in the description of a batch, as lines of a file."""
+        data = bytearray()
+        url = f"{self._path}/{_safe(batch.id)}"
+
+        async def get(client: Any) -> None:
+            data.clear()
+            await self._stream(client, url, data.extend, most=_RESULTS_MAX)
+
+        await self._perform(get)
+        results = items_of(_document(bytes(data)).get("results"))
+        return [_encode(result) + b"\n" for result in results]
+
     async def first_bytes(self, batch: RemoteBatch) -> bytes:
         """The beginning of the results of a batch, or of its requests; empty where it has none."""
+        if batch.results == (_INLINE,):
+            return b"".join((await self._inline_results(batch))[:1])
         file_id = batch.results[0] if batch.results else batch.input_file
         if not file_id:
             return b""
@@ -446,7 +483,9 @@ class BatchClient:
         async def attempt(ledger: Ledger) -> Done:
             began = time.perf_counter()
             try:
-                return await self._api.perform(work, request=self._about, timeout_s=_TRANSFER_S)
+                return await self._api.perform(
+                    lambda sdk: work(sdk.client), request=self._about, timeout_s=_TRANSFER_S
+                )
             finally:
                 ledger.spent_s += time.perf_counter() - began
 
@@ -483,16 +522,20 @@ class BatchClient:
         project, name = metadata.get("regauge_project"), metadata.get("regauge_batch")
         stated = table_of(table.get("request_counts"))
         files = [table.get("output_file_id"), table.get("error_file_id")]
+        ended = status in _ENDED
+        results = tuple(file for file in files if isinstance(file, str) and file)
+        if ended and ("results" in table or "input_file_id" not in table):
+            results = (_INLINE,)
         problems = [
             _problem(error) + (f" (line {line})" if (line := table_of(error).get("line")) else "")
             for error in items_of(table_of(table.get("errors")).get("data"))
         ]
-        if isinstance(error := table.get("error"), str) and error:
+        if error := table.get("error"):
             problems.append(_problem(error))
         return RemoteBatch(
             id=_id_in(table),
             status=status,
-            ended=status in _ENDED,
+            ended=ended,
             # The total is 0 while a file is validated.
             requests=count_of(stated.get("total")) or None,
             completed=count_of(stated.get("completed")),
@@ -502,7 +545,7 @@ class BatchClient:
             else None,
             tagged="metadata" in table,
             input_file=str(table.get("input_file_id") or ""),
-            results=tuple(file for file in files if isinstance(file, str) and file),
+            results=results,
             problems=tuple(problems),
         )
 

@@ -1,4 +1,4 @@
-"""Providers of other packages: entry points of the group `regauge.providers`."""
+"""The providers that there are: declared, usual, and entry points of `regauge.providers`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from regauge.errors import UsageError
 from regauge.model_id import SIMULATED
+from regauge.project import EndpointSettings
 from regauge.providers._endpoint import Endpoint
 from regauge.wording import did_you_mean
 
@@ -15,16 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from importlib.metadata import EntryPoint
 
-    from regauge.project import EndpointSettings
+    from regauge.project import Settings
     from regauge.providers._types import Provider
 
     MakesProvider: TypeAlias = Callable[["ProviderContext"], Provider]
 
-__all__ = ["APIS", "ENTRY_POINTS", "ProviderContext", "load_provider", "registered_providers"]
+__all__ = [
+    "APIS",
+    "ENTRY_POINTS",
+    "ProviderContext",
+    "declared_endpoint",
+    "endpoint_of",
+    "load_provider",
+    "registered_providers",
+]
 
 APIS: Final = ("openai", "responses", "anthropic")
 """The APIs that regauge speaks itself."""
 ENTRY_POINTS: Final = "regauge.providers"
+
+# There without being declared.
+_USUAL: Final = {
+    "openai": EndpointSettings(api_key_env="OPENAI_API_KEY"),
+    "anthropic": EndpointSettings(api="anthropic", api_key_env="ANTHROPIC_API_KEY"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +105,30 @@ def load_provider(name: str) -> MakesProvider:
             "  fix: install what it needs, or correct the package that registers it"
         ) from error
     return made
+
+
+def declared_endpoint(settings: Settings, name: str) -> EndpointSettings | None:
+    """The endpoint of a provider that the settings declare or that is usual; None for others."""
+    return settings.providers.get(name) or _USUAL.get(name)
+
+
+def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:
+    """Where a provider is; None for the simulated one, which is nowhere.
+
+    Raises:
+        UsageError: Nothing declares it.
+    """
+    declared = declared_endpoint(settings, name)
+    if declared is not None:
+        return declared
+    if name == SIMULATED:
+        return None
+    if name in registered_providers():
+        return EndpointSettings(api=name)
+    known = sorted({SIMULATED, *_USUAL, *registered_providers(), *settings.providers})
+    meant = did_you_mean(name, known)
+    hint = f"{meant} " if meant else ""
+    raise UsageError(
+        f"there is no provider {name!r}; there are {', '.join(known)}\n"
+        f"  fix: {hint}declare [tool.regauge.providers.{name}] with its base_url in pyproject.toml"
+    )

@@ -27,7 +27,17 @@ if TYPE_CHECKING:
     from regauge.providers._rate import Permit, Quota, Window
     from regauge.providers._types import CompletionRequest, Provider
 
-__all__ = ["GAPS", "Breaker", "Calls", "Gap", "RemoteProvider", "Trip", "supported"]
+__all__ = [
+    "GAPS",
+    "AttemptApi",
+    "Breaker",
+    "Calls",
+    "Gap",
+    "RemoteProvider",
+    "Trip",
+    "open_api",
+    "supported",
+]
 
 # Failures at once are one event: every request in flight sees the same restart of a server.
 _IN_A_ROW: Final = 8
@@ -295,7 +305,7 @@ class Calls:
     failures: Counter[str] = field(default_factory=Counter[str])
 
 
-class _Api(Protocol):
+class AttemptApi(Protocol):
     """Makes one attempt to answer a request."""
 
     @property
@@ -367,6 +377,20 @@ class _Registered:
         await self._provider.aclose()
 
 
+def open_api(
+    endpoint: Endpoint,
+    *,
+    timeout_s: float,
+    connections: int,
+    transport: httpx2.AsyncBaseTransport | None = None,
+    registered: Provider | None = None,
+) -> AttemptApi:
+    """The attempts at an endpoint: by HTTP, or by a registered provider."""
+    if registered is not None:
+        return _Registered(registered, endpoint)
+    return HttpApi(endpoint, timeout_s=timeout_s, connections=connections, transport=transport)
+
+
 class RemoteProvider:
     """A provider behind one endpoint. For one event loop.
 
@@ -378,6 +402,8 @@ class RemoteProvider:
         concurrency: Requests in flight at once, or `auto`.
         timeout_s: How long one attempt may take where the endpoint does not say, in seconds.
         registered: Makes the attempts, where `api` names a package's provider.
+        attempts: Makes the attempts instead, such as on the workers of a cluster.
+        limit: Holds requests back, where others share it; by default one for `concurrency`.
     """
 
     def __init__(
@@ -390,23 +416,22 @@ class RemoteProvider:
         concurrency: int | Literal["auto"] = "auto",
         timeout_s: float = _TIMEOUT_S,
         registered: Provider | None = None,
+        attempts: AttemptApi | None = None,
+        limit: AdaptiveLimit | None = None,
     ) -> None:
         self._settings = endpoint
         self._endpoint = Endpoint(name=name, settings=endpoint, environ=environ)
         self._timeout_s = endpoint.timeout_s or timeout_s
-        self._limit = AdaptiveLimit(window_for(concurrency))
+        self._limit = limit or AdaptiveLimit(window_for(concurrency))
         self._breaker = Breaker(patience_s=endpoint.deadline_s)
         self.calls = Calls()
         # A pool smaller than the window would make requests wait unseen, inside their timeout.
-        self._api: _Api = (
-            HttpApi(
-                self._endpoint,
-                timeout_s=self._timeout_s,
-                connections=self._limit.window.ceiling + 1,
-                transport=transport,
-            )
-            if registered is None
-            else _Registered(registered, self._endpoint)
+        self._api = attempts or open_api(
+            self._endpoint,
+            timeout_s=self._timeout_s,
+            connections=self._limit.window.ceiling + 1,
+            transport=transport,
+            registered=registered,
         )
 
     @property

@@ -12,6 +12,8 @@ from bisect import bisect_left
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
+from itertools import zip_longest
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.atomic import write_whole
@@ -23,7 +25,15 @@ from regauge.strict_json import read_json
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+    from collections.abc import (
+        Callable,
+        Collection,
+        Generator,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -271,13 +281,13 @@ class Recording:
             raise ValueError("a recording is a JSON object")  # noqa: TRY004 - one kind for callers
         given = cast("dict[str, Any]", document)
         try:
-            digest, trial = given["digest"], given["trial"]
+            digest, trial = _shared(given["digest"]), given["trial"]
             recording = cls(
                 key=RecordingKey(digest, trial),
                 prompt=given["prompt"],
                 version=given["version"],
-                case=given["case"],
-                model=given["model"],
+                case=_shared(given["case"]),
+                model=_shared(given["model"]),
                 completion=Completion.from_json(given["completion"]),
                 recorded_at=given["recorded_at"],
                 request=given["request"],
@@ -312,6 +322,11 @@ class Recording:
             and mine.model == its.model
             and mine.fingerprint == its.fingerprint
         )
+
+
+def _shared(value: Any) -> Any:
+    """A text that the plan or other lines have as well, as one object."""
+    return intern(value) if type(value) is str else value
 
 
 def encode_line(recording: Recording) -> bytes:
@@ -414,7 +429,8 @@ class RecordingsFile:
         self._elsewhere = elsewhere
         self._lines = dict(lines)
         self._cases: Mapping[tuple[str, str], Collection[str]] | None = None
-        self._added: dict[RecordingKey, tuple[Recording, bool]] = {}
+        # Whether a new line goes before one that is recorded meanwhile.
+        self._added: dict[RecordingKey, bool] = {}
         self._removed: set[RecordingKey] = set()
 
     @classmethod
@@ -497,7 +513,7 @@ class RecordingsFile:
         for fresh in new:
             recording = self._redactor.recording(fresh)
             if self._put(self._lines, recording, replace=replace):
-                self._added[recording.key] = (recording, replace)
+                self._added[recording.key] = replace
                 changed = True
         if changed:
             self._cases = None
@@ -549,22 +565,30 @@ class RecordingsFile:
         with rewriting(self.path, safe=_SAFE):
             lines = _read(self.path)
             changed = sum(lines.pop(key, None) is not None for key in self._removed)
-            for key, (recording, replace) in self._added.items():
+            for key, replace in self._added.items():
                 if key not in lines:
                     lines[key] = self._lines[key]  # encoded already
                     changed += 1
                 else:
-                    changed += self._put(lines, recording, replace=replace)
+                    changed += self._put(lines, self._lines[key].recording(), replace=replace)
             ordered = sorted(lines.values(), key=_order)
-            content = b"".join([line.raw + b"\n" for line in ordered])
-            before = self.path.read_bytes() if self.path.exists() else b""
-            if content != before:
-                write_whole(self.path, content)
+            if not self._holds(ordered):
+                write_whole(self.path, (line.raw + b"\n" for line in ordered))
         self._lines = lines
         self._cases = None
         self._added = {}
         self._removed = set()
         return changed
+
+    def _holds(self, lines: Sequence[_Line]) -> bool:
+        """Return whether the file is just these lines."""
+        if not self.path.exists():
+            return not lines
+        with self.path.open("rb") as file:
+            return all(
+                line is not None and kept == line.raw + b"\n"
+                for kept, line in zip_longest(file, lines)
+            )
 
     @staticmethod
     def _put(lines: dict[RecordingKey, _Line], recording: Recording, *, replace: bool) -> bool:

@@ -389,7 +389,11 @@ _RANDOM_NAMES: Final = (
     "|(?:api|access|auth|private|secret|account|subscription|signing|encryption|license|service"
     "|webhook|client|app|application|session|storage|shared|master|root|admin|deploy)[ _-]?key"
 )
-_ASSIGNED: Final = r"[\"'`*]{0,3}[ \t]{0,3}(?::=|=>|[:=\uff1a])[ \t]{0,3}"
+# Or as a variable of a container: `name: DB_PASSWORD`, then `value: ...`.
+_ASSIGNED: Final = (
+    r"(?:[\"'`*]{0,3}[ \t]{0,3}(?::=|=>|[:=\uff1a])"
+    r"|[\"']?,?\s{1,80}[\"']?value[\"']?[ \t]{0,3}[:=])[ \t]{0,3}"
+)
 _VALUE: Final = (
     r"(?P<value>\"[^\"\n]{4,512}\"|'[^'\n]{4,512}'|`[^`\n]{4,512}`"
     r"|(?P<bare>[^\s\"'`,;:)}\]<>|&=]{4,512}={0,2}))"

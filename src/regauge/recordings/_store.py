@@ -181,7 +181,10 @@ def explained(path: Path) -> Generator[None]:
         if "unable to open" in said and (no_descriptor := find_no_descriptor()) is not None:
             said, fix = explain_os_error(no_descriptor)
         elif "full" in said or "disk I/O" in said:
-            fix = "make room on the disk, then run the same command again: it continues"
+            fix = (
+                "make room on the disk, or raise the limit of file sizes (ulimit -f), then run"
+                " the same command again: it continues"
+            )
         elif "readonly" in said or "unable to open" in said or "attempt to write" in said:
             fix = _PERMISSION
         elif "locked" in said or "busy" in said:

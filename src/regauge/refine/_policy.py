@@ -27,13 +27,6 @@ class Limits:
     holdout_looks: int = 10
     localise_calls: int = 0
 
-    def __post_init__(self) -> None:
-        for name in ("calls", "cycles", "candidates", "patience", "holdout_looks"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.model_calls < 0:
-            raise ValueError(f"model_calls must be 0 or more, not {self.model_calls}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptancePolicy:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import comb, sqrt
 from statistics import fmean, stdev
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NONE_DRAWN, Count
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 # Structure first, then content, then wording: an answer of the wrong form hides what it says.
 _ORDER: dict[Criterion, int] = {"format": 0, "completeness": 1, "correctness": 2, "relevance": 3}
-
-_TOLERATED: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +83,7 @@ def diagnose(
     checks: Mapping[str, Check],
     policy: AcceptancePolicy,
     *,
-    tolerated: Mapping[str, float] = _TOLERATED,
+    tolerated: Mapping[str, float] | None = None,
 ) -> Diagnosis:
     """Group the failures of a prompt.
 
@@ -104,7 +101,7 @@ def diagnose(
     # Once an edit is taken back, the text as it is now has no trials of its own.
     names = dict.fromkeys(name for text in texts("") for name in tally.checks(text, cases))
     for name in names:
-        rate = tolerated.get(name, policy.flaky_rate)
+        rate = (tolerated or {}).get(name, policy.flaky_rate)
         cluster = _cluster(tally, texts(name), cases, name, policy, rate=rate)
         if cluster is not None:
             is_known = cluster.p_flaky < policy.flaky_p or cluster.p_again <= policy.again_p
@@ -311,36 +308,24 @@ class Steadiness:
         cases: Drawn at least twice under both.
         sigma_before: The standard deviation of a case's verdict, between 0 and about 0.5: the root
             of the mean of the cases' variances. `sigma_after` is that of the other text.
-        low: Of the interval of the variance's fall; `high` alike. Above 0 it fell.
-        p: That it fell no more than by chance.
+        fall: Of the variance, with its interval from `low` to `high`; above 0 it fell.
+        steadier_p: That it fell no more than by chance.
         gain: How much more often a case passes, as a mean; below 0 it passes less often.
     """
 
     cases: int
     sigma_before: float
     sigma_after: float
+    fall: float
     low: float
     high: float
-    p: float
+    steadier_p: float
     gain: float
-
-    @property
-    def fall(self) -> float:
-        """The fall of the variance."""
-        return self.sigma_before**2 - self.sigma_after**2
 
     def numbers(self) -> dict[str, float | int | str]:
         """For the trail, and for documents."""
-        return {
-            "cases": self.cases,
-            "sigma_before": round(self.sigma_before, 4),
-            "sigma_after": round(self.sigma_after, 4),
-            "fall": round(self.fall, 4),
-            "low": round(self.low, 4),
-            "high": round(self.high, 4),
-            "steadier_p": self.p,
-            "gain": round(self.gain, 4),
-        }
+        rounded = {name: round(value, 4) for name, value in asdict(self).items()}
+        return {**rounded, "steadier_p": self.steadier_p}
 
     def __str__(self) -> str:
         return (
@@ -366,12 +351,7 @@ def steadiness_of(
 
     counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
     arms = [
-        Arms(
-            main_passes=its.passed,
-            main_trials=its.trials,
-            passes=mine.passed,
-            trials=mine.trials,
-        )
+        Arms(main_passes=its.passed, main_trials=its.trials, passes=mine.passed, trials=mine.trials)
         for its, mine in counts
     ]
     fall = variance_fall(arms, confidence=confidence)
@@ -381,8 +361,9 @@ def steadiness_of(
         cases=fall.cases,
         sigma_before=sqrt(fall.main),
         sigma_after=sqrt(fall.candidate),
+        fall=fall.main - fall.candidate,
         low=fall.interval.low,
         high=fall.interval.high,
-        p=steadier_p_value(arms),
+        steadier_p=steadier_p_value(arms),
         gain=fmean(mine.rate - its.rate for its, mine in counts if its.trials and mine.trials),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
@@ -88,15 +88,11 @@ class Tried:
             places=changed_places(before, after),
         )
 
-    def to_json(self) -> dict[str, JSON]:
-        """A plain document."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Tried:
-        """Read the document that `to_json` writes; a ValueError for any other."""
+        """Read what `asdict` makes of it; a ValueError for any other document."""
         if document.get("finding") not in get_args(Finding):
-            raise ValueError(f"there is no finding {document.get('finding')!r}")
+            raise ValueError(f"unknown edit result {document.get('finding')!r}")
         try:
             return cls(**document)
         except TypeError as error:
@@ -139,10 +135,11 @@ class Memory:
         near = next(
             (
                 t
-                for t in self._refuted(cluster)
+                for t in self.lessons(cluster)
+                if t.finding in AGAINST
                 # A rule may be followed in one place and not in another; what a person does not
                 # want is not wanted anywhere.
-                if (t.places == places or t.finding == _BY_PERSON)
+                and (t.places == places or t.finding == _BY_PERSON)
                 and near_duplicates(mine, _lines(t))
             ),
             None,
@@ -152,9 +149,6 @@ class Memory:
     def lessons(self, cluster: str) -> tuple[Tried, ...]:
         """Earlier edits for the same failures, with their results."""
         return tuple(t for t in self.tried if t.cluster == cluster)
-
-    def _refuted(self, cluster: str) -> Iterable[Tried]:
-        return (t for t in self.tried if t.cluster == cluster and t.finding in AGAINST)
 
 
 def _lines(tried: Tried) -> tuple[str, str]:
@@ -314,13 +308,6 @@ class LookLedger:
     def _all(self) -> dict[str, list[str]]:
         try:
             found: Any = read_json(read_regular(self._path))
-        except (OSError, ValueError):
+            return {str(key): [*map(str, looks)] for key, looks in found.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
             return {}
-        if not isinstance(found, dict):
-            return {}
-        holdouts = cast("dict[str, Any]", found)
-        return {
-            key: [str(look) for look in cast("list[object]", looks)]
-            for key, looks in holdouts.items()
-            if isinstance(looks, list)
-        }

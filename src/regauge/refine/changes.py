@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from regauge.lexicon import Lexicon
 from regauge.refine.edits import EditError, PromptText, count_words, ops_between
 from regauge.statements import (
     MergeError,
@@ -26,31 +27,14 @@ if TYPE_CHECKING:
     from regauge.refine.edits import Edit
     from regauge.statements import Change, Comparison, Node, Tree
 
-_SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
-_TOKEN = re.compile(r"\w+")
+_RE = Lexicon("regauge.refine", "changes")
+
 # A renaming changes no more words than these in one statement.
 _RENAMED_MAX = 3
-# A sentence that begins so depends on the one before it.
-_DEPENDENT = re.compile(
-    r"(?:it|they|this|that|these|those|otherwise|then|else|if so|if not|instead|in that case|also"
-    r"|sonst|dann|dabei|dies\w*|andernfalls|falls ja|falls nicht|außerdem|sinon|alors|cela|ceci"
-    r"|de lo contrario|entonces|esto|eso|altrimenti|allora|anders|その|それ|これ|そうでな"
-    r"|否则|那么|иначе|тогда)"
-    r"(?![^\W_])",
-    re.IGNORECASE,
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """One change as a user counts it: a moved step, a new example, a renamed key."""
-
-    changes: tuple[tuple[int, Change], ...]
-
-    @property
-    def only_removes(self) -> bool:
-        """Return whether it brings nothing in."""
-        return all(change.kind == "removed" for _, change in self.changes)
+Unit: TypeAlias = "list[tuple[int, Change]]"
+"""One change as a user counts it: a moved step, a new example, a renamed key."""
 
 
 def comparisons(before: PromptText, after: PromptText) -> tuple[Comparison, ...]:
@@ -90,7 +74,7 @@ def units_of(before: PromptText, after: PromptText) -> list[Unit]:
 
 
 def _units(compared: Sequence[Comparison]) -> list[Unit]:
-    groups: dict[object, list[tuple[int, Change]]] = {}
+    groups: dict[object, Unit] = {}
     for index, found in enumerate(compared):
         taken: dict[object, object] = {}
         for change in found.changes:
@@ -99,15 +83,19 @@ def _units(compared: Sequence[Comparison]) -> list[Unit]:
                 # What comes instead of something belongs to it.
                 taken.setdefault(key, _key(index, found, old))
             groups.setdefault(taken.get(key, key), []).append((index, change))
-    return [Unit(tuple(changes)) for changes in groups.values()]
+    return [*groups.values()]
+
+
+def _only_removes(unit: Unit) -> bool:
+    return all(change.kind == "removed" for _, change in unit)
 
 
 def without_losses(before: PromptText, after: PromptText) -> PromptText:
     """A later text with the statements that it only lost, where it does other things as well."""
     compared = comparisons(before, after)
     units = _units(compared)
-    kept = [change for unit in units if not unit.only_removes for change in unit.changes]
-    if not kept or len(kept) == sum(len(unit.changes) for unit in units):
+    kept = [change for unit in units if not _only_removes(unit) for change in unit]
+    if not kept or len(kept) == sum(map(len, units)):
         return after
     return _composed(before, compared, kept)
 
@@ -121,13 +109,14 @@ def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
     compared = comparisons(before, after)
     units = _units(compared)
     for unit in units:
-        if len(units) > 1 and not unit.only_removes:
-            yield _composed(before, compared, unit.changes)
-        added = [(index, change) for index, change in unit.changes if change.kind == "added"]
+        if len(units) > 1 and not _only_removes(unit):
+            yield _composed(before, compared, unit)
+        added = [(index, change) for index, change in unit if change.kind == "added"]
         pieces = [list(group) for _, group in groupby(added, lambda one: _piece(compared, one))]
-        if len(pieces) > 1 or len(added) < len(unit.changes):
+        if len(pieces) > 1 or len(added) < len(unit):
             for piece in pieces:
-                if _stands_alone(compared, piece):
+                index, change = piece[0]
+                if change.now and not _RE.dependent.match(compared[index].after.of(change.now)):
                     yield _composed(before, compared, piece)
 
 
@@ -179,11 +168,12 @@ def lost_statements(before: PromptText, after: PromptText) -> list[str]:
 def lost_words(before: PromptText, after: PromptText) -> int:
     """The lost words of statements: of deleted ones, and out of reworded ones."""
     lost = sum(map(count_words, lost_statements(before, after)))
-    for one in comparisons(before, after):
-        for change in one.changes:
+    for comparison in comparisons(before, after):
+        for change in comparison.changes:
             if change.kind == "reworded" and change.was and change.now:
                 lost += (
-                    _tokens(one.before.of(change.was)) - _tokens(one.after.of(change.now))
+                    _tokens(comparison.before.of(change.was))
+                    - _tokens(comparison.after.of(change.now))
                 ).total()
     return lost
 
@@ -194,14 +184,14 @@ def _said(tree: Tree, atom: Node) -> str:
 
 
 def _tokens(text: str) -> Counter[str]:
-    return Counter(_TOKEN.findall(text.casefold()))
+    return Counter(_RE.token.findall(text.casefold()))
 
 
 def _key(index: int, found: Comparison, change: Change) -> object:
     """The property that changes of one unit share: block, renaming or inputs."""
     was = found.before.of(change.was) if change.was else ""
     now = found.after.of(change.now) if change.now else ""
-    if change.kind != "moved" and sorted(_SLOT.findall(was)) != sorted(_SLOT.findall(now)):
+    if change.kind != "moved" and sorted(_RE.slot.findall(was)) != sorted(_RE.slot.findall(now)):
         return "inputs"
     if change.kind == "reworded":
         old, new = _tokens(was) - _tokens(now), _tokens(now) - _tokens(was)
@@ -246,21 +236,11 @@ def _piece(compared: Sequence[Comparison], one: tuple[int, Change]) -> int:
     path = tree.path(change.now)
     fresh = _fresh(compared[index], "added")
     blocks = [one for one in path if one.kind in {"section", "block", "table"}]
-    whole = next((one for one in blocks if id(one.children[0]) in fresh), None)
-    return id(
-        whole
-        or (path[-1] if change.now.kind == "clause" and _is_new(path[-1], fresh) else change.now)
-    )
-
-
-def _is_new(sentence: Node, fresh: set[int]) -> bool:
-    return all(id(one) in fresh for one in sentence.children if one.kind == "clause")
-
-
-def _stands_alone(compared: Sequence[Comparison], piece: Sequence[tuple[int, Change]]) -> bool:
-    index, change = piece[0]
-    assert change.now is not None
-    return not _DEPENDENT.match(compared[index].after.of(change.now))
+    whole = next((block for block in blocks if id(block.children[0]) in fresh), None)
+    if whole is None and change.now.kind == "clause":
+        clauses = [child for child in path[-1].children if child.kind == "clause"]
+        whole = path[-1] if all(id(clause) in fresh for clause in clauses) else None
+    return id(whole or change.now)
 
 
 def _composed(
@@ -314,9 +294,9 @@ def steps_for(text: PromptText, home: Home, rule: str) -> list[Home]:
     above = tree.parent(home.node)
     if home.node.kind != "entry" or above is None or not tree.of(home.node)[0].isdigit():
         return []
-    entries = [one for one in above.children if one.kind == "entry"]
+    entries = [child for child in above.children if child.kind == "entry"]
     about = content_words(rule)
-    needing = (one for one in entries if content_words(tree.of(one)) & about)
+    needing = (entry for entry in entries if content_words(tree.of(entry)) & about)
     found = dict.fromkeys((next(needing, entries[0]), entries[0]))
     return [replace(home, node=one, where="before") for one in found]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.git import Branch
-    from regauge.prompts import Part, Prompt
+    from regauge.prompts import Part
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Accepted
     from regauge.refine.runs import Run
@@ -33,6 +33,7 @@ _NOTES = {
     "move-last": "Say last what {check} wants",
     "move": "Say elsewhere what {check} wants",
     "take-out": "Take out a statement that {check} failed for",
+    "remove-unused": "Remove {check}",
     "replace-hindering": "Say what {check} wants instead of a statement that it failed for",
 }
 
@@ -68,22 +69,17 @@ def revised(
     note = "; ".join(dict.fromkeys(note_of(edit) for edit in accepted))
     stated = prompt.version
     released = stated and lock.get(prompt.name, stated)
-    why = ""
-    if stated is None:
-        why = "it has none"
-    elif not released:
-        why = "it is not released yet"
-    elif released.digest == prompt.digest:
-        why = f"it says what {stated} said when it was released"
-    if why:
+    if stated is None or not released or released.digest == prompt.digest:
+        why = "it is not released yet" if stated else "it has none"
+        why = f"it says what {stated} said when it was released" if released else why
         version = str(stated or "")
         return Revision(text=written, version=version, lock="", note=note, why_version=why)
-    # More lines than before are a new rule, the same number is other wording.
-    longer = len(text.lines) > len(subject.text.lines)
-    replaced = any(isinstance(op, ReplaceSection) for one in accepted for op in one.edit.ops)
-    part: Part = "minor" if longer or replaced else "patch"
-    why = "a new rule" if longer else "other wording"
-    why = "a section was replaced" if replaced else why
+    part: Part = "patch"
+    why = "other wording"
+    if any(isinstance(op, ReplaceSection) for one in accepted for op in one.edit.ops):
+        part, why = "minor", "a section was replaced"
+    elif len(text.lines) > len(subject.text.lines):
+        part, why = "minor", "a new rule"
     bumped = bump(written, part, path=path, lock=lock, note=note, date=date, allow_unchanged=True)
     return Revision(
         text=bumped.prompt.source,
@@ -112,7 +108,9 @@ def apply_run(run: Run, path: Path) -> list[Path]:
         if not proposed.is_file():
             return [path]
         # Other prompts may have been released since: only our line is added to what is there.
-        write_whole(lock_path, str(lock_of(path).add(_prompt(after, path))).encode())
+        write_whole(
+            lock_path, str(lock_of(path).add(parse_prompt(after.decode(), path=path))).encode()
+        )
     except BaseException as error:
         write_whole(path, before)
         if old_lock is not None:
@@ -129,7 +127,7 @@ def check_unchanged(run: Run, path: Path) -> None:
     if path.read_bytes() not in {run.before.read_bytes(), run.revision.read_bytes()}:
         raise UsageError(
             f"{path} changed since run {run.id} began, so what it verified is not what there is\n"
-            f"  fix: restore the file, or start a new run: regauge refine {parse_name(run)}"
+            f"  fix: restore the file, or start a new run: regauge refine {run.prompt}"
         )
 
 
@@ -160,11 +158,6 @@ def roll_back(run: Run, path: Path) -> list[Path]:
     return [path, lock.path] if ours else [path]
 
 
-def parse_name(run: Run) -> str:
-    """The prompt that a run is about."""
-    return str(run.facts().get("prompt", ""))
-
-
 def note_of(accepted: Accepted) -> str:
     """The note of the changelog on an edit."""
     check = accepted.cluster.check
@@ -189,10 +182,6 @@ def _committed(lock: Path, entry: str) -> bool:
     except GitError:
         return False
     return data is not None and entry in data.decode("utf-8", "replace")
-
-
-def _prompt(data: bytes, path: Path) -> Prompt:
-    return parse_prompt(data.decode(), path=path)
 
 
 def _sha(data: bytes) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.digests import JSON, digest_of
 from regauge.errors import RegaugeError
-from regauge.prompts import Message, SectionError, section_below
+from regauge.prompts import Message, Replaceable, SectionError, section_below
 from regauge.statements import Tree, content_words, parse
 
 if TYPE_CHECKING:
@@ -71,9 +71,13 @@ class PromptText:
     @cached_property
     def lines(self) -> tuple[Line, ...]:
         """Every line, in order."""
-        return tuple(
-            line for index, message in enumerate(self.messages) for line in _lines(index, message)
-        )
+        found: list[Line] = []
+        for index, message in enumerate(self.messages):
+            met: Counter[str] = Counter()
+            for number, text in enumerate(message.content.split("\n")):
+                found.append(Line(message=index, number=number, text=text, occurrence=met[text]))
+                met[text] += 1
+        return tuple(found)
 
     @property
     def trees(self) -> tuple[Tree, ...]:
@@ -106,15 +110,6 @@ def count_words(text: str) -> int:
     5
     """
     return len(_WORD_OR_MARK.findall(text))
-
-
-def _lines(index: int, message: Message) -> list[Line]:
-    lines: list[Line] = []
-    met: Counter[str] = Counter()
-    for number, text in enumerate(message.content.split("\n")):
-        lines.append(Line(message=index, number=number, text=text, occurrence=met[text]))
-        met[text] += 1
-    return lines
 
 
 class EditError(RegaugeError):
@@ -232,8 +227,8 @@ def kind_of(op: Op) -> str:
 def _without_blank_ends(text: str) -> str:
     """A text without blank lines before and after it; how far its lines are in stays."""
     lines = text.split("\n")
-    told = [number for number, line in enumerate(lines) if line.strip()]
-    return "\n".join(lines[told[0] : told[-1] + 1])
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    return "\n".join(lines[filled[0] : filled[-1] + 1])
 
 
 # Of their words; other forms of one word and a changed word in five pass. Lower refuses edits that
@@ -351,27 +346,19 @@ def near_duplicates(one: Iterable[str], other: Iterable[str]) -> bool:
     >>> near_duplicates(["- Answer in JSON only.", ""], ["- Only answer in JSON!", ""])
     True
     """
-    return all(_alike(mine, its) for mine, its in zip(one, other, strict=True))
+    words = [
+        (content_words(mine), content_words(its)) for mine, its in zip(one, other, strict=True)
+    ]
+    return all(len(mine & its) >= _NEAR * len(mine | its) for mine, its in words)
 
 
 def section_at(text: PromptText, anchor: Anchor) -> tuple[int, MessageSection]:
     """The message that holds the section which a line begins, and its place in there."""
-    found: list[tuple[int, MessageSection]] = []
-    why = SectionError(f"no line of the prompt begins a section with {anchor.line!r}")
-    for index, message in enumerate(text.messages):
-        if anchor.message not in {None, index}:
-            continue
-        if all(line.strip() != anchor.line.strip() for line in message.content.split("\n")):
-            continue
-        try:
-            found.append((index, section_below(message.content, anchor.line)))
-        except SectionError as error:
-            why = error
-    if len(found) > 1:
-        raise SectionError(f"{len(found)} messages have a section {anchor.line!r}")
-    if not found:
-        raise why
-    return found[0]
+    if anchor.message is None:
+        return Replaceable(section=anchor.line).found_in(text.messages)
+    if anchor.message not in range(len(text.messages)):
+        raise SectionError(f"the prompt has no message {anchor.message}")
+    return anchor.message, section_below(text.messages[anchor.message].content, anchor.line)
 
 
 def section_text(text: PromptText, index: int, place: MessageSection) -> str:
@@ -451,10 +438,3 @@ def _message_blocks(index: int, old: list[str], new: list[str]) -> Iterator[list
         else:
             ops += [Insert(anchor(0), text, "before") for text in more]
         yield ops
-
-
-def _alike(one: str, other: str) -> bool:
-    mine, its = content_words(one), content_words(other)
-    if not mine and not its:
-        return True
-    return len(mine & its) >= _NEAR * len(mine | its)

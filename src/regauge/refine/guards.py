@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from regauge.prompts import SectionError
 from regauge.refine.changes import (
@@ -30,34 +30,6 @@ if TYPE_CHECKING:
     from regauge.refine._policy import GuardPolicy
     from regauge.refine.edits import Edit
 
-_WORD_RUN: Final = re.compile(r"[\w'-]+")
-# So many words that mean something, in one order, are no one else's.
-_TELLING: Final = 3
-
-
-class Copies:
-    """Knows runs of words that people said and no one else does."""
-
-    def __init__(self, said: Sequence[str], public: Iterable[str], phrase: int) -> None:
-        self._phrase = phrase
-        allowed = {run for text in public for run in self._runs(text)} if said else set[str]()
-        self._private = {run for text in said for run in self._runs(text)} - allowed
-
-    def found(self, added: str) -> str:
-        """A run of words of a person in new text; empty where there is none."""
-        if not self._private:
-            return ""
-        runs = (run for line in added.splitlines() for run in self._runs(line))
-        return next((run for run in runs if run in self._private), "")
-
-    def _runs(self, text: str) -> Iterator[str]:
-        words = _WORD_RUN.findall(text.casefold())
-        for start in range(len(words) - self._phrase + 1):
-            run = " ".join(words[start : start + self._phrase])
-            if len(content_words(run)) >= _TELLING:
-                yield run
-
-
 _LABEL = re.compile(r"[*_`'\"]*([^\W\d_][\w-]*(?: [\w-]+){0,2})[*_`'\"]*:[*_]*\s+\S")
 # Entries that begin so define nothing, and a list may have many of them.
 _NO_LABELS = frozenset({"answer", "example", "for example", "input", "note", "output"})
@@ -69,9 +41,9 @@ def explained_twice(text: PromptText) -> list[str]:
     for tree in text.trees:
         for entry in tree.nodes("entry"):
             said = tree.of(entry).split("\n", 1)[0].strip()
-            found = _LABEL.match(said.lstrip("-*+•0123456789.) "))
-            if found and found[1].casefold() not in _NO_LABELS:
-                key = (id(tree.parent(entry)), found[1].casefold())
+            match = _LABEL.match(said.lstrip("-*+•0123456789.) "))
+            if match and match[1].casefold() not in _NO_LABELS:
+                key = (id(tree.parent(entry)), match[1].casefold())
                 explained.setdefault(key, {})[normalise(said)] = said
     return [
         f"{label!r} is explained twice: {' and '.join(map(repr, said.values()))}"
@@ -102,70 +74,6 @@ def replaces_section(edit: Edit) -> bool:
     return any(isinstance(op, ReplaceSection) for op in edit.ops)
 
 
-class SectionRules:
-    """Knows which sections may be replaced, and by how much they may grow and shrink."""
-
-    def __init__(self, base: PromptText, marks: Sequence[Replaceable], policy: GuardPolicy) -> None:
-        self._marks = marks
-        self._policy = policy
-        grown = (1 + policy.section_growth, policy.section_words)
-        self._most = {
-            mark: int(grown[0] * _words(base, mark) + grown[1])
-            if mark.words is None
-            else mark.words
-            for mark in marks
-        }
-
-    def open_in(self, text: PromptText) -> tuple[OpenSection, ...]:
-        """The sections of a text that may be replaced, in the order of their marks."""
-        found: list[OpenSection] = []
-        for mark in self._marks:
-            with suppress(SectionError):
-                index, place = mark.found_in(text.messages)
-                first, most = place.first + 1, self._most[mark]
-                found.append(
-                    OpenSection(
-                        heading=mark.section,
-                        message=index,
-                        first=first,
-                        last=place.end,
-                        words_max=most,
-                    )
-                )
-        return tuple(found)
-
-    def objection(self, edit: Edit, before: PromptText, after: PromptText) -> str:
-        """The objection of section guards to an edit; empty without one."""
-        had, has = self.open_in(before), {one.heading for one in self.open_in(after)}
-        gone = next((one.heading for one in had if one.heading not in has), "")
-        if gone:
-            return f"it takes away {gone!r}, which begins a section that may be replaced"
-        replaced = [op for op in edit.ops if isinstance(op, ReplaceSection)]
-        said = next((said for op in replaced if (said := self._of(op, before, had))), "")
-        return said or self._outgrown(before, after)
-
-    def _outgrown(self, before: PromptText, after: PromptText) -> str:
-        """A section that any edit makes longer than its author lets it become."""
-        for mark in self._marks:
-            words = _words(after, mark)
-            if mark.words is not None and words > max(mark.words, _words(before, mark)):
-                said = f"the section {mark.section!r} would have {words} words"
-                return f"{said}, more than {mark.words}"
-        return ""
-
-    def _of(self, op: ReplaceSection, before: PromptText, marked: Sequence[OpenSection]) -> str:
-        index, place = section_at(before, op.anchor)
-        heading, words = op.anchor.line.strip(), count_words(op.text)
-        known = next((m for m in marked if (m.heading, m.message) == (heading, index)), None)
-        if known is None:
-            return f"the section {heading!r} is not marked as replaceable"
-        least = (1 - self._policy.section_shrink) * count_words(section_text(before, index, place))
-        would = f"the section {heading!r} would have {words} words"
-        if words > known.words_max:
-            return f"{would}, more than {known.words_max}"
-        return f"{would}, fewer than {least:.0f}" if words < least else ""
-
-
 def _words(text: PromptText, mark: Replaceable) -> int:
     try:
         return count_words(section_text(text, *mark.found_in(text.messages)))
@@ -173,22 +81,9 @@ def _words(text: PromptText, mark: Replaceable) -> int:
         return 0
 
 
-class Scope:
-    """Knows the words of every case's input."""
-
-    def __init__(self, cases: Sequence[CaseText], public: Iterable[str]) -> None:
-        self._words = {case.id: content_words("\n".join(case.texts)) for case in cases}
-        held = Counter(word for words in self._words.values() for word in words)
-        # What most cases have belongs to the subject and tells none apart.
-        common = {word for word, number in held.items() if 2 * number > len(cases)}
-        self._public = content_words("\n".join(public)) | common
-
-    def named(self, text: str) -> frozenset[str]:
-        """The ids of the cases whose input has a word that a text says and nothing public does."""
-        said = content_words(text) - self._public
-        return frozenset(case for case, words in self._words.items() if said & words)
-
-
+_WORD_RUN = re.compile(r"[\w'-]+")
+# So many words that mean something, in one order, are no one else's.
+_TELLING = 3
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 # Of the words of both; a suspicion asks for more evidence and refuses nothing, so it may be low.
 _SAME_SUBJECT = 0.5
@@ -196,10 +91,11 @@ _SAME_SUBJECT = 0.5
 _PLAINLY = 3
 
 
+@dataclass(eq=False)
 class Guard:
     """The rules that every edit must keep.
 
-    Args:
+    Attributes:
         public: What may be said besides the prompt itself: what checks want, older versions.
         frozen: Lines that must stay as they are.
         released: Texts of earlier versions: lines that stood there may come back, however many
@@ -208,48 +104,52 @@ class Guard:
         people: What people said of answers; an edit says it in words of its own.
     """
 
-    def __init__(
-        self,
-        base: PromptText,
-        cases: Sequence[CaseText],
-        public: Iterable[str],
-        policy: GuardPolicy,
-        *,
-        frozen: Sequence[str] = (),
-        released: Iterable[str] = (),
-        replaceable: Sequence[Replaceable] = (),
-        people: Sequence[str] = (),
-    ) -> None:
-        self._base = base
-        self._sections = SectionRules(base, replaceable, policy)
-        texts = tuple(released)
+    base: PromptText
+    cases: Sequence[CaseText]
+    public: Iterable[str]
+    policy: GuardPolicy
+    frozen: Sequence[str] = field(default=(), kw_only=True)
+    released: Iterable[str] = field(default=(), kw_only=True)
+    replaceable: Sequence[Replaceable] = field(default=(), kw_only=True)
+    people: Sequence[str] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._public = (self.base.whole, *self.public)
         self._released = [
-            {normalise(tree.of(atom)) for atom in tree.atoms} for tree in map(parse, texts)
+            {normalise(tree.of(atom)) for atom in tree.atoms} for tree in map(parse, self.released)
         ]
-        self._policy = policy
-        self._frozen = frozenset(line.strip() for line in frozen)
-        self._cases = cases
-        self._public = (base.whole, *public)
-        self._copies = Copies(people, self._public, policy.phrase)
-        self._base_said = {normalise(t.of(atom)) for t in base.trees for atom in t.atoms}
+        self._base_said = {normalise(t.of(atom)) for t in self.base.trees for atom in t.atoms}
+
+    # What follows is read once something is proposed: a sound prompt needs none of it.
 
     @cached_property
     def _leaks(self) -> Leaks:
-        """Read once something is proposed: for a prompt that is sound, all cases are left alone."""
-        return Leaks(self._cases, self._public, self._policy)
+        return Leaks(self.cases, self._public, self.policy)
 
     @cached_property
-    def _scope(self) -> Scope:
-        return Scope(self._cases, self._public)
+    def _copies(self) -> set[str]:
+        """Runs of words that people said and no one else does."""
+        if not self.people:
+            return set()
+        public = {run for text in self._public for run in self._runs(text)}
+        return {run for text in self.people for run in self._runs(text)} - public
+
+    @cached_property
+    def _case_words(self) -> dict[str, frozenset[str]]:
+        """The words of each case's input that tell it apart: no public ones, not of most cases."""
+        words = {case.id: content_words("\n".join(case.texts)) for case in self.cases}
+        held = Counter(word for its in words.values() for word in its)
+        public = content_words("\n".join(self._public))
+        public |= {word for word, number in held.items() if 2 * number > len(self.cases)}
+        return {case: its - public for case, its in words.items()}
 
     def objection(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         """The objection to an edit, in words; empty without one."""
         return (
-            self._sections.objection(edit, before, after)
+            self._sections(edit, before, after)
             or self._size(edit, before, after)
             or self._invariants(edit, before, after)
-            or self._order(before, after)
-            or self._leak(before, after)
+            or self._copied(before, after)
         )
 
     def suspicion(self, before: PromptText, after: PromptText) -> str:
@@ -270,15 +170,65 @@ class Guard:
         return next((f"{one!r} may contradict {other!r}" for one, other in clashes), "")
 
     def open_sections(self, text: PromptText) -> tuple[OpenSection, ...]:
-        """The sections of a text that an edit may replace as a whole."""
-        return self._sections.open_in(text)
+        """The sections of a text that may be replaced, in the order of their marks."""
+        policy, found = self.policy, list[OpenSection]()
+        for mark in self.replaceable:
+            grown = (1 + policy.section_growth) * _words(self.base, mark) + policy.section_words
+            with suppress(SectionError):
+                index, place = mark.found_in(text.messages)
+                section = OpenSection(
+                    heading=mark.section,
+                    message=index,
+                    first=place.first + 1,
+                    last=place.end,
+                    words_max=int(grown) if mark.words is None else mark.words,
+                )
+                found.append(section)
+        return tuple(found)
 
     def named_in(self, added: str) -> frozenset[str]:
-        """The ids of the cases that new text speaks of, and of no others."""
-        return self._scope.named(added)
+        """The ids of the cases whose input shares a word with new text that nothing public has."""
+        said = content_words(added)
+        return frozenset(case for case, words in self._case_words.items() if said & words)
+
+    def _sections(self, edit: Edit, before: PromptText, after: PromptText) -> str:
+        had, has = (
+            self.open_sections(before),
+            {section.heading for section in self.open_sections(after)},
+        )
+        gone = next((one.heading for one in had if one.heading not in has), "")
+        if gone:
+            return f"it takes away {gone!r}, which begins a section that may be replaced"
+        replaced = [op for op in edit.ops if isinstance(op, ReplaceSection)]
+        said = next((said for op in replaced if (said := self._section(op, before, had))), "")
+        return said or self._outgrown(before, after)
+
+    def _section(
+        self, op: ReplaceSection, before: PromptText, marked: Sequence[OpenSection]
+    ) -> str:
+        index, place = section_at(before, op.anchor)
+        heading, words = op.anchor.line.strip(), count_words(op.text)
+        known = next((m for m in marked if (m.heading, m.message) == (heading, index)), None)
+        if known is None:
+            return f"the section {heading!r} is not marked as replaceable"
+        least = (1 - self.policy.section_shrink) * count_words(section_text(before, index, place))
+        would = f"the section {heading!r} would have {words} words"
+        if words > known.words_max:
+            return f"{would}, more than {known.words_max}"
+        return f"{would}, fewer than {least:.0f}" if words < least else ""
+
+    def _outgrown(self, before: PromptText, after: PromptText) -> str:
+        """A section that any edit makes longer than its author lets it become."""
+        for mark in self.replaceable:
+            words = _words(after, mark)
+            if mark.words is not None and words > max(mark.words, _words(before, mark)):
+                return (
+                    f"the section {mark.section!r} would have {words} words, more than {mark.words}"
+                )
+        return ""
 
     def _size(self, edit: Edit, before: PromptText, after: PromptText) -> str:
-        policy = self._policy
+        policy = self.policy
         if after.shape == before.shape:
             return "it changes nothing"
         units = units_of(before, after)
@@ -286,12 +236,12 @@ class Guard:
         if len(units) > policy.ops and not whole:
             return f"it makes {len(units)} changes, more than {policy.ops}"
         grown = after.size - before.size - self._put_back(before, after)
-        allowed = policy.growth * self._base.size + policy.growth_words
+        allowed = policy.growth * self.base.size + policy.growth_words
         # A section has limits of its own.
         if grown > allowed and not replaces_section(edit):
             return f"it adds {grown} words, more than {allowed:.0f}"
-        limit = (1 + policy.growth_hard) * self._base.size + policy.growth_words
-        size = after.size - self._put_back(self._base, after)
+        limit = (1 + policy.growth_hard) * self.base.size + policy.growth_words
+        size = after.size - self._put_back(self.base, after)
         if size > limit:
             return f"the prompt would have {size} words, more than {limit:.0f}"
         return ""
@@ -317,7 +267,7 @@ class Guard:
         if _slots(after) != _slots(before):
             return "it changes which inputs the prompt takes"
         kept = {normalise(tree.of(atom)) for tree in after.trees for atom in tree.atoms}
-        for line in sorted(self._frozen):
+        for line in sorted({line.strip() for line in self.frozen}):
             tree = parse(line)
             if any(normalise(tree.of(atom)) not in kept for atom in tree.atoms):
                 return f"it changes a line that is frozen: {line!r}"
@@ -327,22 +277,29 @@ class Guard:
         lost = [
             said for said in lost_statements(before, after) if normalise(said) in self._base_said
         ]
-        many = len(lost) > self._policy.deletions
+        many = len(lost) > self.policy.deletions
         if many and not replaces_section(edit) and not self._puts_back(before, after):
-            return f"it takes {len(lost)} statements out, more than {self._policy.deletions}"
+            return f"it takes {len(lost)} statements out, more than {self.policy.deletions}"
         return ""
 
-    def _order(self, before: PromptText, after: PromptText) -> str:
-        added, _ = changed_lines(before, after)
-        return "it speaks to the model in another's name" if takes_over(added) else ""
-
-    def _leak(self, before: PromptText, after: PromptText) -> str:
+    def _copied(self, before: PromptText, after: PromptText) -> str:
+        """The parts that new text takes from an attacker, a case or a user."""
+        if takes_over(changed_lines(before, after)[0]):
+            return "it speaks to the model in another's name"
         added, _ = changed_statements(before, after)
         leak = self._leaks.found(added)
         if leak:
             return f"it gives a case away: {leak}"
-        copied = self._copies.found(added)
+        runs = (run for line in added.splitlines() for run in self._runs(line))
+        copied = next((run for run in runs if run in self._copies), "")
         return f"it takes a person's words into the prompt: {copied!r}" if copied else ""
+
+    def _runs(self, text: str) -> Iterator[str]:
+        words, phrase = _WORD_RUN.findall(text.casefold()), self.policy.phrase
+        for start in range(len(words) - phrase + 1):
+            run = " ".join(words[start : start + phrase])
+            if len(content_words(run)) >= _TELLING:
+                yield run
 
 
 def faults_in(text: PromptText) -> list[str]:
@@ -366,7 +323,7 @@ def faults_in(text: PromptText) -> list[str]:
 
 def _instructions(text: PromptText) -> list[str]:
     """The statements of a prompt that instruct: no examples, no data, no inputs."""
-    return [tree.of(one) for tree in text.trees for one in tree.statements]
+    return [tree.of(statement) for tree in text.trees for statement in tree.statements]
 
 
 def _slots(text: PromptText) -> list[frozenset[str]]:

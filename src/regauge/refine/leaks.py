@@ -10,64 +10,25 @@ import re
 from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from regauge.lexicon import Lexicon
 from regauge.prompts import input_text
 from regauge.statements import content_words, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from regauge.datasets import GoldenCase
     from regauge.refine._policy import GuardPolicy
 
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
-_HEX: Final = re.compile(r"(?:(?:\\x|0x)?[0-9A-Fa-f]{2}[ :,]?){4,}")
-_SPACED: Final = re.compile(r"(?<![^\W_])(?:[^\W_][ .,*_·|/-]){2,}[^\W_](?![^\W_])")
-_DIGITS_APART: Final = re.compile(r"(?<![^\W_])\d(?:[ .,-]\d)+(?![^\W_])")
-_BETWEEN: Final = re.compile(r"[\W_]")
+_RE = Lexicon("regauge.refine", "leaks")
+
+# Decoded bytes are a text with so many characters, of which nearly all are printable.
 _PRINTABLE: Final = 0.9
 _PRINTED_MIN: Final = 3
 
-# Number words in English, German, French and Spanish; each adds up or multiplies.
-_UNITS: Final = (
-    (
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-        " fifteen sixteen seventeen eighteen nineteen"
-    ),
-    (
-        "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn"
-        " fünfzehn sechzehn siebzehn achtzehn neunzehn"
-    ),
-    "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize",
-    (
-        "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince"
-        " dieciséis diecisiete dieciocho diecinueve"
-    ),
-)
-_TENS: Final = (
-    "twenty thirty forty fifty sixty seventy eighty ninety hundred",
-    "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert",
-    "vingt trente quarante cinquante soixante",
-    "veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien",
-)
-_NUMBERS: Final = {
-    **{word: n for words in _UNITS for n, word in enumerate(words.split())},
-    **{word: 10 * n for words in _TENS for n, word in enumerate(words.split(), 2)},
-    "eins": 1,
-    "dreissig": 30,
-    "cent": 100,
-    "ciento": 100,
-    "quatre-vingt": 80,
-    "veinti": 20,
-    **dict.fromkeys(("thousand", "tausend", "mille", "mil"), 1000),
-}
-_NUMERAL: Final = "|".join(sorted(map(re.escape, _NUMBERS), key=len, reverse=True))
-_JOINT: Final = r"(?:[ -]?(?:and|und|et|y)[ -]?|[ -])?"
-_WRITTEN: Final = re.compile(
-    rf"(?<![^\W\d_])(?:{_NUMERAL})(?:s?{_JOINT}(?:{_NUMERAL}))*(?![^\W\d_])"
-)
-_ONE: Final = re.compile(rf"(?:und|and|(?<![^\W\d_])(?:et|y)(?![^\W\d_]))|({_NUMERAL})")
 _ARTICLES: Final = frozenset({"one", "ein", "un", "uno", "once", "six", "null", "mil", "mille"})
 
 
@@ -79,12 +40,12 @@ def decoded(text: str) -> Iterator[str]:
     >>> list(decoded("- Mind q u o k k a."))
     ['- Mind quokka.']
     """
-    for found in _BASE64.findall(text):
+    for found in _RE.base64.findall(text):
         yield from _printable(_from_base64(found))
-    for found in _HEX.findall(text):
+    for found in _RE.hex.findall(text):
         yield from _printable(_from_hex(found))
-    close = _SPACED.sub(lambda found: _BETWEEN.sub("", found[0]), text)
-    close = _DIGITS_APART.sub(lambda found: _BETWEEN.sub("", found[0]), close)
+    close = _RE.spaced.sub(lambda found: _RE.between.sub("", found[0]), text)
+    close = _RE.digits_apart.sub(lambda found: _RE.between.sub("", found[0]), close)
     if close != text:
         yield close
     lines = [line.strip().rstrip("-") for line in text.splitlines() if line.strip()]
@@ -107,15 +68,32 @@ def in_digits(text: str) -> str:
     >>> in_digits("zweihundertneunundvierzig minuten")
     '249 minuten'
     """
-    return _WRITTEN.sub(lambda found: _number(found[0]), text)
+    return _numerals()[1].sub(lambda found: _number(found[0]), text)
+
+
+@cache
+def _numerals() -> tuple[Mapping[str, int], re.Pattern[str], re.Pattern[str]]:
+    """Values of number words, which add up or multiply; a written number; one word of it."""
+    lists = _RE.entry("numbers")
+    values: dict[str, int] = {
+        **{word: n for words in lists["units"] for n, word in enumerate(words.split())},
+        **{word: 10 * n for words in lists["tens"] for n, word in enumerate(words.split(), 2)},
+        **lists["others"],
+    }
+    one = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
+    joint = r"(?:[ -]?(?:and|und|et|y)[ -]?|[ -])?"
+    written = rf"(?<![^\W\d_])(?:{one})(?:s?{joint}(?:{one}))*(?![^\W\d_])"
+    parts = rf"(?:und|and|(?<![^\W\d_])(?:et|y)(?![^\W\d_]))|({one})"
+    return values, re.compile(written), re.compile(parts)
 
 
 def _number(said: str) -> str:
     """A written number; a lone word that is an article as well stays."""
-    words = [word for word in _ONE.findall(said) if word]
+    known, _, one = _numerals()
+    words = [word for word in one.findall(said) if word]
     if words == [said] and said in _ARTICLES:
         return said
-    values = [_NUMBERS[word] for word in words]
+    values = [known[word] for word in words]
     if len(values) > 1 and max(values) < 10:  # noqa: PLR2004 - digits
         return "".join(map(str, values))
     parts: list[int] = []
@@ -157,41 +135,17 @@ def _from_hex(text: str) -> bytes:
     return bytes.fromhex(bare[: len(bare) // 2 * 2])
 
 
-_MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september",
-    "october", "november", "december",
-)  # fmt: skip
-_MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
-_ISO_DATE = re.compile(r"\b(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
-_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\b")
-_MONTH_DAY = re.compile(rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b")
-_SHORT_DATE = re.compile(r"\b(\d{1,2})[/.](\d{1,2})[/.]\d{4}\b")
-_TIME = re.compile(
-    r"(?<![\d:.])(?:([01]?\d|2[0-3]):([0-5]\d)(?::\d{2})?(?: ?([ap])\.?m\b)?"
-    r"|([01]?\d)(?:[.]([0-5]\d))? ?([ap])\.?m\b)"
-)
-_SPAN = re.compile(r"\b(\d+) ?h(?:ours?|rs?)?,?(?: and)? ?(\d+) ?m(?:in(?:ute)?s?)?\b")
-_NUMBER = re.compile(r"\d+(?:[,_]\d{3})*(?:\.\d+)?")
-# How much to write is no fact of a case.
-_HOW_MUCH = re.compile(
-    r"\b\d{1,3}(?:(?:-| to | or | and )\d{1,3})?(?: \w+)? ?"
-    r"(?:words?|sentences?|characters?|lines?|paragraphs?|bullets?|items?|entries|sections?|%"
-    r"|points?|steps?|examples?|decimals?|digits?|letters?|levels?|headings?|keys?|fields?"
-    r"|places?|tokens?)\b"
-)
-_IDENTIFIER = re.compile(r"[^\W_](?:[\w.:/@+-]*\w)?")
-_INNER_MARK = re.compile(r"[_.:@+]")
-_LETTERS = re.compile(r"[^\W\d_]+")
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# Scripts that put no space between words are compared by pairs of signs.
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-_NAME = re.compile(r"(?<=[a-z,;)] )[A-Z][^\W\d_]{2,}")
+# Inflections of a word share so many letters.
 _KEY = 6
+# Shorter numbers stand in any text.
 _DIGITS_MIN = 3
+# `GitHub` is a product, `KubePodReloads` and a long `WorkerHeartbeat` are coined.
 _HUMPS = 2
-_NAMES_SHARE = 0.2
 _COINED_LENGTH = 15
+# German writes every noun so, which is more than a fifth of its words.
+_NAMES_SHARE = 0.2
 _NOON = 12
 
 
@@ -206,37 +160,39 @@ def specific(text: str) -> set[str]:
     >>> sorted(specific("On 18 Feb at 2:13 pm host web-7 failed for 1h 5m"))
     ['--02-18', '14:13', '18', '65', 'web-7']
     """
-    coined = {word.casefold() for word in _LETTERS.findall(text) if _is_coined_name(word)}
+    coined = {word.casefold() for word in _RE.letters.findall(text) if _is_coined_name(word)}
     text = in_digits(plain(text))
     found = coined | {
-        f"--{int(month):02}-{int(day):02}" for _, month, day in _ISO_DATE.findall(text)
+        f"--{int(month):02}-{int(day):02}" for _, month, day in _RE.iso_date.findall(text)
     }
     dates = [
-        *_DAY_MONTH.findall(text),
-        *((day, month) for month, day in _MONTH_DAY.findall(text)),
+        *_RE.day_month.findall(text),
+        *((day, month) for month, day in _RE.month_day.findall(text)),
     ]
     found |= {f"--{_month(month):02}-{int(day):02}" for day, month in dates}
-    for pair in _SHORT_DATE.findall(text):
+    for pair in _RE.short_date.findall(text):
         found |= {f"--{int(one):02}-{int(other):02}" for one, other in (pair, pair[::-1])}
-    for hour, minute, half, hour_12, minute_12, half_12 in _TIME.findall(text):
+    for hour, minute, half, hour_12, minute_12, half_12 in _RE.time.findall(text):
         later = 12 if (half or half_12) == "p" and int(hour or hour_12) < _NOON else 0
         found.add(f"{int(hour or hour_12) + later:02}:{minute or minute_12 or '00'}")
-    found |= {str(60 * int(hours) + int(minutes)) for hours, minutes in _SPAN.findall(text)}
-    rest = _HOW_MUCH.sub(" ", _TIME.sub(" ", text))
-    for token in _IDENTIFIER.findall(rest):
+    found |= {str(60 * int(hours) + int(minutes)) for hours, minutes in _RE.span.findall(text)}
+    rest = _RE.how_much.sub(" ", _RE.time.sub(" ", text))
+    for token in _RE.identifier.findall(rest):
         found |= set(_of_token(token))
     return found
 
 
 def _of_token(token: str) -> Iterator[str]:
     has_digit = any(sign.isdigit() for sign in token)
-    if _INNER_MARK.search(token) or (has_digit and any(sign.isalpha() for sign in token)):
+    if _RE.inner_mark.search(token) or (has_digit and any(sign.isalpha() for sign in token)):
         parts = re.split(r"[\W_]+", token)
         # "e.g" is an abbreviation, and "36m" a number with its unit.
         if any(len(part) > 1 for part in parts) and not re.fullmatch(r"\d+[a-z]{1,3}", token):
             yield token
-            yield from (part for part in parts if _is_coined(part))
-    for number in _NUMBER.findall(token):
+            for part in parts:
+                if len(part) > _DIGITS_MIN and not part.isalpha() and not part.isdigit():
+                    yield part
+    for number in _RE.number.findall(token):
         # A single digit tells nothing about a case.
         if len(number) == 1:
             continue
@@ -251,17 +207,12 @@ def _of_token(token: str) -> Iterator[str]:
 
 def _is_coined_name(word: str) -> bool:
     """Return whether words are joined to one name; two short ones may name a product."""
-    humps = len(_HUMP.split(word))
+    humps = len(_RE.hump.split(word))
     return humps > _HUMPS or (humps == _HUMPS and len(word) >= _COINED_LENGTH)
 
 
-def _is_coined(part: str) -> bool:
-    """Return whether a part of an identifier is one by itself."""
-    return len(part) > _DIGITS_MIN and not part.isalpha() and not part.isdigit()
-
-
 def _month(name: str) -> int:
-    return 1 + next(n for n, month in enumerate(_MONTHS) if month.startswith(name[:3]))
+    return 1 + _MONTHS.index(name[:3])
 
 
 def keys(text: str) -> list[str]:
@@ -271,11 +222,11 @@ def keys(text: str) -> list[str]:
     ['kub', 'pod', 'reload', 'reload', 'réseau']
     """
     found: list[str] = []
-    for run in _LETTERS.findall(text):
-        if _UNSPACED.search(run):
+    for run in _RE.letters.findall(text):
+        if _RE.unspaced.search(run):
             found += [run[n : n + 2] for n in range(max(1, len(run) - 1))]
             continue
-        for word in _HUMP.split(run) if _is_coined_name(run) else [run]:
+        for word in _RE.hump.split(run) if _is_coined_name(run) else [run]:
             found.append(stem(word.casefold())[:_KEY])
     return found
 
@@ -286,7 +237,7 @@ def names(text: str) -> set[str]:
     >>> sorted(names("Dear Rosalba, the contract of Liora. Later it ended."))
     ['liora', 'rosalba']
     """
-    return {name.casefold() for name in _NAME.findall(text)}
+    return {name.casefold() for name in _RE.name.findall(text)}
 
 
 def capitals_tell(text: str) -> bool:
@@ -295,40 +246,13 @@ def capitals_tell(text: str) -> bool:
     >>> capitals_tell("we told Rosalba about it"), capitals_tell("der Kunde will das Geld zurück")
     (True, False)
     """
-    return len(_NAME.findall(text)) <= _NAMES_SHARE * len(_LETTERS.findall(text))
+    return len(_RE.name.findall(text)) <= _NAMES_SHARE * len(_RE.letters.findall(text))
 
 
-_SAID_ANYWHERE = """
-a about above after again all also always an and another any are as at be because been before below
-between both but by can could did do does during each either else even every few for from had has
-have he her here his how i if in into is it its just less like many may might more most much must
-my near never no none nor not now of off often on once one only or other our out over own per please
-quite rather same she should since so some still such than that the their them then there these they
-this those through to too two under until up upon us use very was we were what when where whether
-which while who whose why will with within without would yes yet you your
-accurate action actual add address allow alone answer appear apply array asked avoid base begin
-bold brief bullet capital careful carefully case cause change character check choose clear close
-code column comma common complete consider contain content context copy correct count date default
-describe detail different digit document double empty end english entry error exact exactly example
-exclude expect explain explicit extra fact false field fill find finish first follow following form
-format found full general get given give good group guess heading help high hour identify ignore
-impact important include individual information input instead instruction integer invent item json
-keep key kind know known label language last later least leave length letter level line link list
-long look low lower lowercase main make mark markdown match maximum mean measure mention message
-minimum minute missing model multiple name need new next nothing null number object omit open option
-order original output owner paragraph part period person phrase place plain point possible precise
-prefer present problem produce prompt prose provide put question quote range read reader reason
-refer relevant remain remove repeat replace reply report request require reserve respond response
-result return review right round row rule say schema second section see select sentence separate
-set short show sign similar simple single sort space specific spell start state step stop string
-structure style subject sum summary sure system table tag take team tell term text thing think time
-title together tone top topic total treat true try turn type uncertain understand unit unknown
-unless upper uppercase user valid value verify version want way whole wide word work write wrong
-year zone
-"""
-
-# The words of any instruction: none says what it is about.
-ORDINARY = frozenset(keys(_SAID_ANYWHERE))
+@cache
+def _ordinary() -> frozenset[str]:
+    """The words of any instruction: none says what it is about."""
+    return frozenset(keys(_RE.entry("ordinary")))
 
 
 # A stretch has so many words, and the next one begins in the middle of it: a sentence that is told
@@ -342,6 +266,7 @@ _BY_CHANCE = 0.02
 _MET_MIN = 2
 # How much likelier a retelling must be than chance, as a logarithm.
 _NEEDED = 5.0
+# Shorter beginnings of a word belong to many words.
 _ABBREVIATED_MIN = 3
 _MISSED = math.log(1 - _TAKEN)
 
@@ -404,11 +329,9 @@ _ANSWER = 40
 _RUN = 8
 # Shorter numbers are numbers from either end.
 _REVERSED = 3
-_SMALL_NUMBER = re.compile(r"\d{1,2}|\d\.\d")
+# Longer values are looked for word for word.
 _VALUE_WORDS = 5
 _MARKS = " .,;:!?\"'`()[]{}-*"
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_CLAUSES = re.compile(r"[.;:!?]\s+|\n|^\s*[-*+]\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -437,7 +360,7 @@ class Leaks:
         self._policy = policy
         self._public = f" {plain(said)} "
         self._public_specific = specific(said)
-        self._public_keys = frozenset(keys(said)) | ORDINARY
+        self._public_keys = frozenset(keys(said)) | _ordinary()
         self._cases = [case.id for case in cases]
         self._common_from = max(2.0, policy.common * len(cases))
         self._rare_to = max(2.0, policy.rare * len(cases))
@@ -453,7 +376,11 @@ class Leaks:
         self._answer_words = [frozenset(w if len(w) <= _ANSWER else ()) for w in words]
         self._values = _counted(_values(case.expected) for case in cases)
         self._stretches = Stretches(
-            _told(cases),
+            [
+                (number, text, place == 0)
+                for number, case in enumerate(cases)
+                for place, text in enumerate((case.expected, *case.texts))
+            ],
             self._is_private,
             lambda word: self._frequency[word] / max(1, len(cases)),
         )
@@ -461,7 +388,7 @@ class Leaks:
     def found(self, added: str) -> str:
         """The part of a text that gives a case away, also decoded; empty without one."""
         readings = (added, *dict.fromkeys(decoded(added)))
-        leak = next((leak for one in readings if (leak := self._plainly(one))), "")
+        leak = next((leak for reading in readings if (leak := self._plainly(reading))), "")
         return leak or self._backwards(added)
 
     def _backwards(self, added: str) -> str:
@@ -493,7 +420,7 @@ class Leaks:
         """Numbers, dates and identifiers of a few cases."""
         for token in sorted(specific(line) - self._public_specific):
             # Any long text has small numbers; those of answers are what is asked for.
-            held = self._answered if _SMALL_NUMBER.fullmatch(token) else self._specific
+            held = self._answered if _RE.small_number.fullmatch(token) else self._specific
             if 0 < held[token] < self._common_from:
                 return f"{token!r} is of single cases"
         return ""
@@ -524,7 +451,7 @@ class Leaks:
     def _word_for_word(self, line: str) -> str:
         """A clause or a run of words that cases have just so."""
         words = plain(line).split()
-        runs = [plain(clause) for clause in _CLAUSES.split(line) if len(clause.split()) > _SHORT]
+        runs = [plain(clause) for clause in _RE.clauses.split(line) if len(clause.split()) > _SHORT]
         for start in range(len(words)):
             ends = range(start + 2, min(start + _RUN, len(words)) + 1)
             end = next((end for end in ends if self._is_telling(words[start:end])), None)
@@ -565,7 +492,7 @@ class Leaks:
 
     def _retold(self, text: str) -> str:
         """Words that one stretch of a case has and others have not, in whatever order."""
-        for part in (text, *_CLAUSES.split(text)):
+        for part in (text, *_RE.clauses.split(text)):
             said = frozenset(keys(part)) - self._public_keys
             case = self._stretches.source_of(
                 {word for word in said if self._frequency[word] < self._common_from}
@@ -575,14 +502,6 @@ class Leaks:
         return ""
 
 
-def _told(cases: Sequence[CaseText]) -> Iterator[tuple[int, str, bool]]:
-    """All texts of all cases, and whether each is an answer."""
-    for number, case in enumerate(cases):
-        yield number, case.expected, True
-        for text in case.texts:
-            yield number, text, False
-
-
 def _counted(found: Iterable[Iterable[str]]) -> Counter[str]:
     """In how many cases each of them occurs."""
     return Counter(token for tokens in found for token in set(tokens))
@@ -590,5 +509,5 @@ def _counted(found: Iterable[Iterable[str]]) -> Counter[str]:
 
 def _values(answer: str) -> list[str]:
     """The short texts in a completion: the whole, or its values."""
-    found = [plain(value) for value in (_STRING.findall(answer) or [answer])]
+    found = [plain(value) for value in (_RE.string.findall(answer) or [answer])]
     return [v.strip(_MARKS) for v in found if 1 < len(v.split()) <= _VALUE_WORDS]

@@ -1,74 +1,399 @@
-"""Runs the loop on the evals of a real prompt, from the first trial to the last file."""
+"""Runs the loop on the evals of a real prompt: its options, its setting, its run, its files."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import TypeAdapter
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.errors import UsageError
-from regauge.gate import policy_of
-from regauge.prompts import Message, parse_prompt
+from regauge.errors import PromptError, ProviderError, UsageError
+from regauge.gate import NONE_DRAWN, REVISION_FIRST, policy_of
+from regauge.judges import criterion_of
+from regauge.project import GoalSettings  # noqa: TC001 - pydantic reads annotations
+from regauge.prompts import (
+    Message,
+    content_errors,
+    parse_prompt,
+    replaceable_faults,
+    without_errors,
+)
 from regauge.providers import parse_model_id
+from regauge.providers.registry import endpoint_of
+from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine.analysis import Check, Cluster
 from regauge.refine.attempts import LookLedger, Memory, Tried, strategy_prior
 from regauge.refine.delivery import revised
-from regauge.refine.edits import PromptText
-from regauge.refine.feedback import Heard, labels_of
+from regauge.refine.edits import Edit, PromptText, ops_between
+from regauge.refine.feedback import Feedback, describe_feedback, labels_of
+from regauge.refine.guards import Guard
+from regauge.refine.leaks import CaseText
 from regauge.refine.loop._goals import goals_digest
 from regauge.refine.loop._loop import advance, begin, drive
-from regauge.refine.loop._plan import calls_max, cost_of_trials, enough_calls, floor_calls
-from regauge.refine.loop._state import Interrupted, MoreCalls, Release
-from regauge.refine.proposers._protocol import Looks, ProposerContext, load_proposers
-from regauge.refine.report import markdown_of
-from regauge.refine.result import diff_of, result_of
-from regauge.refine.runs import edits_of_runs, read_whole, remember, seal
-from regauge.refine.setting import (
-    Estimate,
-    RunOptions,
-    check_calls,
-    check_key,
-    check_more,
-    expected_trial,
-    setting_of,
+from regauge.refine.loop._plan import (
+    calls_max,
+    calls_wanted,
+    cost_of_trials,
+    enough_calls,
+    floor_calls,
 )
-from regauge.refine.subject import bound_goals, cases_of, subject_of
+from regauge.refine.loop._state import Accepted, Interrupted, MoreCalls, Release, Setting
+from regauge.refine.proposers._protocol import Looks, ProposerContext, load_proposers
+from regauge.refine.report import markdown_of, result_of
+from regauge.refine.runs import edits_of_runs, read_whole, remember, seal
+from regauge.refine.subject import bound_goals, cases_of, deciding_judges, public_of, subject_of
 from regauge.refine.trail import TrailError, TrailFile, cut_back, read_trail, retell, text_to_json
 from regauge.refine.trials import SuiteBench
-from regauge.runner import endpoint_of
+from regauge.regular_file import read_regular
+from regauge.runner import Draw, PlannedCase
+from regauge.statements import delete, parse
 from regauge.stop_signals import held, run_stoppable
 from regauge.strict_json import read_json
+from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.judges import Judge
-    from regauge.project import Project
+    from regauge.project import Project, Settings
+    from regauge.prompts import Prompt
+    from regauge.providers import ModelId
     from regauge.refine.loop._loop import Trail
-    from regauge.refine.loop._state import Note, Observation, Setting, State
+    from regauge.refine.loop._state import Note, State
     from regauge.refine.runs import Run
     from regauge.refine.subject import Subject
     from regauge.refine.trail import Event
-    from regauge.runner import EvalSession, PlannedCase
+    from regauge.runner import EvalSession
+
+Removal: TypeAlias = "tuple[int, int, int]"
+"""A message, and the characters in it where the text begins and ends."""
+
+_CLASSES = frozenset({"no-effect", "harmful"})
+_CHARS = 40
+
+
+def unused_text(project: Project, prompt: Prompt) -> tuple[Removal, ...]:
+    """The instructions without effect, or with a harmful one, in the committed file of mutants.
+
+    Raises:
+        UsageError: There is no such file, it is of another text of the prompt, or has none.
+    """
+    path = project.fixtures_dir / "mutants" / f"{prompt.name}.json"
+    measure = f"regauge mutate {prompt.name}"
+    try:
+        document: Any = read_json(read_regular(path).decode())
+        is_current = document["digest"] == prompt.digest
+        rows = [row for row in document["mutants"] if row["class"] in _CLASSES]
+        found = {
+            (int(row["span"]["part"][9:-1]), int(row["span"]["start"]), int(row["span"]["end"]))
+            for row in rows
+            if row["operator"].startswith("delete-") and row["span"]["part"].startswith("messages[")
+        }
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"no classes of {prompt.name} can be read", fix=measure) from error
+    if not is_current:
+        raise UsageError(f"{project.relative(path)} is of another text of the prompt", fix=measure)
+    if not found:
+        raise UsageError(f"{prompt.name} has no text without effect", fix="nothing to remove")
+    # From the end, so that each place stays where it is until its turn.
+    return tuple(sorted(found, reverse=True))
+
+
+def removals_of(base: PromptText, places: Iterable[Removal]) -> tuple[Accepted, ...]:
+    """One edit for each text, the later ones of a prompt first; each follows from the one before.
+
+    The gate decides alone: no check fails that an edit could be chosen by.
+    """
+    text, found = base, list[Accepted]()
+    for number, start, end in places:
+        if number >= len(text.messages):
+            continue
+        tree = parse(text.messages[number].content)
+        node = next((one for one in tree.root.walk() if (one.start, one.end) == (start, end)), None)
+        if node is None:
+            continue
+        after = text.with_content(number, delete(tree, node))
+        removed = " ".join(tree.of(node).split())
+        edit = Edit(
+            ops=ops_between(text, after),
+            strategy="remove-unused",
+            proposer="mutate",
+            rationale=f"no case depends on {removed!r}",
+        )
+        cluster = Cluster(
+            check=f"unused text {_cut(removed)!r}",
+            code="",
+            cases=(),
+            failing=(),
+            failures=0,
+            trials=0,
+            p_flaky=1.0,
+        )
+        found.append(
+            Accepted(
+                edit=edit,
+                cluster=cluster,
+                text=after,
+                before=NONE_DRAWN,
+                after=NONE_DRAWN,
+                p=1.0,
+                effect=0.0,
+            )
+        )
+        text = after
+    return tuple(found)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHARS else f"{text[:_CHARS].rstrip()}..."
+
+
+# Each seed has numbers of its own, behind those of the gate.
+_TRIALS_PER_SEED = 10_000
+# The budget of the benchmark; three repairs, where one takes more than 200 calls.
+_CALLS_MIN = 600
+_CALLS_PER_FLOOR = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of a run, from the project and the command line.
+
+    Attributes:
+        proposers: Proposers, cheapest first.
+        model: Who criticises and proposes, as `provider:model`; empty is the prompt's own.
+        calls: The most calls of all models; None is three times the least one repair takes.
+        localise: Calls that may tell which sentence carries which check.
+        variance: Whether an edit may be accepted because it makes a flaky check steady.
+        goals: Pass rates to reach; without goals, no reproducible failure.
+        temperature: Of the refiner model's requests; None is what suits the step.
+        removals: Text without effect to remove, as `unused_text` finds it; nothing is fixed then.
+    """
+
+    proposers: tuple[str, ...] = ("rules", "model")
+    model: str = ""
+    cycles: int = 5
+    calls: int | None = None
+    model_calls: int = 40
+    usd: float | None = None
+    seed: int = 0
+    frozen: tuple[str, ...] = ()
+    show_goldens: bool = False
+    tracked: bool = False
+    localise: int = 0
+    variance: bool = False
+    goals: tuple[GoalSettings, ...] = ()
+    temperature: float | None = None
+    max_tokens: int | None = None
+    context_tokens: int | None = None
+    removals: tuple[Removal, ...] = ()
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document of the options that are not as by default."""
+        document: dict[str, JSON] = TypeAdapter(RunOptions).dump_python(
+            self, mode="json", exclude_defaults=True
+        )
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RunOptions:
+        """Read the document that `to_json` writes."""
+        return TypeAdapter(cls).validate_python(document)
+
+
+def setting_of(
+    subject: Subject,
+    options: RunOptions,
+    *,
+    critics: frozenset[str],
+    judging: Mapping[str, float] | None = None,
+) -> Setting:
+    """The setting of a run."""
+    marked = replaceable_faults(subject.prompt)
+    if marked:
+        raise PromptError(marked)
+    base = subject.text
+    by_split = {
+        split: tuple(name for name, member in subject.members.items() if member.case.split == split)
+        for split in ("train", "holdout")
+    }
+    if not by_split["train"]:
+        raise UsageError(
+            "every golden case is held out, so nothing may be learned of any\n"
+            "  fix: give some of them `split: train`, or lower `holdout` in [tool.regauge]"
+        )
+    checks = {name: _check(judge) for name, judge in subject.judges().items()}
+    policy = RefinePolicy(
+        limits=Limits(
+            calls=options.calls or _CALLS_MIN,
+            model_calls=options.model_calls,
+            usd=options.usd,
+            cycles=options.cycles,
+            localise_calls=options.localise,
+        )
+    )
+    guard = Guard(
+        base,
+        [CaseText.of(member.case) for member in subject.members.values()],
+        public_of(subject, checks.values()),
+        policy.guard,
+        frozen=options.frozen,
+        released=subject.released,
+        replaceable=subject.prompt.replaceable,
+        people=[one.text for one in subject.feedback.said],
+    )
+
+    def errors_in(text: PromptText) -> tuple[str, ...]:
+        found = content_errors(text.messages, subject.prompt.response_format)
+        return tuple(f"{error.text}; {error.fix}" for error in found)
+
+    setting = Setting(
+        base=base,
+        train=by_split["train"],
+        holdout=by_split["holdout"],
+        checks=checks,
+        guard=guard,
+        policy=policy,
+        proposers=options.proposers,
+        critics=critics,
+        variance=options.variance,
+        first_trial=REVISION_FIRST + _TRIALS_PER_SEED * options.seed,
+        releases=(*subject.releases, *_without_errors(subject)),
+        errors_in=errors_in,
+        feedback=describe_feedback(subject.feedback) if critics else "",
+        judging=judging or {},
+        removals=removals_of(base, options.removals),
+    )
+    if options.calls is None:
+        calls = max(_CALLS_MIN, _CALLS_PER_FLOOR * floor_calls(setting)) + options.localise
+        limits = replace(policy.limits, calls=calls)
+        setting = replace(setting, policy=replace(policy, limits=limits))
+    return setting
+
+
+def _without_errors(subject: Subject) -> tuple[Release, ...]:
+    """The prompt with every error undone that `regauge lint` warns about, tried as a release is."""
+    messages = without_errors(subject.prompt.messages, subject.prompt.response_format)
+    if messages == subject.prompt.messages:
+        return ()
+    text = PromptText(messages=messages)
+    command = "undo what `regauge lint` warns about"
+    return (Release(name="the prompt without lint warnings", text=text, command=command),)
+
+
+def _check(judge: Judge) -> Check:
+    """A judge as the loop knows it; one that gives no advice of its own has none."""
+    advice = getattr(judge, "advice", None)
+    return Check(
+        name=judge.name,
+        criterion=criterion_of(judge),
+        advice=str(advice()) if callable(advice) else "",
+        description=str(getattr(judge, "description", "") or ""),
+    )
+
+
+def expected_trial(
+    evals: EvalSession, subject: Subject
+) -> tuple[Mapping[str, float], float | None]:
+    """The average calls of each LLM judge for a trial, and the cost of a call; None if unknown."""
+    draws: list[Draw] = []
+    for member in subject.members.values():
+        suite = replace(member.suite, judges=deciding_judges(member.suite))
+        planned = PlannedCase(suite, member.case)
+        planned.digest = planned.request(REVISION_FIRST).digest
+        draws.append(Draw(planned, REVISION_FIRST))
+    answers = evals.missing_answers(draws)
+    verdicts = evals.missing_judgements(draws)
+    costs = [*(answer.cost_usd for answer in answers), *(verdict.cost_usd for verdict in verdicts)]
+    calls = len(draws) + sum(verdict.calls for verdict in verdicts)
+    known = [cost for cost in costs if cost is not None]
+    judging = {verdict.judge: round(verdict.calls / len(draws), 4) for verdict in verdicts}
+    return judging, sum(known) / calls if len(known) == len(costs) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The estimate of a run, before any cost.
+
+    Attributes:
+        first_look_calls: Of all models, to say whether anything fails.
+        least_calls: Below these nothing is begun.
+        one_repair_calls: About as many find a fault, repair it and verify the repair.
+        calls_max: These are never exceeded.
+    """
+
+    train: int
+    holdout: int
+    first_look_calls: int
+    least_calls: int
+    one_repair_calls: int
+    calls_max: int
+    judged: bool
+    call_usd: float | None
+
+
+def check_more(
+    setting: Setting, state: State, observed: MoreCalls, *, run: str, prompt: str
+) -> State:
+    """Where a run continues with more calls."""
+    if state.stop is not None and state.stop.reason != "calls":
+        raise UsageError(
+            f"run {run} is over ({state.stop.reason}), and not for want of calls\n"
+            f"  fix: begin a new run: regauge refine {prompt}"
+        )
+    after = advance(setting, state, observed)
+    if after.stop is not None and after.stop.reason == "calls":
+        calls = calls_wanted(setting, state)
+        raise UsageError(
+            f"{plural(observed.calls, 'more call')} cannot finish the run: {after.stop.text};"
+            " nothing was asked\n"
+            f"  fix: regauge refine resume {run} --budget-calls {calls}"
+        )
+    return after
+
+
+def check_key(settings: Settings, model: ModelId, environ: Mapping[str, str]) -> None:
+    """Look for the key of the model that proposes; no one is asked."""
+    from regauge.providers._endpoint import Endpoint
+
+    declared = endpoint_of(settings, model.provider)
+    if declared is None:
+        return
+    endpoint = Endpoint(name=model.provider, settings=declared, environ=environ)
+    try:
+        endpoint.check()
+    except ProviderError as error:
+        raise ProviderError(
+            f"{model}, which is to propose edits, cannot be asked: {error}\n"
+            "  or: let another model propose, with --refiner-model, or none, with"
+            " --proposers=rules",
+            kind=error.kind,
+        ) from error
 
 
 _KNOWN = "known.json"
 
 
-def heard_of(project: Project, subject: Subject, told: Heard | None, *, critics: bool) -> Heard:
-    """Labels, and what else a run is told; nothing is looked for where no model would hear it."""
+def feedback_of(
+    project: Project, subject: Subject, feedback: Feedback | None, *, critics: bool
+) -> Feedback:
+    """Labels and feedback; pull requests are read only where a model reads them."""
     if critics:
-        judges = [judge.name for one in subject.members.values() for judge in one.suite.judges]
+        judges = [
+            judge.name for member in subject.members.values() for judge in member.suite.judges
+        ]
         labels = labels_of(project, dict.fromkeys(judges), cases_of(subject.members, "train"))
-        return Heard(said=labels) + (told or Heard())
-    if told is not None and told.said:
+        return Feedback(said=labels) + (feedback or Feedback())
+    if feedback is not None and feedback.said:
         raise UsageError(
             "feedback is for a refiner model, and none of the proposers calls one\n"
             "  fix: --proposers rules,model"
         )
-    return Heard()
+    return Feedback()
 
 
 def keep_known(run: Run, subject: Subject) -> None:
@@ -77,12 +402,12 @@ def keep_known(run: Run, subject: Subject) -> None:
         {"name": known.name, "command": known.command, "messages": text_to_json(known.text)}
         for known in subject.releases
     ]
-    document = {"releases": releases, "feedback": subject.heard.to_json()}
+    document = {"releases": releases, "feedback": asdict(subject.feedback)}
     text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
     write_whole(run.directory / _KNOWN, text.encode())
 
 
-def known_by(run: Run) -> tuple[str, tuple[Release, ...], Heard]:
+def known_by(run: Run) -> tuple[str, tuple[Release, ...], Feedback]:
     """The prompt's file, the releases and the feedback when a run began."""
     try:
         source = run.before.read_bytes().decode()
@@ -92,7 +417,7 @@ def known_by(run: Run) -> tuple[str, tuple[Release, ...], Heard]:
             messages = tuple(Message(**said) for said in one["messages"])
             text = PromptText(messages=messages)
             releases.append(Release(name=one["name"], command=one["command"], text=text))
-        return source, tuple(releases), Heard.from_json(document["feedback"])
+        return source, tuple(releases), Feedback.from_json(document["feedback"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise TrailError(
             f"run {run.id} cannot be recomputed: its copies cannot be read: {error}"
@@ -110,18 +435,13 @@ def about(
         "digest": goals_digest(setting),
         "goals": [goal.to_json() for goal in setting.goals],
     }
-    suites = {id(member.suite): member.suite for member in subject.members.values()}
-    cases: list[JSON] = [[name, m.case.digest] for name, m in subject.members.items()]
-    judges: dict[str, JSON] = {name: judge.digest for name, judge in subject.judges().items()}
     refiner = options.model or subject.model
     return {
         "prompt": subject.prompt.name,
         "version": str(subject.prompt.version or ""),
         "prompt_digest": subject.prompt.digest,
         "base": text_to_json(subject.text),
-        "models": sorted({str(suite.model) for suite in suites.values()}),
-        "judges": judges,
-        "cases": digest_of(cases),
+        **_judged_by(subject),
         "train": len(setting.train),
         "holdout": len(setting.holdout),
         "holdout_looks": sorted(setting.looked_before),
@@ -142,17 +462,28 @@ def about(
         "people": _people(subject, setting),
         "released": digest_of(list(subject.released)),
         "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
-        "memory": [entry.to_json() for entry in memory.tried],
+        "memory": [asdict(entry) for entry in memory.tried],
+    }
+
+
+def _judged_by(subject: Subject) -> dict[str, JSON]:
+    """The inputs of findings: what was found with other ones may not hold."""
+    members = subject.members
+    return {
+        "models": sorted({str(member.suite.model) for member in members.values()}),
+        "judges": {name: judge.digest for name, judge in subject.judges().items()},
+        "cases": digest_of([[name, member.case.digest] for name, member in members.items()]),
     }
 
 
 def _people(subject: Subject, setting: Setting) -> JSON:
     """The remarks of users in words; labels by their digest alone, as there may be many."""
-    if not setting.heard:
+    if not setting.feedback:
         return None
-    labels = [one.to_json() for one in subject.heard.said if one.kind == "label"]
-    said = [one.to_json() for one in subject.heard.said if one.kind != "label"]
-    return {"said": said, "labels": digest_of(labels), "left_out": list(subject.heard.left_out)}
+    said = [asdict(one) for one in subject.feedback.said]
+    labels = [one for one in said if one["kind"] == "label"]
+    others = [one for one in said if one["kind"] != "label"]
+    return {"said": others, "labels": digest_of(labels), "left_out": [*subject.feedback.left_out]}
 
 
 def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> tuple[str, ...]:
@@ -166,11 +497,11 @@ def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> 
 def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """The inputs that changed since a run began; a run may continue with another budget."""
 
-    def told(about: Mapping[str, Any], key: str) -> Any:
+    def value_of(about: Mapping[str, Any], key: str) -> Any:
         return {**about[key], "usd": None} if key == "options" else about.get(key)
 
     # The trail itself says what was known of earlier runs.
-    found = [k for k in now if k not in _OF_EARLIER_RUNS and told(began, k) != told(now, k)]
+    found = [k for k in now if k not in _OF_EARLIER_RUNS and value_of(began, k) != value_of(now, k)]
     if not {"judges", "cases"} & {*found}:
         return found
     # Checks and goals follow from judges and cases: what was not touched is not named.
@@ -194,7 +525,7 @@ class Refinement:
         name: str | None = None,
         earlier: Run | None = None,
         cut_off: Run | None = None,
-        heard: Heard | None = None,
+        feedback: Feedback | None = None,
     ) -> None:
         self._evals = evals
         self.options = options
@@ -202,7 +533,7 @@ class Refinement:
             evals.project, planned, name=name, tracked=options.tracked
         )
         began = earlier or cut_off
-        known = heard or Heard()
+        known = feedback or Feedback()
         if began is not None:
             source, releases, known = known_by(began)
             if earlier is not None:
@@ -227,14 +558,17 @@ class Refinement:
                 context_tokens=options.context_tokens,
             ),
         )
-        critics = frozenset(name for name, one in self._proposers.items() if one.asks_model)
+        critics = frozenset(
+            name for name, proposer in self._proposers.items() if proposer.asks_model
+        )
         if began is None:
-            known = heard_of(evals.project, self.subject, heard, critics=bool(critics))
-        self.subject = replace(self.subject, heard=known)
-        self._expected = expected_trial(evals, self.subject)
-        setting = setting_of(self.subject, options, critics=critics, judging=self._expected.judging)
+            known = feedback_of(evals.project, self.subject, feedback, critics=bool(critics))
+        self.subject = replace(self.subject, feedback=known)
+        judging, self._call_usd = expected_trial(evals, self.subject)
+        setting = setting_of(self.subject, options, critics=critics, judging=judging)
+        asks = not options.removals and evals.options.record != "none"
         remote = endpoint_of(evals.project.settings, self.refiner.provider) is not None
-        looks = [name for name, one in self._proposers.items() if isinstance(one, Looks)]
+        looks = [name for name, proposer in self._proposers.items() if isinstance(proposer, Looks)]
         self._ledger = LookLedger(evals.project, self.subject.prompt.name, setting.holdout)
         earlier_edits = () if memory is None else edits_of_runs(evals.project)
         self.setting: Setting = replace(
@@ -243,7 +577,7 @@ class Refinement:
             goals=bound_goals(options.goals, self.subject, evals.project),
             prior=strategy_prior(earlier_edits),
             # A model in this process needs no look: nothing between it and its replies can fail.
-            look=looks[0] if looks and remote and evals.options.record != "none" else "",
+            look=looks[0] if looks and remote and asks else "",
         )
         said = memory(self.memory_key) if callable(memory) else memory
         self.memory = said or Memory()
@@ -251,9 +585,9 @@ class Refinement:
 
     @property
     def memory_key(self) -> str:
-        """Of what findings depend on: what was found with other cases or judges may not hold."""
-        about = self._about()
-        return digest_of([about["cases"], about["judges"], about["models"]])
+        """The digest of what findings depend on."""
+        known = _judged_by(self.subject)
+        return digest_of([known["cases"], known["judges"], known["models"]])
 
     def estimate(self) -> Estimate:
         """The cost of the run, without any call."""
@@ -262,21 +596,31 @@ class Refinement:
         return Estimate(
             train=len(setting.train),
             holdout=len(setting.holdout),
-            first_look=cost_of_trials(setting, first_look) + bool(setting.look),
-            least=floor_calls(setting),
-            one_repair=enough_calls(setting),
-            most=setting.policy.limits.calls,
+            first_look_calls=cost_of_trials(setting, first_look) + bool(setting.look),
+            least_calls=floor_calls(setting),
+            one_repair_calls=enough_calls(setting),
+            calls_max=setting.policy.limits.calls,
             judged=bool(setting.judging),
-            call_usd=self._expected.call_usd,
+            call_usd=self._call_usd,
         )
 
     def check_calls(self) -> None:
         """See that the calls pay for one repair; a UsageError says what they are short of."""
-        check_calls(self.setting, self.subject.prompt.name)
+        calls, floor = self.setting.policy.limits.calls, floor_calls(self.setting)
+        if calls < floor:
+            raise UsageError(
+                f"{calls} calls do not pay for one fix of {self.subject.prompt.name}, which"
+                f" takes {floor} or more, so nothing was asked\n"
+                "  fix: raise --budget-calls, or `budget_calls` in [tool.regauge.refine];"
+                " `--dry-run` shows what it takes"
+            )
 
     def check_key(self, environ: Mapping[str, str]) -> None:
         """Look for the key of the model that proposes, where one may be asked."""
-        asks = any(one.asks_model for one in self._proposers.values())
+        asks = (
+            any(proposer.asks_model for proposer in self._proposers.values())
+            and not self.options.removals
+        )
         if asks and self.options.model_calls and self._evals.options.record != "none":
             check_key(self._evals.project.settings, self.refiner, environ)
 
@@ -295,9 +639,9 @@ class Refinement:
         events = read_trail(run.trail)
         state, trail = self._retold(run, events), TrailFile(run.trail, events)
         if more_calls is not None:
-            told, prompt = MoreCalls(calls=more_calls), self.subject.prompt.name
-            state = check_more(self.setting, state, told, run=run.id, prompt=prompt)
-            trail.add(told, state)
+            granted, prompt = MoreCalls(calls=more_calls), self.subject.prompt.name
+            state = check_more(self.setting, state, granted, run=run.id, prompt=prompt)
+            trail.add(granted, state)
             for note in state.notes:
                 listen(note)
         return self._drive(state, trail, listen)
@@ -362,14 +706,14 @@ class Refinement:
             run.id, subject, setting, state, events=events, revision=revision, replayed=replayed
         )
         if revision is not None:
-            write_whole(run.diff, diff_of(result).encode())
+            write_whole(run.diff, result["revision"]["diff"].encode())
             seal(run)
         write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
         write_whole(run.markdown, markdown_of(result).encode())
         if revision is not None:
             texts = (setting.base, *(one.text for one in state.accepted))
             edits = [
-                Tried.of(before, one.text, one.cluster.key, "accepted").to_json()
+                asdict(Tried.of(before, one.text, one.cluster.key, "accepted"))
                 for before, one in zip(texts, state.accepted, strict=False)
             ]
             document = {"key": self.memory_key, "edits": edits}
@@ -379,35 +723,37 @@ class Refinement:
         return result
 
     def _about(self) -> dict[str, JSON]:
-        memory = getattr(self, "memory", Memory())
-        return about(self.subject, self.setting, self.options, memory)
+        return about(self.subject, self.setting, self.options, self.memory)
 
-    def _drive(self, state: State, file: TrailFile, listen: Callable[[Note], None]) -> State:
+    def _drive(self, state: State, trail: TrailFile, listen: Callable[[Note], None]) -> State:
+        last = state
+
         def kept(state: State) -> None:
+            nonlocal last
+            last = state
             self._ledger.add(state.looked)
             for note in state.notes:
                 listen(note)
 
+        trail.listen = kept
         # The loop plans with what calls take on average; this holds whatever they take.
         left = calls_max(self.setting, state) - state.spent.total
         self._evals.budget.limit_calls = max(0, left)
-        trail = _Listening(file, state, kept)
         try:
             return run_stoppable(self._driven(state, trail))
         except KeyboardInterrupt:
-            if trail.state.stop is not None:  # it was over already
-                return trail.state
-            told = Interrupted(reason="interrupted", text=BY_SIGNAL)
-            with held():
-                trail.add(told, advance(self.setting, trail.state, told))
-            return trail.state
+            if last.stop is None:  # else it was over already
+                interrupted = Interrupted(reason="interrupted", text=BY_SIGNAL)
+                with held():
+                    trail.add(interrupted, advance(self.setting, last, interrupted))
+            return last
 
     async def _driven(self, state: State, trail: Trail) -> State:
         async with self._evals.making() as trials:
             bench = SuiteBench(
-                self.subject,
-                self.setting,
-                self.options,
+                subject=self.subject,
+                setting=self.setting,
+                show_goldens=self.options.show_goldens,
                 trials=trials,
                 proposers=self._proposers,
                 policy=policy_of(self._evals.project.settings.gate),
@@ -417,18 +763,3 @@ class Refinement:
             finally:
                 self.replayed += bench.replayed
                 bench.close()
-
-
-class _Listening:
-    """A trail that tells what is decided as soon as it is on disk, and knows where the run is."""
-
-    def __init__(self, file: TrailFile, state: State, listen: Callable[[State], None]) -> None:
-        self._file = file
-        self._listen = listen
-        self.state = state
-
-    def add(self, observation: Observation, state: State) -> None:
-        """Keep, then tell."""
-        self._file.add(observation, state)
-        self.state = state
-        self._listen(state)

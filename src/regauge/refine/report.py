@@ -1,16 +1,328 @@
-"""The result of a run in Markdown: for the pull request and `regauge refine show`."""
+"""The result of a run: one document, and what terminals and pull requests show of it."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from importlib.resources import files
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, cast
 
+from regauge.criteria import CRITERIA
+from regauge.gate import NONE_DRAWN
 from regauge.printable import printable
-from regauge.refine.tally import shown
+from regauge.refine.analysis import better_p, gain_of, tail
+from regauge.refine.attempts import fates_of
+from regauge.refine.changes import changed_lines
+from regauge.refine.loop._goals import goals_digest, standings
+from regauge.refine.loop._plan import calls_max, calls_wanted
+from regauge.refine.loop._verification import fresh_steadiness
+from regauge.refine.tally import passed_all, shown, variance_of
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from regauge.gate import Count
+    from regauge.refine.analysis import Cluster
+    from regauge.refine.delivery import Revision
+    from regauge.refine.edits import PromptText
+    from regauge.refine.loop._state import Accepted, Setting, State
+    from regauge.refine.subject import Subject
+    from regauge.refine.tally import Tally
+    from regauge.refine.trail import Event
+
+SCHEMA_VERSION = 1
+_FOUND = frozenset({"accepted", "confirmed"})
+
+
+def result_of(
+    run: str,
+    subject: Subject,
+    setting: Setting,
+    state: State,
+    *,
+    events: Sequence[Event],
+    revision: Revision | None,
+    replayed: int = 0,
+) -> dict[str, Any]:
+    """The document of a run that has stopped."""
+    stop = state.stop
+    assert stop is not None, "a run that continues has no result"
+    began: Mapping[str, Any] = events[0].body
+    decisions = [
+        cast("dict[str, Any]", decision)
+        for event in events[1:]
+        for decision in event.body.get("decisions", [])
+    ]
+    revised = revision is not None
+    texts = (setting.base, *(one.text for one in state.accepted))
+    tried = state.memory.tried[len(began.get("memory", [])) :]
+    untested = state.left == "confirm" and state.look == 1
+
+    def noted(event: str) -> list[str]:
+        return [decision["text"] for decision in decisions if decision["event"] == event]
+
+    def moved(cluster: Cluster) -> dict[str, Any]:
+        """The number of edits tried for a cluster, and whether any did better."""
+        own = [t for t in state.memory.lessons(cluster.key) if t.finding != "guarded"]
+        return {"tried": len(own), "moved": any(t.finding != "screened-out" for t in own)}
+
+    def flaky(cluster: Cluster) -> dict[str, Any]:
+        own = [t for t in tried if t.cluster == cluster.key and t.finding != "guarded"]
+        return {**failing(cluster), "tried": len(own)}
+
+    still = _still_failing(setting, state) if revised else state.open
+    document: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "run": run,
+        "prompt": subject.prompt.name,
+        "file": subject.prompt.path.name,
+        "version": str(subject.prompt.version or ""),
+        "models": began.get("models", []),
+        "simulated": any(str(model).startswith("sim:") for model in began.get("models", [])),
+        "stop": asdict(stop),
+        "found": next(iter(noted("diagnosed")), ""),
+        "cases": {"train": len(setting.train), "holdout": len(setting.holdout)},
+        "holdout_looks": {
+            "before": len(setting.looked_before),
+            "after": len(state.looked),
+            "max": setting.policy.limits.holdout_looks,
+        },
+        "changes": [
+            change_of(setting, state, one, before)
+            for one, before in zip(state.accepted, texts, strict=False)
+        ],
+        "revision": None if revision is None else _revision(subject, state, revision),
+        "suite": _suite(setting, state, decisions) if state.accepted else None,
+        "variance": _variances(setting, state),
+        "goals": goals_of(setting, state, revised=revised),
+        "criteria": criteria_of(setting, state, revised=revised),
+        "rejected": [asdict(entry) for entry in tried if entry.finding not in _FOUND],
+        "sentences": [asdict(bearing) for bearing in state.bearings],
+        "edits": fates_of(decisions, [one.edit for one in state.accepted], proposes=revised),
+        "unreadable": noted("unreadable"),
+        "people": _people(subject, setting),
+        "warnings": began.get("warnings", []),
+        "preflight": noted("preflight"),
+        "unverified": _unverified(run, setting, state),
+        "set_aside": noted("set-aside"),
+        "open": [{**failing(one), **moved(one)} for one in still],
+        "spared": [failing(cluster) for cluster in state.spared],
+        "flaky": [flaky(cluster) for cluster in state.flaky],
+        "questions": [
+            {**failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
+            for cluster, critique in state.questions
+        ],
+        "spent": {
+            "calls": state.spent.total,
+            "calls_max": calls_max(setting, state),
+            "replayed": replayed,
+            "completions": state.spent.calls,
+            "judge_calls": state.spent.judge_calls,
+            "model_calls": state.spent.model_calls,
+            "usd": round(state.spent.usd, 6),
+            "cycles": state.cycle,
+            "tested": state.tested - untested,
+        },
+    }
+    return document
+
+
+def change_of(setting: Setting, state: State, one: Accepted, before: PromptText) -> dict[str, Any]:
+    """One accepted edit of the text before, with the evidence on trials that chose nothing."""
+    check, base, new = one.cluster.check, setting.base.digest, state.text.digest
+    cases = (*setting.train, *setting.holdout)
+    gain = gain_of(state.fresh, new, base, cases, check)
+    added, removed = changed_lines(before, one.text)
+    steadier = fresh_steadiness(setting, state, one) if one.cluster.unsteady else None
+    return {
+        **failing(one.cluster),
+        "strategy": one.edit.strategy,
+        "proposer": one.edit.proposer,
+        "rationale": one.edit.rationale,
+        "added": added,
+        "removed": removed,
+        "calls": sum(state.tally.trials(one.text.digest, case) for case in cases),
+        "chosen_by": {
+            "before": asdict(one.before),
+            "after": asdict(one.after),
+            "p": one.p,
+            "effect": one.effect,
+        },
+        "fresh": {
+            split: {
+                "before": _summed(state.tally.check(base, case, check) for case in some),
+                "after": _summed(state.fresh.check(new, case, check) for case in some),
+            }
+            for split, some in (("train", setting.train), ("holdout", setting.holdout))
+        },
+        "redrawn": gain
+        and {
+            "before": {**asdict(gain.before), "cases": gain.cases},
+            "after": {**asdict(gain.after), "cases": gain.cases},
+            "gain": round(gain.mean, 4),
+            "interval": [round(gain.low, 4), round(gain.high, 4)],
+        },
+        "steadier": steadier and steadier.numbers(),
+        "fresh_p": better_p(state.fresh, new, base, cases, check),
+    }
+
+
+def _summed(counts: Iterable[Count]) -> dict[str, int]:
+    """Counts of cases together, with the number of cases that have trials."""
+    known = [count for count in counts if count.trials]
+    return {**asdict(sum(known, NONE_DRAWN)), "cases": len(known)}
+
+
+def failing(cluster: Cluster) -> dict[str, Any]:
+    """The failing checks and their cases."""
+    return {
+        "check": cluster.check,
+        "code": cluster.code,
+        "cases": list(cluster.failing),
+        "failures": cluster.failures,
+        "trials": cluster.trials,
+    }
+
+
+def goals_of(setting: Setting, state: State, *, revised: bool) -> dict[str, Any] | None:
+    """Each goal, compared with the prompt as it was and the proposal; None without goals."""
+    if not setting.goals:
+        return None
+    before = standings(setting, state, revised=False)
+    after = standings(setting, state, revised=True) if revised else ()
+    reached = [
+        {**was.goal.to_json(), "before": was.to_json(), "after": now and now.to_json()}
+        for was, now in zip_longest(before, after)
+    ]
+    return {"digest": goals_digest(setting), "reached": reached}
+
+
+def criteria_of(setting: Setting, state: State, *, revised: bool) -> list[dict[str, Any]]:
+    """The pass rate of all checks of a criterion, before and with the proposal."""
+    cases = (*setting.train, *setting.holdout)
+
+    def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
+        return _summed(passed_all(checks, tally.since(text, case, 0)) for case in cases)
+
+    by_criterion = {
+        criterion: [name for name, check in setting.checks.items() if check.criterion == criterion]
+        for criterion in CRITERIA
+    }
+    return [
+        {
+            "criterion": criterion,
+            "checks": checks,
+            "before": passed(state.tally, setting.base.digest, checks),
+            "after": passed(state.fresh, state.text.digest, checks) if revised else None,
+        }
+        for criterion, checks in by_criterion.items()
+        if checks
+    ]
+
+
+def _people(subject: Subject, setting: Setting) -> dict[str, Any] | None:
+    """Human feedback in its own words; labels only count."""
+    if not setting.feedback:
+        return None
+    said = [asdict(one) for one in subject.feedback.said if one.kind != "label"]
+    return {"feedback": setting.feedback, "said": said}
+
+
+def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | None:
+    """The remaining work of a run that used its calls, and the command that continues it."""
+    if state.stop is None or state.stop.reason != "calls":
+        return None
+    calls = calls_wanted(setting, state)
+    edits = state.accepted if state.stack is None else state.stack.edits
+    return {
+        "calls": calls,
+        "command": f"regauge refine resume {run} --budget-calls {calls}",
+        "edits": [
+            {
+                "check": edit.cluster.check,
+                "strategy": edit.edit.strategy,
+                "p": edit.p,
+                "before": asdict(edit.before),
+                "after": asdict(edit.after),
+                "added": edit.edit.added,
+            }
+            for edit in edits
+        ],
+    }
+
+
+def _still_failing(setting: Setting, state: State) -> list[Cluster]:
+    """The open failures that fresh trials of the revision show, with these trials' counts.
+
+    Of a check that an accepted edit is for, a chance failure is none.
+    """
+    clusters: list[Cluster] = []
+    test, text = setting.policy.test, state.text.digest
+    for cluster in state.open:
+        counts = {case: state.fresh.check(text, case, cluster.check) for case in cluster.cases}
+        now = sum(counts.values(), NONE_DRAWN)
+        if not now.trials:
+            clusters.append(cluster)
+            continue
+        is_chance = tail(now.trials, now.failed, test.flaky_rate) >= test.flaky_p
+        has_edit = any(one.cluster.check == cluster.check for one in state.accepted)
+        if now.failed and not (has_edit and is_chance):
+            failed = tuple(case for case, count in counts.items() if count.failed)
+            clusters.append(
+                replace(cluster, failing=failed, failures=now.failed, trials=now.trials)
+            )
+    return clusters
+
+
+def _suite(
+    setting: Setting, state: State, decisions: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """The results of all cases, and the last decision of the gate."""
+    said = [d for d in decisions if str(d["event"]).startswith("suite-")]
+    if not said:
+        return None
+    cases = (*setting.train, *setting.holdout)
+    return {
+        "decision": str(said[-1]["event"]).removeprefix("suite-"),
+        "text": said[-1]["text"],
+        "before": _summed(state.tally.whole(setting.base.digest, case) for case in cases),
+        "after": _summed(state.fresh.whole(state.text.digest, case) for case in cases),
+    }
+
+
+def _variances(setting: Setting, state: State) -> dict[str, Any]:
+    """The variance of the prompt before, and of the proposal, over the same cases."""
+    texts = {"before": setting.base, **({"after": state.text} if state.accepted else {})}
+    found = {
+        name: variance_of(
+            outcome
+            for tally in (state.tally, state.fresh)
+            for case in (*setting.train, *setting.holdout)
+            for outcome in tally.since(text.digest, case, 0)
+        )
+        for name, text in texts.items()
+    }
+    return {name: one.to_json() for name, one in found.items() if one is not None}
+
+
+def _revision(subject: Subject, state: State, revision: Revision) -> dict[str, Any]:
+    name = f"{subject.prompt.path.parent.name}/{subject.prompt.path.name}"
+    old, new = subject.source.splitlines(), revision.text.splitlines()
+    diff = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="")
+    body = list(difflib.ndiff(subject.text.whole.split("\n"), state.text.whole.split("\n")))
+    return {
+        "version": revision.version,
+        "why_version": revision.why_version,
+        "note": revision.note,
+        "diff": "\n".join(diff) + "\n",
+        "lines_added": sum(line.startswith("+ ") for line in body),
+        "lines_removed": sum(line.startswith("- ") for line in body),
+        "growth": round(state.text.size / max(1, subject.text.size) - 1, 4),
+    }
+
 
 # What means something in Markdown, to GitHub or in HTML; a colon does in an address alone. An
 # underscore inside a word means nothing.
@@ -41,62 +353,66 @@ def fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{printable(text).rstrip()}\n{fence}"
 
 
-def evidence(result: Mapping[str, Any]) -> Iterator[str]:
-    """A table, and what makes it evidence, as Markdown; nothing without a proposal."""
-    if not result["changes"] or result["revision"] is None:
-        return
-    yield "## Evidence"
-    rows = ["| check | cases | before | with the revision |", "| - | - | - | - |"]
-    for change in result["changes"]:
-        rows += [
-            f"| `{code(change['check'])}` | {name} | {_counts(said['before'])}"
-            f" | {_counts(said['after'])} |"
-            for name, said in _compared(change)
-        ]
-    suite = result["suite"]
-    criteria = [one for one in result.get("criteria", []) if one["after"] is not None]
-    if len(criteria) > 1:
-        rows += [
-            f"| {one['criterion']} ({plural(len(one['checks']), 'check')}) | all"
-            f" | {_counts(one['before'])} | {_counts(one['after'])} |"
-            for one in criteria
-        ]
-    if suite is not None:
-        rows.append(
-            f"| every check | all | {_counts(suite['before'])} | {_counts(suite['after'])} |"
-        )
-    yield "\n".join(rows)
-    yield (
-        "No trial with the revision chose it. Before, on train and held-out cases, are the trials"
-        " that found the failures."
-    )
-    lines = [_proof(change) for change in result["changes"]]
-    lines += [_steadier_line(change) for change in result["changes"] if change.get("steadier")]
-    if suite is not None:
-        lines.append(f"- The gate over all cases: {plain(suite['decision'])}.")
-    yield "\n".join(lines)
+# Parts of the template that say nothing leave blank lines.
+_GAP = re.compile(r"\n{3,}")
+# A reader of a pull request sees as many at a glance; the trail has all.
+_SHOWN = 12
+
+
+def headline(result: Mapping[str, Any]) -> str:
+    """The one sentence that says the result of it."""
+    name, stop, revision = result["prompt"], result["stop"], result["revision"]
+    if stop["reason"] == "unreadable":
+        return f"{name}: nothing could be proposed ({stop['text']})"
+    if revision is None:
+        return f"{name}: no change proposed ({stop['reason']}: {stop['text']})"
+    lines = f"{plural(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
+    version = f" as {revision['version']}" if revision["version"] else ""
+    return f"{name}: a revision is proposed{version} ({lines}; {result['spent']['calls']} calls)"
 
 
 def evidence_lines(result: Mapping[str, Any]) -> list[str]:
-    """The evidence for a proposal, a line for each edit and one for the suite; none without one."""
+    """The evidence for a proposal, a line for each edit, the suite and each goal; none without."""
     if result["revision"] is None:
         return []
+
+    def failed(said: Mapping[str, Any]) -> str:
+        return f"failed {_failed(said['before'])} trials before, {_failed(said['after'])} after"
+
     lines = [
-        f"{change['check']}: "
-        + "; ".join(
-            f"{name}: failed {_failed(said['before'])} trials before,"
-            f" {_failed(said['after'])} after"
-            for name, said in _compared(change)
-        )
+        f"{change['check']}: " + "; ".join(f"{n}: {failed(said)}" for n, said in _compared(change))
         for change in result["changes"]
     ]
-    suite = result["suite"]
+    suite, goals = result["suite"], result.get("goals") or {"reached": ()}
     if suite is not None:
-        lines.append(
-            f"every check, all cases: failed {_failed(suite['before'])} trials before,"
-            f" {_failed(suite['after'])} after; the gate: {suite['decision']}"
-        )
-    return [*lines, *goal_lines(result)]
+        lines.append(f"every check, all cases: {failed(suite)}; the gate: {suite['decision']}")
+    reached = [(one["name"], one["after"] or one["before"]) for one in goals["reached"]]
+    return [*lines, *(f"goal {name}: {_standing(one)}" for name, one in reached)]
+
+
+def markdown_of(result: Mapping[str, Any]) -> str:
+    """The rationale: what failed, why, what changes, the evidence, and what it took."""
+    from jinja2 import Environment
+
+    environment = Environment(  # noqa: S701 - Markdown; `plain` and `code` escape text of others
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.do"]
+    )
+    filters: dict[str, Any] = {
+        "plain": plain,
+        "code": code,
+        "fenced": fenced,
+        "plural": plural,
+        "percent": shown,
+        "standing": _standing,
+        "compared": _compared,
+        "words": _words_of,
+    }
+    environment.filters.update(filters)
+    template = files("regauge.refine").joinpath("rationale.md.j2").read_text("utf-8")
+    text = environment.from_string(template).render(
+        r=result, headline=headline(result), shown=_SHOWN
+    )
+    return _GAP.sub("\n\n", text).strip() + "\n"
 
 
 def _compared(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -109,317 +425,17 @@ def _compared(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
             yield name, said
 
 
-def _proof(change: Mapping[str, Any]) -> str:
-    redrawn = change["redrawn"]
-    gained = ""
-    if redrawn is not None:
-        low, high = (_points(bound) for bound in redrawn["interval"])
-        gained = (
-            f" on trials run again with both, a case passes {_points(redrawn['gain'])} points more"
-            f" often (95 % interval {low} to {high}),"
-        )
-    return (
-        f"- `{code(change['check'])}`:{gained} p = {change['fresh_p']:.2g} on trials that chose"
-        f" nothing; p = {change['chosen_by']['p']:.2g} on those that chose the edit, of which"
-        f" {change['calls']} were drawn with it."
-    )
-
-
-def _steadier_line(change: Mapping[str, Any]) -> str:
-    found = change["steadier"]
-    return (
-        f"- `{code(change['check'])}` is steadier: the standard deviation of a case's verdict was"
-        f" {found['sigma_before']:.2f} and is {found['sigma_after']:.2f}, on"
-        f" {plural(found['cases'], 'case')} run again with both; the variance fell by"
-        f" {found['fall']:.2f} (95 % interval {found['low']:.2f} to {found['high']:.2f}),"
-        f" p = {found['steadier_p']:.2g}."
-    )
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:.0f}"
-
-
-def _counts(count: Mapping[str, int]) -> str:
-    """The number of failures, with its unit."""
-    return f"failed {_failed(count)} trials of {plural(count['cases'], 'case')}"
-
-
-_SHOWN = 12
-
-
-def headline(result: Mapping[str, Any]) -> str:
-    """The one sentence that says the result of it."""
-    name, stop = result["prompt"], result["stop"]
-    if stop["reason"] == "unreadable":
-        return f"{name}: nothing could be proposed ({stop['text']})"
-    if result["revision"] is None:
-        return f"{name}: no change proposed ({stop['reason']}: {stop['text']})"
-    revision = result["revision"]
-    lines = f"{plural(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
-    version = f" as {revision['version']}" if revision["version"] else ""
-    return f"{name}: a revision is proposed{version} ({lines}; {result['spent']['calls']} calls)"
-
-
-def markdown_of(result: Mapping[str, Any]) -> str:
-    """The rationale: what failed, why, what changes, the evidence, and what it took."""
-    parts = [
-        f"# {plain(headline(result))}",
-        *_what_failed(result),
-        *_what_people_said(result),
-        *_what_changes(result),
-        *goals(result),
-        *evidence(result),
-        *_variance(result),
-        *_sentences(result),
-        *_unverified(result),
-        *_rejected(result),
-        *_left(result),
-        *_took(result),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _what_failed(result: Mapping[str, Any]) -> Iterator[str]:
-    yield "## What failed"
-    cases = result["cases"]
-    yield (
-        f"{plain(result['found'] or 'nothing was measured')}, over {cases['train']} train cases."
-        f" {cases['holdout']} held-out cases only verify."
-    )
-    notes = [*result.get("warnings", []), *result.get("preflight", [])]
-    if notes:
-        yield "\n".join(f"- Note: {plain(note)}." for note in notes[:_SHOWN])
-
-
-def _what_people_said(result: Mapping[str, Any]) -> Iterator[str]:
-    """Comments and notes in full, labels counted; nothing where nothing was said."""
-    people = result.get("people")
-    if not people:
-        return
-    yield "## What people said"
-    asked = result["spent"]["model_calls"]
-    used = "Shown to the refiner model" if asked else "Unused: no refiner model was called"
-    yield f"{plain(people['heard'])}. {used}. Feedback decides nothing."
-    lines = [
-        f"- {plain(one['by'] or one['at'])}: {plain(one['text'])}"
-        for one in people["said"][:_SHOWN]
-    ]
-    more = len(people["said"]) - len(lines)
-    if more > 0:
-        lines.append(f"- and {more} more, in the audit trail")
-    if lines:
-        yield "\n".join(lines)
-
-
-def _what_changes(result: Mapping[str, Any]) -> Iterator[str]:
-    if not result["changes"] or result["revision"] is None:
-        return
-    yield "## What changes, and why"
-    yield "\n".join(
-        f"{number}. `{code(change['strategy'])}` by {plain(change['proposer'])},"
-        f" for `{code(change['check'])}`: {plain(change['rationale'] or 'no reason given')}"
-        for number, change in enumerate(result["changes"], 1)
-    )
-    revision = result["revision"]
-    yield fenced(revision["diff"], "diff")
-    if revision["version"]:
-        yield f"Version {plain(revision['version'])}: {plain(revision['why_version'])}."
-
-
-def _variance(result: Mapping[str, Any]) -> Iterator[str]:
-    said = result["variance"]
-    if "before" not in said or "after" not in said or result["revision"] is None:
-        return
-    yield "## Variance"
-    before, after = said["before"], said["after"]
-    rows = ["| two trials of one case | before | after |", "| - | - | - |"]
-    rows += [
-        f"| give the same {noun} | {shown(before[key])} | {shown(after[key])} |"
-        for key, noun in (("answers", "answer"), ("verdicts", "verdicts"))
-    ]
-    yield "\n".join(rows)
-    if "sigma" in before and "sigma" in after:
-        yield (
-            f"The standard deviation of a case's verdict is {before['sigma']:.2f} before and"
-            f" {after['sigma']:.2f} after, over all checks."
-        )
-    yield (
-        f"Of {before['cases']} cases before and {after['cases']} after that were drawn at least"
-        " twice."
-    )
-
-
-def _sentences(result: Mapping[str, Any]) -> Iterator[str]:
-    """The checks that each sentence carries; sentences without any come last."""
-    sentences = result.get("sentences", [])
-    if not sentences:
-        return
-    yield "## Which sentence carries which check"
-    kinds = ("carries", "may_carry", "hinders")
-    bearing = [one for one in sentences if any(one[kind] for kind in kinds)]
-    rows = ["| sentence | carries | may carry | stands in the way of |", "| - | - | - | - |"]
-    rows += [
-        f"| {plain(one['text'])} | {' | '.join(_checks(one[kind]) for kind in kinds)} |"
-        for one in bearing
-    ]
-    if bearing:
-        yield "\n".join(rows)
-    idle = [one for one in sentences if one not in bearing and one["cases"]]
-    if idle:
-        cases = min(one["cases"] for one in idle)
-        yield (
-            f"Without these nothing failed more often, on {cases} cases: they are needless, or no"
-            " golden case asks for what they say, or too few trials tell."
-        )
-        yield "\n".join(f"- {plain(one['text'])}" for one in idle)
-
-
-def _checks(found: Mapping[str, float]) -> str:
-    return ", ".join(f"`{code(check)}` (p = {p:.2g})" for check, p in found.items())
-
-
-def _unverified(result: Mapping[str, Any]) -> Iterator[str]:
-    """Edits that passed their test, where no calls were left for the gate to have its say."""
-    left, aside = result.get("unverified") or {"edits": ()}, result.get("set_aside", [])
-    if aside or left["edits"]:
-        yield "## Not verified"
-    if aside:
-        yield "\n".join(f"- {plain(text)}" for text in aside)
-        yield "The suite refused them together with the others, and could not be asked about each."
-    if not left["edits"]:
-        return
-    yield "\n".join(
-        f"- `{code(one['strategy'])}`, for `{code(one['check'])}`: failed {_failed(one['before'])}"
-        f" trials before, {_failed(one['after'])} with it, p = {one['p']:.2g}{_words_of(one)}"
-        for one in left["edits"]
-    )
-    yield (
-        "They passed a test of their own, and neither the held-out cases nor the gate had their"
-        f" say. About {left['calls']} calls more would settle it: `{code(left['command'])}`."
-    )
-
-
-def _rejected(result: Mapping[str, Any]) -> Iterator[str]:
-    rejected, unreadable = result["rejected"], result["unreadable"]
-    if not rejected and not unreadable:
-        return
-    yield "## Tried and rejected"
-    lines = [
-        f"- {plain(entry['finding'])}, for `{code(entry['for'])}`: {plain(entry['detail'])}"
-        f"{_words_of(entry)}"
-        for entry in rejected[:_SHOWN]
-    ]
-    lines += [f"- unreadable: {plain(text)}" for text in unreadable[:_SHOWN]]
-    more = len(rejected) + len(unreadable) - len(lines)
-    if more > 0:
-        lines.append(f"- and {more} more, in the audit trail")
-    yield "\n".join(lines)
-
-
-def _left(result: Mapping[str, Any]) -> Iterator[str]:
-    if result["open"]:
-        yield "## Still failing"
-        yield "\n".join(f"{_failing(one)}{_unmoved(one)}" for one in result["open"])
-    if result.get("spared"):
-        yield "## Left alone, for no goal asks for more"
-        yield "\n".join(_failing(one) for one in result["spared"])
-    for heading, worked in (("worked on", True), ("left alone", False)):
-        flaky = [one for one in result["flaky"] if bool(one.get("tried")) is worked]
-        if flaky:
-            yield f"## Flaky, and {heading}"
-            yield "\n".join(_failing(one) for one in flaky)
-    if result["questions"]:
-        yield "## Questions to a person"
-        yield "\n".join(
-            f"{_failing(one)} — {plain(one['kind'])}: {plain(one['hypothesis'])}"
-            for one in result["questions"]
-        )
-
-
-def _took(result: Mapping[str, Any]) -> Iterator[str]:
-    yield "## What it took"
-    spent, stop = result["spent"], result["stop"]
-    models = ", ".join(f"`{code(model)}`" for model in result["models"])
-    simulated = " (simulated)" if result["simulated"] else ""
-    replayed = f", {spent['replayed']} of them replayed" if spent["replayed"] else ""
-    yield (
-        f"{spent['calls']} of at most {spent['calls_max']} calls{replayed}:"
-        f" {spent['completions']} of {models}{simulated}, {spent['judge_calls']} of LLM judges,"
-        f" {spent['model_calls']} of the refiner model; ${spent['usd']:.4f};"
-        f" {plural(spent['tested'], 'edit')} tested in {plural(spent['cycles'], 'cycle')}."
-    )
-    looks = result.get("holdout_looks")
-    if looks and 2 * looks["after"] > looks["max"]:
-        yield (
-            f"The held-out cases have decided about {looks['after']} revisions so far; after"
-            f" {looks['max']}, `split_salt` in `[tool.regauge]` has to reshuffle the split."
-        )
-    yield f"Stopped: {stop['reason']}, {plain(stop['text'])}. Run `{code(result['run'])}`."
-    left = result.get("unverified")
-    if left and not left["edits"]:
-        how = f"`{code(left['command'])}`"
-        yield f"With about {left['calls']} calls more it can go on where it stopped: {how}."
-
-
-def _failing(one: Mapping[str, Any]) -> str:
-    cases = ", ".join(f"`{code(case)}`" for case in one["cases"][:_SHOWN])
-    more = len(one["cases"]) - _SHOWN
-    return (
-        f"- `{code(one['check'])}` failed {one['failures']} of {one['trials']} trials: {cases}"
-        f"{f' and {more} more' if more > 0 else ''}"
-    )
-
-
 def _failed(count: Mapping[str, int]) -> str:
     return f"{count['trials'] - count['passed']} of {count['trials']}"
 
 
-def _unmoved(one: Mapping[str, Any]) -> str:
-    """A question to a person, where no edit did better in the least."""
-    if not one.get("tried") or one["moved"]:
-        return ""
-    tried = plural(one["tried"], "edit")
-    return f". None of {tried} moved it: can the model do it, and is the check right?"
-
-
 def _words_of(entry: Mapping[str, Any]) -> str:
-    added, removed = (" ".join(str(entry.get(key, "")).split()) for key in ("added", "removed"))
-    if not added:
-        return ""
-    instead = f" instead of `{code(_short(removed))}`" if removed else ""
-    return f" (`{code(_short(added))}`{instead})"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 100 else f"{text[:99]}…"  # noqa: PLR2004 - a line of text
-
-
-def goals(result: Mapping[str, Any]) -> Iterator[str]:
-    """A table of goals, as Markdown; nothing where none was set."""
-    said = result.get("goals")
-    if said is None:
-        return
-    yield "## Goals"
-    columns = ["before", "after"] if result["revision"] is not None else ["before"]
-    heads = {"before": "the prompt as it was", "after": "with the revision"}
-    rows = [["goal", *(heads[column] for column in columns)], ["-"] * (1 + len(columns))]
-    rows += [
-        [f"`{code(one['name'])}`", *(_standing(one[column]) for column in columns)]
-        for one in said["reached"]
-    ]
-    yield "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    yield (
-        "Met: the lower bound of the 95 % interval reaches the goal. Missed: the upper bound does"
-        f" not. Unsettled: more trials would tell. What was asked is `{said['digest'][:12]}`."
+    added, removed = (
+        code(text if len(text) <= 100 else f"{text[:99]}…")  # noqa: PLR2004 - a line of text
+        for text in (" ".join(str(entry.get(key, "")).split()) for key in ("added", "removed"))
     )
-
-
-def goal_lines(result: Mapping[str, Any]) -> list[str]:
-    """A line for each goal: how far what is proposed reaches it."""
-    said = result.get("goals")
-    reached: Sequence[Mapping[str, Any]] = said["reached"] if said is not None else ()
-    return [f"goal {one['name']}: {_standing(one['after'] or one['before'])}" for one in reached]
+    instead = f" instead of `{removed}`" if removed else ""
+    return f" (`{added}`{instead})" if added else ""
 
 
 def _standing(one: Mapping[str, Any]) -> str:

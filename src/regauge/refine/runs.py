@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -37,49 +37,36 @@ _SCHEMA_VERSION = 1
 CUT_OFF = frozenset({"interrupted", "provider-outage", "no-key", "usd"})
 """The reason why a run may have ended before it was over, so that it can go on."""
 
+# Each new edit is compared with all of them; older ones are of texts that are gone.
 _REMEMBERED_MAX = 400
 
 
-@dataclass(frozen=True, slots=True)
 class Run:
-    """One refinement run."""
+    """One refinement run.
 
-    directory: Path
+    Attributes:
+        id: The name of the run for users.
+        trail: The audit trail.
+        before: The prompt's file as it was when the run began; `revision` is the proposed one.
+        diff: The diff of the revision.
+        markdown: The reason why the revision is proposed, or why none is.
+        result: The result as a document.
+    """
 
-    @property
-    def id(self) -> str:
-        """The name of the run for users."""
-        return self.directory.name
-
-    @property
-    def trail(self) -> Path:
-        """The audit trail."""
-        return self.directory / "trail.jsonl"
-
-    @property
-    def markdown(self) -> Path:
-        """The reason why the revision is proposed, or why none is."""
-        return self.directory / "revision.md"
-
-    @property
-    def revision(self) -> Path:
-        """The prompt's file as proposed."""
-        return self.directory / "revision.prompt.yml"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.id = directory.name
+        self.trail = directory / "trail.jsonl"
+        self.before = directory / "before.prompt.yml"
+        self.revision = directory / "revision.prompt.yml"
+        self.diff = directory / "revision.diff"
+        self.markdown = directory / "revision.md"
+        self.result = directory / "result.json"
 
     @property
-    def before(self) -> Path:
-        """The prompt's file as it was when the run began."""
-        return self.directory / "before.prompt.yml"
-
-    @property
-    def diff(self) -> Path:
-        """The diff of the revision."""
-        return self.directory / "revision.diff"
-
-    @property
-    def result(self) -> Path:
-        """The result as a document."""
-        return self.directory / "result.json"
+    def prompt(self) -> str:
+        """The prompt that it is about."""
+        return str(self.facts().get("prompt", ""))
 
     def facts(self) -> dict[str, Any]:
         """The facts in `run.json`: prompt, command, times, status."""
@@ -164,7 +151,7 @@ def find_refinement(project: Project, name: str) -> Run:
     if name == "latest":
         return runs[0]
     exact = [run for run in runs if run.id == name]
-    of_prompt = [run for run in runs if run.facts().get("prompt") == name][:1]
+    of_prompt = [run for run in runs if run.prompt == name][:1]
     matches = exact or of_prompt or [run for run in runs if name and run.id.startswith(name)]
     if len(matches) == 1:
         return matches[0]
@@ -190,7 +177,7 @@ def remember(project: Project, prompt: str, key: str, memory: Memory) -> None:
     for entry in (*recall(project, prompt, key).tried, *memory.tried):
         if entry.finding in AGAINST:
             kept[entry.before, entry.after, entry.cluster, entry.finding] = entry
-    entries = [entry.to_json() for entry in [*kept.values()][-_REMEMBERED_MAX:]]
+    entries = [asdict(entry) for entry in [*kept.values()][-_REMEMBERED_MAX:]]
     text = json.dumps({"key": key, "tried": entries}, ensure_ascii=False, indent=1) + "\n"
     write_whole(_memory_path(project, prompt), text.encode())
 
@@ -212,7 +199,7 @@ def remember_status(run: Run, state: State) -> None:
 
 def reject(project: Project, run: Run, changes: Sequence[int]) -> None:
     """Remember that a person does not want some of a run's changes, by their numbers from 0."""
-    prompt = str(run.facts()["prompt"])
+    prompt = run.prompt
     path = run.directory / "accepted.json"
     document: Any = read_json(run.read_end(path))
     entries = [Tried.from_json(document["edits"][number]) for number in changes]
@@ -233,10 +220,6 @@ def _memory_path(project: Project, prompt: str) -> Path:
     return _home(project) / f"{prompt}.memory.json"
 
 
-class BusyError(RegaugeError):
-    """Another run is refining the same prompt."""
-
-
 @contextmanager
 def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
     """Keep other runs off the same prompt; the system lets go when this process ends."""
@@ -253,7 +236,7 @@ def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
     with file:
         if not _locked(file):
             file.seek(0)
-            raise BusyError(
+            raise RegaugeError(
                 f"{prompt} is being refined already: {file.read().strip() or 'by another run'}\n"
                 "  fix: wait for that run to end, or stop it"
             )
@@ -266,11 +249,15 @@ def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
 
 def cut_off(project: Project) -> frozenset[str]:
     """The ids of runs that are marked as running, and whose process is no more."""
-    running = [one for one in list_refinements(project) if one.facts().get("status") == "running"]
+    running = [
+        refinement
+        for refinement in list_refinements(project)
+        if refinement.facts().get("status") == "running"
+    ]
     dead: set[str] = set()
     holders: dict[Path, str] = {}
     for run in running:
-        path = _lock_of(project, str(run.facts()["prompt"]))
+        path = _lock_of(project, run.prompt)
         # The newest one that runs has the lock, unless it names another one, which was resumed.
         if holders.setdefault(path, _held(path)).startswith((run.id, "a new run", "pytest")):
             holders[path] = ""
@@ -310,20 +297,20 @@ _FILES = ("before.prompt.yml", "revision.prompt.yml", "revision.diff", "prompts.
 def seal(run: Run) -> None:
     """Write into the trail what the files of a proposal are, unless it says so already."""
     events = read_trail(run.trail)
-    files = _file_digests(run)
+    files = _digests(run.directory / name for name in _FILES)
     if _sealed(events) != files:
         TrailFile(run.trail, events).wrote(files)
 
 
 def read_whole(run: Run) -> tuple[Event, ...]:
     """The events of a run's trail, whose chain is whole and whose proposal is as it was written."""
-    fix = f"  fix: do not apply it; start a new run: regauge refine {run.facts().get('prompt', '')}"
+    fix = f"  fix: do not apply it; start a new run: regauge refine {run.prompt}"
     try:
         events = read_trail(run.trail)
     except TrailError as error:
         raise TrailError(f"{error}\n{fix}") from error
     sealed = _sealed(events)
-    found = _file_digests(run)
+    found = _digests(run.directory / name for name in _FILES)
     if not sealed and not run.revision.is_file():
         return events  # it proposes nothing
     for name in _FILES:
@@ -339,10 +326,6 @@ def _sealed(events: tuple[Event, ...]) -> dict[str, str]:
     """The state of files in the trail; empty if the run proposes nothing."""
     last = events[-1]
     return dict(last.body["files"]) if last.kind == "wrote" else {}
-
-
-def _file_digests(run: Run) -> dict[str, str]:
-    return _digests(run.directory / name for name in _FILES)
 
 
 def _digests(paths: Iterable[Path]) -> dict[str, str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from regauge.errors import ConfigError, Fault, GitError, PromptError, RegaugeError, UsageError
 from regauge.gate.baselines import accepted_since
@@ -17,34 +19,28 @@ from regauge.prompts import (
     load_version,
     parse_prompt,
     prompt_at,
+    prompt_name,
     set_contents,
     version_records,
 )
 from regauge.refine.edits import PromptText
-from regauge.refine.feedback import Heard
+from regauge.refine.feedback import Feedback
 from regauge.refine.loop._goals import Goal
 from regauge.refine.loop._state import Release
 from regauge.refine.proposers._rules import load_examples
+from regauge.runner import PlannedCase
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.judges import Judge
     from regauge.project import GoalSettings, Project, TargetSettings
     from regauge.prompts import Message, Prompt
+    from regauge.refine.analysis import Check
     from regauge.refine.proposers._protocol import Example
-    from regauge.runner import PlannedCase, Suite
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One golden case of one eval of the prompt."""
-
-    suite: Suite
-    case: GoldenCase
+    from regauge.runner import Suite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +52,16 @@ class Subject:
         model: The model that answers it; empty where a target does, and neither the prompt nor the
             project names one.
         examples: The pool that a prompt's examples may be taken from; never golden cases.
-        heard: What people said of its answers; of labels only those of train cases.
+        feedback: What people said of its answers; of labels only those of train cases.
     """
 
     prompt: Prompt
     source: str
     model: str
-    members: Mapping[str, Member]
+    members: Mapping[str, PlannedCase]
     releases: tuple[Release, ...]
     examples: tuple[Example, ...] = ()
-    heard: Heard = field(default_factory=Heard)
+    feedback: Feedback = field(default_factory=Feedback)
 
     @property
     def text(self) -> PromptText:
@@ -113,8 +109,8 @@ def subject_of(
         tracked: Whether tracked cases count, and those that the changelog accepts as broken: what
             a release accepted on purpose is not repaired away.
     """
-    members: dict[str, Member] = {}
-    prompt, *_ = [_refined_prompt(one.suite, name) for one in planned]
+    members: dict[str, PlannedCase] = {}
+    prompt, *_ = [edited_prompt(one.suite, name) for one in planned]
     accepted = accepted_since(prompt, "")
     for one in planned:
         if one.error is not None:
@@ -125,7 +121,7 @@ def subject_of(
         case = one.case.id
         if case in members and members[case].suite is not one.suite:
             case = f"{one.suite.dataset.name}/{case}#{len(members)}"
-        members[case] = Member(one.suite, one.case)
+        members[case] = PlannedCase(one.suite, one.case)
     if not members:
         raise UsageError(
             "no case of the prompt has to pass: all are tracked or accepted in the changelog\n"
@@ -164,7 +160,7 @@ def check_editable(name: str, settings: TargetSettings) -> None:
     )
 
 
-def _refined_prompt(suite: Suite, name: str | None) -> Prompt:
+def edited_prompt(suite: Suite, name: str | None) -> Prompt:
     """The prompt of an eval: its own, or one that its target loads.
 
     Raises:
@@ -187,10 +183,43 @@ def _refined_prompt(suite: Suite, name: str | None) -> Prompt:
     return prompt
 
 
-def cases_of(members: Mapping[str, Member], split: str) -> dict[str, GoldenCase]:
+def prompt_of_target(project: Project, name: str, *, command: str) -> str:
+    """The one prompt that a target of this name loads; any other name stays as it is.
+
+    Args:
+        command: The command that names it, such as `regauge refine`.
+
+    Raises:
+        UsageError: The target loads no prompt, or several.
+    """
+    target = project.settings.targets.get(name)
+    if target is None:
+        return name
+    with suppress(PromptError):
+        return prompt_name(find_prompt(name, root=project.root))
+    check_editable(name, target)
+    match target.prompts:
+        case [prompt]:
+            return prompt
+        case []:
+            raise UsageError(
+                f"the target {name!r} declares no prompts\n"
+                f"  fix: load a prompt with regauge.load_prompt, and name it in `prompts` of"
+                f" [tool.regauge.targets.{name}]"
+            )
+        case prompts:
+            raise UsageError(
+                f"the target {name!r} loads {len(prompts)} prompts: {', '.join(prompts)}\n"
+                f"  fix: name one of them, such as {command} {prompts[0]}"
+            )
+
+
+def cases_of(members: Mapping[str, PlannedCase], split: str) -> dict[str, GoldenCase]:
     """The cases of a split by their ids; an id that any dataset holds out is no train case."""
-    held = {one.case.id for one in members.values() if one.case.split == "holdout"}
-    cases = {one.case.id: one.case for one in members.values() if one.case.split == split}
+    held = {member.case.id for member in members.values() if member.case.split == "holdout"}
+    cases = {
+        member.case.id: member.case for member in members.values() if member.case.split == split
+    }
     return {id_: case for id_, case in cases.items() if split == "holdout" or id_ not in held}
 
 
@@ -220,51 +249,25 @@ def _releases(project: Project, prompt: Prompt) -> tuple[Release, ...]:
     return tuple(found.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredGoal:
-    """One of `[[tool.regauge.refine.loop._goals]]`.
-
-    Attributes:
-        number: Its place among all goals of the project, from 0.
-        judge: A judge's name or kind; None is every judge that decides.
-    """
-
-    number: int
-    pass_rate: float
-    judge: str | None = None
-    criterion: Criterion | None = None
-    tag: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The name in reports."""
-        said = [self.judge or "", f"criterion {self.criterion}" if self.criterion else ""]
-        what = " of ".join(filter(None, said)) or "every check"
-        where = f" on tag {self.tag}" if self.tag else ""
-        return f"{what}{where} at {100 * self.pass_rate:g} %"
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> DeclaredGoal:
-        """The options that a run has kept."""
-        return cls(**document)
+def goal_name(goal: GoalSettings) -> str:
+    """The name of a goal in reports."""
+    said = [goal.judge or "", f"criterion {goal.criterion}" if goal.criterion else ""]
+    what = " of ".join(filter(None, said)) or "every check"
+    where = f" on tag {goal.tag}" if goal.tag else ""
+    return f"{what}{where} at {100 * goal.pass_rate:g} %"
 
 
-def declared_goals(project: Project, prompt: str) -> tuple[DeclaredGoal, ...]:
+def declared_goals(project: Project, prompt: str) -> tuple[GoalSettings, ...]:
     """The goals of a prompt."""
-    found: list[DeclaredGoal] = []
-    faults: list[Fault] = []
-    for number, goal in enumerate(project.settings.refine.goals):
-        if goal.prompt in {None, prompt}:
-            found.append(_declared(number, goal))
-        elif (fault := _no_prompt(project, number, goal)) is not None:
-            faults.append(fault)
-    if faults:
+    goals = project.settings.refine.goals
+    others = [goal for goal in goals if goal.prompt not in {None, prompt}]
+    if faults := [fault for goal in others if (fault := _no_prompt(project, goal)) is not None]:
         raise ConfigError(faults)
-    return tuple(found)
+    return tuple(goal for goal in goals if goal.prompt in {None, prompt})
 
 
 def bound_goals(
-    declared: Sequence[DeclaredGoal], subject: Subject, project: Project
+    declared: Sequence[GoalSettings], subject: Subject, project: Project
 ) -> tuple[Goal, ...]:
     """The checks and cases that goals speak of."""
     bound = [_bound(one, subject, project) for one in declared]
@@ -282,13 +285,13 @@ def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]
     goals = project.settings.refine.goals
     subjects = _subjects(project, planned if goals else ())
     found: list[Fault] = []
-    for number, goal in enumerate(goals):
-        fault = _no_prompt(project, number, goal)
+    for goal in goals:
+        fault = _no_prompt(project, goal)
         if fault is not None:
             found.append(fault)
             continue
         bound = [
-            _bound(_declared(number, goal), subject, project)
+            _bound(goal, subject, project)
             for name, subject in subjects.items()
             if goal.prompt in {None, name}
         ]
@@ -310,17 +313,13 @@ def _subjects(project: Project, planned: Iterable[PlannedCase]) -> Mapping[str, 
     return found
 
 
-def _declared(number: int, goal: GoalSettings) -> DeclaredGoal:
-    return DeclaredGoal(
-        number=number,
-        pass_rate=goal.pass_rate,
-        judge=goal.judge,
-        criterion=goal.criterion,
-        tag=goal.tag,
-    )
+def _fault(project: Project, goal: GoalSettings, key: str, message: str, fix: str) -> Fault:
+    # A goal that a run has kept may be none of the project any more.
+    goals = [*project.settings.refine.goals, goal]
+    return project.setting_fault(("refine", "goals", goals.index(goal), key), message, fix=fix)
 
 
-def _no_prompt(project: Project, number: int, goal: GoalSettings) -> Fault | None:
+def _no_prompt(project: Project, goal: GoalSettings) -> Fault | None:
     """The fault of a goal for a prompt that is not there."""
     if goal.prompt is None:
         return None
@@ -328,18 +327,15 @@ def _no_prompt(project: Project, number: int, goal: GoalSettings) -> Fault | Non
         find_prompt(goal.prompt, root=project.root)
     except PromptError as error:
         (fault,) = error.faults
-        where = ("refine", "goals", number, "prompt")
-        return project.setting_fault(where, fault.message, fix=fault.fix)
+        return _fault(project, goal, "prompt", fault.message, fault.fix)
     return None
 
 
-def _bound(declared: DeclaredGoal, subject: Subject, project: Project) -> Goal | Fault:
+def _bound(declared: GoalSettings, subject: Subject, project: Project) -> Goal | Fault:
     """The checks and cases of a goal, or why it has none."""
     prompt, members, deciding = subject.prompt.name, subject.members, subject.judges()
 
-    def fault(key: str, message: str, fix: str) -> Fault:
-        return project.setting_fault(("refine", "goals", declared.number, key), message, fix=fix)
-
+    fault = partial(_fault, project, declared)
     advisory = {
         judge.name: (criterion_of(judge), member.suite.standing(judge).reason)
         for member in members.values()
@@ -350,31 +346,28 @@ def _bound(declared: DeclaredGoal, subject: Subject, project: Project) -> Goal |
     checks = [name for name in deciding if declared.judge in {None, *words[name]}]
     counted = [n for n in checks if declared.criterion in {None, criterion_of(deciding[n])}]
     if not counted:
-        key, under = "judge", ""
-        if checks:
-            key, under = "criterion", f", which counts under {declared.criterion},"
+        # Of the judges that are meant, those with the criterion are missing, or all of them.
+        key = "criterion" if checks else "judge"
+        under = f", which counts under {declared.criterion}," if checks else ""
         for name, (criterion, reason) in advisory.items():
             is_meant = declared.judge is None and criterion == declared.criterion
             if reason and (is_meant if checks else name == declared.judge):
                 message = f"the judge {name!r}{under} informs and does not decide: {reason}"
-                calibrate = (
-                    f"label answers or improve the judge, then: regauge judges calibrate {name}"
-                )
-                return fault(key, message, calibrate)
+                improve = "label answers or improve the judge, then: regauge judges calibrate"
+                return fault(key, message, f"{improve} {name}")
         if checks:
             known = ", ".join(f"{name} ({criterion_of(deciding[name])})" for name in checks)
             message = f"no judge that decides about {prompt} counts under {declared.criterion}"
             count = f"count one under it: .judging({declared.criterion!r}), or remove the goal"
             return fault(key, f"{message}: {known}", count)
         message = f"the evals of {prompt} have no judge {declared.judge!r}"
-        known_words = {*advisory}.union(*words.values())
-        return fault(key, message, _nearest(declared.judge, known_words))
+        return fault(key, message, _nearest(declared.judge, {*advisory}.union(*words.values())))
     tags = {tag for member in members.values() for tag in member.case.tags}
     if declared.tag is not None and declared.tag not in tags:
         message = f"no case of {prompt} has the tag {declared.tag!r}"
         return fault("tag", message, _nearest(declared.tag, tags))
     return Goal(
-        name=declared.name,
+        name=goal_name(declared),
         checks=tuple(counted),
         cases=tuple(
             name
@@ -402,6 +395,19 @@ def _kinds(name: str, judge: Judge) -> Iterator[str]:
         yield str(kind)
 
 
+def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
+    """Texts that a proposal may contain besides the prompt's messages, despite the cases.
+
+    The schema of the answer is part of it: its labels are given to the model as it is.
+    """
+    return (
+        *(text for check in checks for text in (check.advice, check.description)),
+        *subject.released,
+        *(f"{example.input} {example.output}" for example in subject.examples),
+        json.dumps(subject.prompt.response_format, ensure_ascii=False),
+    )
+
+
 def deciding_judges(suite: Suite, check: str | None = None) -> tuple[Judge, ...]:
     """The judges of a suite that decide.
 
@@ -413,4 +419,7 @@ def deciding_judges(suite: Suite, check: str | None = None) -> tuple[Judge, ...]
     if check is None:
         return judges
     models = {judge.name for judge in suite.model_judges}
-    return tuple(one for one in judges if one.name == check or one.name not in models) or judges
+    return (
+        tuple(judge for judge in judges if judge.name == check or judge.name not in models)
+        or judges
+    )

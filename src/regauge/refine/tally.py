@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from math import sqrt
 from types import MappingProxyType
@@ -181,24 +181,18 @@ class Variance:
         return sqrt(_mean([(1 - check.agreement) / 2 for check in self.checks.values()], none=0.0))
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document."""
-        return {
-            "cases": self.cases,
-            "trials": self.trials,
-            "answers": round(self.answers, 4),
-            "verdicts": round(self.verdicts, 4),
-            "sigma": round(self.sigma, 4),
-            "checks": {
-                name: {
-                    "agreement": round(check.agreement, 4),
-                    "sigma": round(check.sigma, 4),
-                    "passed": check.passed,
-                    "trials": check.trials,
-                    "unsteady": list(check.unsteady),
-                }
-                for name, check in self.checks.items()
-            },
+        """A plain document, with standard deviations."""
+        rounded = {name: round(getattr(self, name), 4) for name in ("answers", "verdicts", "sigma")}
+        checks: dict[str, JSON] = {
+            name: {
+                **asdict(check),
+                "agreement": round(check.agreement, 4),
+                "sigma": round(check.sigma, 4),
+                "unsteady": list(check.unsteady),
+            }
+            for name, check in self.checks.items()
         }
+        return {"cases": self.cases, "trials": self.trials, **rounded, "checks": checks}
 
 
 def agreement(values: Sequence[str]) -> float:

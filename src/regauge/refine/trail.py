@@ -7,6 +7,8 @@ import os
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pydantic import TypeAdapter
+
 from regauge.digests import digest_of
 from regauge.errors import RegaugeError
 from regauge.refine.edits import Edit, PromptText
@@ -23,7 +25,7 @@ from regauge.refine.loop._state import (
     SuiteSaid,
     TrialsDone,
 )
-from regauge.refine.tally import CheckOutcome, Outcome
+from regauge.refine.tally import Outcome
 from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 
@@ -54,10 +56,10 @@ def observation_to_json(observation: Observation) -> dict[str, JSON]:
 def observation_from_json(document: Mapping[str, Any]) -> Observation:
     """Read the document that `observation_to_json` writes."""
     try:
-        told: dict[str, Any] = {name: _read(name, value) for name, value in document.items()}
-        return _KINDS[told.pop("kind")](**told)
+        values: dict[str, Any] = {name: _read(name, value) for name, value in document.items()}
+        return _KINDS[values.pop("kind")](**values)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not something a run can be told: {error}") from error
+        raise ValueError(f"no observation of a run: {error}") from error
 
 
 def text_to_json(text: PromptText) -> list[JSON]:
@@ -70,26 +72,15 @@ def _read(name: str, value: Any) -> Any:
         case "spent":
             return Spent(**value)
         case "critique":
-            return value and _critique(value)
+            return value and TypeAdapter(Critique).validate_python(value)
         case "edits":
             return tuple(map(Edit.from_json, value))
         case "outcomes":
-            return tuple(map(_outcome, value))
+            return TypeAdapter(tuple[Outcome, ...]).validate_python(value)
         case "refused" | "reasons":
             return value if isinstance(value, str) else tuple(value)
         case _:
             return value
-
-
-def _critique(document: Mapping[str, Any]) -> Critique:
-    facts: dict[str, Any] = {**document, "quotes": tuple(document["quotes"])}
-    return Critique(**facts)
-
-
-def _outcome(document: Mapping[str, Any]) -> Outcome:
-    checks = tuple(CheckOutcome(**said) for said in document["checks"])
-    facts: dict[str, Any] = {**document, "checks": checks}
-    return Outcome(**facts)
 
 
 def _plain(value: Any) -> JSON:
@@ -136,10 +127,20 @@ class Event:
 
 
 class TrailFile:
-    """A trail that is being written; every event is on disk before the next step is taken."""
+    """A trail that is being written; every event is on disk before the next step is taken.
 
-    def __init__(self, path: Path, events: Sequence[Event] = ()) -> None:
+    Args:
+        listen: Called with each state, once it is on disk.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        events: Sequence[Event] = (),
+        listen: Callable[[State], None] = lambda _: None,
+    ) -> None:
         self._path = path
+        self.listen = listen
         self._seq = len(events)
         self._last = events[-1].digest if events else ""
 
@@ -161,6 +162,7 @@ class TrailFile:
                 "state": summary_of(state),
             },
         )
+        self.listen(state)
 
     def wrote(self, files: Mapping[str, str]) -> None:
         """Keep what the files of a proposal are: digests, by their names."""
@@ -242,15 +244,7 @@ def retell(setting: Setting, state: State, events: Sequence[Event], path: Path) 
 
 def decisions_of(state: State) -> list[JSON]:
     """The decisions of the last step, as plain documents."""
-    return [
-        {
-            "event": note.event,
-            "subject": note.subject,
-            "text": note.text,
-            "numbers": dict(note.numbers),
-        }
-        for note in state.notes
-    ]
+    return [asdict(note) for note in state.notes]
 
 
 def summary_of(state: State) -> dict[str, JSON]:

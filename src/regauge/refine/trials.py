@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +30,6 @@ from regauge.gate import (
     TrialFacts,
     tier_held,
 )
-from regauge.recordings import RecordingKey
 from regauge.refine.edits import EditError, apply
 from regauge.refine.loop._state import (
     Critiqued,
@@ -42,17 +41,9 @@ from regauge.refine.loop._state import (
     SuiteSaid,
     TrialsDone,
 )
-from regauge.refine.proposers._calls import (
-    NoCallsLeftError,
-    ProposerCalls,
-    criticised,
-    looked,
-    proposed,
-)
+from regauge.refine.proposers._calls import criticised, looked, proposed
 from regauge.refine.proposers._context import hints_of, problem_of
-from regauge.refine.proposers._protocol import Looks
-from regauge.refine.setting import public_of
-from regauge.refine.subject import cases_of, deciding_judges
+from regauge.refine.subject import cases_of, deciding_judges, public_of
 from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.runner import Draw, PlannedCase, Question
 
@@ -64,9 +55,8 @@ if TYPE_CHECKING:
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import Evidence
-    from regauge.refine.loop._state import AskCritique, AskProposals, Look, RunSuite, Setting, State
+    from regauge.refine.loop._state import AskProposer, RunSuite, Setting, State
     from regauge.refine.proposers._protocol import Problem, Proposer
-    from regauge.refine.setting import RunOptions
     from regauge.refine.subject import Subject
     from regauge.refine.tally import Tally
     from regauge.runner import EvalSession, Suite, Trial, Trials
@@ -80,13 +70,13 @@ async def outcomes_of(
     async with evals.making() as made_by:
         draws = [Draw(case, number) for case in planned for number in range(trials)]
         made = await asyncio.gather(*(made_by.make(draw) for draw in draws))
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for draw, trial in zip(draws, made, strict=True):
         if trial.error is None:
             suite = draw.planned.suite
             case = f"{suite.dataset.name}/{draw.planned.case.id}"
-            found.append(outcome_of(suite.prompt.digest, case, draw.trial, trial))
-    return found, [trial.error for trial in made if trial.error is not None]
+            outcomes.append(outcome_of(suite.prompt.digest, case, draw.trial, trial))
+    return outcomes, [trial.error for trial in made if trial.error is not None]
 
 
 def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
@@ -110,26 +100,25 @@ def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
     )
 
 
-def judge_calls_of(trial: Trial) -> int:
-    """The number of model calls of its judges, with replayed ones."""
-    return sum(judged.calls.calls for judged in trial.verdicts if judged.calls)
+def spent_on(trial: Trial) -> Spent:
+    """The calls of a trial, and what they cost when they were made.
+
+    Answers that the local store had cost, too: a run that was cut off and resumed has paid them.
+    """
+    judged = [verdict.calls for verdict in trial.verdicts if verdict.calls]
+    usd = 0.0
+    if trial.answer is not None and trial.answer.source != "recording":
+        usd = trial.answer.completion.cost_usd or 0.0
+        usd += sum(calls.cost_usd or 0.0 for calls in judged)
+    return Spent(calls=1, judge_calls=sum(calls.calls for calls in judged), usd=usd)
 
 
 def replayed_calls(trial: Trial) -> int:
     """The number of a trial's calls, with its judges', that were made before."""
     own = trial.answer is not None and trial.answer.source != "live"
-    return own + sum(one.calls.calls - one.calls.live for one in trial.verdicts if one.calls)
-
-
-def usd_of(trial: Trial) -> float:
-    """The cost of the completion and its judgements at the time they were made.
-
-    Answers that the local store had count too: a run that was cut off and resumed has paid them.
-    """
-    if trial.answer is None or trial.answer.source == "recording":
-        return 0.0
-    cost = trial.answer.completion.cost_usd or 0.0
-    return cost + sum(judged.calls.cost_usd or 0.0 for judged in trial.verdicts if judged.calls)
+    return own + sum(
+        verdict.calls.calls - verdict.calls.live for verdict in trial.verdicts if verdict.calls
+    )
 
 
 _PROMPT = "revision"
@@ -166,7 +155,7 @@ async def verify_by_gate(
     spent = Spent()
     outcomes: list[Outcome] = []
     found = {(o.text, o.case, o.trial): o for known in state.fresh.seen.values() for o in known}
-    texts: dict[Arm, PromptText] = {"candidate": action.text, "main": setting.base}
+    texts: dict[Arm, PromptText] = {"candidate": state.text, "main": setting.base}
     while wanted := gate.wanted():
         trials: list[tuple[str, Arm, int]] = [
             (want.case, want.arm, number) for want in wanted for number in want.trials
@@ -253,7 +242,7 @@ def _facts(outcome: Outcome | None) -> TrialFacts | None:
 
 def _words(said: GateOutcome) -> tuple[str, ...]:
     named = [
-        f"{case.case}: passed {case.candidate} new trials, {case.history} before ({case.verdict})"
+        f"{case.case}: passed {case.candidate} new trials, {case.before} before ({case.verdict})"
         for case in said.cases
         if case.verdict in {"broken", "undecided", "drifted"}
     ]
@@ -268,29 +257,22 @@ def _words(said: GateOutcome) -> tuple[str, ...]:
 _UNMEASURED_MAX = 0.1
 
 
+@dataclass(kw_only=True)
 class SuiteBench:
     """Draws trials of a prompt's evals, whatever its text, and lets their judges judge."""
 
-    def __init__(
-        self,
-        subject: Subject,
-        setting: Setting,
-        options: RunOptions,
-        *,
-        trials: Trials,
-        proposers: Mapping[str, Proposer],
-        policy: GatePolicy,
-    ) -> None:
-        self._subject = subject
-        self._proposers = proposers
-        self._setting = setting
-        self._options = options
-        self._trials = trials
-        self._policy = policy
+    subject: Subject
+    setting: Setting
+    show_goldens: bool
+    trials: Trials
+    proposers: Mapping[str, Proposer]
+    policy: GatePolicy
+    replayed: int = 0
+
+    def __post_init__(self) -> None:
         self._planned: dict[tuple[str, str, str | None], PlannedCase] = {}
         self._targets: dict[tuple[str, int], Target] = {}
         self._directories = ExitStack()
-        self.replayed = 0
 
     async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
         """Draw and judge trials; what could not be measured is missing from the answer."""
@@ -315,12 +297,7 @@ class SuiteBench:
         ]
         await self._check_targets(wanted, made)
         self.replayed += sum(map(replayed_calls, made))
-        spent = Spent(
-            calls=len(made),
-            judge_calls=sum(map(judge_calls_of, made)),
-            usd=sum(map(usd_of, made)),
-        )
-        return TrialsDone(outcomes=tuple(outcomes), spent=spent)
+        return TrialsDone(outcomes=tuple(outcomes), spent=sum(map(spent_on, made), Spent()))
 
     def close(self) -> None:
         """Remove the texts that were written for targets."""
@@ -342,86 +319,64 @@ class SuiteBench:
             and (target := self._planned[text.digest, case, check].suite.target) is not None
         }
         for target in called:
-            await self._trials.end_target(target)
+            await self.trials.end_target(target)
         for target in called:
             target.check_candidate_loaded()
 
-    async def look(self, action: Look) -> Looked | Interrupted:
-        """See whether the model that proposes can be read."""
-        proposer = self._proposers[action.proposer]
-        assert isinstance(proposer, Looks)
-        calls = ProposerCalls(self._ask, self._options.model_calls, self._forget)
+    async def ask(
+        self, state: State, action: AskProposer
+    ) -> Looked | Critiqued | Proposed | Interrupted:
+        """Ask a proposer; edits that would break the prompt's file are refused here."""
+        proposer = self.proposers[action.proposer]
+        made = (self._ask, self._forget)
         try:
-            return await looked(proposer, calls)
-        except NoCallsLeftError:
-            return Looked(proposer=proposer.name, fault="", spent=calls.spent)
-        except UnmeasuredError as error:
-            return _interrupted(error, str(error))
-
-    async def criticise(self, state: State, action: AskCritique) -> Critiqued | Interrupted:
-        """Ask why a cluster fails."""
-        try:
-            return await criticised(
-                self._proposers[action.proposer],
-                self._problem(state, action),
-                self._ask,
-                self._forget,
-            )
+            match action.what:
+                case "look":
+                    return await looked(proposer, self.setting.policy.limits.model_calls, *made)
+                case "critique":
+                    return await criticised(proposer, self._problem(state, action), *made)
+                case "edits":
+                    said = await proposed(proposer, self._problem(state, action), *made)
+                    return self._readable(state.text, said)
         except UnmeasuredError as error:
             return _interrupted(error, str(error))
         except Exception as error:  # noqa: BLE001 - proposers may be anybody's
             text = f"{action.proposer} broke: {type(error).__name__}: {error}"
+            if action.what == "edits":
+                return Proposed(edits=(), spent=Spent(), refused=(text,))
             return Interrupted(reason="interrupted", text=text)
-
-    async def propose(self, state: State, action: AskProposals) -> Proposed | Interrupted:
-        """Ask for edits; those that would break the prompt's file are refused here."""
-        try:
-            said = await proposed(
-                self._proposers[action.proposer],
-                self._problem(state, action),
-                self._ask,
-                self._forget,
-            )
-        except NoCallsLeftError:
-            said = Proposed(edits=(), spent=Spent(), refused=("no calls of the model are left",))
-        except UnmeasuredError as error:
-            return _interrupted(error, str(error))
-        except Exception as error:  # noqa: BLE001 - proposers may be anybody's
-            text = f"{action.proposer} broke: {type(error).__name__}: {error}"
-            said = Proposed(edits=(), spent=Spent(), refused=(text,))
-        return self._readable(state.text, said)
 
     async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
         """Let the gate compare the revision with the base."""
         tiers: dict[str, CaseTier] = {
-            name: member.case.tier for name, member in self._subject.members.items()
+            name: member.case.tier for name, member in self.subject.members.items()
         }
         return await verify_by_gate(
-            self._setting, state, action, self.draw, policy=self._policy, tiers=tiers
+            self.setting, state, action, self.draw, policy=self.policy, tiers=tiers
         )
 
     async def _make(self, text: PromptText, case: str, number: int, check: str | None) -> Trial:
         planned = self._planned.get((text.digest, case, check))
         if planned is None:
             planned = self._plan(text, case, check)
-        return await self._trials.make(Draw(planned, number))
+        return await self.trials.make(Draw(planned, number))
 
     def _plan(self, text: PromptText, wanted: str, check: str | None) -> PlannedCase:
         """The cases under a text; its file is spliced and read back once.
 
         Judges that are advisory, or LLM judges of other checks, would call models for nothing.
         """
-        prompt = self._subject.prompt
-        if text.digest != self._setting.base.digest:
-            prompt = self._subject.prompt_with(text)
+        prompt = self.subject.prompt
+        if text.digest != self.setting.base.digest:
+            prompt = self.subject.prompt_with(text)
         suites = {
             id(member.suite): replace(
                 self._suite(member.suite, prompt, text),
                 judges=deciding_judges(member.suite, check),
             )
-            for member in self._subject.members.values()
+            for member in self.subject.members.values()
         }
-        for name, member in self._subject.members.items():
+        for name, member in self.subject.members.items():
             planned = PlannedCase(suites[id(member.suite)], member.case)
             self._planned[text.digest, name, check] = planned
         return self._planned[text.digest, wanted, check]
@@ -439,52 +394,42 @@ class SuiteBench:
         subject = target.subject(suite.prompt.name, path=suite.prompt.path)
         return replace(suite, prompt=subject, target=target)
 
-    def _problem(self, state: State, action: AskCritique | AskProposals) -> Problem:
+    def _problem(self, state: State, action: AskProposer) -> Problem:
         return problem_of(
-            self._setting,
+            self.setting,
             state,
-            action,
-            {name: member.case for name, member in self._subject.members.items()},
-            released=self._subject.released,
-            examples=self._subject.examples,
-            people=self._hints if action.proposer in self._setting.critics else (),
-            show_goldens=self._options.show_goldens,
-            schema=json.dumps(self._subject.prompt.response_format, ensure_ascii=False),
+            {name: member.case for name, member in self.subject.members.items()},
+            released=self.subject.released,
+            examples=self.subject.examples,
+            people=self._hints if action.proposer in self.setting.critics else (),
+            show_goldens=self.show_goldens,
+            schema=json.dumps(self.subject.prompt.response_format, ensure_ascii=False),
             draw=self.draw,
         )
 
     @cached_property
     def _hints(self) -> tuple[Evidence, ...]:
         """The remarks of users; a run without models does not use them."""
-        subject, setting = self._subject, self._setting
+        subject, setting = self.subject, self.setting
         return hints_of(
-            subject.heard.said,
+            subject.feedback.said,
             cases_of(subject.members, "train"),
             cases_of(subject.members, "holdout"),
             public=(setting.base.whole, *public_of(subject, setting.checks.values())),
             policy=setting.policy.guard,
-            show_goldens=self._options.show_goldens,
+            show_goldens=self.show_goldens,
         )
 
     async def _ask(self, request: CompletionRequest) -> Completion:
-        answer = await self._trials.answer(self._question(request))
+        answer = await self.trials.answer(self._question(request))
         self.replayed += answer.source != "live"
         return answer.completion
 
     def _forget(self, request: CompletionRequest) -> None:
-        self._trials.forget(self._question(request))
+        self.trials.forget(self._question(request))
 
     def _question(self, request: CompletionRequest) -> Question:
-        prompt = self._subject.prompt
-        return Question(
-            request=request,
-            key=RecordingKey.of(request),
-            file=f"refine/{prompt.name}",
-            prompt=prompt.name,
-            version=str(prompt.version) if prompt.version else None,
-            asker_digest=prompt.digest,
-            case="refine",
-        )
+        return Question.of_refiner(request, prompt=self.subject.prompt, command="refine")
 
     def _readable(self, text: PromptText, proposed: Proposed) -> Proposed:
         """Without edits whose text the prompt's file cannot hold."""
@@ -492,7 +437,7 @@ class SuiteBench:
         refused = list(proposed.refused)
         for edit in proposed.edits:
             try:
-                self._subject.prompt_with(apply(text, edit.ops))
+                self.subject.prompt_with(apply(text, edit.ops))
             except EditError:
                 kept.append(edit)  # the loop says so itself
             except RegaugeError as error:

@@ -148,7 +148,9 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
     ordered = sorted(judges.items(), key=lambda item: -sum(map(len, item[1].values())))
     for (prompt, version, judge), modes in ordered[:_GROUPS_MAX]:
         of = sum(
-            one.cases for one in suites if (one.prompt, one.version or "-") == (prompt, version)
+            suite.cases
+            for suite in suites
+            if (suite.prompt, suite.version or "-") == (prompt, version)
         )
         number = sum(map(len, modes.values()))
         text = f"{prompt} {version}: {number} of {_count(of, 'case')} FAILED on {judge}"
@@ -171,7 +173,7 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
 
 def _mode_line(mode: str, cases: Sequence[FailedCase]) -> str:
     example = "" if " -> " in mode else f" ({cases[0].reason})"
-    names = ", ".join(one.case for one in cases[:_NAMES_MAX])
+    names = ", ".join(case.case for case in cases[:_NAMES_MAX])
     more = f" and {len(cases) - _NAMES_MAX} more" if len(cases) > _NAMES_MAX else ""
     return printable(f"  {mode}{example}  {len(cases)}  {names}{more}")
 
@@ -205,10 +207,11 @@ def missing_lines(missing: Sequence[MissingAnswers]) -> list[StyledLine]:
     for one in missing:
         older = f", {one.stale} of them recorded for an older request" if one.stale else ""
         model = f"{one.model}, simulated" if one.simulated else one.model
+        calls = f" {one.calls} calls," if one.calls != one.answers else ""
         lines += [
             StyledLine(f"needs recording: {one.prompt}, {_count(one.cases, 'case')}{older}", "bad"),
             StyledLine(
-                f"  {_count(one.answers, 'answer')} of {model}: about"
+                f"  {_count(one.answers, 'answer')} of {model}: about{calls}"
                 f" {quantity(one.tokens)} tokens, {_about(one.cost_usd, one.batch_cost_usd)}"
             ),
             StyledLine(f"  record them: {one.command}"),

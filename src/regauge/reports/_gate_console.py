@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -16,13 +17,14 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from regauge.evidence import CaseVerdict, RateDifference
     from regauge.gate import GateProgress
     from regauge.reports._console import Tone
     from regauge.reports._decision import (
         AnswerDocument,
         CaseDocument,
         DecisionDocument,
-        DifferenceDocument,
+        GuardsDocument,
         PromptDocument,
     )
 
@@ -36,6 +38,7 @@ __all__ = [
     "decision_lines",
     "gate_progress_line",
     "groups_of",
+    "guard_lines",
     "headline",
     "reasons_beside",
     "verdict_words",
@@ -154,6 +157,7 @@ _DIFF_LINES_MAX = 12
 _GROUPS_MAX = 10
 _GROUP_CASES_MAX = 1
 _NAMES_MAX = 20
+_GUARDS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +180,7 @@ class _Words:
     most: int = 20
 
 
-VERDICTS: Mapping[str, _Words] = {
+VERDICTS: Mapping[CaseVerdict, _Words] = {
     "broken": _Words(title="Broken", column="broken", tone="bad", diff=True),
     "unmeasured": _Words(title="Unmeasured", column="unmeasured", tone="bad", diff=True),
     "undecided": _Words(title="Undecided", column="undecided", tone="bad", diff=True),
@@ -255,7 +259,7 @@ def _balance(document: DecisionDocument) -> str:
     tests = [prompt.test for prompt in document.prompts if prompt.test is not None]
     differences = [test.difference for test in tests if test.difference is not None]
     change = differences[0].candidate - differences[0].main if len(differences) == 1 else None
-    order = ["broken", "fixed"]
+    order: list[CaseVerdict] = ["broken", "fixed"]
     if change is not None and change > 0:
         order.reverse()
     parts = [f"{summed[name]} {name}" for name in order if summed.get(name)]
@@ -291,15 +295,15 @@ def _allowed(document: DecisionDocument) -> str:
     return f" ({'; '.join(parts)})"
 
 
-def difference_words(difference: DifferenceDocument, *, left_out: int = 0) -> str:
+def difference_words(difference: RateDifference, *, left_out: int = 0) -> str:
     """Points up or down, with the interval.
 
     Args:
         difference: Over the compared cases.
         left_out: Broken cases that the changelog accepts: they are not compared.
 
-    >>> from regauge.reports._decision import DifferenceDocument
-    >>> difference_words(DifferenceDocument(main=0.9, candidate=0.82, low=-0.12, high=-0.04))
+    >>> from regauge.evidence import RateDifference
+    >>> difference_words(RateDifference(main=0.9, candidate=0.82, low=-0.12, high=-0.04))
     '-8.0 points (95 % interval -12.0 to -4.0)'
     """
     value = difference.candidate - difference.main
@@ -317,7 +321,7 @@ def accepted_cases(document: DecisionDocument, prompt: str | None = None) -> int
     )
 
 
-def verdict_words(verdict: str) -> str:
+def verdict_words(verdict: CaseVerdict) -> str:
     """A verdict as people read it.
 
     >>> verdict_words("broken"), verdict_words("known-failing")
@@ -347,7 +351,7 @@ def _lines(document: DecisionDocument) -> Iterator[StyledLine]:
     for refusal in document.refusals:
         yield StyledLine(printable(f"  {refusal.message}"), tone)
         yield from (
-            StyledLine(printable(f"    {one}"), tone) for one in refusal.details[:_NAMES_MAX]
+            StyledLine(printable(f"    {detail}"), tone) for detail in refusal.details[:_NAMES_MAX]
         )
         if more := len(refusal.details[_NAMES_MAX:]):
             yield StyledLine(f"    and {more} more", tone)
@@ -382,10 +386,20 @@ def _prompt_lines(
     yield StyledLine(printable(f"{prompt.prompt} {version_step(prompt)}: {counts}"))
     if prompt.anchor is not None:
         yield StyledLine(printable(f"  {prompt.anchor.message}"))
+    for guards in prompt.guards:
+        yield StyledLine(printable(f"  {guards.message}"), "bad" if guards.below else "plain")
+        yield from (StyledLine(printable(f"    {line}")) for line in guard_lines(guards))
     for rule in prompt.rules:
         yield StyledLine(printable(f"  {rule.message}"), "bad")
         if rule.fix:
             yield StyledLine(printable(f"  fix: {rule.fix}"))
+
+
+def guard_lines(guards: GuardsDocument) -> list[str]:
+    """Changed guards, a line each; then notes."""
+    shown = [change.message for change in guards.changes[:_GUARDS_MAX]]
+    more = len(guards.changes) - len(shown)
+    return [*shown, *([f"and {more} more"] if more else []), *guards.notes]
 
 
 def _prompt_diff(prompt: PromptDocument, ref: str) -> Iterator[StyledLine]:
@@ -470,15 +484,14 @@ def version_step(prompt: PromptDocument) -> str:
     return step + (" (simulated)" if prompt.simulated else "")
 
 
-def _summed(document: DecisionDocument) -> dict[str, int]:
-    summed: dict[str, int] = {}
+def _summed(document: DecisionDocument) -> Counter[CaseVerdict]:
+    summed: Counter[CaseVerdict] = Counter()
     for prompt in document.prompts:
-        for verdict, count in prompt.counts.items():
-            summed[verdict] = summed.get(verdict, 0) + count
+        summed.update(prompt.counts)
     return summed
 
 
-def _counts(counts: Mapping[str, int], *, only: set[str] | None = None) -> str:
+def _counts(counts: Mapping[CaseVerdict, int], *, only: set[CaseVerdict] | None = None) -> str:
     return ", ".join(
         f"{counts[verdict]} {words.column}"
         for verdict, words in VERDICTS.items()

@@ -14,6 +14,7 @@ from regauge.reports._gate_console import (
     calls_line,
     difference_words,
     groups_of,
+    guard_lines,
     headline,
     reasons_beside,
     version_step,
@@ -24,6 +25,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from regauge.evidence import CaseVerdict
     from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
     from regauge.reports._gate_console import CaseGroup
     from regauge.reports._schema import Suggestion, SuiteSummary
@@ -38,7 +40,7 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
         document: What was decided.
         suites: Of the run; without them nothing is said of cost and time.
     """
-    met = [
+    met: list[CaseVerdict] = [
         verdict
         for verdict in VERDICTS
         if any(prompt.counts.get(verdict) for prompt in document.prompts)
@@ -190,7 +192,7 @@ def _parts(
     yield ""
     for refusal in document.refusals:
         yield f"- {shown_text(refusal.message)}"
-        yield from (f"  - {shown_text(one)}" for one in refusal.details[: limits.cases])
+        yield from (f"  - {shown_text(detail)}" for detail in refusal.details[: limits.cases])
         if more := len(refusal.details[limits.cases :]):
             yield f"  - … and {more} more"
     reasons = [f"- {shown_text(reason)}" for reason in reasons_beside(document)]
@@ -205,6 +207,7 @@ def _parts(
             yield ""
         yield from prompt_table(document, suites)
     yield from _anchors(document)
+    yield from _guards(document)
     for prompt in document.prompts:
         yield from _rules(prompt)
     for prompt in document.prompts[: limits.prompts]:
@@ -231,6 +234,15 @@ def _anchors(document: DecisionDocument) -> Iterator[str]:
     for prompt in document.prompts:
         if prompt.anchor is not None:
             yield f"\n{shown_text(prompt.prompt)} {shown_text(prompt.anchor.message)}"
+
+
+def _guards(document: DecisionDocument) -> Iterator[str]:
+    for prompt in document.prompts:
+        for guards in prompt.guards:
+            yield ""
+            yield f"{shown_text(prompt.prompt)} {shown_text(guards.message)}"
+            yield ""
+            yield from (f"- {shown_text(line)}" for line in guard_lines(guards))
 
 
 def _cases(document: DecisionDocument, limits: _Limits) -> Iterator[str]:

@@ -135,7 +135,7 @@ def suggestion_blocks(suggestions: Sequence[Suggestion]) -> Iterator[str]:
 
     Everything a model or a file says is escaped.
     """
-    revisions = [one for one in suggestions if one.diff]
+    revisions = [suggestion for suggestion in suggestions if suggestion.diff]
     for one in revisions[:_SHOWN_MAX]:
         yield ""
         yield f"<details><summary>Suggested revision: {_line(one.headline)}</summary>"
@@ -148,12 +148,13 @@ def suggestion_blocks(suggestions: Sequence[Suggestion]) -> Iterator[str]:
         yield from fenced(diff, lines_max=_LINES_MAX, chars_max=_CHARS_MAX)
         yield ""
         yield "</details>"
-    others = [one for one in suggestions if not one.diff]
+    others = [suggestion for suggestion in suggestions if not suggestion.diff]
     if others or len(revisions) > _SHOWN_MAX:
         yield ""
-        yield from (f"- No revision is suggested: {_line(one.headline)}" for one in others)
+        yield from (f"- No revision is suggested: {_line(other.headline)}" for other in others)
         yield from (
-            f"- Suggested revision: {_line(one.headline)}" for one in revisions[_SHOWN_MAX:]
+            f"- Suggested revision: {_line(revision.headline)}"
+            for revision in revisions[_SHOWN_MAX:]
         )
 
 

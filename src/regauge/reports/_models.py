@@ -28,8 +28,8 @@ def compare_models(models: Sequence[CaseCounts]) -> list[ModelComparison]:
         models: The counts of each model; a case without a measured trial is left out.
     """
     return [
-        _compared(one, models[0] if number else None, tests=len(models) - 1)
-        for number, one in enumerate(models)
+        _compared(model, models[0] if number else None, tests=len(models) - 1)
+        for number, model in enumerate(models)
     ]
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import unicodedata
 from contextlib import contextmanager
+from importlib import import_module
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -20,7 +23,7 @@ from regauge.reports._schema import SCHEMA_VERSION, RunRecord, TrialRow
 from regauge.strict_json import no_constant
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     import pandas as pd
 
@@ -223,6 +226,7 @@ def _finite(digits: str) -> float:
 
 def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> FaultyFileError:
     """The error for a file that holds something else, in one line."""
+    fix = ""
     match error:
         case ValidationError():
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
@@ -230,9 +234,13 @@ def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> FaultyF
             why = f"{place}: {first['msg']}" if place else first["msg"]
         case RecursionError():
             why = "nested too deeply"
+        case json.JSONDecodeError():
+            why = str(error)
+            fix = "copy its directory again in case it was cut off, or repeat the run"
         case _:
             why = str(error)
-    fault = Fault(path=path, line=line, message=f"not a {kind}: {printable(why)[:_WHY_CHARS]}")
+    message = f"not a {kind}: {printable(why)[:_WHY_CHARS]}"
+    fault = Fault(path=path, line=line, message=message, fix=fix)
     return FaultyFileError([fault])
 
 
@@ -250,38 +258,102 @@ def trials_table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    flat: list[dict[str, Any]] = []
-    for row in rows:
-        line = {key: value for key, value in row.items() if key not in {"verdicts", "cause"}}
-        line["tags"] = ";".join(row["tags"])
-        cause = row["cause"]
-        line["cause"] = f"{cause['kind']}: {cause['message']}" if cause else None
-        for verdict in row["verdicts"]:
-            judge = verdict["judge"]
-            line[f"outcome.{judge}"] = verdict["outcome"]
-            line[f"score.{judge}"] = verdict["score"]
-            line[f"reason.{judge}"] = verdict["reason"]
-            if verdict.get("standing"):  # it asks a model
-                line[f"gates.{judge}"] = verdict.get("gates", True)
-                for key in ("calls", "cost_usd", "latency_s"):
-                    line[f"{key}.{judge}"] = verdict.get(key)
-        flat.append(line)
-    return pd.DataFrame(flat)
+    return pd.DataFrame(list(map(_flat, rows)))
 
 
-def write_csv(rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """Write the table as CSV: UTF-8, a heading, one line per trial."""
-    trials_table(rows).map(_spreadsheet_safe).to_csv(path, index=False)
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The line of a row in a table."""
+    line = {key: value for key, value in row.items() if key not in {"verdicts", "cause"}}
+    line["tags"] = ";".join(row["tags"])
+    cause = row["cause"]
+    line["cause"] = f"{cause['kind']}: {cause['message']}" if cause else None
+    for verdict in row["verdicts"]:
+        judge = verdict["judge"]
+        line[f"outcome.{judge}"] = verdict["outcome"]
+        line[f"score.{judge}"] = verdict["score"]
+        line[f"reason.{judge}"] = verdict["reason"]
+        if verdict.get("standing"):  # it asks a model
+            line[f"gates.{judge}"] = verdict.get("gates", True)
+            for key in ("calls", "cost_usd", "latency_s"):
+                line[f"{key}.{judge}"] = verdict.get(key)
+    return line
 
 
-def write_parquet(rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """Write the table as parquet.
+def write_csv(read: Callable[[], Iterable[dict[str, Any]]], path: Path) -> None:
+    """Write the table as CSV: UTF-8, a heading, one line per trial.
+
+    Args:
+        read: Reads the rows; it is called twice, first for the columns.
+        path: The file.
+    """
+    columns = {name: None for row in read() for name in _flat(row)}
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        for row in read():
+            line = _flat(row)
+            writer.writerow({name: _spreadsheet_safe(value) for name, value in line.items()})
+
+
+# Rows that are in memory at once.
+_BATCH = 5000
+
+
+def write_parquet(read: Callable[[], Iterable[dict[str, Any]]], path: Path) -> None:
+    """Write the table as parquet; lists and objects are JSON.
+
+    Args:
+        read: Reads the rows; it is called twice, first for the columns.
+        path: The file.
 
     Raises:
         UsageError: The extra `parquet` is not installed.
     """
     require("pyarrow", use="a parquet file")
-    trials_table(rows).to_parquet(path, index=False)
+    pa: Any = import_module("pyarrow")  # it has no types
+    parquet: Any = import_module("pyarrow.parquet")
+    kinds: dict[str, set[str]] = {}
+    for row in read():
+        for name, value in _flat(row).items():
+            kinds.setdefault(name, set()).add(_kind(value))
+    types = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
+    common = {name: _common_kind(met) for name, met in kinds.items()}
+    schema = pa.schema([(name, types.get(kind, pa.string())) for name, kind in common.items()])
+    with parquet.ParquetWriter(path, schema) as writer:
+        lines = map(_flat, read())
+        while batch := list(islice(lines, _BATCH)):
+            for line in batch:
+                for name, value in line.items():
+                    if isinstance(value, (list, dict)):
+                        line[name] = json.dumps(value)
+                    elif common[name] == "float" and value is not None:
+                        line[name] = float(value)
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+
+
+_INT64 = 2**63
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "bool"
+        case int():
+            return "int" if -_INT64 <= value < _INT64 else "float"
+        case float():
+            return "float"
+        case _:
+            return "text"
+
+
+def _common_kind(kinds: set[str]) -> str:
+    """The kind of a column whose values are of some kinds."""
+    kinds = kinds - {""}
+    if kinds == {"int", "float"}:
+        return "float"
+    return next(iter(kinds)) if len(kinds) == 1 else "text"
 
 
 def _spreadsheet_safe(value: object) -> object:

@@ -43,19 +43,19 @@ class VerdictRow(_Document):
     """The verdict of one judge. `score` is from 0 to 1.
 
     Attributes:
-        criterion: What kind of quality the judge is about; empty in runs that did not say so.
-        gates: Whether it counts for the outcome; otherwise it informs.
-        standing: Why it does or does not, for a judge that asks a model.
-        cost_usd: Of its model calls, in US dollars; None when a price is unknown. A replayed call
-            counts what it cost when it was made.
-        spent_usd: What this run paid for them.
-        retries: Attempts beyond the first, of the calls that this run made.
-        input_tokens: Of all its calls.
-        output_tokens: Of all its calls.
-        calls: How many model calls it took; what judgements share counts for one of them.
-        live_calls: Those that this run made.
-        latency_s: Of the calls, one after the other, in seconds; None where one is unknown.
-        labels: Whether `expected` and `actual` are labels; `actual` is left out where they agree.
+        criterion: The kind of quality; empty in runs that state none.
+        outcome: An `abstain` counts nowhere.
+        reason: One line, with the evidence quoted.
+        gates: It is blocking; else advisory.
+        standing: The reason for that, for an LLM judge.
+        cost_usd: Of its model calls, replayed ones at the recorded cost; null without a price.
+        spent_usd: Of this run's calls.
+        calls: Model calls; a call that several verdicts share counts for one.
+        live_calls: Of these, calls of this run.
+        retries: Attempts beyond the first, of this run's calls.
+        latency_s: Sum of the calls, in seconds; null if one is unknown.
+        labels: `expected` and `actual` are labels; `actual` is omitted if they agree.
+        details: For programs. Rules state `code`, a stable failure code.
     """
 
     judge: str
@@ -84,7 +84,8 @@ class Cause(_Document):
     """The reason why something is unmeasured, and what it concerns.
 
     Attributes:
-        raw: What a judge's model said that could not be read, or the beginning of it.
+        kind: A stable code; cases with one cause are reported together.
+        raw: The unreadable response of a judge's model, shortened.
         traceback: Of a judge that raised.
     """
 
@@ -99,14 +100,27 @@ class TrialRow(_Document):
 
     Attributes:
         node: The pytest item.
-        case_outcome: Of the whole case, over all its trials.
-        not_blocking: Why a failed case does not fail the run; empty where it does.
-        outcome: Of this trial.
-        arm: In a run that gates, whose trial it is; None in any other.
-        source: Where the answer came from; None without an answer.
-        messages: Of a conversation, or of a completion with tool calls.
-        latency_s: Of the call that was recorded or made, in seconds.
-        cost_usd: Of that call; None when the price is unknown.
+        prompt_digest: Of everything that changes its behaviour.
+        case: The id.
+        case_digest: Of its id, inputs and expected.
+        tier: `critical`, `required` or `tracked`.
+        split: `train` or `holdout`.
+        model: As `provider:model`.
+        trial: From 0.
+        request_digest: With `trial` the key of the recording.
+        case_outcome: The outcome of all trials of the case.
+        not_blocking: The reason why a failed case does not block; else empty.
+        cause: The reason why it is unmeasured, or null.
+        source: The source of the completion; null without one.
+        answer: The text, or null.
+        messages: Of a conversation, or a completion with tool calls.
+        refusal: The model's refusal, as the provider reports it.
+        finish_reason: `stop`, `length`, `content_filter`, `tool_calls` or `unknown`.
+        answered_by: The model as the provider reports it.
+        fingerprint: The provider's `system_fingerprint`.
+        latency_s: Of the call, in seconds.
+        cost_usd: Of the call; null without a price.
+        arm: The side of the trial, with `--gate`; else null.
     """
 
     node: str
@@ -216,26 +230,30 @@ class SuiteSummary(_Document):
     """One prompt on one dataset with one model: the counts of a run.
 
     Attributes:
-        failed: Cases that failed and fail the run.
-        tracked_failed: Cases of the tier `tracked` that failed; they inform and block nothing.
-        not_blocking: Other cases that failed and do not fail the run, such as flaky ones.
-        replayed: Answers from recordings or the local store; `live` ones were asked for.
-        cost_usd: Of all answers, replayed ones at what they cost when they were recorded; None
-            when the price of the model is unknown.
-        latency_p50_s: The median of the calls' latencies, in seconds.
-        judge_calls: Model calls of judges; none of the sums above holds any of them.
-        judge_live: Those of them that this run made.
-        judge_retries: Attempts beyond the first, of those.
-        judge_input_tokens: Of all calls of judges.
-        judge_output_tokens: Of all calls of judges.
-        judge_cost_usd: What they cost when they were made; None when a price is unknown.
-        judge_spent_usd: What this run paid for them.
-        judge_latency_s: How long a judgement's calls took in the mean, in seconds.
-        all_of_k: How likely k trials of a case all pass (pass^k), for k = 1, 2, ... up to the
-            fewest measured trials of a case; empty with one trial, and in a run that gates.
-        one_of_k: How likely at least one of k trials passes (pass@k), for the same k.
-        arm: In a run that gates, whose trials these are; None in any other.
-        comparison: Where several models have the same cases, this one next to the first.
+        prompt_digest: Of everything that changes its behaviour.
+        model: As `provider:model`.
+        judges: Name, digest, status and counts of each.
+        failed: Without tracked cases.
+        tracked_failed: Failed cases of the tier `tracked`.
+        not_blocking: Other failed cases that do not block, such as flaky ones.
+        unmeasured: Cases without a completion or verdict.
+        replayed: Completions from recordings or the local store.
+        live: Completions of this run's calls.
+        retries: Attempts beyond the first.
+        cost_usd: Of all completions, replayed ones at the recorded cost; null without a price.
+        spent_usd: Of this run's calls.
+        latency_p50_s: Median latency of the calls, in seconds.
+        latency_p95_s: The 95th percentile.
+        judge_calls: Model calls of judges, which the numbers above exclude.
+        judge_live: Of these, calls of this run.
+        judge_cost_usd: Of all calls of judges, at the recorded cost; null without a price.
+        judge_spent_usd: Of this run's calls of judges.
+        judge_latency_s: Mean latency of a verdict's calls, in seconds.
+        all_of_k: The probability that k trials of a case all pass (pass^k), for k from 1 to the
+            fewest measured trials of a case; empty with one trial, and with `--gate`.
+        one_of_k: The probability that one of k trials passes (pass@k), for the same k.
+        arm: The side of these trials, with `--gate`; else null.
+        comparison: With several models: the comparison with the first.
     """
 
     prompt: str
@@ -302,7 +320,12 @@ class Suggestion(_Document):
 
 
 class GitState(_Document):
-    """The commit that was checked out, and whether the work tree differed from it."""
+    """The commit that was checked out, and whether the work tree differed from it.
+
+    Attributes:
+        branch: Null if none is checked out.
+        dirty: The work tree differs from the commit.
+    """
 
     commit: str
     branch: str | None
@@ -388,12 +411,18 @@ class RunRecord(_Document):
     """One run. Times are ISO 8601 in UTC.
 
     Attributes:
-        status: `interrupted` when it did not reach its end; what is there is right all the same.
-        options: The options of the run.
-        decision: What a run that gates has come to; None of any other.
-        suggestions: What `--suggest` found for prompts that failed.
-        shard: The part that this run is of a sharded one; None of a whole run.
-        merged: The shards that it was merged from; None where there were none.
+        id: Start and four random digits; the name of the directory.
+        started_at: Beginning of collection.
+        finished_at: End of the last case.
+        status: An `interrupted` run has the results up to then.
+        command: The words of the command line.
+        git: Null outside of a repository.
+        suites: A summary per prompt, dataset and model.
+        decision: [The gate's decision](gate.md#the-decision-as-json), or null.
+        suggestions: Proposals of `--suggest`.
+        shard: The part of a [sharded run](../how-to/scale.md#shards), with digests of what it ran;
+            else null.
+        merged: For merged shards: their `count`, those `missing`, and the `base` of a gate.
     """
 
     schema_version: Literal[1] = 1

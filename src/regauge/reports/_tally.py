@@ -8,7 +8,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from regauge.model_id import is_simulated
 from regauge.printable import printable
@@ -259,12 +259,21 @@ class _JudgeCount:
         )
 
 
+class _Node(NamedTuple):
+    """The trials of one item so far."""
+
+    case: str
+    outcome: str
+    passed: int = 0
+    measured: int = 0
+
+
 @dataclass(slots=True)
 class _SuiteCount:
     """The running counts of one suite."""
 
     first: Mapping[str, Any]
-    outcomes: dict[str, str] = field(default_factory=dict[str, str])
+    nodes: dict[str, _Node] = field(default_factory=dict[str, "_Node"])
     tracked: set[str] = field(default_factory=set[str])
     not_blocking: dict[str, str] = field(default_factory=dict[str, str])
     counts: dict[tuple[str, str], tuple[int, int]] = field(
@@ -272,7 +281,6 @@ class _SuiteCount:
     )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
     latencies: array[float] = field(default_factory=lambda: array("d"))
-    of_nodes: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     settled: Counter[str] = field(default_factory=Counter[str])
     settled_nodes: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
     trials: int = 0
@@ -285,8 +293,13 @@ class _SuiteCount:
     spent_usd: _Amounts = field(default_factory=_Amounts)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        self.outcomes[row["node"]] = row["case_outcome"]
-        self._count_trial(row)
+        _, _, passed, measured = self.nodes.get(row["node"]) or _Node("", "")
+        self.nodes[row["node"]] = _Node(
+            row["case"],
+            row["case_outcome"],
+            passed + (row["outcome"] == "passed"),
+            measured + (row["outcome"] != "unmeasured"),
+        )
         if row["tier"] == "tracked":
             self.tracked.add(row["node"])
         elif row.get("not_blocking"):
@@ -300,9 +313,6 @@ class _SuiteCount:
                 count = self.judges.setdefault(check["judge"], _JudgeCount(check))
                 count.add(check, node=row["node"])
         self.trials += 1
-        counts = self.of_nodes.setdefault(row["node"], [0, 0])
-        counts[0] += row["outcome"] == "passed"
-        counts[1] += row["outcome"] != "unmeasured"
         self.input_tokens += row["input_tokens"]
         self.output_tokens += row["output_tokens"]
         source = row["source"]
@@ -318,12 +328,14 @@ class _SuiteCount:
         if row["latency_s"] is not None:
             self.latencies.append(row["latency_s"])
 
-    def _count_trial(self, row: Mapping[str, Any]) -> None:
-        if row["outcome"] == "unmeasured":
-            return
-        key = (eval_of(row["node"]), row["case"])
-        passed, trials = self.counts.get(key, (0, 0))
-        self.counts[key] = (passed + (row["outcome"] == "passed"), trials + 1)
+    def counts_of_cases(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """The passed and measured trials of each case of an eval."""
+        counts = dict(self.counts)
+        for node, (case, _, more_passed, more) in self.nodes.items():
+            if more:
+                passed, measured = counts.get(key := (eval_of(node), case), (0, 0))
+                counts[key] = (passed + more_passed, measured + more)
+        return counts
 
     def settle(self, *, compared: bool) -> None:
         """Keep the counts of the cases so far, and forget which cases they are of.
@@ -332,10 +344,10 @@ class _SuiteCount:
             compared: Whether models are compared case by case, which takes the counts of each.
         """
         self.settled += self._outcomes()
-        self.settled_nodes += Counter((c[0], c[1]) for c in self.of_nodes.values() if c[1])
-        self.outcomes, self.tracked, self.of_nodes = {}, set(), {}
-        if not compared:
-            self.counts = {}
+        self.settled_nodes += self._counts_of_nodes()
+        if compared:
+            self.counts = self.counts_of_cases()
+        self.nodes, self.tracked = {}, set()
         for judge in self.judges.values():
             judge.labelled = set()
 
@@ -356,8 +368,8 @@ class _SuiteCount:
 
     def _outcomes(self) -> Counter[str]:
         """The number of cases by outcome; failed tracked ones are `tracked`, too."""
-        outcomes = Counter(self.outcomes.values())
-        outcomes["tracked"] = sum(self.outcomes[node] == "failed" for node in self.tracked)
+        outcomes = Counter(node.outcome for node in self.nodes.values())
+        outcomes["tracked"] = sum(self.nodes[node].outcome == "failed" for node in self.tracked)
         return outcomes
 
     def summary(self) -> SuiteSummary:
@@ -404,8 +416,12 @@ class _SuiteCount:
         """The passed and all trials of each case; none in a gate run."""
         if self.first.get("arm") is not None:
             return Counter()
-        counts = Counter((c[0], c[1]) for c in self.of_nodes.values() if c[1])
-        return self.settled_nodes + counts
+        return self.settled_nodes + self._counts_of_nodes()
+
+    def _counts_of_nodes(self) -> Counter[tuple[int, int]]:
+        return Counter(
+            (node.passed, node.measured) for node in self.nodes.values() if node.measured
+        )
 
 
 def _order_of_judge(judge: _JudgeCount) -> str:
@@ -421,7 +437,7 @@ def all_of_k(counts: Counter[tuple[int, int]]) -> list[float]:
     "tau-bench", arXiv:2406.12045, section 3.
 
     Args:
-        counts: How many cases have so many trials that passed, of so many measured ones.
+        counts: The number of cases by passed trials and measured trials.
 
     >>> all_of_k(Counter({(4, 4): 1, (2, 4): 1}))
     [0.75, 0.5833333333333334, 0.5, 0.5]
@@ -436,7 +452,7 @@ def one_of_k(counts: Counter[tuple[int, int]]) -> list[float]:
     al. 2021, "Evaluating Large Language Models Trained on Code", arXiv:2107.03374, equation 1.
 
     Args:
-        counts: How many cases have so many trials that passed, of so many measured ones.
+        counts: The number of cases by passed trials and measured trials.
 
     >>> one_of_k(Counter({(4, 4): 1, (1, 4): 1}))
     [0.625, 0.75, 0.875, 1.0]
@@ -549,10 +565,10 @@ def _summaries(group: Sequence[_SuiteCount]) -> list[SuiteSummary]:
     summaries = [suite.summary() for suite in group]
     if len(group) == 1:
         return summaries
-    compared = compare_models([suite.counts for suite in group])
+    compared = compare_models([suite.counts_of_cases() for suite in group])
     return [
-        one.model_copy(update={"comparison": comparison})
-        for one, comparison in zip(summaries, compared, strict=True)
+        summary.model_copy(update={"comparison": comparison})
+        for summary, comparison in zip(summaries, compared, strict=True)
     ]
 
 

@@ -7,9 +7,11 @@ import json
 import os
 import platform
 import shutil
+import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib.metadata import version
 from math import isfinite
 from time import monotonic
@@ -35,7 +37,7 @@ from regauge.reports._tally import RunTally
 from regauge.runner import MissingAnswers, MissingJudgements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from io import FileIO
     from pathlib import Path
 
@@ -127,8 +129,8 @@ class RunEnd:
     Attributes:
         collected: Cases of all evals that were collected.
         planned: Those of them that were selected.
-        missing: What lacks an answer; only in record mode `none`.
-        missing_judgements: What lacks replies of judges' models; only in record mode `none`.
+        missing: Missing completions; only in record mode `none`.
+        missing_judgements: Missing replies of judges' models; only in record mode `none`.
         written: Per recordings file, how many of its lines are new or differ.
         session: The local store's session of the run, in record mode `all`.
         turns: How many of the planned cases had their turn.
@@ -446,14 +448,18 @@ class RunWriter:
 
     def _clean_row(self, row: dict[str, Any]) -> None:
         """Take secrets out of what models, judges and providers said; the rest is our own."""
-        for name in ("answer", "refusal", "cause", "answered_by", "fingerprint"):
-            row[name] = map_texts(row[name], self._redact)
-        if "messages" in row:
-            row["messages"] = map_texts(row["messages"], self._redact)
+        clean = self._clean
+        clean(row, ("answer", "refusal", "cause", "answered_by", "fingerprint", "messages"))
         for verdict in row["verdicts"]:
-            for name in ("reason", "expected", "actual", "details"):
-                if name in verdict:
-                    verdict[name] = map_texts(verdict[name], self._redact)
+            clean(verdict, ("reason", "expected", "actual", "details"))
+
+    def _clean(self, table: dict[str, Any], names: Iterable[str]) -> None:
+        for name in names:
+            value = table.get(name)
+            if type(value) is str:
+                table[name] = self._redact(value)
+            elif value is not None:
+                table[name] = map_texts(value, self._redact)
 
     def close(self) -> None:
         """Write what waits."""
@@ -567,26 +573,35 @@ def _finite(value: object) -> object:
 
 def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
     """Names and values, of the case and then of each of its trials."""
-    yield "regauge.prompt", str(result.prompt.id)
+    yield _property("regauge.prompt", str(result.prompt.id))
     yield "regauge.case", result.case.id
-    yield "regauge.tier", result.case.tier
-    yield "regauge.model", str(result.suite.model)
-    yield "regauge.trials", len(result.trials)
-    yield "regauge.passed", result.passed
+    yield _property("regauge.tier", result.case.tier)
+    yield _property("regauge.model", str(result.suite.model))
+    yield _property("regauge.trials", len(result.trials))
+    yield _property("regauge.passed", result.passed)
     for trial in result.trials:
         if trial.answer is not None:
             completion = trial.answer.completion
             at = f"[{trial.number}]" if len(result.trials) > 1 else ""
             if completion.latency_s is not None:
-                yield f"regauge.latency_s{at}", completion.latency_s
+                yield sys.intern(f"regauge.latency_s{at}"), completion.latency_s
             if completion.cost_usd is not None:
-                yield f"regauge.cost_usd{at}", completion.cost_usd
-            yield f"regauge.source{at}", trial.answer.source
+                yield sys.intern(f"regauge.cost_usd{at}"), completion.cost_usd
+            yield _property(f"regauge.source{at}", trial.answer.source)
             for judged in trial.verdicts:
-                yield f"regauge.score{at}.{judged.judge}", judged.verdict.score
+                yield _property(f"regauge.score{at}.{judged.judge}", judged.verdict.score)
                 if not judged.gates:
-                    yield f"regauge.informs{at}.{judged.judge}", judged.standing
-                if judged.calls is not None:
-                    yield f"regauge.judge_calls{at}.{judged.judge}", judged.calls.calls
-                    if judged.calls.cost_usd is not None:
-                        yield f"regauge.judge_cost_usd{at}.{judged.judge}", judged.calls.cost_usd
+                    yield _property(f"regauge.informs{at}.{judged.judge}", judged.standing)
+                calls = judged.calls
+                if calls is not None:
+                    yield _property(f"regauge.judge_calls{at}.{judged.judge}", calls.calls)
+                    if calls.cost_usd is not None:
+                        name = f"regauge.judge_cost_usd{at}.{judged.judge}"
+                        yield sys.intern(name), calls.cost_usd
+
+
+# pytest keeps the properties of every case until the end of a run.
+@lru_cache(maxsize=4096, typed=True)
+def _property(name: str, value: object) -> tuple[str, object]:
+    """A property that many cases have, as one object."""
+    return name, value

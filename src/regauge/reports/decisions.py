@@ -6,7 +6,6 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import asdict, replace
 from difflib import SequenceMatcher, unified_diff
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regauge.errors import UsageError
@@ -37,17 +36,14 @@ from regauge.reports._decision import (
     AuditDocument,
     CallsDocument,
     CaseDocument,
-    CheckDocument,
-    CountDocument,
     DecisionDocument,
-    DifferenceDocument,
     NextDocument,
     PromptDocument,
     RefusalDocument,
     RuleDocument,
-    SuiteTestDocument,
 )
 from regauge.reports._gate_console import broke_words
+from regauge.reports.mutants import guards_document
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -56,19 +52,22 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.errors import Fault
+    from regauge.evidence import CaseVerdict, SuiteReport
     from regauge.gate import (
         Arm,
         Baseline,
         CaseReport,
         Compared,
-        Count,
         Decided,
+        FinalDecision,
         GateOutcome,
         GatePolicy,
         SuiteBase,
     )
     from regauge.gate.baselines import StoredHistory
+    from regauge.mutate import ChangedGuards
     from regauge.prompts import Prompt
+    from regauge.reports._decision import GuardsDocument
     from regauge.runner import Trial
 
 __all__ = [
@@ -149,19 +148,21 @@ def next_step(document: DecisionDocument, missing: str = "") -> NextDocument:
         case "accept":
             return _after_accepting(document)
         case "refused":
-            return NextDocument(text="; ".join(one.fix for one in document.refusals))
+            return NextDocument(text="; ".join(refusal.fix for refusal in document.refusals))
         case "reject":
             return _after_rejecting(document)
         case "undecided":
             return _after_undecided(missing)
         case "unmeasured":
             fixes = dict.fromkeys(one.fix for one in document.unmeasured if one.fix)
-            text = "; ".join(fixes) or "make the missing trials"
+            open_ = any(guards.below for prompt in document.prompts for guards in prompt.guards)
+            what = "measure the changed lines with a key" if open_ else "make the missing trials"
+            text = "; ".join(fixes) or what
             return NextDocument(text=text, command=missing)
 
 
 def _after_accepting(document: DecisionDocument) -> NextDocument:
-    changed = [one.prompt for one in document.prompts if one.state != "unchanged"]
+    changed = [prompt.prompt for prompt in document.prompts if prompt.state != "unchanged"]
     if not changed:
         return NextDocument(text="merge")
     names = dict.fromkeys(name.partition(" (")[0] for name in changed)
@@ -183,7 +184,7 @@ def _after_undecided(missing: str) -> NextDocument:
 
 def _after_rejecting(document: DecisionDocument) -> NextDocument:
     steps = list(dict.fromkeys(_steps(document)))
-    blocking = [one.prompt for one in document.cases if one.verdict == "broken" and one.blocks]
+    blocking = [case.prompt for case in document.cases if case.verdict == "broken" and case.blocks]
     tests = ((one.prompt, one.test) for one in document.prompts)
     worse = [name for name, test in tests if test is not None and test.verdict == "worse"]
     targets = {
@@ -207,7 +208,7 @@ def _steps(document: DecisionDocument) -> Iterator[str]:
         yield from (rule.fix or rule.message for rule in prompt.rules)
     if document.audit is not None and document.audit.result == "better":
         yield document.audit.fix
-    blocking = {one.verdict for one in document.cases if one.blocks}
+    blocking = {case.verdict for case in document.cases if case.blocks}
     if "removed" in blocking:
         yield "put the removed cases back, or list them under `removed` in the changelog"
     if "new" in blocking:
@@ -215,6 +216,10 @@ def _steps(document: DecisionDocument) -> Iterator[str]:
     for prompt in document.prompts:
         if prompt.anchor is not None and prompt.anchor.blocks:
             yield f"win back what {prompt.prompt} lost since {prompt.anchor.version}"
+        for guards in prompt.guards:
+            if guards.below == "floor":
+                command = f"regauge mutate {guards.prompt}"
+                yield f"add golden cases or judges for unguarded lines ({command})"
 
 
 _CONTEXT_LINES = 3
@@ -225,7 +230,9 @@ _STATED = frozenset({"version", "changelog"})
 _KEY = re.compile(r"([A-Za-z]\w*):")
 
 
-def prompt_document(decided: Decided, one: SuiteBase) -> PromptDocument:
+def prompt_document(
+    decided: Decided, one: SuiteBase, guards: Iterable[ChangedGuards] = ()
+) -> PromptDocument:
     """The document of one prompt."""
     suite, main = one.suite, one.base.suite
     project = decided.at.project
@@ -245,6 +252,7 @@ def prompt_document(decided: Decided, one: SuiteBase) -> PromptDocument:
         counts=verdict_counts(decided.outcome, one.name),
         test=suite_test(decided.outcome, one.name),
         anchor=_anchor(decided, one.name),
+        guards=[guards_document(each, decided.at.ref) for each in guards if each.suite == one.name],
         rules=[rule_document(rule, fault, project.relative) for rule, fault in decided.rules(one)],
     )
 
@@ -269,9 +277,7 @@ def _anchor(decided: Decided, name: str) -> AnchorDocument | None:
         version=report.version,
         message=report.message,
         cases=found.cases if found is not None else 0,
-        difference=DifferenceDocument.model_validate(asdict(found.difference))
-        if found is not None
-        else None,
+        difference=found.difference if found is not None else None,
         p_value=found.p_value if found is not None else None,
         of_base=report.of_base,
         base_lost=report.base_lost,
@@ -347,26 +353,20 @@ def _hunk(
         yield from (f"+{line}" for line in new[1][new_first:new_last])
 
 
-def suite_test(outcome: GateOutcome, prompt: str) -> SuiteTestDocument | None:
+def suite_test(outcome: GateOutcome, prompt: str) -> SuiteReport | None:
     """The test of a prompt as a whole; None where nothing was tested."""
-    report = next((one for one in outcome.suites if one.prompt == prompt), None)
-    if report is None:
-        return None
-    values = asdict(report)
-    del values["prompt"]
-    if report.verdict == "unmeasured":  # the measured rest of the cases shows no difference
-        values["difference"] = None
-    return SuiteTestDocument.model_validate(values)
+    report = next((suite for suite in outcome.suites if suite.prompt == prompt), None)
+    if report is None or report.verdict != "unmeasured":
+        return report
+    return replace(report, difference=None)  # the measured rest of the cases shows none
 
 
-def verdict_counts(outcome: GateOutcome, prompt: str) -> dict[str, int]:
+def verdict_counts(outcome: GateOutcome, prompt: str) -> dict[CaseVerdict, int]:
     """The number of cases of a prompt with each verdict."""
-    return dict(Counter[str](case.verdict for case in outcome.cases if case.prompt == prompt))
+    return dict(Counter(case.verdict for case in outcome.cases if case.prompt == prompt))
 
 
 _SHOWN_ANSWERS = frozenset({"broken", "fixed", "undecided", "drifted", "new"})
-# Cases share their counts: a document for each would be most of the memory of a large gate.
-_COUNTS_MAX = 1024
 # What is counted over cases, in the order it is said: of one of them, and of several.
 _SUMS: Mapping[str, tuple[str, str]] = {
     "critical": ("is critical and broke", "are critical and broke"),
@@ -399,6 +399,7 @@ def decision_document(
     missing: str,
     operating_line: str = "",
     loosened: Sequence[str] = (),
+    guards: Sequence[ChangedGuards] = (),
 ) -> DecisionDocument:
     """The document of a decision.
 
@@ -409,25 +410,32 @@ def decision_document(
         missing: The command that makes missing trials; empty where no trial is missing.
         operating_line: How often this gate is wrong.
         loosened: Options of the command that are looser than the base's policy.
+        guards: The instructions that lose or get a guard.
     """
     outcome = decided.outcome
-    prompts = [prompt_document(decided, one) for one in decided.suites]
+    prompts = [prompt_document(decided, suite, guards) for suite in decided.suites]
+    decision = _held_to_floor(decided.decision, prompts)
     relative = decided.at.project.relative
     unmeasured = [rule_document("unmeasured", one, relative) for one in decided.unmeasured]
     document = DecisionDocument(
-        decision=decided.decision,
-        exit_code=decided.exit_code,
+        decision=decision,
+        exit_code=EXIT_CODES[decision],
         provisional=decided.provisional,
         ref=decided.at.ref,
         base_commit=decided.at.commit,
         reasons=[
             *_audit_reasons(decided),
-            *(one.message for one in decided.refusals),
+            *(refusal.message for refusal in decided.refusals),
             *reasons_of(outcome, prompts, unmeasured, not_run=decided.not_run),
         ],
         refusals=[
-            RefusalDocument(part=one.part, message=one.message, details=[*one.details], fix=one.fix)
-            for one in decided.refusals
+            RefusalDocument(
+                part=refusal.part,
+                message=refusal.message,
+                details=[*refusal.details],
+                fix=refusal.fix,
+            )
+            for refusal in decided.refusals
         ],
         audit=_audit(decided),
         not_run=decided.not_run,
@@ -457,6 +465,27 @@ def decision_document(
     return document.model_copy(update={"next": next_step(document, missing)})
 
 
+def _held_to_floor(decision: FinalDecision, prompts: Iterable[PromptDocument]) -> FinalDecision:
+    """The decision, unless too few instructions of a prompt are guarded."""
+    below = {guards.below for prompt in prompts for guards in prompt.guards}
+    if decision == "refused":
+        return decision
+    return final_decision(
+        decision, broken="floor" in below, unmeasured="open" in below and decision == "accept"
+    )
+
+
+def _floor_words(guards: GuardsDocument) -> str:
+    floor = f"the floor of {100 * (guards.floor or 0):g} %"
+    if guards.below == "floor":
+        share = 100 * guards.guarded / guards.counted
+        return f"{share:.0f} % of its instructions are guarded, below {floor}"
+    return (
+        f"{guards.guarded} of {guards.counted} instructions are guarded;"
+        f" {guards.open} without a class decide whether that is below {floor}"
+    )
+
+
 def reasons_of(
     outcome: GateOutcome,
     prompts: Sequence[PromptDocument],
@@ -472,6 +501,12 @@ def reasons_of(
         f"{prompt.prompt}: {prompt.anchor.message}"
         for prompt in prompts
         if prompt.anchor is not None and prompt.anchor.blocks
+    ]
+    found += [
+        f"{guards.prompt}: {_floor_words(guards)}"
+        for prompt in prompts
+        for guards in prompt.guards
+        if guards.below
     ]
     found += [f"not measured: {one.path}: {one.message}" for one in unmeasured]
     found += [
@@ -541,24 +576,10 @@ def case_document(
         edit_sensitive=report.edit_sensitive,
         node=node,
         at=at,
-        before=_count(report.history),
-        today=_count(report.today),
-        candidate=_count(report.candidate),
-        checks=[
-            CheckDocument(
-                check=check.check,
-                verdict=check.verdict,
-                before=_count(check.history),
-                today=_count(check.today),
-                candidate=_count(check.candidate),
-                paired=_count(check.paired),
-                direction=check.direction,
-                e_value=check.e_value,
-                bound=check.bound,
-                e_today=check.e_today,
-            )
-            for check in report.checks
-        ],
+        before=report.before,
+        today=report.today,
+        candidate=report.candidate,
+        checks=list(report.checks),
         passing=passing,
         failing=failing,
     )
@@ -607,9 +628,12 @@ def _case(
                 text = shown_output(completion.text, completion.refusal, shown_messages(completion))
                 failures = [
                     AnswerFailure(
-                        one.judge, one.verdict.reason, one.verdict.expected, one.verdict.actual
+                        failure.judge,
+                        failure.verdict.reason,
+                        failure.verdict.expected,
+                        failure.verdict.actual,
                     )
-                    for one in trial.failures
+                    for failure in trial.failures
                 ]
                 yield from shown_answer(arm, trial.number, text or "", failures, check)
 
@@ -634,7 +658,7 @@ def shown_answer(
     arm: Arm, trial: int, text: str, failures: Sequence[AnswerFailure], check: str
 ) -> Iterator[AnswerDocument]:
     """An answer as evidence; none where it failed for another reason than the case did."""
-    failed = [one for one in failures if not check or one.judge == check]
+    failed = [failure for failure in failures if not check or failure.judge == check]
     if failed or not failures:
         first = failed[0]._asdict() if failed else {}
         yield AnswerDocument(arm=arm, trial=trial, text=text, **first)
@@ -656,11 +680,6 @@ def _evidence(
     )
 
 
-@lru_cache(maxsize=_COUNTS_MAX)
-def _count(count: Count) -> CountDocument:
-    return CountDocument(passed=count.passed, trials=count.trials)
-
-
 Rows = dict[tuple[str, str, str], list[dict[str, Any]]]
 
 
@@ -678,7 +697,7 @@ def decide_again(
     baseline: Baseline | None = None,
     again: str = "",
 ) -> DecisionDocument:
-    """The decision that the trials of a run lead to; a trial it lacks is one not recorded.
+    """The decision that the trials of a run lead to; a missing trial was not recorded.
 
     Args:
         document: What the run came to.
@@ -700,9 +719,12 @@ def decide_again(
     }
     outcome = _outcome(cases, policy, graded, known)
     selected = document.audit is not None and document.audit.result == "better"
-    lost = any(one.anchor is not None and one.anchor.blocks for one in document.prompts)
+    lost = any(prompt.anchor is not None and prompt.anchor.blocks for prompt in document.prompts)
     rules = selected or lost or any(prompt.rules for prompt in document.prompts)
-    decision = final_decision(outcome.decision, broken=rules, unmeasured=bool(document.unmeasured))
+    decision = _held_to_floor(
+        final_decision(outcome.decision, broken=rules, unmeasured=bool(document.unmeasured)),
+        document.prompts,
+    )
     prompts = [
         prompt.model_copy(
             update={
@@ -774,7 +796,9 @@ def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows
 def _cases(
     outcome: GateOutcome, cases: Sequence[GateCase], document: DecisionDocument, known: Rows
 ) -> Iterator[Any]:
-    models = {one.prompt: one.base_model not in {None, one.model} for one in document.prompts}
+    models = {
+        prompt.prompt: prompt.base_model not in {None, prompt.model} for prompt in document.prompts
+    }
     before = {(case.prompt, case.case): case for case in document.cases}
     for case, report in zip(cases, outcome.cases, strict=True):
 

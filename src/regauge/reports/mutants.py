@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from regauge.mutate import UNSCORED, score_of
+from regauge.reports._console import money
+from regauge.reports._decision import GuardChangeDocument, GuardsDocument
 from regauge.reports._markdown import escape_markdown
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from regauge.mutate import MutantClass, MutantRow, MutationReport, Score
+    from regauge.mutate import (
+        ChangedGuards,
+        GuardChange,
+        MutantClass,
+        MutantRow,
+        MutationReport,
+    )
     from regauge.prompts import Prompt
 
 __all__ = [
     "CLASS_MEANINGS",
     "CLASS_TONES",
     "CLASS_WORDS",
+    "NOT_MEASURED",
     "OBEYED",
     "WORST_FIRST",
     "Tone",
+    "class_words",
+    "guards_document",
+    "missing_lines",
     "mutation_badge",
     "mutation_headline",
     "mutation_lines",
@@ -67,21 +79,24 @@ OBEYED: dict[MutantClass, str] = {
     "survived": "outputs change, and no check fails",
     "no-effect": "outputs stay as they are",
 }
+NOT_MEASURED = "not measured"
 _CASES_SHOWN = 2
 _TEXT_SHOWN = 70
 
 
 def mutation_headline(report: MutationReport) -> str:
     """The result in one line."""
-    score = report.score
     version = f" {report.version}" if report.version else ""
     model = f"{report.model} (simulated)" if report.simulated else report.model
-    return f"{report.prompt}{version} on {model}: {_score_text(score)}"
+    return f"{report.prompt}{version} on {model}: {_score_text(report)}"
 
 
-def _score_text(score: Score) -> str:
+def _score_text(report: MutationReport) -> str:
+    score = report.score
     if score.value is None or score.low is None or score.high is None:
         return "no mutants"
+    if report.missing is not None and report.missing.mutants == len(report.mutants):
+        return f"{plural(score.counted, 'instruction')}, none measured"
     return (
         f"{score.killed} of {score.counted} instructions guarded, {100 * score.value:.0f} %"
         f" (95 % interval {100 * score.low:.0f} to {100 * score.high:.0f} %)"
@@ -99,13 +114,15 @@ def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[tuple[str
     for line in score_lines(report):
         yield line, "plain"
     for kind, meaning in CLASS_MEANINGS.items():
-        rows = [row for row in scored if row.kind == kind]
+        rows = [row for row in scored if row.kind == kind and row.measured]
         if rows:
             words = f"{CLASS_WORDS[kind]}: {plural(len(rows), 'mutant')}; {meaning}"
             yield words, CLASS_TONES[kind]
         for row in rows:
             why = f"  ({row.reason})" if row.reason else _example(row)
             yield f"  {row.id}  line {row.line}  {_cut(row.text)}{why}", "plain"
+    for line in missing_lines(report):
+        yield line, "warn"
     for row in report.mutants:
         if row.operator == UNSCORED:
             yield f"order in the input, line {row.line}: {OBEYED.get(row.kind, row.kind)}", "plain"
@@ -117,7 +134,7 @@ def _marked(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[tuple[
     by_line: dict[int, list[MutantRow]] = {}
     for row in rows:
         by_line.setdefault(row.line, []).append(row)
-    width = max(map(len, CLASS_WORDS.values()))
+    width = max(map(len, [*CLASS_WORDS.values(), *map(class_words, rows)]))
     for number in range(min(by_line), max(by_line) + 1):
         text = source[number - 1] if number <= len(source) else ""
         if number not in by_line:
@@ -126,8 +143,32 @@ def _marked(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[tuple[
         worst = min(by_line[number], key=lambda row: WORST_FIRST.index(row.kind))
         count = len(by_line[number])
         many = f" ({count} mutants)" if count > 1 else ""
-        mark = f"{CLASS_WORDS[worst.kind]:{width}}  {number:4}  "
+        mark = f"{class_words(worst):{width}}  {number:4}  "
         yield f"{mark}{text}{many}{_by(worst)}", CLASS_TONES[worst.kind]
+
+
+def class_words(row: MutantRow) -> str:
+    """The class of a mutant as a reader sees it: one without any trial is not measured."""
+    return CLASS_WORDS[row.kind] if row.measured else NOT_MEASURED
+
+
+def missing_lines(report: MutationReport) -> Iterator[str]:
+    """The facts that recordings alone show of a suite; empty if all is measured."""
+    missing = report.missing
+    if missing is None:
+        return
+    suite = missing.suite
+    reasons = dict.fromkeys(row.reason for row in report.mutants if not row.measured)
+    yield f"not measured: {plural(missing.mutants, 'mutant')} ({'; '.join(reasons)})"
+    yield (
+        f"known from recordings: {suite.able} of {plural(suite.cases, 'case')} can guard an"
+        f" instruction; {suite.tracked} tracked, {suite.failing} failing on the base"
+    )
+    cost = "cost unknown" if missing.cost_usd is None else money(missing.cost_usd)
+    yield (
+        f"not known without a key: which instructions these cases guard; about"
+        f" {plural(missing.calls, 'call')}, {cost}"
+    )
 
 
 def _by(row: MutantRow) -> str:
@@ -150,11 +191,12 @@ def score_lines(report: MutationReport) -> Iterator[str]:
     """Scores by part of the prompt and by operator, and the mutants that each judge kills."""
 
     def grouped(title: str, group: Callable[[MutantRow], str]) -> Iterator[str]:
-        groups = sorted({group(row) for row in report.mutants})
+        measured = [row for row in report.mutants if row.measured]
+        groups = sorted({group(row) for row in measured})
         if len(groups) < 2:  # noqa: PLR2004 - one group is the whole
             return
         for name in groups:
-            score = score_of(row for row in report.mutants if group(row) == name)
+            score = score_of(row for row in measured if group(row) == name)
             if score.counted:
                 yield f"{title} {_cut(name)}: {score.killed} of {score.counted} guarded"
 
@@ -172,10 +214,8 @@ def score_lines(report: MutationReport) -> Iterator[str]:
 
 def _next(report: MutationReport) -> str:
     kinds = {row.kind for row in report.mutants}
-    if any(row.reason == "not recorded" for row in report.mutants):
-        return (
-            "next: run it with a key and --record=missing; completions of mutants are not recorded"
-        )
+    if report.missing is not None:
+        return f"next: with a key, regauge mutate {report.prompt} --record=missing"
     if "undecided" in kinds:
         return "next: run the same command again; it continues with the mutants that are undecided"
     if kinds & {"survived", "no-effect"}:
@@ -189,8 +229,10 @@ def _next(report: MutationReport) -> str:
 def mutation_markdown(report: MutationReport) -> str:
     """The report as Markdown: the mutants that need work first, guarded ones folded away."""
     lines = [f"### {escape_markdown(mutation_headline(report))}", ""]
-    work = [row for row in report.mutants if row.kind not in {"killed", "equivalent"}]
-    rest = [row for row in report.mutants if row.kind in {"killed", "equivalent"}]
+    lines += [f"- {escape_markdown(line)}" for line in missing_lines(report)]
+    measured = [row for row in report.mutants if row.measured]
+    work = [row for row in measured if row.kind not in {"killed", "equivalent"}]
+    rest = [row for row in measured if row.kind in {"killed", "equivalent"}]
     if work:
         work.sort(key=lambda row: (WORST_FIRST.index(row.kind), row.line))
         lines += _table(work)
@@ -246,3 +288,113 @@ def mutation_badge(report: MutationReport, mutants: int) -> dict[str, Any]:
         "message": message,
         "color": color,
     }
+
+
+def guards_document(guards: ChangedGuards, ref: str) -> GuardsDocument:
+    """The document of guarded instructions under a change; lost guards come first.
+
+    Args:
+        ref: The base, as it was named.
+    """
+    now, base = guards.now, guards.base
+    of = f" of {guards.prompt}" if guards.prompt != guards.suite else ""
+    message = f"instructions{of} guarded: {now.guarded} of {now.counted}"
+    if base is not None:
+        message += f" ({base.guarded} of {base.counted} on {ref})"
+    if now.open:
+        message += f", {now.open} not measured"
+    changes = sorted(guards.changes, key=lambda one: (_is_guarded(one), _KINDS.index(one.kind)))
+    return GuardsDocument(
+        prompt=guards.prompt,
+        guarded=now.guarded,
+        counted=now.counted,
+        open=now.open,
+        base_guarded=base.guarded if base is not None else None,
+        base_counted=base.counted if base is not None else None,
+        changes=[
+            GuardChangeDocument(
+                kind=change.kind,
+                line=change.line,
+                text=change.text,
+                before=change.before,
+                after=change.after,
+                causes=[*change.causes],
+                cases=[*change.cases],
+                message=_change_words(change, ref),
+            )
+            for change in changes
+        ],
+        trials=guards.trials,
+        notes=[*guards.notes],
+        floor=guards.floor,
+        below=guards.below,
+        message=message,
+    )
+
+
+_KINDS = ("unguarded", "deleted", "edited", "added", "guarded")
+_NOT_GUARDED: dict[MutantClass, str] = {
+    "survived": "outputs change without it, and no check fails",
+    "no-effect": "no output changes without it",
+    "harmful": "cases get better without it",
+}
+
+
+def _is_guarded(change: GuardChange) -> bool:
+    return "killed" in {change.after, change.before if change.kind == "deleted" else None}
+
+
+def _change_words(change: GuardChange, ref: str) -> str:
+    line = f'line {change.line} "{_cut(change.text)}"'
+    match change.kind:
+        case "deleted":
+            return f"deletes {line} of {ref}, {_deleted_words(change)}"
+        case "unguarded":
+            return f"{line}: this change {_lost_words(change)}"
+        case "guarded":
+            return f"{line}: now guarded by {_names(change.cases)}"
+        case "added" | "edited":
+            verb = "adds" if change.kind == "added" else "edits"
+            return f"{verb} {line}: {_after_words(change)}"
+        case _:
+            assert_never(change.kind)
+
+
+def _deleted_words(change: GuardChange) -> str:
+    match change.before:
+        case "killed":
+            return f"guarded by {_names(change.cases)}"
+        case None | "undecided":
+            return "which was not measured there"
+        case "equivalent":
+            return "which is marked equivalent"
+        case "harmful":
+            return "without which cases get better"
+        case _:
+            return "which no case guards: the gate cannot see the loss"
+
+
+def _lost_words(change: GuardChange) -> str:
+    causes = " and ".join(change.causes)
+    if change.after == "killed":
+        return f"{causes}; still guarded by {_names(change.cases)}"
+    only = "the only one" if len(change.causes) == 1 else "the only ones"
+    if change.after is None:
+        return f"{causes}, {only} known to guard it; not measured again: {change.reason}"
+    return f"{causes}, {only} to guard it: {_NOT_GUARDED.get(change.after, change.after)}"
+
+
+def _after_words(change: GuardChange) -> str:
+    if change.after is None:
+        return f"not measured: {change.reason}"
+    if change.after == "killed":
+        return f"guarded by {_names(change.cases)}"
+    return f"not guarded: {_NOT_GUARDED.get(change.after, change.after)}"
+
+
+def _names(cases: Sequence[str]) -> str:
+    if not cases:
+        return "the suite as a whole"
+    more = len(cases) - _CASES_SHOWN
+    shown = ", ".join(cases[:_CASES_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -15,7 +15,7 @@ from regauge.runner._drawing import Budget, Progress
 from regauge.runner._missing import MissingAnswers, MissingJudgements
 from regauge.runner._options import RunOptions, resolve_options
 from regauge.runner._plan import Draw, Plan, PlannedCase, Question, judges_file
-from regauge.runner._providers import batch_cost, check_model, endpoint_of, price_for
+from regauge.runner._providers import batch_cost, check_model, price_for
 from regauge.runner._result import (
     CallTotals,
     CaseFailed,
@@ -63,7 +63,6 @@ __all__ = [
     "calls_of",
     "check_model",
     "declared_evals",
-    "endpoint_of",
     "golden",
     "judges_file",
     "needed_keys",

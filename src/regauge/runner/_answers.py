@@ -14,6 +14,7 @@ from regauge.digests import digest_of
 from regauge.errors import ProviderError, RecordingError, UnmeasuredError, UsageError
 from regauge.judges import CaseChecks, is_semantic
 from regauge.providers import parse_model_id
+from regauge.providers.registry import endpoint_of
 from regauge.recordings import (
     LocalStore,
     Recording,
@@ -26,7 +27,7 @@ from regauge.recordings import (
 )
 from regauge.runner._conversation import calls_of, replay
 from regauge.runner._plan import Draw
-from regauge.runner._providers import endpoint_digest, endpoint_of
+from regauge.runner._providers import endpoint_digest
 from regauge.runner._result import SourcedCompletion
 from regauge.runner._shards import save_file
 
@@ -148,6 +149,9 @@ class Answers:
         independent: The trials that committed recordings do not stand in for; None for a run
             without such trials.
         part: What a shard runs, and where its recordings go; None for a whole run.
+
+    Attributes:
+        redact: Takes secrets out of a text.
     """
 
     def __init__(
@@ -165,6 +169,7 @@ class Answers:
         self._mode = mode
         self._independent = independent
         self._redactor = redactor_for(project.settings, environ)
+        self.redact = self._redactor.redact
         self._run_owner = run_owner
         self._run_started = run_started
         self._files = Opened(
@@ -186,10 +191,6 @@ class Answers:
     def session(self) -> int | None:
         """The store's session of this run; only in mode `all`."""
         return self._session
-
-    def redact(self, text: str) -> str:
-        """`text` without secrets."""
-        return self._redactor.redact(text)
 
     def file(self, name: str) -> RecordingsFile:
         """The committed recordings of a prompt; of its judges' calls as `judges/<prompt>`.
@@ -397,12 +398,12 @@ class Answers:
         try:
             for name, fresh in self._new.items() if publish else ():
                 file = self.file(name)
-                recordings = [
+                recordings = (
                     recording
                     for key, new in fresh.items()
                     if self._independent is None or new.trial not in self._independent.unpublished
                     if (recording := self._stored(key, new.trial, new.provider)) is not None
-                ]
+                )
                 file.merge(recordings, replace=self._mode == "all")
                 if changed := save_file(file, self._part):
                     written[file.path] = changed

@@ -295,7 +295,11 @@ class _Conversation:
     async def _persona(self) -> str:
         """The next words of the persona, who sees what users see: no calls, no results."""
         persona = self._suite.partners.personas[self._script.persona]
-        seen = [one for one in self._messages if one.role in {"user", "assistant"} and one.content]
+        seen = [
+            message
+            for message in self._messages
+            if message.role in {"user", "assistant"} and message.content
+        ]
         variables = persona.prompt.variables
         inputs: dict[str, JSON] = {
             name: value for name, value in self._case.inputs.items() if name in variables

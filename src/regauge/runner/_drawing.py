@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
-from regauge.errors import BudgetError, ProviderError, RecordingError
+from regauge.errors import BudgetError, ProviderError, RecordingError, UnmeasuredError
 from regauge.providers import Usage, cost_of
 from regauge.runner._expected import ExpectedUsage
 from regauge.runner._providers import Providers, batch_cost, price_for
@@ -18,16 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
     from contextlib import AbstractContextManager
 
+    from regauge.cluster import Cluster
     from regauge.errors import PendingError
     from regauge.project import Project
     from regauge.providers import Completion, Provider
     from regauge.recordings import RecordingKey
     from regauge.runner._answers import Answers
     from regauge.runner._options import RunOptions
-    from regauge.runner._plan import Question
+    from regauge.runner._plan import Draw, Question
     from regauge.targets import Target
 
-__all__ = ["Batches", "Budget", "Charge", "Drawing", "Progress", "Writes"]
+__all__ = ["Batches", "Budget", "CasesInBudget", "Charge", "Drawing", "Progress", "Writes"]
 
 # Until a first call shows it, calls may cost so many times what is expected of them.
 _UNKNOWN_EXCESS: Final = 4.0
@@ -57,6 +60,7 @@ class Budget:
         reserved_tokens: What calls under way are expected to use.
         limit_calls: For all processes; None is no limit.
         calls: How many were made or are under way; one that failed does not count.
+        calls_under_way: How many of these are.
         excess: The most that a call cost, as a multiple of what was expected; 0 before the first.
             Later calls are reserved at that rate, so that a limit holds whatever they cost.
     """
@@ -70,6 +74,7 @@ class Budget:
     reserved_tokens: int = 0
     limit_calls: int | None = None
     calls: int = 0
+    calls_under_way: int = 0
     excess: float = 0.0
 
     @property
@@ -105,9 +110,11 @@ class Budget:
         """
         if self._committed(expected_usd) > self._share_usd:
             committed = self.spent_usd + self.reserved_usd
+            cents = f"{self.limit_usd:.2f}"
+            limit = cents if float(cents) == self.limit_usd else f"{self.limit_usd:g}"
             part = f" (a part of it in each of {self.processes} processes)"
             raise BudgetError(
-                f"the budget of ${self.limit_usd:.2f}{part if self.processes > 1 else ''}"
+                f"the budget of ${limit}{part if self.processes > 1 else ''}"
                 f" is reached: ${committed:.4f} spent or under way, and the next call is expected"
                 f" to cost ${expected_usd:.4f}\n"
                 "  what has been answered is kept: the same command with a larger --budget-usd"
@@ -118,12 +125,14 @@ class Budget:
         self.reserved_usd += expected_usd
         self.reserved_tokens += tokens
         self.calls += 1
+        self.calls_under_way += 1
         try:
             yield charge
         except BaseException:
             self.calls -= 1
             raise
         finally:
+            self.calls_under_way -= 1
             self.reserved_usd -= expected_usd
             self.reserved_tokens -= tokens
             if charge.actual_usd is not None:
@@ -132,6 +141,36 @@ class Budget:
                     self.excess = max(self.excess, 1.0, charge.actual_usd / expected_usd)
             if charge.actual_tokens is not None:
                 self.spent_tokens += charge.actual_tokens
+
+    @property
+    def counts(self) -> bool:
+        """Return whether anything has a limit."""
+        return self.limited or self.limit_calls is not None
+
+    def check_case(self, usd: float, *, tokens: int, calls: int) -> None:
+        """Raise a BudgetError if a case does not fit, with those that have begun.
+
+        Args:
+            usd: The cost of all of them, without what is spent.
+            tokens: Likewise.
+            calls: Likewise.
+        """
+        amounts: tuple[tuple[float | None, float, Literal["usd", "calls", "tokens"]], ...] = (
+            (self.limit_usd, self.spent_usd + usd, "usd"),
+            (self.limit_calls, self.calls - self.calls_under_way + calls, "calls"),
+            (self.limit_tokens, self.spent_tokens + tokens, "tokens"),
+        )
+        for limit, after, noun in amounts:
+            if limit is not None and after > limit / self.processes + 1e-12:
+                whole = f"${limit:g}" if noun == "usd" else f"{limit:g} {noun}"
+                needed = f"${after:.4f}" if noun == "usd" else f"{after:.0f} {noun}"
+                raise BudgetError(
+                    f"the budget of {whole} is reached: the cases that have begun and this one"
+                    f" would take about {needed}, with all trials and judges\n"
+                    f"  what has been answered is kept: the same command with a larger"
+                    f" --budget-{noun} continues where this one stopped",
+                    limit=noun,
+                )
 
     def _check_counts(self, tokens: int) -> None:
         """Raise a BudgetError where one more call, or its tokens, would be too many."""
@@ -151,20 +190,114 @@ class Budget:
 
 
 @dataclass(slots=True)
+class _Cost:
+    """The cost of the calls of one trial."""
+
+    usd: float = 0.0
+    tokens: int = 0
+    calls: int = 0
+
+    def cover(self, other: _Cost) -> None:
+        """Raise each number to that of the other."""
+        self.usd = max(self.usd, other.usd)
+        self.tokens = max(self.tokens, other.tokens)
+        self.calls = max(self.calls, other.calls)
+
+
+class CasesInBudget:
+    """Begins a case under a budget only if all its trials and judges fit in.
+
+    A budget would otherwise pay completions of many cases and the judges of few. The first case
+    runs alone and shows the cost of a trial. For one event loop.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._trials: dict[tuple[str, str], int] = {}
+        self._active: Counter[tuple[str, str]] = Counter()
+        self._unfinished: dict[tuple[str, str], int] = {}
+        self._spent: dict[tuple[str, str, int], _Cost] = {}
+        self._most: _Cost | None = None
+        self._moved = asyncio.Event()
+
+    @contextmanager
+    def trial(self, draw: Draw) -> Generator[None]:
+        """Within the block, the calls of a trial are made."""
+        suite = draw.planned.suite
+        several = suite.trials > 1 or suite.model_judges or draw.planned.converses
+        if not several or not self._budget.counts:
+            yield
+            return
+        key = (suite.prompt.name, draw.planned.case.id)
+        self._trials[key] = suite.trials
+        self._active[key] += 1
+        try:
+            yield
+        finally:
+            self._active[key] -= 1
+            cost = self._spent.pop((*key, draw.trial), None)
+            if key in self._unfinished:
+                self._most = self._most or _Cost()
+                self._most.cover(cost or _Cost())
+                self._unfinished[key] -= 1
+                if not self._unfinished[key]:
+                    del self._unfinished[key]
+            self._moved.set()
+
+    async def admit(self, question: Question) -> None:
+        """Wait until the case of a call may begin.
+
+        Raises:
+            BudgetError: It could not be finished.
+        """
+        key = (question.prompt, question.case)
+        if not self._active[key]:
+            return
+        while key not in self._unfinished:
+            if self._most is None and any(self._active[one] for one in self._unfinished):
+                self._moved.clear()
+                await self._moved.wait()
+                continue
+            if self._most is not None:
+                self._check(self._trials[key], self._most)
+            self._unfinished[key] = self._trials[key]
+
+    def add(self, question: Question, charge: Charge) -> None:
+        """Count a call that is paid."""
+        if not self._active[question.prompt, question.case]:
+            return
+        spent = self._spent.setdefault((question.prompt, question.case, question.trial), _Cost())
+        spent.usd += charge.actual_usd or 0.0
+        spent.tokens += charge.actual_tokens or 0
+        spent.calls += 1
+
+    def _check(self, trials: int, most: _Cost) -> None:
+        left = sum(self._unfinished.values()) + trials
+        under_way = list(self._spent.values())
+        self._budget.check_case(
+            left * most.usd - sum(one.usd for one in under_way),
+            tokens=left * most.tokens - sum(one.tokens for one in under_way),
+            calls=left * most.calls - sum(one.calls for one in under_way),
+        )
+
+
+@dataclass(slots=True)
 class Progress:
-    """Counts of draws; written by the drawing loop, read by whoever reports.
+    """Counts of draws; written by the drawing loop, read by reports.
 
     Attributes:
         total: Draws that have no answer at the start.
         landed: Draws that have one now.
         failed: Draws that ended without one.
         judge_calls: Replies that models of judges gave.
+        notes: Warnings for the user, such as about a worker of a cluster.
     """
 
     total: int = 0
     landed: int = 0
     failed: int = 0
     judge_calls: int = 0
+    notes: list[str] = field(default_factory=list[str])
     _started: float = field(default=0.0)
 
     def start(self, total: int) -> None:
@@ -281,9 +414,12 @@ class Drawing:
     Args:
         workers: How many processes share the run; each takes its share of the concurrency.
         batches: Where completions come from instead of live calls; None for live calls.
+        cluster: Its workers make the calls; None makes them here.
+        note: Takes warnings for the user.
 
     Attributes:
         paid: The answers that this process asked a model for.
+        cases: The cases that begin within the budget.
     """
 
     def __init__(
@@ -295,7 +431,9 @@ class Drawing:
         budget: Budget,
         environ: Mapping[str, str],
         workers: int,
+        note: Callable[[str], None] = lambda _: None,
         batches: Batches | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         self._settings = project.settings
         self._batches = batches
@@ -304,12 +442,18 @@ class Drawing:
         self._budget = budget
         self._usage = ExpectedUsage(answers)
         self._providers = Providers(
-            project, environ, concurrency=options.concurrency, workers=workers
+            project,
+            environ,
+            concurrency=options.concurrency,
+            workers=workers,
+            note=note,
+            cluster=cluster,
         )
         self.paid: set[RecordingKey] = set()
         self._writes = Writes(answers.together)
         self._store_error: RecordingError | None = None
         self._under_way: dict[RecordingKey, asyncio.Task[SourcedCompletion]] = {}
+        self.cases = CasesInBudget(budget)
 
     def ahead(self) -> int:
         """The limit of trials that run or wait for a judge: twice the concurrency."""
@@ -323,6 +467,7 @@ class Drawing:
         """
         task = self._under_way.get(question.key)
         if task is None:
+            self._refuse_huge(question)
             collected = None if self._batches is None else self._collected(question, self._batches)
             task = asyncio.ensure_future(self._ask(question, collected))
             self._under_way[question.key] = task
@@ -408,6 +553,7 @@ class Drawing:
         usage = self._usage.of_question(question) if self._budget.limited else Usage()
         expected_usd = self._expected_usd(question, usage)
         expected_tokens = usage.input_tokens + usage.output_tokens
+        await self.cases.admit(question)
         while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short
             await asyncio.sleep(_ASK_AGAIN_S)
         with self._budget.charge(expected_usd, tokens=expected_tokens) as charge:
@@ -415,8 +561,31 @@ class Drawing:
             charge.actual_usd = completion.cost_usd
             actual = completion.usage
             charge.actual_tokens = actual.input_tokens + actual.output_tokens
+        self.cases.add(question, charge)
         self._usage.add(question, completion)
         return completion
+
+    def _refuse_huge(self, question: Question) -> None:
+        """Refuse a request of more text than anyone sends without a question.
+
+        Raises:
+            UnmeasuredError: It is longer than the settings allow.
+        """
+        request = question.request
+        size_mb = sum(len((message.content or "").encode()) for message in request.messages) / 1e6
+        if question.target is not None or size_mb <= self._settings.request_mb_max:
+            return
+        usage = self._usage.of_question(question)
+        cost_usd = cost_of(usage, price_for(self._settings, request))
+        cost = "an unknown amount" if cost_usd is None else f"${cost_usd:.2f}"
+        part = "" if question.judge is None else f" of judge {question.judge!r}"
+        place = question.case_at and f" (case at {question.case_at})"
+        raise UnmeasuredError(
+            f"the request{part} was not sent: {size_mb:.1f} MB of text, about"
+            f" {usage.input_tokens:,} tokens, would cost {cost}{place}",
+            fix="shorten the inputs of the case, or allow it with"
+            f" `request_mb_max = {math.ceil(size_mb)}` in [tool.regauge] of pyproject.toml",
+        )
 
     async def _stored(self, write: Callable[[], Written]) -> Written:
         """Write to the local store; once it fails, all calls end: no completion could be kept."""

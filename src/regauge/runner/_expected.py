@@ -131,25 +131,34 @@ class ExpectedUsage:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
         self._files: dict[str, dict[tuple[str | None, str], _FirstCalls]] = {}
-        self._recorded: dict[str, Mapping[str, Sequence[Usage]]] = {}
+        self._recorded: dict[str, Mapping[str, Sequence[_Sums]]] = {}
 
     def of_draw(self, draw: Draw) -> Usage:
-        """The expected usage of one completion of a prompt."""
+        """The expected usage of one completion of a prompt, or of a whole conversation."""
+        return self.calls_of_draw(draw)[1]
+
+    def calls_of_draw(self, draw: Draw) -> tuple[float, Usage]:
+        """The expected calls of a trial, on average, and their usage.
+
+        A trial is one call, except where the case is a conversation. A conversation without
+        recordings is taken to have one call per turn, two where there are tools, and one more
+        where a persona writes the user's turn.
+        """
         question = Question.of_draw(draw)
         usage = self.of_question(question, expected=draw.planned.case.expected)
         script = draw.planned.case.script if draw.planned.converses else None
         if script is None:
-            return usage
+            return 1.0, usage
         recorded = self._conversation(draw, question.file)
         if recorded is not None:
             return recorded
         calls = script.length * (1 if script.tools is None else 2)
         if script.persona:
             calls += script.length
-        return sum([usage] * calls, Usage())
+        return float(calls), sum([usage] * calls, Usage())
 
-    def _conversation(self, draw: Draw, file: str) -> Usage | None:
-        """The mean usage of recorded conversations: of the case, else of others by their length."""
+    def _conversation(self, draw: Draw, file: str) -> tuple[float, Usage] | None:
+        """The mean of recorded conversations: of the case, else of others by their length."""
         suite, case = draw.planned.suite, draw.planned.case
         if file not in self._recorded:
             personas = {prompt.digest for prompt in suite.partners.prompts}
@@ -166,25 +175,26 @@ class ExpectedUsage:
             and other.script is not None
             and bool(other.script.persona) == bool(script.persona)
         ]
-        turns = sum(len(usages) * length for usages, length in others)
-        usages = [usage for found, _ in others for usage in found]
-        return _scaled(usages, script.length / turns) if turns else None
+        turns = sum(len(conversations) * length for conversations, length in others)
+        conversations = [each for found, _ in others for each in found]
+        return _scaled(conversations, script.length / turns) if turns else None
 
-    def _conversations(self, file: str, personas: Container[str]) -> Mapping[str, Sequence[Usage]]:
-        """The usage of recorded conversations by case, that of the persona included."""
-        tested: dict[tuple[str, int], dict[str, Usage]] = defaultdict(lambda: defaultdict(Usage))
-        played: dict[tuple[str, int], Usage] = defaultdict(Usage)
+    def _conversations(self, file: str, personas: Container[str]) -> Mapping[str, Sequence[_Sums]]:
+        """The calls of recorded conversations by case, those of the persona included."""
+        tested: dict[tuple[str, int], dict[str, _Sums]] = defaultdict(lambda: defaultdict(_Sums))
+        played: dict[tuple[str, int], _Sums] = defaultdict(_Sums)
         for one in self._answers.file(file):
             if one.judge is None:
                 place, asker = (one.case, one.key.trial), str(one.request.get("prompt_digest"))
-                if asker in personas:
-                    played[place] += one.completion.usage
-                else:
-                    tested[place][asker] += one.completion.usage
-        found: dict[str, list[Usage]] = defaultdict(list)
+                sums = played[place] if asker in personas else tested[place][asker]
+                sums.add(0, one.completion.usage)
+        found: dict[str, list[_Sums]] = defaultdict(list)
         for place, versions in tested.items():
-            share = _scaled([played[place]], 1 / len(versions))
-            found[place[0]] += [usage + share for usage in versions.values()]
+            calls, usage = _scaled([played[place]], 1 / len(versions))
+            found[place[0]] += [
+                _Sums(calls=sums.calls + round(calls), usage=sums.usage + usage)
+                for sums in versions.values()
+            ]
         return found
 
     def of_question(self, question: Question, *, expected: JSON = None) -> Usage:
@@ -259,10 +269,11 @@ class ExpectedUsage:
             known.setdefault(asker, _FirstCalls()).add(*call, estimated, usage)
 
 
-def _scaled(usages: Iterable[Usage], factor: float) -> Usage:
-    """A multiple of the sum of usages."""
-    total = sum(usages, Usage())
-    return Usage(
+def _scaled(conversations: Iterable[_Sums], factor: float) -> tuple[float, Usage]:
+    """A multiple of the calls and the usage of conversations."""
+    conversations = list(conversations)
+    total = sum((each.usage for each in conversations), Usage())
+    return factor * sum(each.calls for each in conversations), Usage(
         input_tokens=round(factor * total.input_tokens),
         cached_input_tokens=round(factor * total.cached_input_tokens),
         output_tokens=round(factor * total.output_tokens),
@@ -552,7 +563,7 @@ def _calls_per_request(recordings: Sequence[Recording], trials: set[int]) -> int
     A judge numbers the calls of trial n from n times that number, so each call's number belongs to
     a recorded trial once it is divided by it.
     """
-    numbers = {one.key.trial for one in recordings}
+    numbers = {recording.key.trial for recording in recordings}
     return next((n for n in range(1, _NUMBERS) if {x // n for x in numbers} <= trials), 1)
 
 
@@ -589,4 +600,4 @@ def first_requests(
 
     with suppress(Exception):  # without a response every judge ends in an error
         run_stoppable(judge_sample())
-    return list({RecordingKey.of(one): one for one in calls.requests}.values())
+    return list({RecordingKey.of(request): request for request in calls.requests}.values())

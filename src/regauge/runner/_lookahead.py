@@ -90,7 +90,7 @@ class Lookahead(Generic[Landed]):
 
     Args:
         draws: In the order they will be taken.
-        perform: Does what one draw takes; what it raises reaches whoever takes that draw.
+        perform: Does what one draw takes; what it raises reaches the caller that takes that draw.
         window: How many draws may be under way or waiting to be taken.
         close: Gives back connections when the run is over.
         meanwhile: Called once, when all draws that may be under way are.

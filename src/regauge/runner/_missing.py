@@ -27,10 +27,12 @@ __all__ = ["Misses", "MissingAnswers", "MissingJudgements", "missing_answers", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingAnswers:
-    """The answers one prompt lacks.
+    """The missing completions of one prompt.
 
     Attributes:
-        stale: How many cases have an answer to an older request of the prompt.
+        answers: Trials without a completion.
+        calls: About how many calls they take: more than trials where cases are conversations.
+        stale: Cases that have a completion of an older request of the prompt.
         tokens: About how many tokens the calls would use, in and out.
         cost_usd: About what they would cost; None when no price is declared.
         batch_cost_usd: The same in a batch; None where no batch is possible or its price unknown.
@@ -41,6 +43,7 @@ class MissingAnswers:
     model: str
     simulated: bool
     answers: int
+    calls: int
     cases: int
     stale: int
     tokens: int
@@ -75,8 +78,11 @@ def missing_answers(
     found: list[MissingAnswers] = []
     for (prompt, model), missing in by_suite.items():
         cases = {draw.planned.case.id: draw.planned for draw in missing}
-        expected = [(draw.planned.request(draw.trial), usage.of_draw(draw)) for draw in missing]
-        costs = [cost_of(each, price_for(settings, request)) for request, each in expected]
+        expected = [usage.calls_of_draw(draw) for draw in missing]
+        costs = [
+            cost_of(tokens, price_for(settings, draw.planned.request(draw.trial)))
+            for draw, (_, tokens) in zip(missing, expected, strict=True)
+        ]
         known = [cost for cost in costs if cost is not None]
         cost_usd = round(sum(known), 9) if len(known) == len(costs) else None
         found.append(
@@ -85,6 +91,7 @@ def missing_answers(
                 model=model,
                 simulated=is_simulated(model),
                 answers=len(missing),
+                calls=round(sum(calls for calls, _ in expected)),
                 cases=len(cases),
                 stale=sum(answers.has_older(planned) for planned in cases.values()),
                 tokens=sum(each.input_tokens + each.output_tokens for _, each in expected),
@@ -97,7 +104,7 @@ def missing_answers(
 
 
 def record_command(suite: Suite, settings: Settings, options: RunOptions) -> str:
-    """The command that records exactly what this run lacks."""
+    """The command that records exactly what is missing in this run."""
     words = (
         ["pytest", suite.origin, "--record", "missing"]
         if suite.dataset.path == suite.prompt.path
@@ -114,7 +121,7 @@ def record_command(suite: Suite, settings: Settings, options: RunOptions) -> str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingJudgements:
-    """The judgements of one judge on answers to one prompt that lack recorded replies.
+    """The judgements of one judge on answers to one prompt without recorded replies.
 
     Attributes:
         models: Who would be asked.

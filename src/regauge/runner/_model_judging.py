@@ -161,8 +161,8 @@ class Measurements:
             ValueError: The measurement holds what JSON has no word for.
         """
         clean = map_texts(line.measurement, self._redact)
-        told = replace(line, measurement=clean)
-        kept = replace(told, measurement=json.loads(told.encode())["measurement"])
+        cleaned = replace(line, measurement=clean)
+        kept = replace(cleaned, measurement=json.loads(cleaned.encode())["measurement"])
         with self._lock:
             self._fresh.add(line.key)
         self.file(prompt).put(kept, replace=True)
@@ -378,6 +378,6 @@ def _explained(judge: ModelJudge, error: BaseException, calls: RunCalls) -> Unme
 
 
 def _of_call(judge: ModelJudge, failure: RegaugeError) -> JudgeError:
-    told = JudgeError(f"judge {judge.name}: {failure}", judge=judge.name)
-    told.__cause__ = failure
-    return told
+    judge_error = JudgeError(f"judge {judge.name}: {failure}", judge=judge.name)
+    judge_error.__cause__ = failure
+    return judge_error

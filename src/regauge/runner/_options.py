@@ -23,7 +23,7 @@ _FAIL_FAST_AHEAD = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Everything a run can be told.
+    """All options of a run.
 
     Attributes:
         record: Whether the model may be asked: `none` never, `missing` where no answer is
@@ -40,6 +40,7 @@ class RunOptions:
         ahead: How many answers may be drawn ahead of the case that is judged; None is twice
             the concurrency.
         shard: The part of the cases to run; None runs all.
+        cluster: The scheduler whose workers call models, or `local`; None calls them from here.
     """
 
     record: RecordMode
@@ -53,6 +54,7 @@ class RunOptions:
     budget_tokens: int | None = None
     budget_calls: int | None = None
     shard: Shard | None = None
+    cluster: str | None = None
 
 
 def resolve_options(
@@ -70,6 +72,7 @@ def resolve_options(
     budget_tokens: int | None = None,
     budget_calls: int | None = None,
     shard: Shard | None = None,
+    cluster: str | None = None,
 ) -> RunOptions:
     """Let options of the command line override settings, and settings the defaults.
 
@@ -86,6 +89,7 @@ def resolve_options(
         judge_model: `--judge-model`.
         rejudge: `--rejudge`.
         shard: `--shard` and `--shard-by`.
+        cluster: `--cluster`.
         fail_fast: Whether the run stops at its first failures (`-x`), so that little may be
             spent ahead of them.
 
@@ -105,6 +109,10 @@ def resolve_options(
     for name, limit in (("tokens", budget_tokens), ("calls", budget_calls)):
         if limit is not None and limit < 0:
             raise UsageError(f"--budget-{name} must be a number from 0 up, not {limit}")
+    if cluster is not None:
+        from regauge.cluster import parse_address
+
+        cluster = parse_address(cluster)
     in_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
     return RunOptions(
         record=record or settings.record or ("none" if in_ci else "missing"),
@@ -118,6 +126,7 @@ def resolve_options(
         budget_tokens=budget_tokens,
         budget_calls=budget_calls,
         shard=shard,
+        cluster=cluster,
     )
 
 

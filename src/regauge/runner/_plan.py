@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from sys import intern
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges import ModelJudge
+    from regauge.prompts import Prompt
     from regauge.providers import CompletionRequest
     from regauge.runner._suite import Suite
     from regauge.targets import Target
@@ -38,6 +40,7 @@ class Question:
         version: Its version, or None where it has none.
         asker_digest: Of the prompt, or of the judge that asks.
         case: The id of the case.
+        case_at: Its file and line; empty where it has none.
         judge: The judge that asks; None when it is the prompt.
         key: What the answer is found by.
         trial: The trial of the prompt that it belongs to; a judge's calls have numbers of their
@@ -52,6 +55,7 @@ class Question:
     version: str | None
     asker_digest: str
     case: str
+    case_at: str = ""
     trial: int = 0
     judge: str | None = None
     target: Target | None = None
@@ -68,6 +72,7 @@ class Question:
             version=str(prompt.version) if prompt.version else None,
             asker_digest=prompt.digest,
             case=draw.planned.case.id,
+            case_at=draw.planned.case.at,
             trial=draw.trial,
             target=draw.planned.suite.target,
         )
@@ -84,8 +89,22 @@ class Question:
             version=str(prompt.version) if prompt.version else None,
             asker_digest=judge.digest,
             case=draw.planned.case.id,
+            case_at=draw.planned.case.at,
             trial=draw.trial,
             judge=judge.name,
+        )
+
+    @classmethod
+    def of_refiner(cls, request: CompletionRequest, *, prompt: Prompt, command: str) -> Self:
+        """The request of a command to its refiner model, recorded in a file of the command."""
+        return cls(
+            request=request,
+            key=RecordingKey.of(request),
+            file=f"{command}/{prompt.name}",
+            prompt=prompt.name,
+            version=str(prompt.version) if prompt.version else None,
+            asker_digest=prompt.digest,
+            case=command,
         )
 
     @property
@@ -108,7 +127,7 @@ class PlannedCase:
 
     Attributes:
         digest: The digest of the case's request, once planned; every trial shares it.
-        error: Why the case cannot be asked at all, such as an input it lacks.
+        error: Why the case cannot be asked at all, such as a missing input.
         partner: What alone its trials are compared with, such as a request of another version;
             trials that are stored for another partner are not its own.
     """
@@ -165,7 +184,7 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The cases of a run in the order they will be judged, and the draws that lack an answer.
+    """The cases of a run in the order they will be judged, and the draws without a completion.
 
     Attributes:
         ahead: Whether models are called ahead of the cases that are judged.
@@ -217,7 +236,7 @@ def plan_cases(
         if planned.error is not None:
             continue
         try:
-            planned.digest = planned.request(0).digest
+            planned.digest = intern(planned.request(0).digest)
             missing += [
                 Draw(planned, trial)
                 for trial in range(planned.suite.trials)

@@ -23,28 +23,24 @@ from regauge.providers._endpoint import Endpoint
 from regauge.providers.registry import (
     APIS,
     ProviderContext,
+    declared_endpoint,
+    endpoint_of,
     load_provider,
-    registered_providers,
 )
 from regauge.targets import TargetProvider
-from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from regauge.cluster import Cluster
     from regauge.model_id import ModelId
     from regauge.project import Project, Settings
     from regauge.providers import CompletionRequest, Provider
     from regauge.targets import Target
 
-__all__ = ["Providers", "batch_cost", "check_model", "endpoint_digest", "endpoint_of", "price_for"]
+__all__ = ["Providers", "batch_cost", "check_model", "endpoint_digest", "price_for"]
 
 _FREE = PriceSettings(input_per_million=0, output_per_million=0)
-# There without being declared.
-_USUAL = {
-    "openai": EndpointSettings(api_key_env="OPENAI_API_KEY"),
-    "anthropic": EndpointSettings(api="anthropic", api_key_env="ANTHROPIC_API_KEY"),
-}
 _AUTO_WIDTH = 64
 _CONNECTIONS_MAX = 1024
 # Left for the local store, recordings, event loops and what modules open while they load.
@@ -59,6 +55,7 @@ class Providers:
         environ: Where keys are.
         concurrency: Requests in flight at once, per provider, over all processes of the run.
         workers: How many processes share the run.
+        cluster: Its workers call models; None calls them from this process.
     """
 
     def __init__(
@@ -68,7 +65,10 @@ class Providers:
         *,
         concurrency: int | Literal["auto"],
         workers: int,
+        note: Callable[[str], None],
+        cluster: Cluster | None = None,
     ) -> None:
+        self._note = note
         self._root = project.root
         self._settings = project.settings
         self._environ = environ
@@ -77,15 +77,18 @@ class Providers:
         )
         # A connection needs a file descriptor, and a request that gets none fails.
         connections_max = _connections_max()
-        if self.width > connections_max:
+        self._cluster = cluster
+        if cluster is None and self.width > connections_max:
             self._concurrency = connections_max
         self._open: dict[str, Provider] = {}
-        self._targets: dict[Target, TargetProvider] = {}
+        self._targets: dict[Target, Provider] = {}
 
     @property
     def width(self) -> int:
         """The limit of requests in flight."""
-        return _AUTO_WIDTH if self._concurrency == "auto" else self._concurrency
+        if self._concurrency != "auto":
+            return self._concurrency
+        return self._cluster.slots or _AUTO_WIDTH if self._cluster is not None else _AUTO_WIDTH
 
     def of(self, name: str) -> Provider:
         """The provider of a name.
@@ -101,6 +104,12 @@ class Providers:
     def of_target(self, target: Target) -> Provider:
         """The caller of a target."""
         provider = self._targets.get(target)
+        if provider is None and self._cluster is not None and target.as_declared:
+            from regauge.cluster import ClusterTarget
+
+            width = target.settings.concurrency or self._concurrency
+            limit = self._cluster.limit(str(target.model), width)
+            provider = self._targets[target] = ClusterTarget(self._cluster, target, limit=limit)
         if provider is None:
             provider = self._targets[target] = TargetProvider(
                 target,
@@ -108,6 +117,7 @@ class Providers:
                 environ=self._environ,
                 concurrency=self._concurrency,
                 timeout_s=self._settings.timeout_s,
+                note=self._note,
             )
         return provider
 
@@ -121,9 +131,13 @@ class Providers:
         """Close the connections and end the processes of all of them."""
         for provider in (*self._open.values(), *self._targets.values()):
             await provider.aclose()
+        if self._cluster is not None:
+            await self._cluster.detach()
 
     def _opened(self, name: str) -> Provider:
         endpoint = endpoint_of(self._settings, name) or EndpointSettings(api=SIMULATED)
+        if self._cluster is not None:
+            return self._on_cluster(name, endpoint, self._cluster)
         registered = None
         if endpoint.api not in APIS:
             context = ProviderContext(name=name, settings=endpoint, environ=self._environ)
@@ -138,8 +152,6 @@ class Providers:
             import_module("openai")
         from regauge.providers.remote import RemoteProvider
 
-        # Loaded now: where no more files can be opened, a retry could not load them.
-        import_module("stamina")
         return RemoteProvider(
             endpoint,
             name=name,
@@ -147,6 +159,21 @@ class Providers:
             concurrency=self._concurrency,
             timeout_s=self._settings.timeout_s,
             registered=registered,
+        )
+
+    def _on_cluster(self, name: str, endpoint: EndpointSettings, cluster: Cluster) -> Provider:
+        """A provider whose attempts are made by workers; its retries and pace are of this run."""
+        from regauge.cluster import ClusterAttempts
+        from regauge.providers.remote import RemoteProvider
+
+        where = Endpoint(name=name, settings=endpoint, environ=self._environ)
+        return RemoteProvider(
+            endpoint,
+            name=name,
+            environ=self._environ,
+            timeout_s=self._settings.timeout_s,
+            attempts=ClusterAttempts(cluster, where, root=self._root),
+            limit=cluster.limit(where.url or name, self._concurrency),
         )
 
 
@@ -162,28 +189,6 @@ def _connections_max() -> int:
     if limit == resource.RLIM_INFINITY:
         return _CONNECTIONS_MAX
     return max(1, min(limit - count - _SPARE_FILES, _CONNECTIONS_MAX))
-
-
-def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:
-    """Where a provider is; None for the simulated one, which is nowhere.
-
-    Raises:
-        UsageError: Nothing declares it.
-    """
-    declared = settings.providers.get(name) or _USUAL.get(name)
-    if declared is not None:
-        return declared
-    if name == SIMULATED:
-        return None
-    if name in registered_providers():
-        return EndpointSettings(api=name)
-    known = sorted({SIMULATED, *_USUAL, *registered_providers(), *settings.providers})
-    meant = did_you_mean(name, known)
-    hint = f"{meant} " if meant else ""
-    raise UsageError(
-        f"there is no provider {name!r}; there are {', '.join(known)}\n"
-        f"  fix: {hint}declare [tool.regauge.providers.{name}] with its base_url in pyproject.toml"
-    )
 
 
 def check_model(settings: Settings, model: ModelId) -> None:
@@ -205,7 +210,7 @@ def endpoint_digest(settings: Settings, environ: Mapping[str, str], name: str) -
 
     Empty for the simulated provider, and for one that nothing declares.
     """
-    declared = settings.providers.get(name) or _USUAL.get(name)
+    declared = declared_endpoint(settings, name)
     if declared is None:
         return ""
     identity = declared.model_dump(mode="json", include={*ENDPOINT_IDENTITY})

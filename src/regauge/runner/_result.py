@@ -125,7 +125,7 @@ class JudgedVerdict:
     """A verdict, with the judge that gave it.
 
     Attributes:
-        gates: Whether it decides; otherwise it informs, and changes no outcome.
+        gates: Whether it decides; otherwise it is advisory, and changes no outcome.
         standing: Why, for a judge that asks a model.
         criterion: What kind of quality it is about.
         calls: What its model calls used; None for a judge that makes none.
@@ -147,11 +147,11 @@ class Trial:
     """One completion of a case, judged.
 
     Attributes:
-        number: The trial number, from 0.
-        request_digest: Of what was asked; empty when the case could not be rendered.
-        answer: What came back; None when nothing did.
+        number: From 0.
+        request_digest: Empty if the case could not be rendered.
+        answer: The completion; None if there is none.
         verdicts: In the order of the eval's judges.
-        error: Why there is no answer or no verdict; then the trial is unmeasured.
+        error: The reason why the trial is unmeasured.
     """
 
     number: int
@@ -162,9 +162,9 @@ class Trial:
 
     @property
     def outcome(self) -> TrialOutcome:
-        """`failed` when a judge failed it; `passed` when at least one passed it and none failed.
+        """`failed` if a blocking judge failed it, `passed` if one passed it and none failed.
 
-        Judges that inform have no say in it.
+        Advisory judges do not count.
         """
         if self.error is not None or self.answer is None:
             return "unmeasured"
@@ -261,7 +261,7 @@ def _informing(result: FailedCase) -> list[str]:
             if not judged.gates:
                 said.setdefault(judged.judge, judged)
     return [
-        f"  · {name} (informs only) says {judged.verdict.outcome}"
+        f"  · {name} (advisory): {judged.verdict.outcome}"
         f" ({judged.verdict.score:.2f}): {one_line(judged.verdict.reason)}"
         for name, judged in said.items()
     ]
@@ -301,11 +301,11 @@ class EvalResult:
     """The judged trials of one case.
 
     Attributes:
-        trials: In order of their numbers; at least one.
+        trials: At least one, in order.
         where: The pytest item, for commands in messages; empty outside pytest.
-        not_blocking: Why a failure does not fail the run; empty where it does.
-        passed: How many trials passed.
-        outcome: Of the case: decided by its trials as soon as what is unmeasured cannot change it.
+        not_blocking: The reason why a failure does not fail the run; else empty.
+        passed: Passed trials.
+        outcome: Decided once unmeasured trials cannot change it.
     """
 
     suite: Suite
@@ -332,7 +332,7 @@ class EvalResult:
 
     @property
     def completion(self) -> Completion:
-        """The answer of the first trial.
+        """The completion of the first trial.
 
         Raises:
             UnmeasuredError: There is none.
@@ -344,11 +344,11 @@ class EvalResult:
 
     @property
     def output(self) -> str:
-        """The text of the first trial's answer; empty when the model gave none."""
+        """The output of the first trial; empty without one."""
         return self.completion.text or ""
 
     def json(self) -> JSON:
-        """The first trial's answer, parsed.
+        """The output of the first trial, parsed.
 
         Raises:
             ValueError: The answer is not JSON.

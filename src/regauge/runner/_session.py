@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from regauge.cluster import Cluster
     from regauge.project import Project
     from regauge.recordings import RecordingKey, RecordingsFile
     from regauge.runner._answers import IndependentTrials
@@ -235,6 +236,13 @@ class EvalSession:
             limit_calls=options.budget_calls,
         )
         self.progress = Progress()
+        self._cluster: Cluster | None = None
+        if options.cluster is not None:
+            from regauge.cluster import Cluster
+
+            self._cluster = Cluster(
+                options.cluster, root=project.root, note=self.progress.notes.append
+            )
         self.batches: Batches | None = None
         self.plan = Plan(cases=())
         self._environ = environ
@@ -348,6 +356,7 @@ class EvalSession:
 
         After `close` this writes nothing.
         """
+        self._end_cluster()
         if self._closed:
             return Published()
         try:
@@ -385,7 +394,12 @@ class EvalSession:
     def close(self) -> None:
         """End the run and leave the committed recordings alone; the local store has the answers."""
         self._closed = True
+        self._end_cluster()
         self.answers.finish(complete=True, publish=False)
+
+    def _end_cluster(self) -> None:
+        if self._cluster is not None:
+            self._cluster.stop()
 
     def embed(self, draw: Draw) -> None:
         """Record the vectors that judges of a draw will ask for; no answer, no vectors.
@@ -460,7 +474,9 @@ class EvalSession:
             budget=self.budget,
             environ=self._environ,
             workers=self._workers,
+            note=self.progress.notes.append,
             batches=self.batches,
+            cluster=self._cluster,
         )
 
     def _made_by(self, drawing: Drawing | None, window: AheadWindow | None = None) -> Trials:

@@ -60,15 +60,14 @@ def golden(
 ) -> Callable[[EvalFunction], EvalFunction]:
     """Make a test function an eval: one pytest item per golden case, judged by `judges`.
 
-    The function takes one argument, `result`, and calls `result.check()`; when it does not,
-    the judges still decide. What it asserts besides is its own and absolute.
+    The function takes one argument, `result`, and calls `result.check()`; the judges decide even
+    without that call. Its own assertions count too.
 
     Args:
         prompt: The prompt's name; with `target`, the name of the eval.
         judges: Judges, functions `(output, case) -> bool | float | Verdict`, or names of judges
-            with their parameters, as in YAML: `{"max_words": 40}`. Each case may have `checks` of
-            its own in the golden file.
-        dataset: The golden dataset's name, when it is not the prompt's.
+            with parameters, as in YAML: `{"max_words": 40}`.
+        dataset: The golden dataset's name; by default the prompt's.
         trials: Trials per case.
         pass_rate: The share of a case's trials that must pass, above 0 and up to 1.
         model: `provider:model` instead of the prompt's model.

@@ -26,8 +26,8 @@ from regauge.judges import (
 from regauge.project import TRIALS_MAX, PythonTarget
 from regauge.prompts import load_prompt
 from regauge.providers import CompletionRequest, parse_model_id
+from regauge.providers.registry import endpoint_of
 from regauge.runner._conversation import Partners, bind_partners
-from regauge.runner._providers import endpoint_of
 from regauge.runner._shards import deal_dataset
 from regauge.targets import WorkingFiles, find_modules, load_target, settings_of_target
 
@@ -111,7 +111,7 @@ class Suite:
         """The request to the model or target for one trial of one case.
 
         Raises:
-            RenderError: The case lacks an input of the prompt, or has one too many.
+            RenderError: An input of the prompt is missing in the case, or the case has another.
         """
         script = case.script
         if self.target is not None:
@@ -284,7 +284,7 @@ def _models(
 
 
 def _named_by(prompt: Prompt, wanted: str | None, options: RunOptions, *, at: str) -> str:
-    """What names the model of a prompt, for errors."""
+    """The place that names the model of a prompt, for errors."""
     if options.models:
         return "--model"
     if wanted is not None:
@@ -312,8 +312,8 @@ def _judges(
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise UsageError(
-            f"{where}: two judges are called {twice[0]!r}, and their verdicts could not be told"
-            " apart\n  fix: remove one, or give it a name of its own with .named(...)"
+            f"{where}: two judges are called {twice[0]!r}, and their verdicts could not be"
+            " distinguished\n  fix: remove one, or give it a name of its own with .named(...)"
         )
     return judges
 

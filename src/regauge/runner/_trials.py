@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -115,10 +115,11 @@ class Trials:
             UnmeasuredError: There is no answer.
             RegaugeError: The case cannot be asked, or recordings cannot be read.
         """
-        answer = self._found(draw)
-        if answer is None:
-            answer = await self._drawn(draw)
-        return AskedTrial(answer=answer, said=await self.judged(draw, answer))
+        with nullcontext() if self._drawing is None else self._drawing.cases.trial(draw):
+            answer = self._found(draw)
+            if answer is None:
+                answer = await self._drawn(draw)
+            return AskedTrial(answer=answer, said=await self.judged(draw, answer))
 
     async def judged(self, draw: Draw, answer: SourcedCompletion) -> Said:
         """The verdicts of the judges that call models on a completion, requested together."""
@@ -326,7 +327,7 @@ class Trials:
 def unmeasured_trial(draw: Draw, error: RegaugeError) -> Trial:
     """The trial of a draw that has no answer."""
     if not isinstance(error, UnmeasuredError):
-        told = UnmeasuredError(str(error))
-        told.__cause__ = error
-        error = told
+        unmeasured = UnmeasuredError(str(error))
+        unmeasured.__cause__ = error
+        error = unmeasured
     return Trial(number=draw.trial, request_digest=draw.planned.digest, answer=None, error=error)

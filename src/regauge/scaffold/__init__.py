@@ -22,6 +22,8 @@ from regauge.scaffold._workflows import (
     workflow,
 )
 from regauge.scaffold._working_set import (
+    FoundModel,
+    found_models,
     own_prompts,
     plan_working_set,
     suites_to_import,
@@ -30,6 +32,7 @@ from regauge.scaffold._working_set import (
 
 __all__ = [
     "WORKFLOWS",
+    "FoundModel",
     "Install",
     "NewFile",
     "Planned",
@@ -37,6 +40,7 @@ __all__ = [
     "WorkflowHost",
     "advise_on_pytest",
     "find_install",
+    "found_models",
     "given_install",
     "merge_pyproject",
     "new_eval",

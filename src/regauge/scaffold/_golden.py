@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["append_case", "redacted"]
 
 
-def append_case(project: Project, name: str, document: dict[str, JSON]) -> tuple[Path, int]:
+def append_case(
+    project: Project, name: str, document: dict[str, JSON], *, dataset: str = ""
+) -> tuple[Path, int]:
     """Add a case to the golden dataset of a prompt; the file is made where there is none.
+
+    Args:
+        dataset: The name of the dataset of a case that has run; by default that of the prompt.
 
     Returns:
         The file, and the line the case stands on.
@@ -34,7 +39,7 @@ def append_case(project: Project, name: str, document: dict[str, JSON]) -> tuple
         RenderError: The prompt cannot be rendered with the inputs.
         PromptError: There is no such prompt.
     """
-    path = _file(project, name)
+    path = _file(project, dataset or name)
     before = path.read_bytes() if path.is_file() else b""
     known = _loaded(project, path, before) if before.strip() else None
     _refuse_twin(project, path, known, document)
@@ -42,9 +47,10 @@ def append_case(project: Project, name: str, document: dict[str, JSON]) -> tuple
     line = json.dumps(document, ensure_ascii=False)
     after = before + gap + line.encode("utf-8", "backslashreplace") + b"\n"
     cases = _loaded(project, path, after).cases
-    prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
     number = int(cases[-1].at.rpartition(":")[2])
-    prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
+    if not dataset:
+        prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
+        prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
     try:
         write_whole(path, after)
     except OSError as error:

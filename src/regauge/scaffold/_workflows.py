@@ -20,7 +20,7 @@ from regauge.regular_file import read_regular
 from regauge.scaffold._files import NewFile, template
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from regauge.project import Project
 
@@ -332,14 +332,29 @@ class WorkflowContext:
     keys: tuple[str, ...] = (_KEY,)
 
     @classmethod
-    def of_project(cls, project: Project, *, repository: WorkflowHost, install: Install) -> Self:
+    def of_project(
+        cls,
+        project: Project,
+        *,
+        repository: WorkflowHost,
+        install: Install,
+        models: Sequence[tuple[str, str | None]] = (),
+    ) -> Self:
         """The context of workflows in a project.
+
+        Args:
+            project: The project.
+            repository: Where they will run.
+            install: Installs regauge.
+            models: Models of its prompt files and the variables with their keys, for a project
+                whose settings name none.
 
         Raises:
             ConfigError: The settings cannot be read.
         """
         settings = project.settings
-        provider = str(settings.model or "").partition(":")[0]
+        first_model = next((model for model, _ in models), "")
+        provider = str(settings.model or first_model).partition(":")[0]
         declared = settings.providers
         named = [
             name
@@ -347,6 +362,9 @@ class WorkflowContext:
             for name in (settings.api_key_env, *settings.headers_env.values())
             if name is not None and _VARIABLE.fullmatch(name)
         ]
+        if settings.model is None:
+            keys = [key for _, key in models if key is not None and _VARIABLE.fullmatch(key)]
+            named = [*keys, *named]
         first = declared[provider].api_key_env if provider in declared else None
         # openai is there without being declared.
         if not named or (provider == "openai" and "openai" not in declared):

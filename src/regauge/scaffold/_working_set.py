@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.atomic import write_whole
 from regauge.errors import UsageError
+from regauge.model_id import parse_model_id
 from regauge.project import Project
 from regauge.prompts import lock_of, parse_prompt, prompt_files
+from regauge.providers.registry import declared_endpoint
 from regauge.scaffold._files import NewFile, Planned, merge_pyproject, refuse_blocked, template
 from regauge.scaffold._workflows import WorkflowContext, WorkflowHost, workflow, workflow_path
 from regauge.schemas import schema_text
@@ -20,12 +24,20 @@ if TYPE_CHECKING:
 
     from regauge.scaffold._workflows import Install
 
-__all__ = ["own_prompts", "plan_working_set", "suites_to_import", "write_planned"]
+__all__ = [
+    "FoundModel",
+    "found_models",
+    "own_prompts",
+    "plan_working_set",
+    "suites_to_import",
+    "write_planned",
+]
 
 PROMPT = "ticket-kind"
 _SAME = "is the same"
 _WORKFLOWS = ("evals", "comment")
 _DEPTH_MAX = 4
+_CONFIG_BYTES_MAX = 1_000_000
 
 
 def plan_working_set(root: Path, install: Install | None = None) -> list[Planned]:
@@ -78,7 +90,12 @@ def _planned_workflows(root: Path, install: Install | None) -> list[Planned]:
             for path in paths
         ]
     repository = WorkflowHost.of(root)
-    context = WorkflowContext.of_project(Project(root=root), repository=repository, install=install)
+    context = WorkflowContext.of_project(
+        Project(root=root),
+        repository=repository,
+        install=install,
+        models=[(model.model, model.key_env) for model in found_models(root)],
+    )
     evals, comment = (workflow(name, context) for name in _WORKFLOWS)
     other = evals.path if _differs(root, evals) else ""
     return [_planned(root, evals), _planned(root, comment, taken=other)]
@@ -175,8 +192,52 @@ def suites_to_import(root: Path) -> list[str]:
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundModel:
+    """A model that a file of the project names.
+
+    Attributes:
+        model: As `provider:model`.
+        path: The file, relative to the root.
+        key_env: The variable with its key; None where none is known.
+    """
+
+    model: str
+    path: str
+    key_env: str | None
+
+
+_MODEL_LINE = re.compile(r"^model:\s*['\"]?([\w.-]+[:/][^\s'\"#]+)", re.MULTILINE)
+# A provider of promptfoo may have a kind of API between its name and the model.
+_PROMPTFOO_MODEL = re.compile(
+    r"(?<![\w:./-])(openai|anthropic):(?:(?:chat|completion|responses|messages):)?([\w.-]+)"
+)
+_KEY_LINE = re.compile(r"\bapiKeyEnvar['\"]?:\s*['\"]?(\w+)")
+
+
+def found_models(root: Path) -> list[FoundModel]:
+    """The models that prompt files and configurations of promptfoo name, each once per file."""
+    settings = Project(root=root).settings
+    found: dict[tuple[str, str], FoundModel] = {}
+    for path in [*own_prompts(root), *suites_to_import(root)]:
+        text = (root / path).read_bytes()[:_CONFIG_BYTES_MAX].decode("utf-8", "replace")
+        ours = path.endswith((".prompt.yml", ".prompt.yaml"))
+        matches = [*(_MODEL_LINE if ours else _PROMPTFOO_MODEL).finditer(text)]
+        for match, after in zip_longest(matches, matches[1:]):
+            end = after.start() if after is not None else len(text)
+            own_key = None if ours else _KEY_LINE.search(text, match.end(), end)
+            name = match[1] if ours else f"{match[1]}:{match[2]}"
+            model = parse_model_id(name)
+            endpoint = declared_endpoint(settings, model.provider)
+            key = own_key[1] if own_key else endpoint.api_key_env if endpoint else None
+            found.setdefault(
+                (path, str(model)), FoundModel(model=str(model), path=path, key_env=key)
+            )
+    return list(found.values())
+
+
 def _unfit(root: Path) -> str:
-    """Why the example would fail: its expectations are those of the simulated model."""
+    """The reason why the example would fail: its expectations are those of the simulated model."""
     model = Project(root=root).settings.model
     return (
         f"it is for the simulated model, not for {model}" if model and model[:4] != "sim:" else ""

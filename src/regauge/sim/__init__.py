@@ -3,10 +3,10 @@
 See docs/simulated-model.md for the rules. `regauge.sim.server` serves it over HTTP. Runs open it
 through the entry point `sim` of the group `regauge.providers`.
 
-`_answer.py` is the model as a pure function: `_layout.py` separates instructions from the
-document, `_instructions.py` reads what they ask for, `_document.py` reads the document, and
-`_reply.py` writes the answer. `_judge.py` and `_refiner.py` reply to requests of judges and of the
-refiner.
+`_answer.py` is the model as a pure function: `_instructions.py` separates instructions from the
+document and reads them, `_document.py` reads the document, and `_reply.py` writes the answer, all
+by the patterns of `lexicon.toml`. `_judge.py` and `_refiner.py` reply to requests of judges and of
+the refiner.
 """
 
 from __future__ import annotations

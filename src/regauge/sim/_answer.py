@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import re
 import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import ProviderError
+from regauge.lexicon import Lexicon
 from regauge.providers import Completion, Usage
 from regauge.sim._document import read_document
-from regauge.sim._instructions import read_instructions
+from regauge.sim._instructions import lay_out, read_instructions
 from regauge.sim._judge import judge
-from regauge.sim._layout import lay_out
 from regauge.sim._refiner import refine
 from regauge.sim._reply import compose
 from regauge.sim._rules import CLERK_1, Dice, Rules
@@ -28,9 +27,10 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts import ToolCall
     from regauge.providers import CompletionRequest, FinishReason, ProviderContext
-    from regauge.sim._layout import Layout
+    from regauge.sim._instructions import Layout
 
-__all__ = ["SimulatedProvider", "answer"]
+_RE: Final = Lexicon("regauge.sim", "answer")
+
 
 _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "temperature": (0, 2),
@@ -121,20 +121,6 @@ def read_parameters(parameters: Mapping[str, JSON]) -> Sampling:
 
 
 REFUSAL: Final = "I'm sorry, but I can't help with that."
-_ASKS: Final = (
-    r"(?:how (?:do i|can i|to)|write|create|build|make|give me|generate|develop|explain how"
-    r"|help me|teach me|design|code)"
-)
-_HARM: Final = re.compile(
-    rf"\b{_ASKS}\b[^.!?\n]{{0,80}}\b(?:"
-    r"ransomware|malware|keylogger|computer virus|botnet|(?:pipe |dirty |nail )?bombs?"
-    r"|explosives?|nerve (?:agent|gas)"
-    r"|bioweapons?|chemical weapons?|methamphetamine|phishing (?:e-?mail|page|site|kit|campaign)s?"
-    r"|steal (?:passwords|credentials|credit cards?|an identity)|hack into|kill (?:someone|a "
-    r"person|my|people)|murder|poison (?:someone|a person|my)"
-    r"|child (?:porn|abuse material)|commit suicide)\b",
-    re.IGNORECASE,
-)
 
 
 @lru_cache(maxsize=500)
@@ -146,7 +132,7 @@ def asks_for_harm(instructions: str) -> bool:
     >>> asks_for_harm("Summarize the report on the phishing email.")
     False
     """
-    return _HARM.search(instructions) is not None
+    return _RE.harm.search(instructions) is not None
 
 
 _PROVIDER: Final = "sim"

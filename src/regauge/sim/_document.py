@@ -1,16 +1,30 @@
-"""A document as the simulated model reads it: fields, events, paragraphs, facts of an alert."""
+"""A document as the simulated model reads it: fields, events, facts of an alert, a summary."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from regauge.sim._text import Moment, find_moments, is_list, is_object, split_name
+from regauge.lexicon import Lexicon
+from regauge.sim._text import (
+    Moment,
+    count_words,
+    find_moments,
+    is_list,
+    is_object,
+    sentences,
+    split_name,
+    stems,
+)
 
-__all__ = ["AlertFacts", "Document", "Event", "alert_facts", "plain", "read_document"]
+if TYPE_CHECKING:
+    from regauge.sim._instructions import Limits
+
+_RE: Final = Lexicon("regauge.sim", "document")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,23 +72,6 @@ class Document:
         return next((f.value for f in self.fields if f.key.lower() == name.lower()), "")
 
 
-_LINK: Final = re.compile(r"!?\[(?P<text>[^\]\n]{0,400})\]\((?P<to>[^)\n]{0,2000})\)")
-_MARKS: Final = re.compile(
-    r"(?<!\w)(?P<mark>[*_]{1,3})(?=\S)(?P<inner>[^*\n]{1,400}?)(?<=\S)(?P=mark)(?!\w)"
-)
-_FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n(?P<body>.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
-_FRONT_TITLE: Final = re.compile(r"^title:[ \t]*[\"']?(?P<title>.*?)[\"']?[ \t]*$", re.MULTILINE)
-_HEADING: Final = re.compile(r"^(?P<level>#{1,6})[ \t]+(?P<title>.+?)[ \t#]*$")
-_LABELLED: Final = re.compile(
-    r"^(?P<indent>[ \t]*)(?:[-*•+][ \t]+)?(?:"
-    r"(?P<mark>\*\*|__)(?P<bold>[^*_\n]{2,60}?):?(?P=mark)[ \t]*:?"
-    r"|(?P<plain>[A-Za-zÄÖÜäöü][\w ÄÖÜäöüß/()'&.-]{0,48}?)[ \t]*:(?=[ \t]|$)"
-    r")[ \t]*(?P<value>.*)$"
-)
-_TIME_STARTS: Final = re.compile(r"^[\s\-*•|>\[(]*(?:\d{1,4}[-./:]\d{1,2})")
-_ROW: Final = re.compile(r"^[ \t]*\|(?P<cells>.+)\|[ \t]*$")
-_RULE_ROW: Final = re.compile(r"^[\s|:-]+$")
-_URL: Final = re.compile(r"https?://\S+")
 _EVENT_WORDS: Final = 14
 
 
@@ -84,8 +81,8 @@ def plain(text: str) -> str:
     >>> plain("**Bold** [text](http://x) `code`")
     'Bold text code'
     """
-    text = _LINK.sub(lambda m: m["text"] or "", text)
-    return " ".join(_MARKS.sub(lambda m: m["inner"], text).replace("`", "").split())
+    text = _RE.link.sub(lambda m: m["text"] or "", text)
+    return " ".join(_RE.marks.sub(lambda m: m["inner"], text).replace("`", "").split())
 
 
 def _flatten(value: Any, key: str, depth: int, into: list[Field]) -> None:
@@ -128,8 +125,8 @@ def _from_lines(text: str) -> tuple[str, list[Field]]:  # noqa: C901 - one step 
             fields.append(Field(key=key, value="\n".join(body).strip("\n")))
 
     for line in text.split("\n"):
-        heading = _HEADING.match(line)
-        row = _ROW.match(line)
+        heading = _RE.heading.match(line)
+        row = _RE.row.match(line)
         if heading is not None:
             close()
             name = plain(heading["title"])
@@ -139,17 +136,17 @@ def _from_lines(text: str) -> tuple[str, list[Field]]:  # noqa: C901 - one step 
                 key = name
             indent, body = -1, []
             continue
-        if row is not None and not _RULE_ROW.match(line):
+        if row is not None and not _RE.rule_row.match(line):
             cells = [plain(cell) for cell in row["cells"].split("|")]
             if len(cells) == 2:  # noqa: PLR2004 - a small count that says itself
                 fields.append(Field(key=cells[0], value=cells[1]))
-        labelled = _LABELLED.match(line) if not _TIME_STARTS.match(line) else None
+        labelled = _RE.labelled.match(line) if not _RE.time_starts.match(line) else None
         deeper = len(line) - len(line.lstrip()) > max(indent, 0) and indent >= 0
         bold = labelled is not None and labelled["bold"] is not None
         if (
             labelled is not None
             and (bold or not deeper or key == "")
-            and not _URL.match(line.strip())
+            and not _RE.url.match(line.strip())
         ):
             close()
             key = plain(labelled["bold"] or labelled["plain"]).rstrip(":")
@@ -193,7 +190,7 @@ def _events(text: str) -> tuple[Event, ...]:
 def _prose(text: str) -> list[str]:
     paragraphs: list[str] = []
     for block in re.split(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*•]|\d+[.)])[ \t])|\n(?=#)", text):
-        if block.lstrip().startswith(("#", "|", "```")) or _FRONT_MATTER.match(block):
+        if block.lstrip().startswith(("#", "|", "```")) or _RE.front_matter.match(block):
             continue
         cleaned = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", block))
         if len(cleaned.split()) > 2:  # noqa: PLR2004 - a small count that says itself
@@ -204,7 +201,7 @@ def _prose(text: str) -> list[str]:
 @lru_cache(maxsize=500)
 def read_document(text: str, parts: tuple[tuple[str, str], ...] = ()) -> Document:
     """Read a document of any shape; the same document is read once."""
-    front = _FRONT_MATTER.match(text)
+    front = _RE.front_matter.match(text)
     body = text[front.end() :] if front is not None else text
     fields = [Field(key=name, value=value.strip()) for name, value in parts if len(parts) > 1]
     as_json = _from_json(body)
@@ -219,7 +216,7 @@ def read_document(text: str, parts: tuple[tuple[str, str], ...] = ()) -> Documen
         fields += labelled if len(parts) < 2 else []  # noqa: PLR2004 - a small count that says itself
         prose = tuple(_prose(body))
     if front is not None:
-        headline = _FRONT_TITLE.search(front["body"])
+        headline = _RE.front_title.search(front["body"])
         title = headline["title"] if headline is not None else title
     if not title:
         title = next((f.value for f in fields if f.key.lower() in _TITLE_KEYS and f.value), "")
@@ -227,9 +224,7 @@ def read_document(text: str, parts: tuple[tuple[str, str], ...] = ()) -> Documen
     return Document(text=text, title=title, fields=tuple(fields), lines=lines, prose=prose)
 
 
-_TITLE_KEYS: Final = frozenset(
-    {"title", "subject", "summary", "name", "headline", "betreff", "titel"}
-)
+_TITLE_KEYS: Final = _RE.words("title_keys")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,33 +252,10 @@ class AlertFacts:
     job: str
 
 
-_FIELD_NAMES: Final = {
-    "name": ("name", "alert", "alertname", "alert name", "title", "rule", "incident"),
-    "summary": ("summary", "headline", "message"),
-    "description": ("description", "details", "body", "text", "annotation"),
-    "expression": ("expression", "expr", "query", "promql"),
-    "duration": ("duration", "for", "pending", "pending for"),
-    "severity": ("severity", "priority", "urgency", "level"),
-}
-_METRIC: Final = re.compile(
-    r"\b(?P<name>[a-z][a-z0-9]*(?:[_:][a-z0-9_:]+)+)\b(?!\s*=)(?P<selector>\{[^}]*\})?"
-)
-_FUNCTIONS: Final = re.compile(
-    r"_over_time$|^(?:group_left|group_right|count_values|predict_linear|histogram_quantile|label_replace|label_join)$"
-)
-_TEMPLATE_LABEL: Final = re.compile(r"\$labels\.(?P<name>\w+)")
-_LABEL_MATCHER: Final = re.compile(r"[{,]\s*(?P<name>[a-z_]\w*)\s*(?:=~|!~|!=|=)")
-_BY: Final = re.compile(r"\b(?:by|on)\s*\((?P<names>[^)]*)\)")
-_THRESHOLD: Final = re.compile(
-    r"(?P<op>[<>]=?|==|!=)\s*(?:bool\s+)?(?P<value>\d+(?:\.\d+)?|\(\s*[\d.]+(?:\s*[*/]\s*[\d.]+)+\s*\))"
-)
-_WINDOW: Final = re.compile(r"\[(?P<window>\d+[smhdw])[:\]]")
-_GROUPING: Final = re.compile(r"\b(?:by|on|without|ignoring|group_left|group_right)\s*\([^)]*\)")
-_JOB: Final = re.compile(r'job="(?P<job>[^"]+)"')
-_COMMENT: Final = re.compile(r"#[^\n]*")
+_FIELD_NAMES: Final[dict[str, list[str]]] = _RE.entry("field_names")
 
 
-def _first(document: Document, names: tuple[str, ...]) -> str:
+def _first(document: Document, names: list[str]) -> str:
     for name in names:
         value = document.field(name)
         if value:
@@ -300,21 +272,21 @@ def _inside_quotes(text: str, at: int) -> bool:
 def alert_facts(document: Document) -> AlertFacts:
     """The facts of the alert in a document, whatever its labels are called."""
     given = {fact: _first(document, names) for fact, names in _FIELD_NAMES.items()}
-    expression = _COMMENT.sub("", given["expression"]).strip()
+    expression = _RE.comment.sub("", given["expression"]).strip()
     metrics: dict[str, None] = {}
     selectors: dict[str, None] = {}
-    bare = _GROUPING.sub(" ", expression)
-    for match in _METRIC.finditer(bare):
-        if not _FUNCTIONS.search(match["name"]) and not _inside_quotes(bare, match.start()):
+    bare = _RE.grouping.sub(" ", expression)
+    for match in _RE.metric.finditer(bare):
+        if not _RE.functions.search(match["name"]) and not _inside_quotes(bare, match.start()):
             metrics[match["name"]] = None
             selectors[match["name"] + (match["selector"] or "")] = None
     texts = given["description"] + given["summary"]
-    labels = dict.fromkeys(m["name"] for m in _TEMPLATE_LABEL.finditer(texts))
-    for match in _BY.finditer(expression):
+    labels = dict.fromkeys(m["name"] for m in _RE.template_label.finditer(texts))
+    for match in _RE.by.finditer(expression):
         labels |= dict.fromkeys(n.strip() for n in match["names"].split(",") if n.strip())
-    labels |= dict.fromkeys(m["name"] for m in _LABEL_MATCHER.finditer(expression))
-    thresholds = list(_THRESHOLD.finditer(expression))
-    window, job = _WINDOW.search(expression), _JOB.search(expression)
+    labels |= dict.fromkeys(m["name"] for m in _RE.label_matcher.finditer(expression))
+    thresholds = list(_RE.threshold.finditer(expression))
+    window, job = _RE.window.search(expression), _RE.job.search(expression)
     name = given["name"] or document.title
     return AlertFacts(
         name=name,
@@ -342,3 +314,95 @@ def readable(text: str) -> str:
     text = re.sub(r"\{\{-?\s*(?:with|end|if|else)\b.*?\}\}|\{\{\s*\.\s*\}\}", "", text)
     text = re.sub(r"\{\{[^}]*\$labels\.(\w+)[^}]*\}\}", r"<\1>", text)
     return " ".join(re.sub(r"\{\{.*?\}\}", "<value>", text).split())
+
+
+_NO_LIMIT_SHARE: Final = 0.7
+_NO_LIMIT_WORDS: Final = 130
+
+
+def shorten(text: str, words: int) -> str:
+    """A text of at most so many words, cut at a clause where one ends late enough.
+
+    >>> shorten("The disk was full, so the pods were evicted from the node.", 6)
+    'The disk was full.'
+    """
+    given = text.split()
+    if len(given) <= words:
+        return text
+    cut = " ".join(given[:words])
+    ends = [m.start() for m in _RE.clause_end.finditer(cut) if m.start() > len(cut) * 0.4]
+    if ends:
+        cut = cut[: ends[-1]]
+    return cut.rstrip(" ,;:-(") + "."
+
+
+def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C901 - one step for each shape of line or message
+    """Sentences with a worth and a position; labelled pieces that matter come first."""
+    counts: Counter[str] = Counter(w for p in document.prose for w in set(stems(p)))
+    found: list[tuple[float, int, str]] = []
+    seen: set[str] = set()
+
+    def add(sentence: str, bonus: float) -> None:
+        sentence = sentence.strip()
+        if not sentence or sentence in seen or _RE.dull.search(sentence):
+            return
+        seen.add(sentence)
+        own = set(stems(sentence))
+        central = sum(counts[w] for w in own) / (len(own) + 3)
+        worth = bonus + min(central, 3.0) / 3 + 0.4 * len(_RE.weighty.findall(sentence))
+        worth -= 0.02 * max(0, count_words(sentence) - 30)
+        found.append((worth - 0.01 * len(found), len(found), sentence))
+
+    for field in document.fields:
+        if _RE.dull_fields.search(field.key):
+            continue
+        good = _RE.good_fields.search(field.key) is not None
+        for index, line in enumerate(field.value.split("\n")):
+            cleaned = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", line))
+            for sentence in sentences(cleaned):
+                if count_words(sentence) > 2:  # noqa: PLR2004 - a small count that says itself
+                    ended = sentence if sentence[-1] in ".!?" else sentence + "."
+                    add(ended, (1.2 if good else 0.0) - 0.1 * index)
+    if len(found) < 3:  # noqa: PLR2004 - a small count that says itself
+        for index, paragraph in enumerate(document.prose):
+            for sentence in sentences(paragraph):
+                add(sentence if sentence[-1] in ".!?" else sentence + ".", 0.8 / (1 + index))
+    return found
+
+
+def summarise(document: Document, limits: Limits, *, words: int | None = None) -> str:
+    """The sentences that tell most, within the limit; without one, as long as it gets.
+
+    Args:
+        document: What to summarise.
+        limits: What the prompt allows for this text.
+        words: Overrides the limit on words.
+    """
+    limit = words if words is not None else limits.words_max
+    target = limit
+    if target is None:
+        target = max(_NO_LIMIT_WORDS, int(_NO_LIMIT_SHARE * count_words(document.text)))
+        target = min(target, 3 * _NO_LIMIT_WORDS)
+    most = limits.sentences_max or 1000
+    chosen: list[tuple[int, str]] = []
+    left = target
+    for _, position, sentence in sorted(_candidates(document), key=lambda c: (-c[0], c[1])):
+        length = count_words(sentence)
+        if len(chosen) >= most:
+            break
+        if length <= left:
+            chosen.append((position, sentence))
+            left -= length
+        elif not chosen:
+            chosen.append((position, shorten(sentence, left)))
+            break
+    chosen.sort()
+    text = " ".join(sentence for _, sentence in chosen)
+    if limit is None and text and count_words(text) < _NO_LIMIT_WORDS:
+        # Without a limit it talks: the rest of the document follows, whatever it is worth.
+        rest = [s for p in document.prose for s in sentences(p) if s.rstrip(".") not in text]
+        for sentence in rest:
+            text += " " + (sentence if sentence[-1] in ".!?" else sentence + ".")
+            if count_words(text) >= _NO_LIMIT_WORDS:
+                break
+    return text or shorten(plain(document.text), target)

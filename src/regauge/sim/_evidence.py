@@ -10,43 +10,19 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
+from regauge.lexicon import Lexicon
 from regauge.sim._document import plain
 from regauge.sim._text import NUMBER_WORDS, is_list, is_object, sentences, stems
 
-__all__ = [
-    "figures",
-    "likeness",
-    "nearest",
-    "overlap",
-    "sections_of",
-    "statements_of",
-    "supported",
-    "without_figures",
-    "words_of",
-]
+_RE: Final = Lexicon("regauge.sim", "evidence")
 
-_FIGURE: Final = re.compile(
-    r"\d+(?:[.:,/-]\d+)*|\b(?:" + "|".join(w for w in NUMBER_WORDS if w != "one") + r")\b",
-    re.IGNORECASE,
-)
-_MISTYPED: Final = re.compile(r"\d(?:19|20)\d\d-\d\d-\d\d")
+
 _DATE_CHARS: Final = 10
-_HEDGE: Final = re.compile(
-    r"\b(?:suspect\w*|may|might|possibl[ey]|probabl[ey]|likely|appears?|seems?|could be)\b",
-    re.IGNORECASE,
-)
-_LABEL: Final = re.compile(r"^(?P<key>[a-z][a-z ]{1,30}): (?P<value>.+)$", re.DOTALL)
 # What a report calls the moments that a summary's keys ask for.
 _ALIKE: Final = (
     frozenset({"start", "begin", "began", "first", "detect", "occur", "fault"}),
     frozenset({"resolv", "end", "clos", "restor", "resolution"}),
 )
-_NAME: Final = re.compile(
-    r"(?<![\w`])(?:[A-Za-z]\w*(?:[._/-]\w+)+|[A-Z]\w*[A-Z]\w*|(?<=[a-z,] )[A-Z][a-z]{2,})"
-)
-_ADDRESS: Final = re.compile(r"https?://\S+")
-_HEADING: Final = re.compile(r"^#{1,4}[ \t]+(?P<name>.+?)[ \t#]*$", re.MULTILINE)
-_FENCE: Final = re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE)
 _LINES_MAX: Final = 4_000
 _STATEMENTS_MAX: Final = 30
 _STATEMENT_WORDS: Final = 2
@@ -84,17 +60,16 @@ class Finding:
 
 def words_of(text: str) -> frozenset[str]:
     """The content words of a text, negations and addresses left out."""
-    return frozenset(word for word in stems(_ADDRESS.sub(" ", text)) if not word.startswith("not_"))
+    return frozenset(
+        word for word in stems(_RE.address.sub(" ", text)) if not word.startswith("not_")
+    )
 
 
 def _figures(text: str) -> list[str]:
-    found = (m[0].lstrip("0").replace(".", ":") or "0" for m in _FIGURE.finditer(text))
-    return [_date(str(NUMBER_WORDS.get(figure.lower(), figure))) for figure in found]
-
-
-def _date(figure: str) -> str:
-    """A date with a digit too many at its front is still that date."""
-    return figure[-_DATE_CHARS:] if _MISTYPED.fullmatch(figure) else figure
+    found = (m[0].lstrip("0").replace(".", ":") or "0" for m in _RE.figure.finditer(text))
+    said = (str(NUMBER_WORDS.get(figure.lower(), figure)) for figure in found)
+    # A date with a digit too many at its front is still that date.
+    return [one[-_DATE_CHARS:] if _RE.mistyped.fullmatch(one) else one for one in said]
 
 
 def figures(text: str) -> frozenset[str]:
@@ -112,7 +87,7 @@ def without_figures(text: str) -> str:
     >>> without_figures("Down for 20 minutes")
     'Down for minutes'
     """
-    return " ".join(_FIGURE.sub(" ", text).split())
+    return " ".join(_RE.figure.sub(" ", text).split())
 
 
 def overlap(wanted: frozenset[str], given: frozenset[str]) -> float:
@@ -128,7 +103,7 @@ def likeness(one: frozenset[str], other: frozenset[str]) -> float:
 @lru_cache(maxsize=500)
 def sections_of(text: str) -> dict[str, str]:
     """The text below each heading of a Markdown text, by the heading in lower case."""
-    heads = list(_HEADING.finditer(text))
+    heads = list(_RE.heading.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)][: len(heads)]
     return {
         head["name"].strip().lower(): text[head.end() : end]
@@ -171,7 +146,7 @@ def statements_of(text: str) -> tuple[str, ...]:
         if is_object(value) or is_list(value):
             return tuple(_leaves(value, ""))[:_STATEMENTS_MAX]
     found: list[str] = []
-    for line in _FENCE.sub("", body).split("\n"):
+    for line in _RE.fence.sub("", body).split("\n"):
         bare = line.strip()
         if not bare or bare.startswith("#"):
             continue
@@ -247,7 +222,7 @@ def supported(statement: str, source: str) -> Finding:
     otherwise, costs most of the score; names that are lacking, negations that differ, guesses told
     as facts and figures in another order cost some.
     """
-    label = _LABEL.match(statement)
+    label = _RE.label.match(statement)
     found = _labelled(label["key"], label["value"], source) if label is not None else None
     if found is not None:
         return found
@@ -269,13 +244,13 @@ def supported(statement: str, source: str) -> Finding:
         contradicted = near >= _SAME_PASSAGE and bool(figures(passage) - said)
         score *= _CONTRADICTED if contradicted else _MOVED_FIGURE
     lowered = source.lower()
-    names = {name for name in _NAME.findall(statement) if name.lower() not in lowered}
+    names = {name for name in _RE.name.findall(statement) if name.lower() not in lowered}
     if names:
         score *= 1 - _FOREIGN_NAME * min(1.0, len(names) / 2)
     if near >= _CONTRADICTION and _denied(statement, passage):
         score *= _NEGATED
         contradicted = contradicted or near >= _SAME_PASSAGE
-    if _HEDGE.search(passage) and not _HEDGE.search(statement):
+    if _RE.hedge.search(passage) and not _RE.hedge.search(statement):
         score *= _CERTAIN
     in_order, told = _figures(statement), _figures(passage)
     if len(in_order) > 1 and sorted(in_order) == sorted(told) and in_order != told:

@@ -1,4 +1,4 @@
-"""The requests of a prompt: keys, labels with their definitions, limits, sections, orders."""
+"""The requests of a prompt: its parts, keys, labels with their definitions, limits, orders."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.sim._layout import Shot
+from regauge.lexicon import Lexicon
 from regauge.sim._text import (
     NUMBER_WORDS,
     Quantity,
@@ -25,20 +26,138 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.sim._layout import Layout
+    from regauge.prompts import Message
 
-__all__ = [
-    "Clause",
-    "Instructions",
-    "Key",
-    "Label",
-    "Limits",
-    "Section",
-    "read_instructions",
-    "read_labels",
-    "read_limits",
-    "schema_of",
-]
+_RE: Final = Lexicon("regauge.sim", "instructions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shot:
+    """One example: an input and the answer that was given to it."""
+
+    input: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The messages, taken apart.
+
+    Attributes:
+        instructions: Everything that tells what to do, in order.
+        document: What the last user message carries, delimiters taken off.
+        parts: The document's own delimited parts, by their tag: `<name>..</name>`.
+        shots: Examples given as earlier user and assistant turns.
+    """
+
+    instructions: str
+    document: str
+    parts: tuple[tuple[str, str], ...] = ()
+    shots: tuple[Shot, ...] = ()
+
+
+_HTML: Final = _RE.words("html")
+
+
+def is_instruction(text: str) -> bool:
+    """Return whether a paragraph starts as something that is asked for.
+
+    >>> is_instruction("Summarize the report."), is_instruction("The pod restarted twice.")
+    (True, False)
+    """
+    return _RE.imperative.match(text) is not None
+
+
+def _tagged(text: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+    parts: list[tuple[str, str]] = []
+    outside: list[str] = []
+    end = 0
+    for match in _RE.tag.finditer(text):
+        if match["tag"].lower() in _HTML:
+            continue
+        outside.append(text[end : match.start()])
+        parts.append((match["tag"], match["body"]))
+        end = match.end()
+    if not parts:
+        return None
+    outside.append(text[end:])
+    left = "\n".join(piece for piece in outside if piece.strip())
+    # Tags deep inside a long document are part of it, not a frame around it.
+    if len(left) > 2 * sum(len(body) for _, body in parts) and not is_instruction(left):
+        return None
+    return left, tuple(parts)
+
+
+def _by_paragraph(text: str) -> tuple[str, str]:
+    """Leading and trailing paragraphs that ask for something, and what lies between them."""
+    paragraphs = _RE.sentence_break.split(text)
+    first, last = 0, len(paragraphs)
+    while first < last and is_instruction(paragraphs[first]):
+        first += 1
+    while last > first + 1 and is_instruction(paragraphs[last - 1]) and first:
+        last -= 1
+    asked = paragraphs[:first] + paragraphs[last:]
+    return "\n\n".join(asked), "\n\n".join(paragraphs[first:last])
+
+
+@lru_cache(maxsize=2_000)
+def _split_user(text: str, *, has_system: bool) -> tuple[str, str, tuple[tuple[str, str], ...]]:  # noqa: C901, PLR0911 - one line for each kind reads best
+    """Instructions, document and delimited parts of a user message."""
+    tagged = _tagged(text)
+    if tagged is not None:
+        left, parts = tagged
+        return left, "\n\n".join(body for _, body in parts), parts
+    fenced = _RE.fenced.search(text)
+    if fenced is not None and not text[: fenced.start()].strip():
+        return text[fenced.end() :].strip(), fenced["body"], ()
+    if fenced is not None and is_instruction(text):
+        return text[: fenced.start()] + text[fenced.end() :], fenced["body"], ()
+    heading = _RE.heading.search(text)
+    if heading is not None and (heading.start() == 0 or is_instruction(text)):
+        before, rest = text[: heading.start()], text[heading.start("rest") :]
+        if len(_RE.field_line.findall(text)) > 1 and not before.strip():
+            return "", text, ()
+        after, document = "", rest
+        paragraphs = _RE.sentence_break.split(rest)
+        while len(paragraphs) > 1 and is_instruction(paragraphs[-1]) and before.strip():
+            after = paragraphs.pop() + "\n\n" + after
+            document = "\n\n".join(paragraphs)
+        return before + "\n\n" + after, document, ()
+    asked, document = _by_paragraph(text)
+    if document.strip() and (asked.strip() or has_system):
+        return asked, document, ()
+    if has_system:
+        return "", text, ()
+    lead, _, rest = text.partition("\n")
+    if rest.strip() and is_instruction(lead):
+        return lead, rest, ()
+    head, colon, tail = text.partition(": ")
+    if colon and tail.strip() and is_instruction(head) and "\n" not in head:
+        return head, tail, ()
+    return text, "", ()
+
+
+def lay_out(messages: Sequence[Message]) -> Layout:
+    """Take a conversation apart; see docs/simulated-model.md, "Reading the prompt"."""
+    system = [m.content for m in messages if m.role in ("system", "developer")]
+    turns = [m for m in messages if m.role in ("user", "assistant")]
+    last = max((i for i, m in enumerate(turns) if m.role == "user"), default=-1)
+    if last < 0:
+        return Layout(instructions="\n\n".join(system), document="")
+    shots: list[Shot] = []
+    asked: list[str] = []
+    for before, after in pairwise(turns[: last + 1]):
+        if before.role == "user" and after.role == "assistant":
+            instructions, document, _ = _split_user(before.content, has_system=bool(system))
+            shots.append(Shot(input=document or before.content, output=after.content))
+            asked.append(instructions)
+        elif before.role == "user":
+            asked.append(before.content)
+    instructions, document, parts = _split_user(turns[last].content, has_system=bool(system))
+    texts = dict.fromkeys(t.strip() for t in (*system, *asked, instructions) if t.strip())
+    return Layout(
+        instructions="\n\n".join(texts), document=document, parts=parts, shots=tuple(shots)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,52 +183,7 @@ class Label:
 
 
 _QUOTE: Final = r"[\"'`*“”‘’_]*"  # noqa: RUF001 - texts in the wild hold this character
-_ITEM: Final = rf"{_QUOTE}[A-Za-z][\w-]*(?: (?!or\b|and\b)[\w-]+)?{_QUOTE}"
-_ONE_OF: Final = re.compile(
-    r"\b(?:(?:one of|either|choose (?:from|between))"
-    r"(?: (?:the )?(?:following|these|labels?|categories|values|words|of))*\s*:?"
-    r"|(?:classes|labels?|categories|options|levels|values|severities)\s*(?:are|is|:|=))\s*[(\[]?"
-    rf"(?P<list>{_ITEM}(?:\s*(?:,|/|\||\bor\b|\band\b|,\s*or\b|,\s*and\b)\s*{_ITEM})+)",
-    re.IGNORECASE,
-)
-_PIPED: Final = re.compile(
-    r"(?P<list>[\"'`][\w -]{1,30}[\"'`](?:\s*(?:\||/|,|or|, or)\s*[\"'`][\w -]{1,30}[\"'`])+)"
-)
-_LIST_BREAK: Final = re.compile(
-    r"\s*(?:,\s*or\b|,\s*and\b|,|/|\||\bor\b|\band\b)\s*", re.IGNORECASE
-)
-_LIST_HEAD: Final = re.compile(
-    r"^[^\n]*\b(?:labels?|severit(?:y|ies)|categor(?:y|ies)|class(?:es)?|levels?|priorit(?:y|ies)"
-    r"|types?|sentiments?|options?|choices|verdicts?|buckets?|queues?|teams?)\b[^\n]*:[*_ ]*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_BULLET: Final = re.compile(
-    rf"^[ \t]*(?:[-*•+]|\d+[.)])[ \t]+{_QUOTE}(?P<name>[A-Za-z][\w-]*(?: [\w-]+)?){_QUOTE}"
-    rf"[ \t]*(?::|=|—|–|-|->|→|\()",  # noqa: RUF001 - texts in the wild hold this character
-    re.MULTILINE,
-)
-_CLAUSE_BREAK: Final = re.compile(r"[;\n]|(?<=[a-z)%])\.(?=\s|$)|(?<=[a-z)]): ")
 _LONG_CLAUSE: Final = 16
-_EXCLUDES: Final = re.compile(
-    r"^\W*(?:and |but )?(?:not|never|except|unless|excluding)\b", re.IGNORECASE
-)
-_DEFAULT: Final = re.compile(
-    r"\b(?:everything else|anything else|all other|all others|in doubt|unsure|unclear|by default"
-    r"|otherwise|neither|none of the (?:other|above)|fits? no|the default|most alerts)\b",
-    re.IGNORECASE,
-)
-_ARROW: Final = re.compile(
-    rf"^[ \t]*(?:[-*•+]|\d+[.)])?[ \t]*(?P<input>\S.*?)[ \t]*(?:->|→|=>|⇒|=)[ \t]*"
-    rf"{_QUOTE}(?P<output>[\w -]{{1,30}}?){_QUOTE}[.]?[ \t]*$",
-    re.MULTILINE,
-)
-_PAIR: Final = re.compile(
-    r"^[ \t]*[*_]*(?:input|example|alert|question|text|user|q)(?: \d+)?[*_]*:[*_]*[ "
-    r"\t]*(?P<input>.+?)\n+"
-    r"[ \t]*[*_]*(?:output|answer|label|response|assistant|result|severity|a)[*_]*:[*_]*[ \t]*"
-    r"(?P<output>.+?)(?=\n[ \t]*\n|\n[ \t]*[*_]*(?:input|example|alert|question|text|user|q)\b|\Z)",
-    re.IGNORECASE | re.MULTILINE | re.DOTALL,
-)
 
 
 def label_names(text: str, *, not_these: Collection[str] = ()) -> tuple[str, ...]:
@@ -118,15 +192,15 @@ def label_names(text: str, *, not_these: Collection[str] = ()) -> tuple[str, ...
     >>> label_names("Classify it as one of: bug, feature or question.")
     ('bug', 'feature', 'question')
     """
-    for pattern in (_ONE_OF, _PIPED):
+    for pattern in (_RE.one_of, _RE.piped):
         for match in pattern.finditer(text):
-            names = [n.strip("\"'`*“”‘’_ ") for n in _LIST_BREAK.split(match["list"])]  # noqa: RUF001 - texts in the wild hold this character
+            names = [n.strip("\"'`*“”‘’_ ") for n in _RE.list_break.split(match["list"])]  # noqa: RUF001 - texts in the wild hold this character
             names = [n for n in names if n and n not in not_these]
             if len(names) > 1:
                 return tuple(dict.fromkeys(names))
-    for head in _LIST_HEAD.finditer(text):
+    for head in _RE.list_head.finditer(text):
         block = re.split(r"\n[ \t]*\n", text[head.end() :].lstrip("\n"), maxsplit=1)[0]
-        names = [m["name"] for m in _BULLET.finditer(block) if m["name"] not in not_these]
+        names = [m["name"] for m in _RE.bullet.finditer(block) if m["name"] not in not_these]
         if len(names) > 1:
             return tuple(dict.fromkeys(names))
     return ()
@@ -170,8 +244,8 @@ def _definition(text: str, name: str, others: Sequence[str]) -> str:
 
 
 def _clauses(definition: str) -> tuple[Clause, ...]:
-    found: list[Clause] = []
-    for raw in _CLAUSE_BREAK.split(definition):
+    clauses: list[Clause] = []
+    for raw in _RE.clause_break.split(definition):
         pieces = [raw]
         if len(raw.split()) > _LONG_CLAUSE:
             pieces = raw.split(", ")
@@ -179,11 +253,11 @@ def _clauses(definition: str) -> tuple[Clause, ...]:
             words = frozenset(stems(without_quantities(piece)))
             numbers = quantities(piece)
             if words or numbers:
-                excludes = _EXCLUDES.match(piece) is not None
+                excludes = _RE.excludes.match(piece) is not None
                 if excludes:
                     words = frozenset(word for word in words if not word.startswith("not_"))
-                found.append(Clause(words=words, quantities=numbers, excludes=excludes))
-    return tuple(found)
+                clauses.append(Clause(words=words, quantities=numbers, excludes=excludes))
+    return tuple(clauses)
 
 
 def read_labels(text: str, names: Sequence[str]) -> tuple[Label, ...]:
@@ -198,8 +272,8 @@ def read_labels(text: str, names: Sequence[str]) -> tuple[Label, ...]:
         labels.append(
             Label(
                 name=name,
-                clauses=_clauses(_DEFAULT.sub(" ", told)),
-                is_default=_DEFAULT.search(told) is not None,
+                clauses=_clauses(_RE.default.sub(" ", told)),
+                is_default=_RE.default.search(told) is not None,
             )
         )
     return tuple(labels)
@@ -211,9 +285,9 @@ def shots_in_text(text: str) -> tuple[Shot, ...]:
     >>> shots_in_text("- disk 97 % full -> critical")[0].output
     'critical'
     """
-    shots = [Shot(input=m["input"], output=m["output"]) for m in _ARROW.finditer(text)]
+    shots = [Shot(input=m["input"], output=m["output"]) for m in _RE.arrow.finditer(text)]
     shots += [
-        Shot(input=m["input"].strip(), output=m["output"].strip()) for m in _PAIR.finditer(text)
+        Shot(input=m["input"].strip(), output=m["output"].strip()) for m in _RE.pair.finditer(text)
     ]
     return tuple(shots)
 
@@ -243,28 +317,7 @@ class Key:
     children: tuple[Key, ...] = ()
 
 
-_OBJECT_KEYS: Final = re.compile(r"[\"'](?P<name>[A-Za-z_][\w-]*)[\"']\s*:")
-_EXAMPLE_OBJECT: Final = re.compile(r"\{[^{}]*[\"'][A-Za-z_][\w-]*[\"']\s*:[^{}]*\}", re.DOTALL)
-_KEY_LIST: Final = re.compile(
-    r"\b(?:keys?|fields?|properties|attributes)\b[^.\n:]{0,30}?[: ]\s*"
-    r"(?P<list>[\"'`]?[A-Za-z_]\w*[\"'`]?(?:\s*(?:,\s*and|,|and|&)\s*[\"'`]?[A-Za-z_]\w*[\"'`]?)+)",
-    re.IGNORECASE,
-)
-_KEY_SENTENCE: Final = re.compile(
-    r"\b(?:keys?|fields?|properties|attributes)\b[^.\n]*", re.IGNORECASE
-)
-_QUOTED_KEY: Final = re.compile(r"[\"'`](?P<name>[A-Za-z_]\w*)[\"'`](?:\s*\((?P<note>[^)\n]*)\))?")
-_KEY_HEAD: Final = re.compile(
-    r"\b(?:keys?|fields?|properties)\b[^\n]*:[ \t]*$", re.IGNORECASE | re.MULTILINE
-)
-_KEY_BULLET: Final = re.compile(
-    r"^[ \t]*(?:[-*•]|\d+[.)])?[ \t]*[\"'`*]*(?P<name>[A-Za-z_]\w*)[\"'`*]*[ "
-    r"\t]*(?:\((?P<note>[^)\n]*)\))?"
-    r"[ \t]*(?::|—|–|-|=)[*]*[ \t]+(?P<text>[^\n]*(?:\n[ \t]{2,}(?![-*•])[^\n]+)*)",  # noqa: RUF001 - texts in the wild hold this character
-    re.MULTILINE,
-)
 _BARE_LIST_WORDS: Final = 8
-_NULL: Final = re.compile(r"\bnull\b", re.IGNORECASE)
 _COLONLESS: Final = frozenset({"and", "or", "the", "a", "an", "with", "of", "in", "json"})
 
 
@@ -324,25 +377,25 @@ def _notes_on_quoted(text: str) -> dict[str, str]:
     """Keys in quotes after the word `key` or `field`, with what stands behind in brackets."""
     return {
         match["name"]: match["note"] or ""
-        for sentence in _KEY_SENTENCE.finditer(text)
-        for match in _QUOTED_KEY.finditer(sentence[0])
+        for sentence in _RE.key_sentence.finditer(text)
+        for match in _RE.quoted_key.finditer(sentence[0])
     }
 
 
 def _names_in_words(text: str) -> list[str]:
     """Keys that the words ask for: an object shown, a list of keys, or bullets below a head."""
     names: dict[str, None] = {}
-    for shown in _EXAMPLE_OBJECT.finditer(text):
-        names.update(dict.fromkeys(_OBJECT_KEYS.findall(shown[0])))
-    for match in _KEY_LIST.finditer(text):
+    for shown in _RE.example_object.finditer(text):
+        names.update(dict.fromkeys(_RE.object_keys.findall(shown[0])))
+    for match in _RE.key_list.finditer(text):
         for name in re.findall(r"[A-Za-z_]\w*", match["list"]):
             if name.lower() not in _COLONLESS:
                 names[name] = None
     if not names:
         names.update(dict.fromkeys(_notes_on_quoted(text)))
-    for head in _KEY_HEAD.finditer(text):
+    for head in _RE.key_head.finditer(text):
         block = re.split(r"\n[ \t]*\n", text[head.end() :].lstrip("\n"), maxsplit=1)[0]
-        names.update(dict.fromkeys(m["name"] for m in _KEY_BULLET.finditer(block)))
+        names.update(dict.fromkeys(m["name"] for m in _RE.key_bullet.finditer(block)))
     return list(names)
 
 
@@ -353,7 +406,7 @@ def read_keys(
     schema = schema_of(response_format)
     if not wants_json and schema is None:
         return ()
-    told = {m["name"]: m for m in reversed(list(_KEY_BULLET.finditer(text)))}
+    told = {m["name"]: m for m in reversed(list(_RE.key_bullet.finditer(text)))}
     notes = _notes_on_quoted(text)
     by_name = {key.name: key for key in (_schema_keys(schema) if schema else ())}
     if not by_name:
@@ -373,7 +426,7 @@ def read_keys(
                 key,
                 description=description,
                 enum=enum,
-                nullable=key.nullable or _NULL.search(words) is not None,
+                nullable=key.nullable or _RE.null.search(words) is not None,
                 in_words=re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None,
                 described=key.described or len(words.split()) > 1,
             )
@@ -412,63 +465,6 @@ class Section:
     description: str = ""
 
 
-_N: Final = r"(?P<n>\d{1,5}|" + "|".join(NUMBER_WORDS) + ")"
-_AT_MOST: Final = (
-    r"(?:at most|no more than|not more than|never more than|maximum(?: of)?|max\.?|up to|under"
-    r"|below|fewer than"
-    r"|less than|within|limit(?:ed)?(?: it| the \w+)? to|not exceed|exceed|in|about|around"
-    r"|exactly|<=?|≤)"
-)
-_WORDS_MAX: Final = re.compile(
-    rf"{_AT_MOST}\s+{_N}[\s-]*words?|{_N.replace('?P<n>', '?P<m>')}[\s-]*words?\s+"
-    r"(?:or (?:less|fewer)|at most|max(?:imum)?|limit|summary)",
-    re.IGNORECASE,
-)
-_WORDS_MIN: Final = re.compile(
-    rf"(?:at least|no fewer than|minimum(?: of)?|not less than|more than)\s+{_N}\s*words?",
-    re.IGNORECASE,
-)
-_SENTENCES: Final = re.compile(
-    rf"(?:{_AT_MOST}\s+)?(?:a |an )?(?:{_N}|(?P<single>single))[\s-]+(?:short |plain |concise "
-    rf")?sentences?",
-    re.IGNORECASE,
-)
-_BULLETS: Final = re.compile(
-    rf"(?:{_AT_MOST}\s+)?{_N}[\s-]+(?:short |concise |key )?(?:bullets?|bullet points?|items?"
-    rf"|points?)",
-    re.IGNORECASE,
-)
-_CHARS: Final = re.compile(rf"{_AT_MOST}\s+{_N}\s*char(?:acter)?s?", re.IGNORECASE)
-_EMPHATIC: Final = re.compile(
-    r"\b(?:strict(?:ly)?|never more|hard limit|must not exceed|do not exceed|at most|no more "
-    r"than)\b",
-    re.IGNORECASE,
-)
-_SECTION_CUE: Final = re.compile(
-    r"(?:\bsections?\b|\bheadings?\b|\bheaders?\b|\bstructure\b)", re.IGNORECASE
-)
-_HASHED: Final = re.compile(
-    r"^[ \t]*(?:[-*•]|\d+[.)])?[ \t]*[`\"*]*#{1,4}[ \t]+(?P<name>[A-Z][\w /&-]{1,40}?)[`\"*]*"
-    r"[ \t]*(?:(?::|—|–|-)[ \t]*(?P<text>[^\n]*))?$",  # noqa: RUF001 - texts in the wild hold this character
-    re.MULTILINE,
-)
-_INLINE_HASHED: Final = re.compile(r"[`\"]#{1,4} (?P<name>[A-Z][\w /&-]{1,40}?)[`\"]")
-_LISTED: Final = re.compile(
-    r"^[ \t]*(?:[-*•]|\d+[.)])[ \t]+[`\"*_]*(?P<name>[A-Z][\w /&-]{1,40}?)[`\"*_]*"
-    r"[ \t]*(?:(?::|—|–|-)[*_]*[ \t]*(?P<text>[^\n]*(?:\n[ \t]{2,}(?![-*•])[^\n]+)*))?$",  # noqa: RUF001 - texts in the wild hold this character
-    re.MULTILINE,
-)
-_ENUMERATED: Final = re.compile(
-    r"\b(?:sections?|headings?|headers?)\b[^.\n]{0,40}?[: ]\s*(?P<list>[`\"*]*[A-Z][\w-]*(?: "
-    r"[A-Z&][\w-]*)*[`\"*]*"
-    r"(?:\s*(?:,\s*and|,|and|/|;)\s*[`\"*]*[A-Z][\w-]*(?: [A-Z&][\w-]*)*[`\"*]*)+)"
-)
-_TIME_FORMAT: Final = re.compile(
-    r"YYYY[-/.]MM[-/.]DD(?:[ T]HH:MM(?::SS)?Z?)?|DD[./-]MM[./-]YYYY(?: HH:MM)?"
-)
-_ISO: Final = re.compile(r"\bISO[ -]?8601\b", re.IGNORECASE)
-
-
 def _value(match: re.Match[str], *names: str) -> int:
     text = next(match[name] for name in names if match[name])
     return NUMBER_WORDS.get(text.lower(), 0) or int(text)
@@ -481,20 +477,24 @@ def read_limits(text: str) -> Limits:
     >>> read_limits("at most 80 words, in one sentence").words_max
     80
     """
-    words, fewest = _WORDS_MAX.search(text), _WORDS_MIN.search(text)
-    ends, points, chars = _SENTENCES.search(text), _BULLETS.search(text), _CHARS.search(text)
+    words, fewest = _RE.words_max.search(text), _RE.words_min.search(text)
+    ends, points, chars = (
+        _RE.sentences.search(text),
+        _RE.bullets.search(text),
+        _RE.chars.search(text),
+    )
     return Limits(
         words_max=_value(words, "n", "m") if words else None,
         words_min=_value(fewest, "n") if fewest else None,
         sentences_max=(1 if ends["single"] else _value(ends, "n")) if ends else None,
         bullets=_value(points, "n") if points else None,
         chars_max=_value(chars, "n") if chars else None,
-        emphatic=_EMPHATIC.search(text) is not None,
+        emphatic=_RE.emphatic.search(text) is not None,
     )
 
 
 def _listed_sections(text: str) -> list[Section]:
-    for cue in _SECTION_CUE.finditer(text):
+    for cue in _RE.section_cue.finditer(text):
         end_of_line = text.find("\n", cue.end())
         if end_of_line < 0 or not text[cue.start() : end_of_line].rstrip().endswith(":"):
             continue
@@ -503,7 +503,7 @@ def _listed_sections(text: str) -> list[Section]:
         )[0]
         found = [
             Section(name=m["name"].strip(), description=(m["text"] or "").strip())
-            for m in _LISTED.finditer(block)
+            for m in _RE.listed.finditer(block)
         ]
         if len(found) > 1:
             return found
@@ -518,17 +518,17 @@ def read_sections(text: str) -> tuple[Section, ...]:
     """
     hashed = [
         Section(name=m["name"].strip(), description=(m["text"] or "").strip())
-        for m in _HASHED.finditer(text)
+        for m in _RE.hashed.finditer(text)
     ]
     if len(hashed) > 1:
         return tuple(hashed)
-    inline = [Section(name=m["name"]) for m in _INLINE_HASHED.finditer(text)]
+    inline = [Section(name=m["name"]) for m in _RE.inline_hashed.finditer(text)]
     if len(inline) > 1:
         return tuple(inline)
     listed = _listed_sections(text)
     if listed:
         return tuple(listed)
-    match = _ENUMERATED.search(text)
+    match = _RE.enumerated.search(text)
     if match is None:
         return ()
     names = re.split(r"\s*(?:,\s*and\b|,|\band\b|/|;)\s*", match["list"])
@@ -541,10 +541,10 @@ def time_format(text: str) -> str | None:
     >>> time_format("Write times as YYYY-MM-DD HH:MM.")
     'YYYY-MM-DD HH:MM'
     """
-    match = _TIME_FORMAT.search(text)
+    match = _RE.time_format.search(text)
     if match is not None:
         return match[0]
-    return "YYYY-MM-DDTHH:MM:SS" if _ISO.search(text) else None
+    return "YYYY-MM-DDTHH:MM:SS" if _RE.iso.search(text) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -570,46 +570,7 @@ class Orders:
     words_min: int = 0
 
 
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")  # noqa: RUF001 - ends of sentences
-_IGNORE: Final = re.compile(
-    r"\b(?:ignore|disregard|forget)\b[^.\n]{0,40}\b(?:above|previous|preceding|prior|earlier"
-    r"|instructions?|rules?)\b(?:\s*(?:instructions?|rules?))?(?P<rest>[^\n]*)",
-    re.IGNORECASE,
-)
-_ALWAYS: Final = re.compile(
-    r"(?:\b(?:whatever|regardless|no matter|notwithstanding|despite)\b[^\n]*?)?"
-    r"\b(?P<key>\w+)[`\"]? (?:is|must be|has to be|should be) (?:always|in every case|in any case)"
-    r" [`\"]?(?P<value>\w+)",
-    re.IGNORECASE,
-)
-_TWICE: Final = (
-    r"(?:do not|don't|never|must not)\s+(?:fail to|refrain from|abstain from|avoid|omit|neglect to"
-    r"|hesitate to|forget to)\s+"
-)
-_GUESSES: Final = re.compile(
-    rf"\b(?:{_TWICE}|always |feel free to )(?:guess|invent|estimat|mak(?:e|ing) up)\w*",
-    re.IGNORECASE,
-)
-_LINKS: Final = re.compile(
-    rf"\b{_TWICE}(?:includ|add|us|cop)\w*\s+(?:any )?(?:links?|urls?)\b", re.IGNORECASE
-)
-_OBJECT: Final = re.compile(r"\{[^{}]*\"[^{}]*\}")
-_LEAST_WORDS: Final = re.compile(
-    r"\b(?:at least|no fewer than|minimum of)\s+(?P<n>\d{1,4})\s+words\b", re.IGNORECASE
-)
-# What a rule in French, German or Spanish says, in the words that the rest is read in.
-_FOREIGN: Final[tuple[tuple[str, str], ...]] = (
-    (r"\b(?:au moins|au minimum|mindestens|al menos|por lo menos)\b", "at least"),
-    (r"\b(?:mots|wörter[n]?|worte[n]?|palabras)\b", "words"),
-    (r"\b(?:jamais|pas|nie|niemals|nicht|kein|keine[ns]?|nunca|sin|sans|ohne)\b", "never"),
-    (r"\b(?:devine[zr]?|invente[zr]?|estime[zr]?)\b", "always guess"),
-    (r"\b(?:rate|erfinde|schätze|adivin[ae]|invent[ae])\b", "always guess"),
-    (r"\b(?:toujours|immer|siempre)\b", "always"),
-)  # fmt: skip
-_NO_JSON: Final = re.compile(
-    r"\bnever\b[^.\n]{0,20}\bjson\b|\btexte libre\b|\bfreitext\b|\bfließtext\b|\btexto libre\b",
-    re.IGNORECASE,
-)
+_FOREIGN: Final[list[tuple[str, str]]] = _RE.entry("foreign")
 
 
 def read_orders(text: str) -> Orders:
@@ -620,22 +581,22 @@ def read_orders(text: str) -> Orders:
     """
     foreign = "\n".join(_translated(text))
     both = f"{text}\n{foreign}"
-    ignored = _IGNORE.search(text)
-    least = _LEAST_WORDS.search(foreign) or _LEAST_WORDS.search(text)
+    ignored = _RE.ignore.search(text)
+    least = _RE.least_words.search(foreign) or _RE.least_words.search(text)
     return Orders(
         instead=(ignored["rest"].strip(" .,;:") or "answer freely") if ignored else "",
-        always=tuple((one["key"].lower(), one["value"]) for one in _ALWAYS.finditer(text)),
+        always=tuple((one["key"].lower(), one["value"]) for one in _RE.always.finditer(text)),
         shown=tuple(_shown(text)),
-        prose=bool(_NO_JSON.search(foreign)),
-        guesses=bool(_GUESSES.search(both)),
-        links=bool(_LINKS.search(text)),
+        prose=bool(_RE.no_json.search(foreign)),
+        guesses=bool(_RE.guesses.search(both)),
+        links=bool(_RE.links.search(text)),
         words_min=int(least["n"]) if least else 0,
     )
 
 
 def _translated(text: str) -> Iterator[str]:
     """The sentences in another language, as far as their words are known."""
-    for sentence in _SENTENCE.split(text):
+    for sentence in _RE.sentence.split(text):
         if guess_language(sentence) in {"fr", "de", "es"}:
             for pattern, word in _FOREIGN:
                 sentence = re.sub(pattern, word, sentence, flags=re.IGNORECASE)  # noqa: PLW2901
@@ -643,7 +604,7 @@ def _translated(text: str) -> Iterator[str]:
 
 
 def _shown(text: str) -> Iterator[tuple[str, str]]:
-    for found in _OBJECT.finditer(text):
+    for found in _RE.object.finditer(text):
         try:
             value: Any = json.loads(found[0])
         except ValueError:
@@ -687,56 +648,16 @@ class Instructions:
     orders: Orders
 
 
-_JSON_WORD: Final = re.compile(r"\bjson\b", re.IGNORECASE)
-_JSON_ASKED: Final = re.compile(
-    r"\b(?:answer|reply|respond|return|output|produce|give|write|print|emit|generate|format|provide|use|send|as|be)\b"
-    r"[^.\n]{0,60}\bjson\b|\bjson\b[^.\n]{0,30}\b(?:only|object|format|with|containing|array)\b",
-    re.IGNORECASE,
-)
-_ONLY: Final = re.compile(
-    r"\bonly\b[^.\n]{0,40}\bjson\b|\bjson\b[^.\n]{0,40}\bonly\b|\bnothing else\b|\bno (?:other"
-    r"|extra|additional|further) (?:text|words|output|prose)\b"
-    r"|\bno prose\b|\bno (?:markdown|code fence|explanation|commentary|preamble)\b|\bwithout "
-    r"(?:any )?(?:markdown|prose|explanation|commentary|code fence|additional|other|extra)"
-    r"|\bno text (?:before|around|outside)\b|\bdo not (?:add|write|include|wrap|use) (?:any "
-    r")?(?:other|extra|additional|explanation|markdown|prose|code|text)",
-    re.IGNORECASE,
-)
-_NULL_RULE: Final = re.compile(
-    r"\bnull\b|\b(?:do not|don't|never) (?:guess|invent|make up|infer|assume|fabricate)\b"
-    r"|\bnot (?:stated|mentioned|given|known|reported)\b"
-    r"|\bempty string if\b|\bunknown if\b|\bleave (?:it )?(?:empty|out|blank)\b",
-    re.IGNORECASE,
-)
-_FORBIDDEN: Final = re.compile(
-    r"\b(?:do not|don't|never|must not|avoid|without)\s+(?:ever\s+)?(?:mention(?:ing)?|us(?:e"
-    r"|ing)|say(?:ing)?|includ(?:e|ing)|writ(?:e|ing)|output|contain(?:ing)?)?"
-    r"\s*(?:the\s+)?(?:words?|phrases?|terms?"
-    r"|names?)?\s*(?P<list>[\"'`“][^\"'`”\n]{1,60}[\"'`”](?:\s*(?:,|or|and|, "
-    r"or)\s*[\"'`“][^\"'`”\n]{1,60}[\"'`”])*)",
-    re.IGNORECASE,
-)
-_NO_MARKDOWN: Final = re.compile(
-    r"\b(?:no|without|do not use|never use|avoid)\s+(?:any )?markdown\b|\bplain text\b",
-    re.IGNORECASE,
-)
-_NO_LINKS: Final = re.compile(
-    r"\b(?:no|without|do not (?:include|copy|add|use)|never (?:include|copy))\s+(?:any "
-    r")?(?:links?|urls?)\b",
-    re.IGNORECASE,
-)
-
-
 def _format_clarity(
     text: str, response_format: Mapping[str, JSON] | None, keys: tuple[Key, ...], *, shown: bool
 ) -> float:
     """The clarity of a request for JSON: the sum of the shares below, at most 1."""
     clarity = 0.0
-    if _JSON_ASKED.search(text):
+    if _RE.json_asked.search(text):
         clarity += 0.5
-    elif _JSON_WORD.search(text):
+    elif _RE.json_word.search(text):
         clarity += 0.25
-    if _ONLY.search(text):
+    if _RE.only.search(text):
         clarity += 0.2
     if response_format is not None and response_format.get("type") != "text":
         clarity += 0.15
@@ -754,7 +675,7 @@ def _read(text: str, shots: tuple[Shot, ...], format_text: str) -> Instructions:
     )
     shown = any(shot.output.lstrip().startswith("{") for shot in shots)
     orders = read_orders(text)
-    wants_json = by_format or shown or _JSON_WORD.search(text) is not None
+    wants_json = by_format or shown or _RE.json_word.search(text) is not None
     wants_json = wants_json and not orders.prose
     keys = read_keys(text, response_format, wants_json=wants_json)
     named = key_words(keys)
@@ -775,15 +696,15 @@ def _read(text: str, shots: tuple[Shot, ...], format_text: str) -> Instructions:
         forbidden=tuple(
             dict.fromkeys(
                 phrase
-                for match in _FORBIDDEN.finditer(text)
+                for match in _RE.forbidden.finditer(text)
                 for phrase in re.findall(r"[\"'`“]([^\"'`”\n]{1,60})[\"'`”]", match["list"])
             )
         ),
-        no_markdown=_NO_MARKDOWN.search(text) is not None,
-        no_links=_NO_LINKS.search(text) is not None,
+        no_markdown=_RE.no_markdown.search(text) is not None,
+        no_links=_RE.no_links.search(text) is not None,
         time_format=time_format(text),
         format_clarity=_format_clarity(text, response_format, keys, shown=shown),
-        null_when_absent=_NULL_RULE.search(text) is not None,
+        null_when_absent=_RE.null_rule.search(text) is not None,
         tokens=count_tokens(text),
         orders=orders,
     )

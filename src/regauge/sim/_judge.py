@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from regauge.lexicon import Lexicon
 from regauge.sim._evidence import nearest, statements_of, supported
 from regauge.sim._instructions import schema_of
 from regauge.sim._sheet import Sheet, listed, read_sheet, text_of
@@ -32,33 +33,15 @@ if TYPE_CHECKING:
     from regauge.providers import CompletionRequest
     from regauge.sim._rules import Dice
 
+_RE: Final = Lexicon("regauge.sim", "judge")
+
 _DEPTH_MAX: Final = 12
 _NOTHING: Final = "Nothing to add."
-_EITHER: Final = re.compile(r"STRICTLY EITHER 1\b")
-_WHOLE: Final = re.compile(r"\ban integer\b|\bwhole number\b", re.IGNORECASE)
 _STRICT: Final = 0.75
-_SCALES: Final = (
-    re.compile(
-        r"\b(?:between|from|of)\s+(?P<low>\d+(?:\.\d+)?)\s+(?:and|to)\s+(?P<high>\d+(?:\.\d+)?)",
-        re.IGNORECASE,
-    ),
-    re.compile(r"\b(?P<low>[01])\s*(?:-|–|\.\.)\s*(?P<high>100|10|5|1)\b"),  # noqa: RUF001 - texts in the wild hold this character
-)
-_GOOD: Final = frozenset(
-    """yes true pass passed correct same equivalent good full fully supported faithful excellent
-    agree agrees relevant safe positive tp accept""".split()  # noqa: SIM905 - it reads as a list
-)
-_MIDDLING: Final = frozenset(
-    """partly partial partially borderline some mixed fair minor unclear mostly idk
-    unknown""".split()  # noqa: SIM905 - it reads as a list
-)
-_BAD: Final = frozenset(
-    """no false fail failed incorrect wrong different bad none unsupported unfaithful poor
-    disagree irrelevant unsafe negative contradicted contradicts reject not""".split()  # noqa: SIM905 - it reads as a list
-)
-_OPTIONS: Final = re.compile(
-    r"'verdict'[^\n\[]{0,20}\[(?P<options>[^\]\n]+)\]|Options: (?P<more>[^\n]+)"
-)
+_SCALES: Final = tuple(_RE.patterns("scales").values())
+_GOOD: Final = _RE.words("good")
+_MIDDLING: Final = _RE.words("middling")
+_BAD: Final = _RE.words("bad")
 
 
 def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -122,13 +105,13 @@ def _scale(schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> tup
 def graded(schema: Mapping[str, Any], root: Mapping[str, Any], score: float, text: str) -> float:
     """A score from 0 to 1 on the scale that is asked for, and whole where whole ones are."""
     low, high = _scale(schema, root, text)
-    if _EITHER.search(text):
+    if _RE.either.search(text):
         return high if score >= _STRICT else low
     value = low + (high - low) * score
     numbers = [value for value in spread(schema, root) if isinstance(value, int | float)]
     if numbers:
         return min(numbers, key=lambda number: abs(number - value))
-    return round(value) if _WHOLE.search(text) else value
+    return round(value) if _RE.whole.search(text) else value
 
 
 def _worth(option: str) -> float | None:
@@ -168,7 +151,7 @@ def choose(schema: Mapping[str, Any], root: Mapping[str, Any], score: float, tex
                 return _number(variant, low + (high - low) * score)
             case _:
                 continue
-    named = _OPTIONS.search(text)
+    named = _RE.options.search(text)
     told = (named["options"] or named["more"]) if named is not None else "yes, no"
     words = [o.strip(" \"'`[]()") for o in re.split(r",|\bor\b|/", told)]
     return _nearest([word for word in words if word] or ["yes", "no"], score)
@@ -307,34 +290,12 @@ def _made(  # noqa: PLR0911 - one line for each kind of value
             return _NOTHING
 
 
-_SPEAKS: Final = re.compile(
-    r"\b(?:judg\w*|compar\w*|evaluat\w*|assess\w*|verdicts?|criteria|rubric|grade|rate|score|claims?|truths?"
-    r"|statements?|opinions?|contradict\w*|support\w*|determin\w*|extract\w*|identify|instructions"
-    r"|reason|closed-ended)\b",
-    re.IGNORECASE,
-)
-_DISTINCT: Final = frozenset(
-    """verdict verdicts choice score winner claims truths statements opinions questions answers
-    answer steps extracted_pii advices misuses role_violations qa_pairs intentions rewritten_reason
-    reason task outcome plan output data supported""".split()  # noqa: SIM905 - it reads as a list
-)
-_AROUND: Final = frozenset(
-    """reasoning reason explanation rationale evidence quote""".split()  # noqa: SIM905 - it reads as a list
-)
-_LISTS: Final = frozenset(
-    """claims truths statements opinions questions extracted_pii advices misuses
-    role_violations intentions plan""".split()  # noqa: SIM905 - it reads as a list
-)
-_REASONS: Final = frozenset({"reason", "reasoning", "explanation", "rationale"})
-_VERDICTS: Final = frozenset({"verdict", "verdicts", "score", "winner", "choice"})
-_FORGETS: Final = re.compile(r"\bforget(?:s|ting)?\b", re.IGNORECASE)
+_DISTINCT: Final = _RE.words("distinct")
+_AROUND: Final = _RE.words("around")
+_LISTS: Final = _RE.words("lists")
+_REASONS: Final = _RE.words("reasons")
+_VERDICTS: Final = _RE.words("verdicts")
 _TOPIC: Final = frozenset({"TP", "TN", "FP", "FN"})
-_TURN: Final = re.compile(
-    r"^(?P<who>user|assistant)[\"']?:[ \t]*(?P<said>.+)$", re.IGNORECASE | re.MULTILINE
-)
-_SILENT: Final = re.compile(r"\bnot (?:stated|mentioned|found|given)\b", re.IGNORECASE)
-_STATED: Final = re.compile(r"^What does the source state as ", re.IGNORECASE)
-_ASKED: Final = re.compile(r"^What does the source (?:say of this:|state as) ", re.IGNORECASE)
 _ANSWERS: Final = 0.3
 _EDGE_CHARS: Final = 8_000
 _SHORT: Final = 3
@@ -347,7 +308,7 @@ def _speaks(schema: Mapping[str, Any], text: str) -> bool:
     if not names & _DISTINCT or not names <= _DISTINCT | _AROUND:
         return False
     reasoned = bool(names & _VERDICTS) and bool(names & _REASONS)
-    return reasoned or _SPEAKS.search(text) is not None
+    return reasoned or _RE.speaks.search(text) is not None
 
 
 def judge(request: CompletionRequest, dice: Dice) -> str | None:
@@ -389,7 +350,7 @@ class _Bench:
     def decision(self) -> tuple[float, str]:
         """A single verdict from 0 to 1, and why."""
         sheet = self.sheet
-        if _FORGETS.search(self.text) and sheet.text("source"):
+        if _RE.forgets.search(self.text) and sheet.text("source"):
             finding = supported(sheet.text("answer"), sheet.text("source"))
             return float(finding.contradicted), "It was held against what is known."
         item = " ".join(listed(sheet.text("items")))
@@ -473,10 +434,10 @@ class _Bench:
     def _answer(self) -> str:
         """The answer of the source to a question, in its own words; empty without one."""
         asked = self.sheet.text("question", "items")
-        topic = _ASKED.sub("", asked).rstrip("?")
+        topic = _RE.asked.sub("", asked).rstrip("?")
         finding = supported(topic, self.sheet.ground)
-        passage = nearest(topic, self.sheet.ground) if _STATED.search(asked) else finding.passage
-        return passage if _STATED.search(asked) or finding.score >= _ANSWERS else ""
+        passage = nearest(topic, self.sheet.ground) if _RE.stated.search(asked) else finding.passage
+        return passage if _RE.stated.search(asked) or finding.score >= _ANSWERS else ""
 
     def _topic(self) -> str:
         sheet = self.sheet
@@ -488,7 +449,7 @@ class _Bench:
         )
 
     def _pairs(self) -> list[dict[str, str]]:
-        turns = [(m["who"].lower(), m["said"]) for m in _TURN.finditer(self.sheet.text("talk"))]
+        turns = [(m["who"].lower(), m["said"]) for m in _RE.turn.finditer(self.sheet.text("talk"))]
         return [
             {"question": said, "response": turns[i + 1][1]}
             for i, (who, said) in enumerate(turns[:-1])
@@ -522,7 +483,7 @@ class _Bench:
         """The value of one field of the verdict on one entry."""
         match name:
             case "verdict" | "supported":
-                silent = [o for o in spread(schema, root) if _SILENT.search(str(o))]
+                silent = [o for o in spread(schema, root) if _RE.silent.search(str(o))]
                 if ruling.borderline and silent:
                     return silent[0]
                 doubt = 0.5 if ruling.borderline and "borderline" in self.edges else ruling.score

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from regauge.lexicon import Lexicon
 from regauge.sim._instructions import schema_of
 from regauge.sim._text import is_list, is_object, stems
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from regauge.providers import CompletionRequest
     from regauge.sim._rules import Dice
 
-_NUMBERED: Final = re.compile(r"^\s*\d+\| ?", re.MULTILINE)
-RULE: Final = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+\S")
+_RE: Final = Lexicon("regauge.sim", "refiner")
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,18 @@ class Desk:
             self.texts.get("prompt", ""),
             flags=re.MULTILINE,
         )
-        return [_NUMBERED.sub("", line, count=1) for line in text.split("\n")]
+        return [_RE.numbered.sub("", line, count=1) for line in text.split("\n")]
 
     @cached_property
     def rules(self) -> list[str]:
         """Those that are rules, each once."""
         counted = Counter(self.lines)
-        return [line for line in self.lines if RULE.match(line) and counted[line] == 1]
+        return [line for line in self.lines if _RE.rule.match(line) and counted[line] == 1]
 
     def check(self, key: str) -> str:
         """A line of what is said of the check."""
-        found = re.search(rf"^{re.escape(key)}: (.*)$", self.texts.get("check", ""), re.MULTILINE)
-        return found[1].strip() if found else ""
+        match = re.search(rf"^{re.escape(key)}: (.*)$", self.texts.get("check", ""), re.MULTILINE)
+        return match[1].strip() if match else ""
 
     @cached_property
     def about(self) -> frozenset[str]:
@@ -98,8 +98,6 @@ def _values(given: object) -> list[object]:
     return list(cast("dict[str, object]", given).values()) if isinstance(given, dict) else []
 
 
-_ROLE: Final = re.compile(r"^\[(system|developer|user|assistant)\]\n", re.MULTILINE)
-_PLACE: Final = re.compile(r"lines (\d+) to (\d+)")
 _FORGETS: Final = 0.3
 
 
@@ -119,11 +117,14 @@ def section_anew(
         useful: Operations on single lines.
         dice: For this proposal.
     """
-    texts = [_lines(prompt, str(one.get("message")), str(one.get("its text"))) for one in sections]
+    texts = [
+        _lines(prompt, str(section.get("message")), str(section.get("its text")))
+        for section in sections
+    ]
     homes = [number for number, lines in enumerate(texts) if useful[0]["line"] in lines]
     home = homes[0] if homes else dice.pick("section", len(sections))
     lines = texts[home]
-    rules = [line for line in lines if RULE.match(line)]
+    rules = [line for line in lines if _RE.rule.match(line)]
     if len(rules) > 1 and dice.throw("forgets") < _FORGETS:
         lines.remove(rules[dice.pick("forgets", len(rules))])
     for op in useful:
@@ -140,29 +141,16 @@ def section_anew(
 
 def _lines(prompt: str, role: str, place: str) -> list[str]:
     """The lines of a section; none where it is not there."""
-    parts = _ROLE.split(prompt)
+    parts = _RE.role.split(prompt)
     blocks = [text for name, text in zip(parts[1::2], parts[2::2], strict=True) if name == role]
-    found = _PLACE.fullmatch(place)
-    if found is None or not blocks:
+    match = _RE.place.fullmatch(place)
+    if match is None or not blocks:
         return []
-    lines = [_NUMBERED.sub("", line, count=1) for line in blocks[0].rstrip("\n").split("\n")]
-    return lines[int(found[1]) - 1 : int(found[2])]
+    lines = [_RE.numbered.sub("", line, count=1) for line in blocks[0].rstrip("\n").split("\n")]
+    return lines[int(match[1]) - 1 : int(match[2])]
 
 
-_ORDER: Final = re.compile(
-    r"[^.\n\"]*\b(?:add|put|append|write|insert)\b[^.\n\"]*\b(?:prompt|instructions?|rules?)\b[^.\n\"]*"
-    r"|[^.\n\"]*\b(?:ignore|disregard|forget|override)\b[^.\n\"]*\b(?:instructions?|rules?|prompt)\b[^.\n\"]*",
-    re.IGNORECASE,
-)
-_COUNTS: Final = re.compile(r"\n?^expected value -> value in the answer, .*$", re.MULTILINE)
-_NUMBER: Final = re.compile(r"\d+")
-_NEGATED: Final = re.compile(r"\b(?:never|no|not|without|avoid)\b", re.IGNORECASE)
-_FLUFF: Final = (
-    "- Be careful, accurate and thorough.",
-    "- Think step by step before you answer.",
-    "- This is very important, so give your best.",
-    "- Keep the needs of the reader in mind.",
-)
+_FLUFF: Final[list[str]] = _RE.entry("fluff")
 # What a proposal turns out to be, up to which throw.
 _UNREADABLE, _DONE, _REWRITE, _LEAK, _DROP, _IDLE = 0.04, 0.06, 0.12, 0.20, 0.26, 0.46
 _OBEYS: Final = 0.5
@@ -177,11 +165,7 @@ _NOTHING: Final = (
 _MISTAKEN: Final = 0.02
 _NEAR: Final = 0.3
 _SAME_LETTERS: Final = 0.85
-_PHRASE: Final = 5
 _LEAK_WORDS: Final = 10
-_TEXT: Final = re.compile(
-    r"<(?P<name>[a-z]+)-(?P<nonce>[0-9a-f]{12})>\n(?P<text>.*?)\n</(?P=name)-(?P=nonce)>", re.DOTALL
-)
 
 
 def refine(request: CompletionRequest, dice: Dice) -> str | None:
@@ -192,9 +176,9 @@ def refine(request: CompletionRequest, dice: Dice) -> str | None:
     if part is None:
         return None
     asked = "\n\n".join(message.content for message in request.messages)
-    texts = {found["name"]: found["text"] for found in _TEXT.finditer(asked)}
+    texts = {found["name"]: found["text"] for found in _RE.text.finditer(asked)}
     # Counts differ from run to run and are no part of the task.
-    check = _COUNTS.sub("", texts.get("check", ""))
+    check = _RE.counts.sub("", texts.get("check", ""))
     told = "\x1f".join((texts.get("prompt", ""), check, "", texts.get("lessons", "")))
     identity = hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
     desk = Desk(texts=texts, dice=replace(dice, document=identity))
@@ -221,7 +205,7 @@ def _criticise(desk: Desk) -> JSON:
 def _propose(desk: Desk) -> JSON | str:
     dice = desk.dice
     told = (*desk.inputs, *desk.people)
-    orders = [found[0].strip() for text in told for found in _ORDER.finditer(text)]
+    orders = [found[0].strip() for text in told for found in _RE.order.finditer(text)]
     if orders and dice.throw("obeys") < _OBEYS:
         return _edit("Somebody asks for it.", _added(desk, f"- {orders[0]}"))
     throw = dice.throw("proposal")
@@ -275,7 +259,7 @@ def _useful(desk: Desk) -> list[dict[str, JSON]]:
         wanted = f"Make sure of this: {described}" if described else ""
     if not wanted:
         return []
-    new = wanted if RULE.match(wanted) else f"- {wanted}"
+    new = wanted if _RE.rule.match(wanted) else f"- {wanted}"
     garbled = next((rule for rule in desk.rules if _same_letters(rule, new)), None)
     near = garbled or desk.near(wanted)
     rival = near is not None and (
@@ -330,9 +314,9 @@ def _shared(rule: str, wanted: str) -> float:
 
 def _clash(rule: str, wanted: str) -> bool:
     """Return whether a rule has other numbers than is wanted, or forbids it."""
-    if _NUMBER.findall(rule) != _NUMBER.findall(wanted):
+    if _RE.number.findall(rule) != _RE.number.findall(wanted):
         return True
-    return bool(_NEGATED.search(rule)) != bool(_NEGATED.search(wanted))
+    return bool(_RE.negated.search(rule)) != bool(_RE.negated.search(wanted))
 
 
 def _added(desk: Desk, rule: str, *, below: str | None = None) -> dict[str, JSON]:

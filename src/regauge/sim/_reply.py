@@ -9,18 +9,24 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from regauge.sim._document import AlertFacts, Document, alert_facts, plain, readable
-from regauge.sim._summary import shorten, summarise
+from regauge.lexicon import Lexicon
+from regauge.sim._document import (
+    AlertFacts,
+    Document,
+    alert_facts,
+    plain,
+    readable,
+    shorten,
+    summarise,
+)
 from regauge.sim._text import count_words, sentences, split_name, stems
 from regauge.sim._values import choose_label, clarity_of_limit, json_values, lines_of, over_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from regauge.sim._instructions import Instructions, Limits, Section
     from regauge.sim._rules import Dice
 
-__all__ = ["compose"]
+_RE: Final = Lexicon("regauge.sim", "reply")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,22 +100,10 @@ def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
 
 Topic = Literal["meaning", "impact", "diagnosis", "mitigation", "timeline", "summary", "other"]
 
-_TOPICS: Final[tuple[tuple[Topic, str], ...]] = (
-    ("meaning", r"meaning|overview|what|about|description|context|background|explanation|trigger"),
-    ("impact", r"impact|consequence|effect|risk|severity|who is affected|symptom"),
-    ("diagnosis", r"diagnos|investigat|check|triage|debug|verify|troubleshoot|analysis|cause"),
-    ("mitigation", r"mitigat|remed|resol|fix|repair|recover|action|steps|prevent|escalat|follow"),
-    ("timeline", r"timeline|chronolog|events|history"),
-    ("summary", r"summary|abstract|tl;?dr|conclusion|key points|highlights|takeaways"),
-)
+_TOPICS: Final[dict[Topic, re.Pattern[str]]] = _RE.patterns("topics")
 _WORKLOADS: Final = ("deployment", "statefulset", "daemonset")
-_URGENCIES: Final = {
-    "critical": "users are or soon will be affected, act at once",
-    "warning": "it gets worse when nobody looks at it today",
-    "info": "by itself it needs no action",
-}
+_URGENCIES: Final[dict[str, str]] = _RE.entry("urgencies")
 _OTHER_URGENCY: Final = "follow the rules of your team for this level"
-_MARK: Final = re.compile(r"\{(\w+)\}")
 
 
 def is_alert(facts: AlertFacts) -> bool:
@@ -118,8 +112,8 @@ def is_alert(facts: AlertFacts) -> bool:
 
 
 def _topic(name: str) -> Topic:
-    for topic, pattern in _TOPICS:
-        if re.search(pattern, name, re.IGNORECASE):
+    for topic, pattern in _TOPICS.items():
+        if pattern.search(name):
             return topic
     return "other"
 
@@ -138,7 +132,7 @@ def _fill(template: str, facts: AlertFacts) -> str:
         name = match[1]
         return f"{workload}/$" + workload.upper() if name == "workload" else "$" + name.upper()
 
-    return _MARK.sub(value, template)
+    return _RE.mark.sub(value, template)
 
 
 def _sentence(text: str) -> str:
@@ -262,13 +256,6 @@ def section_text(document: Document, section: Section, limits: Limits) -> str:
             return f"Nothing in the alert speaks of {words}."
 
 
-def compose_sections(
-    document: Document, sections: Sequence[Section], limits: Limits
-) -> list[tuple[str, str]]:
-    """Each section's heading and text, in the order asked for."""
-    return [(s.name, section_text(document, s, limits)) for s in sections]
-
-
 def loose_runbook(document: Document) -> str:
     """A runbook as it comes out when nobody says which sections it is to have."""
     facts = alert_facts(document)
@@ -279,38 +266,8 @@ def loose_runbook(document: Document) -> str:
     )
 
 
-_TRANSLATE: Final = re.compile(r"\btranslat(?:e|ion)\b", re.IGNORECASE)
-_RUNBOOK: Final = re.compile(r"\b(?:runbook|playbook|operating procedure)\b", re.IGNORECASE)
-_CODE: Final = re.compile(
-    r"\b(?:terraform|hcl|python|bash|shell script|javascript|typescript|sql|dockerfile"
-    r"|kubernetes manifest|yaml)\b",
-    re.IGNORECASE,
-)
-_CODE_VERB: Final = re.compile(r"\b(?:write|generate|create|produce|draft|give)\b", re.IGNORECASE)
-_YES_NO: Final = re.compile(
-    r"\byes (?:or|/) no\b|\b[\"'`]?yes[\"'`]?\s*/\s*[\"'`]?no\b", re.IGNORECASE
-)
-_TITLE: Final = re.compile(
-    r"\b(?:a|the|one)?\s*(?:title|headline|subject line)\b[^.]{0,40}$", re.IGNORECASE
-)
-_LISTING: Final = re.compile(r"\b(?:list|bullets?|bullet points?|enumerate)\b", re.IGNORECASE)
-_QUESTION: Final = re.compile(r"[^.!?\n]*\?")
-_REWRITE: Final = re.compile(r"\b(?:rewrite|rephrase|proofread|correct|improve)\b", re.IGNORECASE)
-_SHOUT: Final = re.compile(r"\b(?:all )?(?:upper ?case|capital letters|capitals)\b", re.IGNORECASE)
-_WHISPER: Final = re.compile(r"\b(?:all )?lower ?case\b", re.IGNORECASE)
-_TERRAFORM: Final = {
-    "bucket": "aws_s3_bucket",
-    "vpc": "aws_vpc",
-    "subnet": "aws_subnet",
-    "databas": "aws_db_instance",
-    "rol": "aws_iam_role",
-    "group": "aws_security_group",
-    "instanc": "aws_instance",
-}
-_NO_TRANSLATION: Final = (
-    "I cannot translate: this is a simulated model that works with the words of the document it is"
-    " given."
-)
+_TERRAFORM: Final[dict[str, str]] = _RE.entry("terraform")
+_NO_TRANSLATION: Final[str] = _RE.entry("no_translation")
 _QUESTION_WORDS: Final = 3
 _TOPIC_WORD_CHARS: Final = 4
 _BULLETS_SHOWN: Final = 5
@@ -365,7 +322,7 @@ def _listed(document: Document, instructions: Instructions) -> str:
 
 def _question(document: Document, instructions: Instructions, question: str) -> str:
     best = _best_sentences(document, question, 2)
-    if _YES_NO.search(instructions.text) or re.match(
+    if _RE.yes_no.search(instructions.text) or re.match(
         r"\W*(?:is|are|was|were|does|do|did|has|have|can|could|should|will)\b",
         question,
         re.IGNORECASE,
@@ -393,26 +350,26 @@ def _without_document(instructions: Instructions) -> str:
 
 def _task(text: str, document: Document, instructions: Instructions) -> str | None:
     """The task of a request in plain words, if it is a usual one."""
-    if _RUNBOOK.search(text) or alert_facts(document).expression:
+    if _RE.runbook.search(text) or alert_facts(document).expression:
         return loose_runbook(document)
-    questions = [q.strip() for q in _QUESTION.findall(text) if len(q.split()) >= _QUESTION_WORDS]
-    if questions or _YES_NO.search(text):
+    questions = [q.strip() for q in _RE.question.findall(text) if len(q.split()) >= _QUESTION_WORDS]
+    if questions or _RE.yes_no.search(text):
         return _question(document, instructions, questions[-1] if questions else text)
-    if _TITLE.search(text.strip()) and document.title:
+    if _RE.title.search(text.strip()) and document.title:
         return document.title
-    if _LISTING.search(text) or instructions.limits.bullets:
+    if _RE.listing.search(text) or instructions.limits.bullets:
         return _listed(document, instructions)
-    if _REWRITE.search(text):
+    if _RE.rewrite.search(text):
         return " ".join(s for p in document.prose for s in sentences(p)) or document.text
     return None
 
 
 def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:
     text = instructions.text
-    if _TRANSLATE.search(text):
+    if _RE.translate.search(text):
         return _NO_TRANSLATION
-    code = _CODE.search(text)
-    if code is not None and _CODE_VERB.search(text):
+    code = _RE.code.search(text)
+    if code is not None and _RE.code_verb.search(text):
         return _snippet(f"{text} {document.text}", code[0])
     if not document.text.strip():
         return _without_document(instructions)
@@ -432,36 +389,18 @@ def generic_text(document: Document, instructions: Instructions, dice: Dice) -> 
     limit = instructions.limits.chars_max
     if limit is not None and len(text) > limit:
         text = text[:limit].rsplit(" ", 1)[0]
-    if _SHOUT.search(instructions.text):
+    if _RE.shout.search(instructions.text):
         text = text.upper()
-    elif _WHISPER.search(instructions.text):
+    elif _RE.whisper.search(instructions.text):
         text = text.lower()
     return text.strip() or "The text does not say."
 
 
-_OPENINGS: Final = (
-    "Sure! Here is the result:",
-    "Here is the JSON you asked for:",
-    "Based on the document, here is my answer:",
-    "Of course. I read the text carefully and this is what I found:",
-)
+_OPENINGS: Final[list[str]] = _RE.entry("openings")
 _CLOSINGS: Final = ("", "Let me know if you would like anything changed.", "I hope this helps!")
 # What it says where it is asked for something else than all it was asked for before.
 _INSTEAD: Final = "Quiet morning watch\nan alert blinks in the dark\nsomebody will look"
-_ONLY_LABEL: Final = re.compile(
-    r"\b(?:only|just|nothing but|single word|one word|exactly one|nothing else)\b", re.IGNORECASE
-)
-_ONLY_TEXT: Final = re.compile(
-    r"\bonly\b|\bnothing else\b|\bno (?:other|introduction|preamble|text)\b|\bstart (?:directly"
-    r"|with)\b|\bwithout (?:any )?(?:introduction|preamble)",
-    re.IGNORECASE,
-)
-_EXACT: Final = re.compile(
-    r"\bexactly\b|\bin this order\b|\bthese (?:\w+ )?sections\b|\ball (?:\w+ )?sections\b",
-    re.IGNORECASE,
-)
-_LINK: Final = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)|https?://\S+")
-_LOOSE_HEADINGS: Final = ("Details", "Notes", "Further information", "Next steps")
+_LOOSE_HEADINGS: Final[list[str]] = _RE.entry("loose_headings")
 
 
 def _as_json(document: Document, instructions: Instructions, dice: Dice) -> str:
@@ -479,7 +418,7 @@ def _as_json(document: Document, instructions: Instructions, dice: Dice) -> str:
 
 def _as_label(document: Document, instructions: Instructions, dice: Dice) -> str:
     name, ranking = choose_label(document, instructions, dice)
-    clarity = 0.4 + (0.6 if _ONLY_LABEL.search(instructions.text) else 0.0)
+    clarity = 0.4 + (0.6 if _RE.only_label.search(instructions.text) else 0.0)
     if not dice.fails("chatter", clarity):
         return name
     because = ", ".join(ranking.because[:3])
@@ -511,9 +450,10 @@ def _trim(sections: list[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
 
 
 def _as_sections(document: Document, instructions: Instructions, dice: Dice) -> str:
-    sections = compose_sections(document, instructions.sections, instructions.limits)
+    limits = instructions.limits
+    sections = [(s.name, section_text(document, s, limits)) for s in instructions.sections]
     told = any(section.description for section in instructions.sections)
-    exact = _EXACT.search(instructions.text) is not None
+    exact = _RE.exact.search(instructions.text) is not None
     clarity = 0.75 + (0.15 if exact else 0.0) + (0.1 if told else 0.0)
     if len(sections) > 1 and dice.fails("missing section", clarity):
         sections.pop(dice.pick("section", len(sections)))
@@ -523,12 +463,11 @@ def _as_sections(document: Document, instructions: Instructions, dice: Dice) -> 
             _LOOSE_HEADINGS[dice.pick("other", len(_LOOSE_HEADINGS))],
             sections[index][1],
         )
-    limits = instructions.limits
     if limits.words_max is not None and not dice.fails("too long text", clarity_of_limit(limits)):
         sections = _trim(sections, limits.words_max)
     mark = "" if instructions.no_markdown else "## "
     text = "\n\n".join(f"{mark}{name}\n\n{body}" for name, body in sections)
-    if dice.fails("chatter", 0.75 + (0.25 if _ONLY_TEXT.search(instructions.text) else 0.0)):
+    if dice.fails("chatter", 0.75 + (0.25 if _RE.only_text.search(instructions.text) else 0.0)):
         text = f"{_OPENINGS[0]}\n\n{text}"
     return text
 
@@ -561,7 +500,7 @@ def compose(document: Document, instructions: Instructions, dice: Dice) -> str:
     if orders.links:
         text = f"{text}\n\nSee also: https://example.com/runbooks"
     elif instructions.no_links:
-        text = _LINK.sub(lambda m: m[1] or "", text)
+        text = _RE.link.sub(lambda m: m[1] or "", text)
     for phrase in instructions.forbidden:
         if not dice.fails(f"forbidden {phrase}", 1.0):
             text = _without(text, phrase)

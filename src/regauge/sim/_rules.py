@@ -9,8 +9,6 @@ from typing import Final
 
 from regauge.errors import UsageError
 
-__all__ = ["CLERK_1", "Dice", "Rules"]
-
 _JITTER_COLD: Final = 0.02
 _TOKENS_FREE: Final = 1_000
 _TOKENS_DOUBLE: Final = 4_000

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from regauge.lexicon import Lexicon
 from regauge.sim._evidence import statements_of
 from regauge.sim._text import is_list, is_object
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
     from regauge.prompts import Message
 
-__all__ = ["Sheet", "joined", "listed", "read_sheet", "text_of"]
+_RE: Final = Lexicon("regauge.sim", "sheet")
+
 
 Part = Literal[
     "answer", "expected", "source", "input", "text", "items", "criteria", "bands", "first",
@@ -25,68 +27,10 @@ Part = Literal[
     "score", "findings", "rest",
 ]  # fmt: skip
 
-# Headings of the texts in a prompt, each with the part that it means.
-_HEADINGS: Final[dict[Part, str]] = {
-    "answer": "actual output|llm actual output|ai output|ai response|response|actual outcome"
-    "|llm message|agent visible output|assistant messages?|assistant output|answer|candidate|output"
-    "|steps taken|agent['’]s steps|execution trace|trace|generated json",  # noqa: RUF001 - texts in the wild hold this character
-    "expected": "expected output|expected outcome|reference|reference answer|expected"
-    "|expected json schema",
-    "source": "retrieval contexts?|contexts?|original text|reference context|source|document"
-    "|report|previous knowledge",
-    "input": "input|user input|user message|latest user message|user messages",
-    "text": "text|excerpt",
-    "items": "claims|summary claims|statements|opinions|prompt instructions|questions"
-    "|based on these (?:extracted pii|advice|misuse|role violation) statements|tool calls"
-    "|exchanges",
-    "criteria": "evaluation steps|evaluation criteria|criteria",
-    "bands": "rubric",
-    "question": "question|intention|user intention",
-    "contestants": "contestants",
-    "mapping": "dummy-to-real mapping",
-    "task": "task|user task|user['’]s task|plan|agent plan",  # noqa: RUF001 - texts in the wild hold this character
-    "talk": "conversation|turns|per-turn fields|messages|previous turns",
-    "role": "role|chatbot role",
-    "topics": "relevant topics",
-    "tools": "available tools|tools used by agent|tools called|available resources"
-    "|available prompts",
-    "score": r"[\w ]* score",
-    "findings": "contradictions|reasons?|unsupportive reasons|reasons (?:why|for)[^:\\n]*"
-    "|attritions|irrelevancies|incompletenesses|contradicting information[^:\\n]*"
-    "|out of character responses|dag traversal|goal evaluations|all tool[^:\\n]*"
-    "|true positive reasons",
-    "rest": "parameters|threshold|success|expected role|factual alignments|supportive reasons"
-    "|extra information[^:\\n]*|statement in the[^:\\n]*|metric name|plan evaluations"
-    "|user intentions",
-}
 _TAGS: Final[dict[str, Part]] = {
-    "answer": "answer", "completion": "answer", "output": "answer", "candidate": "answer",
-    "response": "answer", "summary": "answer",
-    "reference": "expected", "expected": "expected", "runbook": "expected",
-    "source": "source", "report": "source", "document": "source", "context": "source",
-    "claim": "items", "claims": "items", "statement": "items", "statements": "items",
-    "questions": "items", "question": "question", "findings": "items",
-    "a": "first", "answer_a": "first", "answer_1": "first", "first": "first",
-    "b": "second", "answer_b": "second", "answer_2": "second", "second": "second",
-}  # fmt: skip
-_HEADING: Final = re.compile(
-    "^[*_#]*(?:"
-    + "|".join(f"(?P<{part}>{words})" for part, words in _HEADINGS.items())
-    + r")[ \t]*(?:\([^)\n]*\))?[*_]*:[*_]*[ \t]*",
-    re.IGNORECASE | re.MULTILINE,
-)
-_TAG: Final = re.compile(
-    r"<(?P<close>/?)(?P<name>[A-Za-z]\w*?)(?P<mark>[-_:][0-9A-Za-z]{6,}|[ \t][^<>\n]*)?>"
-)
-# The tags around the texts in a metric's template; the headings outside of them name these texts.
-_FIELD_OPENS: Final = re.compile(r"<field\.(?P<name>\w+)-(?P<mark>[0-9a-f]{12})>\n")
-_EXAMPLES_END: Final = re.compile(r"=+ ?END OF EXAMPLES? ?=+|Now complete the task below:")
-_TAIL: Final = re.compile(
-    r"\n(?:\*\*[ \t]*\n+IMPORTANT|IMPORTANT:|-{3,}[ \t]*\n\**(?:Example|IMPORTANT)"
-    r"|\**Example (?:JSON|Output)|JSON:|===END OF INSTRUCTIONS)"
-)
+    tag: part for part, tags in _RE.entry("tags").items() for tag in tags.split()
+}
 
-_TOOL_CALL: Final = re.compile(r"^ *\[?(ToolCall\(.*?^ *\))", re.DOTALL | re.MULTILINE)
 _ANY_NAME: Final = "NAME"
 
 
@@ -122,7 +66,7 @@ class Sheet:
 
 def _pieces(text: str) -> list[tuple[str, str]]:
     """The text in order: between tags under their name, and outside them under no name."""
-    tags = list(_TAG.finditer(text))
+    tags = list(_RE.tag.finditer(text))
     closing: dict[tuple[str, str], list[int]] = {}
     for index, tag in enumerate(tags):
         if tag["close"]:
@@ -179,7 +123,7 @@ def _unfenced(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
     pieces: list[str] = []
     spans: list[tuple[int, int]] = []
     at = length = 0
-    while (tag := _FIELD_OPENS.search(text, at)) is not None:
+    while (tag := _RE.field_opens.search(text, at)) is not None:
         closing = f"\n</field.{tag['name']}-{tag['mark']}>"
         end = text.find(closing, tag.end())
         if end < 0:
@@ -193,13 +137,13 @@ def _unfenced(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
 
 def text_of(messages: Sequence[Message]) -> str:
     """The text of a conversation, without tags around the fields of a metric."""
-    if any(_FIELD_OPENS.search(message.content) for message in messages):
+    if any(_RE.field_opens.search(message.content) for message in messages):
         return _unfenced(messages)[0]
     return "\n\n".join(message.content for message in messages)
 
 
 def _headed(messages: Sequence[Message]) -> Sheet:
-    if any(_FIELD_OPENS.search(message.content) for message in messages):
+    if any(_RE.field_opens.search(message.content) for message in messages):
         text, fields = _unfenced(messages)
     else:
         text, fields = "\n\n".join(message.content for message in messages), []
@@ -207,15 +151,15 @@ def _headed(messages: Sequence[Message]) -> Sheet:
     def is_outside(match: re.Match[str]) -> bool:
         return not any(start <= match.start() < end for start, end in fields)
 
-    ends = filter(is_outside, _EXAMPLES_END.finditer(text))
+    ends = filter(is_outside, _RE.examples_end.finditer(text))
     begin = max((match.end() for match in ends), default=0)
-    heads = list(filter(is_outside, _HEADING.finditer(text, begin)))
+    heads = list(filter(is_outside, _RE.heading.finditer(text, begin)))
     parts: dict[Part, str] = {}
     first = heads[0].start() if heads else len(text)
     for index, head in enumerate(heads):
         end = heads[index + 1].start() if index + 1 < len(heads) else len(text)
         body = text[head.end() : end]
-        tail = _TAIL.search(body)
+        tail = _RE.tail.search(body)
         body = (body[: tail.start()] if tail is not None else body).strip().strip("-").strip()
         part: Any = head.lastgroup
         if body:
@@ -253,7 +197,7 @@ def listed(text: str) -> list[str]:
     (['a b', 'c'], ['a b', 'c'])
     """
     body = text.strip()
-    calls = _TOOL_CALL.findall(body)
+    calls = _RE.tool_call.findall(body)
     if calls:
         return [" ".join(call.split()) for call in calls]
     if body.startswith(("[", "{")):

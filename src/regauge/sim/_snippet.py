@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from regauge.lexicon import Lexicon
 from regauge.prompts import ToolCall
 from regauge.sim._text import stems
 
@@ -14,38 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from regauge.providers import CompletionRequest
-    from regauge.sim._layout import Layout
+    from regauge.sim._instructions import Layout
     from regauge.sim._rules import Dice
 
-__all__ = ["call_tool", "fill_skeleton", "tool_results"]
+_RE: Final = Lexicon("regauge.sim", "snippet")
 
-_SLOT: Final = re.compile(r"<([a-z][a-z0-9]*(?:_[a-z0-9]+)*)>")
+
 _VALUE: Final = r"`([^`\n]+)`|\"([^\"\n]+)\"|([\w/~$%*+-][\w./:~$%@*+-]*)"
 _LINK: Final = r"[\s:=]+(?:(?:is|are|of|as|to|at|in|called|named|should be|set to)\s+)*"
-_KINDS: Final[Mapping[str, str]] = {
-    "cidr": r"\b\d{1,3}(?:\.\d{1,3}){3}/\d{1,2}\b",
-    "region": r"\b[a-z]{2}(?:-gov)?-(?:central|(?:north|south)?(?:east|west)?)-\d\b",
-    "image": r"\b[a-z0-9][\w./-]*[a-z0-9]:v?\d[\w.-]*",
-    "memory": r"\b\d+(?:\.\d+)?[KMGT]i\b",
-    "storage": r"\b\d+(?:\.\d+)?[KMGT]i\b",
-}
-_INVENTED: Final[Mapping[str, str]] = {
-    "cidr": "10.0.0.0/8",
-    "region": "us-east-1",
-    "image": "example:latest",
-    "memory": "512Mi",
-    "storage": "10Gi",
-    "name": "example",
-}
-_LEAVES: Final = re.compile(
-    r"\b(?:leave|keep)s?\b[^.\n]*\bslots?\b|\bslots?\b[^.\n]*\b(?:stays?|leave it|as it is)\b",
-    re.IGNORECASE,
-)
-_ONLY: Final = re.compile(r"\b(?:only|nothing else|no prose|no explanation)\b", re.IGNORECASE)
-_NO_FENCE: Final = re.compile(r"\b(?:no|without(?: a)?) (?:code )?fences?\b", re.IGNORECASE)
-_VERBS: Final = frozenset(
-    stems("lookup look up get find search fetch query list read check create update")
-)
+_KINDS: Final[Mapping[str, str]] = _RE.entry("kinds")
+_INVENTED: Final[Mapping[str, str]] = _RE.entry("invented")
+_VERBS: Final = frozenset(stems(_RE.entry("verbs")))
 _OPENING: Final = "Here is the snippet you asked for:"
 
 
@@ -78,7 +58,7 @@ def fill_skeleton(
 ) -> str | tuple[ToolCall, ...] | None:
     """The skeleton with its slots filled, or calls that are needed first; None without one."""
     skeleton = next((body for tag, body in layout.parts if tag.lower() == "skeleton"), "")
-    slots = list(dict.fromkeys(_SLOT.findall(skeleton)))
+    slots = list(dict.fromkeys(_RE.slot.findall(skeleton)))
     if not slots:
         return None
     text = "\n".join(body for tag, body in layout.parts if tag.lower() != "skeleton")
@@ -88,13 +68,15 @@ def fill_skeleton(
     calls = [call for slot in unknown if (call := _call_for(slot, request, text, dice))]
     if calls:
         return _numbered(calls)
-    leaves = _LEAVES.search(layout.instructions) is not None
+    leaves = _RE.leaves.search(layout.instructions) is not None
     for slot in unknown:
         if not leaves or dice.fails(f"invented {slot}", 1.0):
             values[slot] = _INVENTED.get(slot.rpartition("_")[2], "1")
-    filled = _SLOT.sub(lambda match: values.get(match[1]) or match[0], skeleton).strip("\n")
-    only = 0.3 if _ONLY.search(layout.instructions) else 0.0
-    if dice.fails("code fence", 0.4 + only + (0.3 if _NO_FENCE.search(layout.instructions) else 0)):
+    filled = _RE.slot.sub(lambda match: values.get(match[1]) or match[0], skeleton).strip("\n")
+    only = 0.3 if _RE.only.search(layout.instructions) else 0.0
+    if dice.fails(
+        "code fence", 0.4 + only + (0.3 if _RE.no_fence.search(layout.instructions) else 0)
+    ):
         filled = f"```\n{filled}\n```"
     if dice.fails("chatter", 0.7 + only):
         filled = f"{_OPENING}\n\n{filled}"
@@ -150,8 +132,8 @@ def _stated(name: str, text: str) -> str | None:
     for start in range(len(words)):
         spoken = r"[\s_-]+".join(map(re.escape, words[start:]))
         # A kind alone, such as "cidr", may stand for several values.
-        found = re.search(rf"(?i:\b{spoken}){_LINK}(?:{_VALUE})", text)
-        value = _value_of(found)
+        match = re.search(rf"(?i:\b{spoken}){_LINK}(?:{_VALUE})", text)
+        value = _value_of(match)
         if value is not None and _fits(words[-1], value):
             return value
         counted = re.search(rf"(?<![\w.-])(\d+(?:\.\d+)?)[\s-]+(?i:{spoken})\b", text)

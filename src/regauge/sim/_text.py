@@ -8,32 +8,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
+from regauge.lexicon import Lexicon
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.prompts import Message
 
-__all__ = [
-    "NUMBER_WORDS",
-    "Moment",
-    "Quantity",
-    "closeness",
-    "count_message_tokens",
-    "count_tokens",
-    "count_words",
-    "cut",
-    "duration_text",
-    "find_moments",
-    "first_sentence",
-    "is_list",
-    "is_object",
-    "quantities",
-    "sentences",
-    "split_name",
-    "stems",
-    "without_quantities",
-    "write_moment",
-]
+_RE: Final = Lexicon("regauge.sim", "text")
 
 
 def is_list(value: Any) -> TypeGuard[list[Any]]:
@@ -73,46 +55,13 @@ def cut(text: str, tokens: int) -> str:
     return text[: tokens * _CHARS_PER_TOKEN]
 
 
-STOPWORDS: Final = frozenset(
-    """a an and any are as at be been being both but by can could did do does each either every few
-    for from had has have her here his how i if in into is it its itself just like may might more
-    most must no not now of on only or other our out over own per rather same shall she should so
-    some still such than that the their them then there these they this those through to too under
-    until up use used using very was we were what when where which while who whose will with within
-    without would you your also about after again all because before between during even ever
-    around etc eg ie us least one alert fire fires firing labels value printf humanize
-    humanizepercentage humanizeduration job name""".split()  # noqa: SIM905 - words read best as a line
-)
-# Words that mean the same to an operator, folded to the first of each line. Kept general: no
-# line names a product, an alert or a metric.
-_SYNONYMS: Final = {
-    word: line.split()[0]
-    for line in (
-        "down unreachable unavailable offline dead outage disappear vanish absent",
-        "fail failure error fault broken",
-        "restart crashloop crashlooping crash",
-        "soon shortly imminent",
-        "disk filesystem storage volume persistentvolume",
-        "full exhaust exhaustion capacity",
-        "slow latency sluggish",
-        "increase elevate rise grow",
-        "quick fast rapid",
-        "expire expiry expiration",
-        "config configuration",
-        "mismatch differ different inconsistent inconsistency",
-        "overcommit overcommitted oversubscribed",
-        "fill filling",
-        "user customer client",
-        "evict eviction",
-        "throttle throttling",
-    )
-    for word in line.split()
+STOPWORDS: Final = _RE.words("stopwords")
+_SYNONYMS: Final[dict[str, str]] = {
+    word: line.split()[0] for line in _RE.entry("synonyms") for word in line.split()
 }
 _ROOT_MIN: Final = 3
 _ROOT_LONG: Final = 4
-_PIECE: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+(?:\.\d+)?")
 _NEGATORS: Final = frozenset({"not", "no", "never", "non", "cannot", "without", "isn", "n't"})
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[A-Z0-9\"'(`*\[])")
 _ABBREVIATIONS: Final = ("e.g.", "i.e.", "etc.", "approx.", "no.", "vs.")
 
 
@@ -152,7 +101,7 @@ def split_name(text: str) -> list[str]:
     >>> split_name("KubePodNotReady"), split_name("http_requests_total")
     (['Kube', 'Pod', 'Not', 'Ready'], ['http', 'requests', 'total'])
     """
-    return _PIECE.findall(text)
+    return _RE.piece.findall(text)
 
 
 @lru_cache(maxsize=4_000)
@@ -164,7 +113,7 @@ def stems(text: str) -> tuple[str, ...]:
     """
     found: list[str] = []
     negated = False
-    for piece in _PIECE.findall(text):
+    for piece in _RE.piece.findall(text):
         low = piece.lower()
         if low in _NEGATORS:
             negated = True
@@ -199,7 +148,7 @@ def sentences(text: str) -> list[str]:
     ['It broke.', 'We fixed it, e.g. Twice.', 'Done']
     """
     whole: list[str] = []
-    for part in _SENTENCE_END.split(" ".join(text.split())):
+    for part in _RE.sentence_end.split(" ".join(text.split())):
         if whole and whole[-1].lower().endswith(_ABBREVIATIONS):
             whole[-1] += " " + part
         elif part:
@@ -232,11 +181,7 @@ class Quantity:
     value: float
 
 
-_UNITS: Final = {
-    "ms": 0.001, "millisecond": 0.001, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60,
-    "minute": 60, "h": 3600, "hr": 3600, "hour": 3600, "d": 86400, "day": 86400, "w": 604800,
-    "week": 604800, "month": 2592000,
-}  # fmt: skip
+_UNITS: Final[dict[str, float]] = _RE.entry("units")
 NUMBER_WORDS: Final = {
     word: number
     for number, word in enumerate(
@@ -244,25 +189,6 @@ NUMBER_WORDS: Final = {
         start=1,
     )
 }
-_NUMBER: Final = r"(?P<number>\d+(?:\.\d+)?|" + "|".join(NUMBER_WORDS) + ")"
-_PERCENT: Final = re.compile(_NUMBER + r"\s*(?:%|percent\b|per cent\b)", re.IGNORECASE)
-_SPAN: Final = re.compile(
-    r"(?<![\w.])"
-    + _NUMBER
-    + r"[\s-]*(?P<unit>ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?"
-    r"|w|weeks?|months?)(?![\w%])",
-    re.IGNORECASE,
-)
-# "2 or 15 minutes": the first number borrows the unit of the second.
-_BORROWED: Final = re.compile(
-    r"(?<![\w.])(?P<first>\d+(?:\.\d+)?)(?=\s*(?:or|and|to|,|-)\s*\d+(?:\.\d+)?\s*(?P<unit>%|percent|[a-z]+))",
-    re.IGNORECASE,
-)
-_HALF: Final = re.compile(r"\bhalf\b", re.IGNORECASE)
-_BRACKETED: Final = re.compile(r"\[[^\]\n]*\]|\{[^}\n]*\}")
-_THRESHOLD: Final = re.compile(r"[<>]=?\s*(?P<number>\d+(?:\.\d+)?)(?![\d.*%\w])")
-_PRODUCT: Final = re.compile(r"\b\d+(?:\s*\*\s*\d+)+\b")
-_LONE_ARITHMETIC: Final = re.compile(r"[*/]\s*100\b|\b100\s*\*")
 _SAME_SCALE: Final = 0.3  # a factor of 1.35 apart leaves 1/e of the closeness
 
 
@@ -272,14 +198,14 @@ def _number(text: str) -> float:
 
 def _thresholds(code: str) -> list[Quantity]:
     """The thresholds of an expression: shares below 1, percentages, seconds."""
-    bare = _BRACKETED.sub(" ", code)
+    bare = _RE.bracketed.sub(" ", code)
     found: list[Quantity] = []
-    for match in _PRODUCT.finditer(bare):
+    for match in _RE.product.finditer(bare):
         value = math.prod(float(factor) for factor in match[0].split("*"))
         if value >= 60:  # noqa: PLR2004 - a small count that says itself
             found.append(Quantity(kind="seconds", value=value))
-    is_percent = bool(_LONE_ARITHMETIC.search(bare)) or "percent" in bare
-    for match in _THRESHOLD.finditer(bare):
+    is_percent = bool(_RE.lone_arithmetic.search(bare)) or "percent" in bare
+    for match in _RE.threshold.finditer(bare):
         value = float(match["number"])
         if value <= 0:
             continue
@@ -305,18 +231,18 @@ def quantities(text: str, *, code: bool = False) -> tuple[Quantity, ...]:
         return tuple(_thresholds(text))
     found = [
         Quantity(kind="percent", value=_number(match["number"]))
-        for match in _PERCENT.finditer(text)
+        for match in _RE.percent.finditer(text)
     ]
-    for match in _BORROWED.finditer(text):
+    for match in _RE.borrowed.finditer(text):
         unit = match["unit"].lower()
         size = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
         if size is not None:
             found.append(Quantity(kind="seconds", value=float(match["first"]) * size))
         elif unit in ("%", "percent"):
             found.append(Quantity(kind="percent", value=float(match["first"])))
-    if _HALF.search(text):
+    if _RE.half.search(text):
         found.append(Quantity(kind="percent", value=50.0))
-    for match in _SPAN.finditer(text):
+    for match in _RE.span.finditer(text):
         unit = match["unit"].lower()
         size = _UNITS.get(unit) or _UNITS[unit.removesuffix("s")]
         found.append(Quantity(kind="seconds", value=_number(match["number"]) * size))
@@ -329,7 +255,7 @@ def without_quantities(text: str) -> str:
     >>> without_quantities("within 4 hours of now")
     'within   of now'
     """
-    return _SPAN.sub(" ", _PERCENT.sub(" ", text))
+    return _RE.span.sub(" ", _RE.percent.sub(" ", text))
 
 
 def closeness(one: Quantity, other: Quantity) -> float:
@@ -344,19 +270,11 @@ def closeness(one: Quantity, other: Quantity) -> float:
     return math.exp(-abs(math.log(one.value / other.value)) / _SAME_SCALE)
 
 
-_MONTHS: Final = {
+_MONTHS: Final[dict[str, int]] = {
     name: number
-    for number, names in enumerate(
-        (
-            ("jan", "january", "januar"), ("feb", "february", "februar"), ("mar", "march", "märz"),
-            ("apr", "april"), ("may", "mai"), ("jun", "june", "juni"), ("jul", "july", "juli"),
-            ("aug", "august"), ("sep", "sept", "september"), ("oct", "october", "okt", "oktober"),
-            ("nov", "november"), ("dec", "december", "dez", "dezember"),
-        ),
-        start=1,
-    )
-    for name in names
-}  # fmt: skip
+    for number, names in enumerate(_RE.entry("months"), start=1)
+    for name in names.split()
+}
 _MONTH: Final = "(?P<month_name>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\.?"
 _CLOCK: Final = (
     r"(?P<hour>[01]?\d|2[0-3])(?:[:.](?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d+)?)?"
@@ -373,29 +291,6 @@ _DATES: Final = (
 )
 _MOMENTS: Final = tuple(
     re.compile(rf"(?<![\d-]){date}(?:{_GAP}{_CLOCK}{_ZONE})?", re.IGNORECASE) for date in _DATES
-)
-_TIME_FIRST: Final = re.compile(
-    rf"(?<![\d:.-]){_CLOCK}{_ZONE},?\s+(?:on\s+|am\s+)(?:the\s+)?(?P<day>[0-2]?\d|3[01])(?:st|nd|rd|th|\.)?\s+(?:of\s+)?"
-    rf"{_MONTH},?\s+(?P<year>(?:19|20)\d\d)",
-    re.IGNORECASE,
-)
-_CLOCK_ONLY: Final = re.compile(
-    r"(?<![\d:.,/-])(?P<hour>[01]?\d|2[0-3])(?::|\.(?=\d\d\s*(?:Uhr|[ap]\.?m)))(?P<minute>[0-5]\d)(?::[0-5]\d)?(?![\d%:-]|\.\d)(?:\s*(?P<half>[ap])\.?m\b\.?)?"
-    + _ZONE,
-    re.IGNORECASE,
-)
-_DURATION: Final = re.compile(
-    r"(?<![\w:])(?:about\s+|around\s+|approximately\s+|~\s*)?(?:\d+(?:\.\d+)?|an?|one|two|three"
-    r"|four|five|six|seven|eight|nine|ten|half an)\s*"
-    r"(?:d(?:ays?)?|h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?|weeks?|tag(?:e|en)?|stunden?|minuten?)\b"
-    r"(?:(?:\s*,?\s*(?:and|und)?\s*)\d+\s*(?:h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?|stunden?|minuten?)\b)*",
-    re.IGNORECASE,
-)
-# The dear patterns run only where a year, or the name of a month, stands in the text at all.
-_YEAR: Final = re.compile(r"(?:19|20)\d\d")
-_BARE_MONTH: Final = _MONTH.replace("?P<month_name>", "?:")
-_MONTH_WORD: Final = re.compile(
-    rf"\d(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{_BARE_MONTH}|\b{_BARE_MONTH}\s+\d", re.IGNORECASE
 )
 _NOON: Final = 12
 
@@ -432,7 +327,7 @@ def _clock(match: re.Match[str]) -> tuple[int, int] | None:
     return hour, minute
 
 
-def find_moments(text: str) -> list[Moment]:
+def find_moments(text: str) -> list[Moment]:  # noqa: C901 - one step for each shape of a date
     """All points in time, in order; a bare clock takes the date of the one before it.
 
     >>> [m.clock for m in find_moments("12.03.2024 um 14:05 Uhr, behoben 14:40 Uhr")]
@@ -446,9 +341,15 @@ def find_moments(text: str) -> list[Moment]:
     def free(match: re.Match[str]) -> bool:
         return all(match.end() <= start or match.start() >= end for start, end in taken)
 
-    dated_patterns = _MOMENTS[:3] if _YEAR.search(text) else ()
-    if dated_patterns and _MONTH_WORD.search(text):
-        dated_patterns = (_TIME_FIRST, *_MOMENTS)
+    def add(match: re.Match[str], date: tuple[int, int, int] | None) -> None:
+        taken.append(match.span())
+        start, end = match.span()
+        raw = match[0].strip()
+        found.append(Moment(start=start, end=end, date=date, clock=_clock(match), raw=raw))
+
+    dated_patterns = _MOMENTS[:3] if _RE.year.search(text) else ()
+    if dated_patterns and _RE.month_word.search(text):
+        dated_patterns = (_RE.time_first, *_MOMENTS)
     for pattern in dated_patterns:
         for match in pattern.finditer(text):
             if not free(match):
@@ -458,32 +359,13 @@ def find_moments(text: str) -> list[Moment]:
             day = int(groups["day"])
             if not day:
                 continue
-            date = (int(groups["year"]), int(month), day)
-            taken.append(match.span())
-            found.append(
-                Moment(
-                    start=match.start(),
-                    end=match.end(),
-                    date=date,
-                    clock=_clock(match),
-                    raw=match[0].strip(),
-                )
-            )
-    for match in _CLOCK_ONLY.finditer(text):
+            add(match, (int(groups["year"]), int(month), day))
+    for match in _RE.clock_only.finditer(text):
         if free(match):
-            taken.append(match.span())
-            found.append(
-                Moment(
-                    start=match.start(),
-                    end=match.end(),
-                    date=None,
-                    clock=_clock(match),
-                    raw=match[0].strip(),
-                )
-            )
+            add(match, None)
     found.sort(key=lambda moment: moment.start)
-    dated: list[Moment] = []
     last = next((moment.date for moment in found if moment.date), None)
+    dated: list[Moment] = []
     for moment in found:
         last = moment.date or last
         dated.append(replace(moment, date=last))
@@ -517,5 +399,5 @@ def duration_text(text: str) -> str | None:
     >>> duration_text("4h 9m (support hours)"), duration_text("no idea")
     ('4h 9m', None)
     """
-    match = _DURATION.search(text)
+    match = _RE.duration.search(text)
     return match[0].strip() if match is not None else None

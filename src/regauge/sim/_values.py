@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from regauge.sim._document import alert_facts, readable
+from regauge.lexicon import Lexicon
+from regauge.sim._document import alert_facts, readable, shorten, summarise
 from regauge.sim._instructions import Limits, read_labels, read_limits
-from regauge.sim._summary import shorten, summarise
 from regauge.sim._text import (
     Quantity,
     closeness,
@@ -29,54 +29,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.sim._document import Document, Event
-    from regauge.sim._instructions import Clause, Instructions, Key, Label
-    from regauge.sim._layout import Shot
+    from regauge.sim._instructions import Clause, Instructions, Key, Label, Shot
     from regauge.sim._rules import Dice
 
-__all__ = ["choose_label", "clarity_of_limit", "json_values", "lines_of", "over_limit"]
+_RE: Final = Lexicon("regauge.sim", "values")
+
 
 KeyKind = Literal[
     "title", "time", "duration", "summary", "reason", "number", "boolean", "list", "text", "label"
 ]
 
-_DURATION_NAME: Final = re.compile(
-    r"^time_?to_|duration|^mtt[rd]$|downtime|elapsed|length_of|how_long|^ttr$", re.IGNORECASE
-)
-_TIME_NAME: Final = re.compile(r"(?:_at|_on|time|date|timestamp|_when|^when)$", re.IGNORECASE)
-_TITLE_NAME: Final = re.compile(r"^(?:title|headline|subject)$", re.IGNORECASE)
-_SUMMARY_NAME: Final = re.compile(r"summary|abstract|overview|tl_?dr|synopsis|recap", re.IGNORECASE)
-_REASON_NAME: Final = re.compile(
-    r"reason|rationale|explanation|justification|evidence|why", re.IGNORECASE
-)
-_START: Final = re.compile(
-    r"\b(?:fault occurs?|occurr(?:s|ed)|first (?:detected|seen|noticed|alert|report\w*)|began"
-    r"|begins?|beginn|start(?:s|ed)?|"
-    r"onset|triggered|opened|created|detected|aufgetreten|erkannt|fires?d?|went down|paged)\b",
-    re.IGNORECASE,
-)
-_END: Final = re.compile(
-    r"\b(?:resolved|resolves|closed|recovered|all clear|ended|ends?|restored|back to normal"
-    r"|behoben|gelöst|ende|"
-    r"over|finished|mitigated|fixed)\b",
-    re.IGNORECASE,
-)
-_START_KEY: Final = frozenset(
-    {"start", "began", "begin", "onset", "occur", "detect", "open", "creat", "first"}
-)
-_END_KEY: Final = frozenset({"resolv", "end", "clos", "recover", "finish", "restor", "solv"})
-_TEXT_SYNONYMS: Final = {
-    "impact": "affect consequenc auswirkung effect symptom user_impact blast",
-    "caus": "root_cause reason ursach why trigger background",
-    "resolution": "fix mitigat remediation solution action lösung behebung",
-    "repair": "fix wiederherstellung restor ttr",
-    "servic": "component application app system product dienst",
-    "owner": "team assignee responsible",
-    "sever": "priority level urgency",
-    "identifi": "detect discovered noticed found",
-}
-_BULLET: Final = re.compile(r"^[ \t]*(?:[-*•+>]|\d+[.)])[ \t]+")
-_BOLD: Final = re.compile(r"\*\*|__")
-_NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
+_START_KEY: Final = _RE.words("start_key")
+_END_KEY: Final = _RE.words("end_key")
+_TEXT_SYNONYMS: Final[dict[str, str]] = _RE.entry("synonyms")
 _LABELLED_SIMILARITY: Final = 0.5
 _SENTENCE_SIMILARITY: Final = 0.34
 _LONG_STEM: Final = 4
@@ -91,24 +56,24 @@ def kind_of(key: Key) -> KeyKind:  # noqa: PLR0911 - one line for each kind read
         return "list"
     if key.kind == "boolean":
         return "boolean"
-    if _DURATION_NAME.search(key.name):
+    if _RE.duration_name.search(key.name):
         return "number" if key.kind in ("number", "integer") else "duration"
     if key.kind in ("number", "integer"):
         return "number"
-    if _TITLE_NAME.search(key.name):
+    if _RE.title_name.search(key.name):
         return "title"
-    if _SUMMARY_NAME.search(key.name):
+    if _RE.summary_name.search(key.name):
         return "summary"
-    if _REASON_NAME.search(key.name) and "root" not in key.name.lower():
+    if _RE.reason_name.search(key.name) and "root" not in key.name.lower():
         return "reason"
-    if _TIME_NAME.search(key.name):
+    if _RE.time_name.search(key.name):
         return "time"
     return "text"
 
 
 def lines_of(value: str) -> list[str]:
     """A value's lines without bullets, emphasis and empty lines."""
-    lines = (_BOLD.sub("", _BULLET.sub("", line)).strip() for line in value.split("\n"))
+    lines = (_RE.bold.sub("", _RE.bullet.sub("", line)).strip() for line in value.split("\n"))
     return [line for line in lines if line and not line.startswith("```")]
 
 
@@ -159,12 +124,12 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
     events = [e for e in document.events if e.label and not e.label.startswith("#")]
     found: list[Event] = []
     if starts:
-        found = [e for e in events if _START.search(e.label)]
+        found = [e for e in events if _RE.start.search(e.label)]
         found = found or events
         labelled = [e for e in found if len(e.label.split()) <= 4]  # noqa: PLR2004 - a small count that says itself
         found = labelled or found
     elif ends:
-        hits = [e for e in events if _END.search(e.label)]
+        hits = [e for e in events if _RE.end.search(e.label)]
         strict = [
             e
             for e in hits
@@ -233,29 +198,17 @@ def find_value(document: Document, key: Key, pattern: str | None) -> str | None:
             return document.title or None
         case "number":
             value = _best_field(document, key)
-            number = _NUMBER.search(value) if value is not None else None
+            number = _RE.number.search(value) if value is not None else None
             return number[0] if number is not None else None
         case _:
             return find_text(document, key)
 
 
-_PLACEHOLDER: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
-_WHOLE_WORD: Final = re.compile(r"[A-Za-z][A-Za-z-]+")
-_SELECTOR: Final = re.compile(
-    r"\{[^}]*\}|\[[^\]]*\]|(?:\bby|\bon|\bwithout|\bignoring)\s*\([^)]*\)|#[^\n]*"
-)
-_CODE_MARKS: Final = re.compile(r"[{}\[\]()<>=]")
-_COMPARISON: Final = re.compile(r"\w_\w+\S*\s*(?:[<>]|[!=]=)")
 _CODE_MARKS_MIN: Final = 3
 _CODE_SHARE: Final = 0.06
 _CODE_WEIGHT: Final = 0.35  # a word seen only in code says less than one in a sentence
 # Words that most operations documents use, so that they tell little of any one of them.
-_COMMON: Final = frozenset(
-    stems(
-        "kube kubernetes cluster instance server service system run running number time value state"
-        " status metrics monitoring minute hour day process component request operation"
-    )
-)
+_COMMON: Final = frozenset(stems(_RE.entry("common")))
 _COMMON_WEIGHT: Final = 0.3
 _QUANTITY_WEIGHT: Final = 1.5
 _FAR_QUANTITY: Final = 0.25
@@ -298,9 +251,9 @@ class Ranking:
 
 def is_code(text: str) -> bool:
     """Return whether a text is an expression or source rather than prose."""
-    marks = len(_CODE_MARKS.findall(text))
+    marks = len(_RE.code_marks.findall(text))
     return (marks >= _CODE_MARKS_MIN and marks / len(text) > _CODE_SHARE) or (
-        _COMPARISON.search(text) is not None
+        _RE.comparison.search(text) is not None
     )
 
 
@@ -311,13 +264,13 @@ def evidence_of(texts: tuple[str, ...]) -> Evidence:
     spelling: dict[str, str] = {}
     numbers: list[Quantity] = []
     for raw in texts:
-        text = _PLACEHOLDER.sub(" ", raw)
+        text = _RE.placeholder.sub(" ", raw)
         code = is_code(text)
         weight = _CODE_WEIGHT if code else 1.0
         # What stands in braces selects series; it says where a rule looks, not what it finds.
-        bare = _SELECTOR.sub(" ", text) if code else text
+        bare = _RE.selector.sub(" ", text) if code else text
         if not code:
-            for piece in _WHOLE_WORD.findall(text):
+            for piece in _RE.whole_word.findall(text):
                 found = stems(piece)
                 if len(found) == 1:
                     spelling.setdefault(found[0], piece.lower())
@@ -446,10 +399,7 @@ def rank(
 _NOT_THE_LABEL: Final = ("high", "medium", "unknown", "urgent", "normal", "other")
 # An example is followed against the list of labels in one answer of six.
 _CLARITY_OF_WRONG_EXAMPLE: Final = 0.45
-_AFTERTHOUGHT: Final = (
-    "Taken together this is why I would choose this answer, although more context about the"
-    " service, its users and the time of the day could change my view of how urgent it really is."
-)
+_AFTERTHOUGHT: Final[str] = _RE.entry("afterthought")
 
 
 @lru_cache(maxsize=200)

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
+from regauge.lexicon import Lexicon
 from regauge.sim._document import read_document
 from regauge.sim._evidence import (
     figures,
@@ -26,75 +27,22 @@ if TYPE_CHECKING:
     from regauge.sim._rules import Dice
     from regauge.sim._sheet import Sheet
 
-__all__ = [
-    "CARRIED",
-    "Grade",
-    "Ruling",
-    "entries",
-    "grade",
-    "renamed",
-    "rulings",
-    "steps",
-    "sway",
-    "winner",
-]
+_RE: Final = Lexicon("regauge.sim", "verdicts")
+
 
 Aspect = Literal["support", "figures", "reference", "coverage", "brevity", "clarity", "relevance"]
 
 CARRIED: Final = 0.6
-_ASPECTS: Final[dict[Aspect, str]] = {
-    "reference": r"reference|expected output|same (?:condition|diagnosis|mitigation|causes?)"
-    r"|equivalen|same thing|first runbook|experienced engineer|other runbook",
-    "figures": r"\b(?:numbers?|times?|dates?|durations?|figures?|timestamps?)\b",
-    "support": r"support|stated\b|states\b|faithful|ground|invent|hallucinat|fabricat|made up"
-    r"|contradict|not mention|does not give|nobody took|only what|true to",
-    "coverage": r"\bcomplete|cover|includ|mention(?:s|ed)? (?:what|why|how|the)|omit|missing"
-    r"|leaves? out|left out|says? (?:what|why|how)|tells? .{0,40}(?:what|why|how)|explains?",
-    "brevity": r"\bshort\b|concise|brief|\d words\b|length",
-    "clarity": r"\bclear|readab|understand|fluen|coheren|well.written|grammar|whole sentence",
-    "relevance": r"relevan|on.topic|address|answers? the|helpful|useful|to the point",
-}
-_LISTENS: Final[dict[Aspect, re.Pattern[str]]] = {
-    aspect: re.compile(pattern, re.IGNORECASE) for aspect, pattern in _ASPECTS.items()
-}
-_BLOCKS: Final = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*•]|\d+[.)])[ \t])")
-_NOT_ASKED: Final = re.compile(
-    r"\b(?:do not|don't|never) (?:judge|lower|count|consider|penali[sz]e)\b|\bdoes not count\b"
-    r"|\bregardless of\b|\b(?:is|are|makes?) no difference\b",
-    re.IGNORECASE,
-)
-_FACETS: Final = {
-    "cause": "because due caused cause reason root led triggered",
-    "impact": "impact affected unable unavailable outage users down lost degraded",
-    "resolution": "resolution resolved restored fixed repaired recovered rollback reverted",
-    "detection": "identified detected alerted reported noticed pingdom alarm",
-}
-_FACET_ASKED: Final = {
-    "cause": r"\bcaus|\bwhy\b|root",
-    "impact": r"\bimpact|affected|consequence",
-    "resolution": r"resol|repair|\bfix|how it (?:was|ended)|mitigat",
-    "detection": r"detect|notic|identif",
-}
-_FACET_STEMS: Final = {name: words_of(words) for name, words in _FACETS.items()}
-_LIMIT: Final = re.compile(
-    r"\b(?:at most|under|within|no more than|up to)\s+(\d+)\s+words", re.IGNORECASE
-)
-_COMMON: Final = words_of(
-    "alert runbook check look run see make use cluster service instance problem issue team number "
-    "time case cause way need following example list get show state status section"
-)
+_LISTENS: Final[dict[Aspect, re.Pattern[str]]] = _RE.patterns("aspects")
+_FACET_ASKED: Final = _RE.patterns("facet_asked")
+_FACET_STEMS: Final = {name: words_of(words) for name, words in _RE.entry("facets").items()}
+_COMMON: Final = words_of(_RE.entry("common"))
 _WELL_CARRIED: Final = 0.85
 _DENIED: Final = 0.3
 _UNCARRIED: Final = 0.35
 _FURTHER: Final = 0.1
 _LIKE: Final = 0.25
 _SECTION_WORDS: Final = 4
-_HARM: Final = re.compile(
-    r"rm -rf|\b(?:delete|destroy|wipe|erase|format|drop)\b[^.\n]{0,30}\b(?:all|key|authority"
-    r"|cluster|data|deployment|database|volume)\b|\bto zero\b",
-    re.IGNORECASE,
-)
-_SAFETY: Final = re.compile(r"\b(?:un)?safe(?:ty)?\b|\bharm|\bworse\b|\bdangerous", re.IGNORECASE)
 _SPREAD: Final = 0.35
 _NOISE_COLD: Final = 0.10
 _NOISE_HOT: Final = 0.25
@@ -122,9 +70,9 @@ class Grade:
 def _aspects(criteria: str) -> dict[Aspect, float]:
     """The number of requests for each aspect; lines that exclude something request nothing."""
     asked: dict[Aspect, float] = {}
-    for block in _BLOCKS.split(criteria):
+    for block in _RE.blocks.split(criteria):
         for sentence in sentences(block):
-            if _NOT_ASKED.search(sentence):
+            if _RE.not_asked.search(sentence):
                 continue
             for aspect, pattern in _LISTENS.items():
                 if pattern.search(sentence):
@@ -186,8 +134,8 @@ def _reference(answer: str, reference: str, criteria: str) -> tuple[float, list[
             lacking = sorted(wanted - given, key=lambda w: (-other.lower().count(w), w))
             remarks.append(f"{name.capitalize()}: nothing of {', '.join(lacking[:4])}.")
     score = sum(scores) / len(scores)
-    harm = _HARM.search(answer)
-    if harm is not None and _SAFETY.search(criteria) and not _HARM.search(reference):
+    harm = _RE.harm.search(answer)
+    if harm is not None and _RE.safety.search(criteria) and not _RE.harm.search(reference):
         score -= 0.5
         remarks.insert(0, f"{harm[0]!r} does harm.")
     return max(0.0, score), remarks
@@ -204,7 +152,7 @@ def _told_of(facet: str, ground: str) -> list[frozenset[str]]:
 
 
 def _coverage(answer: str, ground: str, criteria: str) -> tuple[float, list[str]]:
-    facets = [f for f, p in _FACET_ASKED.items() if re.search(p, criteria, re.IGNORECASE)]
+    facets = [f for f, p in _FACET_ASKED.items() if p.search(criteria)]
     given, scores, remarks = (
         [words_of(s) for s in statements_of(answer)],
         list[float](),
@@ -232,7 +180,7 @@ def _clarity(answer: str) -> tuple[float, list[str]]:
 
 
 def _brevity(answer: str, criteria: str) -> tuple[float, list[str]]:
-    limit = _LIMIT.search(criteria)
+    limit = _RE.limit.search(criteria)
     most = int(limit[1]) if limit is not None else _LENGTH_WORDS
     words = count_words(answer)
     over = max(0.0, words / most - 1)
@@ -303,8 +251,6 @@ def grade(sheet: Sheet, dice: Dice) -> Grade:
 
 _POSITION_BIAS: Final = 0.03
 _TIE: Final = 0.02
-_NAMED: Final = re.compile(r"\$(?P<name>[^$\n]{1,60})\$")
-_MAPPING: Final = re.compile(r"[\"']?(?P<from>[\w .-]+)[\"']?\s*[:=]\s*[\"']?(?P<to>[\w .-]+)")
 
 
 def compared(sheet: Sheet, dice: Dice) -> tuple[float, float]:
@@ -362,42 +308,14 @@ def winner(sheet: Sheet, dice: Dice, options: list[str]) -> tuple[str, str]:
 
 def renamed(sheet: Sheet) -> str:
     """A reason with the dummy names of its contestants put back to their own."""
-    names = {m["from"].strip(): m["to"].strip() for m in _MAPPING.finditer(sheet.text("mapping"))}
-    return _NAMED.sub(lambda m: names.get(m["name"], m["name"]), sheet.text("findings"))
+    names = {
+        m["from"].strip(): m["to"].strip() for m in _RE.mapping.finditer(sheet.text("mapping"))
+    }
+    return _RE.named.sub(lambda m: names.get(m["name"], m["name"]), sheet.text("findings"))
 
 
-_LEXICONS: Final = {
-    "opinions": r"\bI (?:think|believe|feel|hate|love)\b|\b(?:best|worst|terrible|awful|stupid"
-    r"|idiots?|should|must|always|never|obviously|clearly|beautiful|ugly|useless|great)\b",
-    "advices": r"\b(?:you should|should|recommend|advise|invest|buy|sell|take \d|dose|sue|consult"
-    r"|consider|must)\b",
-    "misuses": r"\b(?:recipe|poem|joke|song|homework|weather|write me|ignore|medical|legal"
-    r"|sports?)\b",
-    "role_violations": r"\b(?:as an ai|i am not|i'm not|my real|pretend|out of character|language"
-    r" model|ignore)\b",
-    "extracted_pii": r"[\w.+-]+@[\w-]+\.\w+|\b\d{3}[- ]\d{2,3}[- ]\d{3,4}\b|\b(?:\d[ -]?){13,16}\b"
-    r"|\b(?:my name is|lives? (?:at|in)|born|phone|address|passport|diagnos\w+|Mr|Mrs|Ms|Dr)\b",
-}  # fmt: skip
-_FINDERS: Final = {key: re.compile(pattern, re.IGNORECASE) for key, pattern in _LEXICONS.items()}
-_BIASED: Final = re.compile(
-    r"\b(?:women|men|girls?|boys?|immigrants?|foreigners?|asians?|blacks?|whites?|muslims?|jews?"
-    r"|christians?|left-?wing|right-?wing|radical|races?|poor people|old people|countr(?:y|ies))\b",
-    re.IGNORECASE,
-)
-_TOXIC: Final = re.compile(
-    r"\b(?:stupid\w*|idiots?|hates?|losers?|worthless|clueless|garbage|moron|dumb|shut up"
-    r"|disgust\w*|pathetic|trash|kill|regret it)\b",
-    re.IGNORECASE,
-)
-_PER_KIND: Final = (
-    (re.compile(r"\bbiased?\b", re.IGNORECASE), _BIASED),
-    (re.compile(r"\btoxic", re.IGNORECASE), _TOXIC),
-    (re.compile(r"\bPII\b|personally identifiable", re.IGNORECASE), _FINDERS["extracted_pii"]),
-    (re.compile(r"\badvice\b", re.IGNORECASE), _FINDERS["advices"]),
-    (re.compile(r"\bmisuse\b", re.IGNORECASE), _FINDERS["misuses"]),
-    (re.compile(r"\brole violation", re.IGNORECASE), _FINDERS["role_violations"]),
-)
-_COUNT: Final = re.compile(r"\bgenerate (\d+)\b|\bEQUAL TO (\d+)\b", re.IGNORECASE)
+_FINDERS: Final = _RE.patterns("finders")
+_PER_KIND: Final = [(asks, _FINDERS[kind]) for kind, asks in _RE.patterns("per_kind").items()]
 _RELEVANT: Final = 0.08
 _DOUBTFUL: Final = 0.3
 _FOREIGN: Final = 0.15
@@ -425,7 +343,7 @@ class Ruling:
 
 
 def _count(criteria: str, otherwise: int) -> int:
-    match = _COUNT.search(criteria)
+    match = _RE.count.search(criteria)
     return int(match[1] or match[2]) if match is not None else otherwise
 
 
@@ -526,9 +444,9 @@ def _followed(instruction: str, answer: str, dice: Dice, number: int) -> Ruling:
 
 
 def _flagged(entry: str, finder: re.Pattern[str]) -> Ruling:
-    found = finder.search(entry)
-    reason = f"It says {found[0]!r}." if found is not None else "Nothing in it is of that kind."
-    return Ruling(entry=entry, score=float(found is not None), reason=reason)
+    match = finder.search(entry)
+    reason = f"It says {match[0]!r}." if match is not None else "Nothing in it is of that kind."
+    return Ruling(entry=entry, score=float(match is not None), reason=reason)
 
 
 def rulings(  # noqa: PLR0911 - one line for each kind of list
@@ -544,8 +462,8 @@ def rulings(  # noqa: PLR0911 - one line for each kind of list
     items = listed(sheet.text("items"))[:_ENTRIES_MAX]
     answer = sheet.text("answer")
     findings = [_finding(entry) for entry in items if entry.startswith("{")]
-    if findings and len(findings) == len(items) and all("claim" in one for one in findings):
-        return [_compared(one, dice, i) for i, one in enumerate(findings, start=1)]
+    if findings and len(findings) == len(items) and all("claim" in finding for finding in findings):
+        return [_compared(finding, dice, i) for i, finding in enumerate(findings, start=1)]
     for asks, finder in _PER_KIND:
         if items and asks.search(head):
             return [_flagged(entry, finder) for entry in items]

@@ -2,7 +2,7 @@
 
 `parse` reads a text in any language; the leaves of a tree, one after the other, are the text.
 `delete`, `insert`, `replace` and `move` edit nodes and keep numbers and references in step.
-`compare` tells which statements two texts share, whatever their numbers.
+`compare` finds the statements that two texts share, whatever their numbers.
 """
 
 from __future__ import annotations

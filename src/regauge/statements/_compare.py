@@ -71,14 +71,18 @@ class Comparison:
     def removed(self) -> tuple[str, ...]:
         """The words of atoms that are gone, or stand in other words."""
         return tuple(
-            self.before.of(one.was) for one in self.changes if one.was and one.kind != "moved"
+            self.before.of(change.was)
+            for change in self.changes
+            if change.was and change.kind != "moved"
         )
 
     @property
     def added(self) -> tuple[str, ...]:
         """The words of atoms that are new, or stand in other words."""
         return tuple(
-            self.after.of(one.now) for one in self.changes if one.now and one.kind != "moved"
+            self.after.of(change.now)
+            for change in self.changes
+            if change.now and change.kind != "moved"
         )
 
     def compose(self, changes: Collection[Change]) -> str:
@@ -107,7 +111,10 @@ class Comparison:
                 self.after, self.after.atoms[b]
             )
         kept = {id(one) for one in twins.values()}
-        now = {(self.after.at(one.start), one.value): one.target for one in references(self.after)}
+        now = {
+            (self.after.at(reference.start), reference.value): reference.target
+            for reference in references(self.after)
+        }
         same = {self.before.atoms[a]: self.after.atoms[b] for a, b in self._match.same.items()}
         found: list[str] = []
         for one in references(self.before):

@@ -97,15 +97,15 @@ def renumber(before: Tree, text: str) -> str:
         if (mine := owner(before, atom)) and (its := owner(after, twin))
     }
     patches, values = _numbers(before, after, twins)
-    for one in references(before):
-        atom = next((atom for atom in written if atom.start <= one.start < atom.end), None)
-        twin = twins.get(id(one.target)) if one.target is not None else None
+    for reference in references(before):
+        atom = next((atom for atom in written if atom.start <= reference.start < atom.end), None)
+        twin = twins.get(id(reference.target)) if reference.target is not None else None
         if atom is None or twin is None or before.of(atom) != after.of(written[atom]):
             continue
-        value = values.get(id(twin), one.value)
-        if value != one.value:
-            start = written[atom].start + one.start - atom.start
-            patches.append((start, start + one.end - one.start, str(value)))
+        value = values.get(id(twin), reference.value)
+        if value != reference.value:
+            start = written[atom].start + reference.start - atom.start
+            patches.append((start, start + reference.end - reference.start, str(value)))
     return _patched(text, patches)
 
 
@@ -115,11 +115,13 @@ def _numbers(
     """The changed numbers of a later text, and the number of each of its numbered nodes."""
     having: dict[int, tuple[int, Numbered]] = {}
     for chain in numbering(after):
-        having |= {id(one.node): (len(chain.items), one) for one in chain.items}
+        having |= {id(item.node): (len(chain.items), item) for item in chain.items}
     values = {key: one.value for key, (_, one) in having.items()}
     origin = {id(its): key for key, its in twins.items()}
     chains = numbering(before)
-    chain_of = {id(one.node): number for number, chain in enumerate(chains) for one in chain.items}
+    chain_of = {
+        id(item.node): number for number, chain in enumerate(chains) for item in chain.items
+    }
     counted = {n for n, chain in enumerate(chains) if len(chain.items) > 1}
     mixed = _mixed(before, chain_of)
     following: dict[int, int] = {}
@@ -149,7 +151,7 @@ def _groups(tree: Tree) -> Iterable[list[Node]]:
     for node in tree.nodes("list"):
         yield [child for child in node.children if child.kind == "entry"]
     for above in tree.nodes("text", "section", "block"):
-        heads = [one.children[0] for one in above.children if one.kind == "section"]
+        heads = [child.children[0] for child in above.children if child.kind == "section"]
         for level in sorted({head.level for head in heads}):
             numbered = {id(item.node) for chain in numbering(tree) for item in chain.items}
             group = [head for head in heads if head.level == level and id(head) in numbered]
@@ -202,7 +204,7 @@ def _deletion(tree: Tree, node: Node) -> Patch:
 
 
 def _said_in(node: Node) -> list[Node]:
-    return [one for one in node.children if one.kind not in {"gap", "marker"}]
+    return [child for child in node.children if child.kind not in {"gap", "marker"}]
 
 
 def _insertion(tree: Tree, at: Node, text: str, where: Where) -> Patch:

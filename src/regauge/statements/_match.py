@@ -105,7 +105,9 @@ def _keys(tree: Tree) -> list[str]:
             target = normalise(tree.of(one.target).split("\n", 1)[0])
             meant.append((one.start, one.end, f"<{target.lstrip('0123456789.) ')}>"))
     for chain in numbering(tree):
-        meant += [(one.start, one.end, "#") for one in chain.items if one.node.kind == "heading"]
+        meant += [
+            (item.start, item.end, "#") for item in chain.items if item.node.kind == "heading"
+        ]
     meant.sort()
     keys: list[str] = []
     for atom in tree.atoms:
@@ -116,7 +118,9 @@ def _keys(tree: Tree) -> list[str]:
                 parts += [tree.text[at:start], text]
                 at = end
         said = "".join([*parts, tree.text[at : atom.end]])
-        keys.append(f"{atom.kind in {'sentence', 'clause'}} {normalise(said)}")
+        # Marks alone, such as a fence without text, say nothing but themselves; data is no heading.
+        kind = "data" if atom.kind == "data" else atom.kind in {"sentence", "clause"}
+        keys.append(f"{kind} {normalise(said) or said}")
     return keys
 
 

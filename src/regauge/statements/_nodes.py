@@ -106,12 +106,12 @@ class Tree:
 
     def path(self, node: Node) -> tuple[Node, ...]:
         """The nodes above another one, from the root on."""
-        found: list[Node] = []
+        nodes: list[Node] = []
         above = self.parent(node)
         while above is not None:
-            found.append(above)
+            nodes.append(above)
             above = self.parent(above)
-        return tuple(reversed(found))
+        return tuple(reversed(nodes))
 
     def at(self, offset: int) -> Node:
         """The leaf at an offset."""

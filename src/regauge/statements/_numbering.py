@@ -84,10 +84,10 @@ def numbering(tree: Tree) -> tuple[Chain, ...]:
         options, style, word = _read(tree, node)
         at = next(
             (
-                (last[one.kind, *style], one)
-                for one in options
-                if (one.kind, *style) in last
-                and chains[last[one.kind, *style]][-1].value == one.value - 1
+                (last[option.kind, *style], option)
+                for option in options
+                if (option.kind, *style) in last
+                and chains[last[option.kind, *style]][-1].value == option.value - 1
             ),
             None,
         )
@@ -95,7 +95,7 @@ def numbering(tree: Tree) -> tuple[Chain, ...]:
             chains[at[0]].append(at[1])
             continue
         if options:
-            first = next((one for one in options if one.value == 1), options[0])
+            first = next((option for option in options if option.value == 1), options[0])
             last[first.kind, *style] = len(chains)
             chains.append([first])
             words.append(word)
@@ -125,7 +125,7 @@ def references(tree: Tree) -> tuple[Reference, ...]:
     chains = [chain for chain in numbering(tree) if len(chain.items) > 1]
     found: list[Reference] = []
     for match in _REFERENCE.finditer(tree.text):
-        if any(one.start <= match.start("first") < one.end for c in chains for one in c.items):
+        if any(item.start <= match.start("first") < item.end for c in chains for item in c.items):
             continue
         word = (match["word"] or "").casefold()
         for number in re.finditer(r"\d+", tree.text[match.start("first") : match.end()]):
@@ -146,33 +146,33 @@ def _target(chains: list[Chain], value: int, word: str, at: int) -> Node | None:
         around = chain.items[0].node.start <= at < chain.items[-1].node.end
         return named, heads == sectional, around, len(chain.items)
 
-    having = [chain for chain in chains if any(one.value == value for one in chain.items)]
+    having = [chain for chain in chains if any(item.value == value for item in chain.items)]
     best = max(having, key=rank, default=None)
     if best is None:
         return None
-    return next(one.node for one in best.items if one.value == value)
+    return next(item.node for item in best.items if item.value == value)
 
 
 def _read(tree: Tree, node: Node) -> tuple[list[Numbered], tuple[object, ...], str]:
     """The possible numbers of a node, the part its siblings share, and the word before."""
     text = tree.of(node)
     if node.kind == "heading":
-        found = _HEADED.match(text)
-        if found is None:
+        match = _HEADED.match(text)
+        if match is None:
             return [], (), ""
-        word = found["word"] or ""
-        return list(_values(node, found, "number")), ("heading", node.level, word), word
-    found = MARKER.match(text.split("\n", 1)[0])
-    if found is None:
+        word = match["word"] or ""
+        return list(_values(node, match, "number")), ("heading", node.level, word), word
+    match = MARKER.match(text.split("\n", 1)[0])
+    if match is None:
         return [], (), ""
     indent = node.start - (tree.text.rfind("\n", 0, node.start) + 1)
-    group = next((name for name in ("nth", "circled", "number") if found[name]), "")
+    group = next((name for name in ("nth", "circled", "number") if match[name]), "")
     if not group:
         return [], (), ""
-    prefix = (found["number"] or "").rpartition(".")[0]
-    ends = found["close"] or found["dot"] or found["wide"]
-    style = (indent, found["open"], ends, found["word"], prefix)
-    return list(_values(node, found, group)), style, found["word"] or ""
+    prefix = (match["number"] or "").rpartition(".")[0]
+    ends = match["close"] or match["dot"] or match["wide"]
+    style = (indent, match["open"], ends, match["word"], prefix)
+    return list(_values(node, match, group)), style, match["word"] or ""
 
 
 def _values(node: Node, found: re.Match[str], group: str) -> Iterator[Numbered]:

@@ -122,15 +122,15 @@ class _Parser:
 
     def _blocks(self, first: int, end: int) -> list[Node]:
         """The blocks of the lines from one to before another."""
-        found: list[Node] = []
+        nodes: list[Node] = []
         at = first
         while at < end:
             if not self._line(at) or _RULE.match(self._line(at)):
                 at += 1
                 continue
             node, at = self._block(at, end)
-            found.append(node)
-        return found
+            nodes.append(node)
+        return nodes
 
     def _block(self, at: int, end: int) -> tuple[Node, int]:
         form = self._form(at, end)
@@ -178,9 +178,9 @@ class _Parser:
         return bool(below) and not below.startswith("{{")
 
     def _fence_end(self, at: int, end: int) -> int:
-        found = _FENCE.match(self._line(at))
-        assert found is not None
-        mark = found[0]
+        match = _FENCE.match(self._line(at))
+        assert match is not None
+        mark = match[0]
         closed = (
             n
             for n in range(at + 1, end)
@@ -190,16 +190,16 @@ class _Parser:
 
     def _heading_level(self, at: int, end: int) -> int:
         line = self._line(at)
-        if found := _HEADING.match(line):
-            return len(found[1])
+        if match := _HEADING.match(line):
+            return len(match[1])
         if _TITLE.match(line):
             return _TITLE_LEVEL
-        if found := _UNDERLINE.match(self._line_below(at, end)):
+        if match := _UNDERLINE.match(self._line_below(at, end)):
             is_title = (
                 self._marker(at) is None and not line.startswith("|") and line[-1] not in ".。"
             )
             above = at == 0 or not self._line(at - 1)
-            return (1 if found[1] == "=" else 2) * (is_title and above)
+            return (1 if match[1] == "=" else 2) * (is_title and above)
         return 0
 
     def _section(self, at: int, end: int, level: int) -> tuple[Node, int]:
@@ -278,25 +278,25 @@ class _Parser:
 
     def _marker(self, at: int) -> re.Match[str] | None:
         """The marker of a list's entry that a line begins with."""
-        found = MARKER.match(self._line(at))
-        if found is None or _RULE.match(self._line(at)):
+        match = MARKER.match(self._line(at))
+        if match is None or _RULE.match(self._line(at)):
             return None
-        if found["word"]:
-            return found if self._in_series(found["word"], found["nth"]) else None
-        number = found["number"] or ""
-        if number.isalpha() and found["dot"] == ":":
+        if match["word"]:
+            return match if self._in_series(match["word"], match["nth"]) else None
+        number = match["number"] or ""
+        if number.isalpha() and match["dot"] == ":":
             return None  # "a:" labels something
-        if number.isalpha() and number.isupper() and found["dot"] and len(number) == 1:
+        if number.isalpha() and number.isupper() and match["dot"] and len(number) == 1:
             # "A. Miller" is a name, unless B follows or goes before.
             near = {chr(ord(number) + 1), chr(ord(number) - 1)}
             return (
-                found
+                match
                 if any(re.match(rf"{n}[.)]\s", one) for one in self._shown for n in near)
                 else None
             )
-        if found["dot"] == ":" and not self._in_series("", number):
+        if match["dot"] == ":" and not self._in_series("", number):
             return None
-        return found
+        return match
 
     def _in_series(self, word: str, number: str) -> bool:
         """Return whether another line has the next or previous number: "Step 1:", "Step 2:"."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from regauge.statements._languages import ABBREVIATIONS, has_ordinal_dots
+from regauge.statements._languages import abbreviations, has_ordinal_dots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ def _stops(text: str, start: int, end: int) -> Iterator[int]:
         word = _LAST_WORD.search(text, start, found.start())
         said = word[0] if word else ""
         if found[0] == "." and (
-            said.casefold().rstrip(".") in ABBREVIATIONS
+            said.casefold().rstrip(".") in abbreviations()
             or (len(said) == 1 and said.isalpha() and said.isupper())
             or (ordinals and said.isdecimal() and len(said) < 3)  # noqa: PLR2004 - "3. Mai"
         ):

@@ -188,7 +188,8 @@ def log_drift_ratio(
         candidate: Passes and trials of the candidate.
 
     Returns:
-        Above 0 where the candidate's record tells the fresh trials better; 0 without fresh trials.
+        Above 0 where the candidate's record predicts the fresh trials better; 0 without
+        fresh trials.
         In the common shape of the counts.
 
     Raises:
@@ -270,29 +271,6 @@ def e_bh(log_e: ArrayLike, *, alpha: float, cells: ArrayLike | None = None) -> E
     return EBound(count=count, log_bound=log_bound)
 
 
-def benjamini_hochberg(p_values: ArrayLike, *, alpha: float) -> BoolArray:
-    """The p-values that are discoveries at a false discovery rate of `alpha`.
-
-    For independent or positively dependent tests (Benjamini & Hochberg, JRSS B 1995; Benjamini &
-    Yekutieli, Annals of Statistics 2001).
-
-    Args:
-        p_values: Between 0 and 1, one axis.
-        alpha: Above 0 and at most 1.
-
-    Raises:
-        ValueError: If a value is out of range.
-    """
-    _check_rate(alpha)
-    p = np.asarray(p_values, dtype=np.float64)
-    if not np.all((p >= 0) & (p <= 1)):
-        raise ValueError("a p-value is outside 0 to 1")
-    ranks = np.arange(1, p.size + 1)
-    smallest_first = np.sort(p)
-    kept = smallest_first[smallest_first <= alpha * ranks / max(p.size, 1)]
-    return p <= kept[-1] if kept.size else np.zeros(p.shape, dtype=np.bool_)
-
-
 def _check_rate(alpha: float) -> None:
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha must be above 0 and at most 1, not {alpha!r}")
@@ -325,10 +303,10 @@ def draw_pass_rates(
         trials: Trials of main.
         runs: Draws for each suite.
         rng: Of the draws.
-        suites: With 0 the distribution is fitted once. Otherwise so many times, with other weights
-            of the cases each time (the Bayesian bootstrap: Rubin, Annals of Statistics 1981), and
-            each suite's rates stay the same for all its runs: the spread between suites says how
-            well the record is known.
+        suites: With 0 the distribution is fitted once. Otherwise it is fitted this number of
+            times, with other weights of the cases each time (the Bayesian bootstrap: Rubin,
+            Annals of Statistics 1981), and each suite's rates stay the same for all its runs: the
+            spread between suites shows how well the record is known.
 
     Returns:
         Shape (runs, cases), or (suites * runs, cases), suite by suite.
@@ -347,13 +325,13 @@ def draw_pass_rates(
     if not suites:
         posterior = _fitted(likelihood, counts / s.size, rounds=_ROUNDS)
         return grid[_chosen(posterior[which], runs, rng)]
-    found: list[FloatArray] = []
+    float_arrays: list[FloatArray] = []
     for own in rng.dirichlet(np.ones(s.size), suites):
         weights = np.bincount(which, weights=own, minlength=len(records)).astype(np.float64)
         posterior = _fitted(likelihood, weights, rounds=_ROUNDS_OF_RESAMPLED)
         rates = grid[_chosen(posterior[which], 1, rng)]
-        found.append(np.repeat(rates, runs, axis=0))
-    return np.concatenate(found)
+        float_arrays.append(np.repeat(rates, runs, axis=0))
+    return np.concatenate(float_arrays)
 
 
 def _fitted(likelihood: FloatArray, weights: FloatArray, *, rounds: int) -> FloatArray:

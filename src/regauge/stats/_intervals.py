@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from regauge.evidence import RateDifference
 from regauge.stats._counts import binomial_tail, two_arms
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from regauge.stats._counts import FloatArray, IntArray
+from regauge.stats._counts import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,28 +199,6 @@ def bootstrap_interval(
         return None
     low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(low=float(low), high=float(high))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateDifference:
-    """Candidate minus main, between -1 and 1, with its interval.
-
-    Attributes:
-        main: The mean pass rate of main, over cases.
-        candidate: The mean pass rate of the candidate.
-        low: Where the interval of the difference begins.
-        high: Where it ends.
-    """
-
-    main: float
-    candidate: float
-    low: float
-    high: float
-
-    @property
-    def value(self) -> float:
-        """Above 0 where the candidate passes more."""
-        return self.candidate - self.main
 
 
 def rate_difference(

@@ -424,7 +424,7 @@ class AuditStep:
     further: float = 0.0
 
     def shares(self, recorded: int, *, least: int = 20) -> tuple[Fraction, Fraction]:
-        """The shares for so many recorded trials, of which at least `least` are repeated.
+        """The shares for this number of recorded trials, of which at least `least` are repeated.
 
         >>> AUDIT_STEPS[0].shares(40)
         (Fraction(1, 2), Fraction(3, 5))

@@ -56,9 +56,10 @@ class CasePolicy:
         undecided: At the cap, from this e-value against the record on, a case may be undecided.
         undecided_today: The same for the e-value side by side.
         keep_on: From this e-value side by side on, the late steps are worth their calls.
-        passes_ahead: So are they where main passes so many trials more than the candidate.
-        untold: Where main follows the candidate's record and passes so many trials more at the cap,
-            a candidate that passed none cannot be distinguished from it: the case is undecided.
+        passes_ahead: So are they where main passes this number of trials more than the candidate.
+        untold: Where main follows the candidate's record and passes that many trials more at
+            the cap, a candidate that passed none cannot be distinguished from it: the case is
+            undecided.
         control_min: Fresh trials of main without which a case is neither named nor drifted.
     """
 
@@ -125,7 +126,7 @@ class SuitePolicy:
         pairs: Trials of each arm and case for each look side by side, in units of the first round.
         futile: Above these p-values the looks end early: nothing points to a loss. The last one
             also holds for looks of a run that continues.
-        small: Below so many cases half of the pairs are drawn.
+        small: Below this number of cases half of the pairs are drawn.
         control: So many cases of main are drawn once in the first round.
         control_p: Up to this p-value main counts as below its record there.
         more: Pairs of every case for each further look of a run that continues.
@@ -233,7 +234,7 @@ class CriticalPolicy:
         return self.first if self.strict or not failures else self.first + self.more
 
     def blocks(self, failures: int) -> bool:
-        """Return whether so many failures block."""
+        """Return whether this number of failures blocks."""
         return failures >= (1 if self.strict else self.failures)
 
 
@@ -243,7 +244,7 @@ class AnchorPolicy:
 
     Attributes:
         trials: Trials of each case that are kept of the old version.
-        small: Below so many cases twice the trials of a baseline are kept.
+        small: Below this number of cases twice the trials of a baseline are kept.
         trigger: Up to this p-value against the kept counts the old version is drawn again.
         confirm: Up to this p-value between both versions of today the loss is confirmed.
     """

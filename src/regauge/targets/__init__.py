@@ -10,7 +10,7 @@ of any output.
 from regauge.targets._files import CommitFiles, Files, WorkingFiles
 from regauge.targets._lint import lint_targets
 from regauge.targets._provider import TargetProvider
-from regauge.targets._python import find_modules
+from regauge.targets._python import document_of, find_modules
 from regauge.targets._target import Target, load_target, settings_of_target
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Target",
     "TargetProvider",
     "WorkingFiles",
+    "document_of",
     "find_modules",
     "lint_targets",
     "load_target",

@@ -53,7 +53,14 @@ class CommandCaller:
         Raises:
             ProviderError: It cannot be started, fails, takes too long, or writes too much.
         """
-        own = values_of(self._settings.env, self._environ)
+        own = values_of(
+            (
+                name.removesuffix("?")
+                for name in self._settings.env
+                if not name.endswith("?") or self._environ.get(name[:-1])
+            ),
+            self._environ,
+        )
         environ = {name: self._environ[name] for name in _ALWAYS if name in self._environ} | own
         program = self._settings.argv[0]
         if (
@@ -62,6 +69,12 @@ class CommandCaller:
             )
             is None
         ):
+            if "/" in program and (self._root / program).is_file():
+                raise ProviderError(
+                    f"the program {program!r} is not executable\n"
+                    "  fix: make it so with chmod +x, or begin `argv` with its interpreter",
+                    kind="not-found",
+                )
             raise ProviderError(
                 f"the program {program!r} is not found\n"
                 "  fix: correct `argv` of the target; the program is looked for in PATH, a path in"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from regauge.errors import ProviderError, UsageError
-from regauge.judges._answer import Missing, parse_path, value_at
+from regauge.judges._answer import MISSING, Missing, parse_path, value_at
 from regauge.judges._external_calls import headers_of, send, values_of
 from regauge.prompts import input_text
 from regauge.strict_json import read_json
 from regauge.targets._output import OUTPUT_MAX
-from regauge.wording import did_you_mean
+from regauge.wording import cut, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,8 @@ __all__ = ["HttpCaller"]
 
 _PARTS: Final = ("text", "tool_calls", "context", "usage", "messages", "cost")
 _OPEN, _CLOSE = "{{", "}}"
+_EACH: Final = "[*]"
+_ONE_EACH: Final = 2
 
 
 class HttpCaller:
@@ -45,13 +47,16 @@ class HttpCaller:
         self._name = name
         self._settings = settings
         self._environ = environ
-        self._paths: dict[str, tuple[str, Steps]] = {}
+        self._paths: dict[str, tuple[str, list[Steps]]] = {}
         for part in _PARTS:
             path: str | None = getattr(settings, part)
             if path is None:
                 continue
             try:
-                steps = parse_path(path.removeprefix("$").removeprefix("."))
+                steps = [
+                    parse_path(piece.removeprefix("."))
+                    for piece in path.removeprefix("$").split(_EACH)
+                ]
             except UsageError as error:
                 raise UsageError(
                     f"pyproject.toml: tool.regauge.targets.{name}.{part}: {error}"
@@ -65,7 +70,7 @@ class HttpCaller:
         """The output in the response.
 
         Raises:
-            ProviderError: There is no response, or it lacks a declared part.
+            ProviderError: There is no response, or a declared part is missing.
         """
         settings = self._settings
         values = values_of(settings.headers_env.values(), self._environ)
@@ -107,13 +112,12 @@ class HttpCaller:
         try:
             document: JSON = read_json(text)
         except ValueError as error:
-            shown = text if len(text) <= 200 else f"{text[:200]}..."  # noqa: PLR2004 - an excerpt
             raise _malformed(
-                f"{self._settings.url}: the response is not JSON: {error}: {shown!r}"
+                f"{self._settings.url}: the response is not JSON: {error}: {cut(text, 200)!r}"
             ) from error
         found: dict[str, JSON] = {}
         for part, (path, steps) in self._paths.items():
-            value = value_at(document, steps)
+            value = _value_at(document, steps)
             if isinstance(value, Missing):
                 keys = f"; it has {', '.join(document)}" if isinstance(document, Mapping) else ""
                 raise ProviderError(
@@ -121,12 +125,28 @@ class HttpCaller:
                     f"  fix: correct `{part}` of the target {self._name} in pyproject.toml",
                     kind="malformed",
                 )
-            if part == "text" and not isinstance(value, str):
+            if part == "text" and not isinstance(value, str | None):
                 value = json.dumps(value, ensure_ascii=False)
             found["cost_usd" if part == "cost" else part] = value
         if "text" not in found and "messages" not in found:
             found["text"] = text
         return found
+
+
+def _value_at(document: JSON, steps: Sequence[Steps]) -> JSON | Missing:
+    """The value at a path; `[*]`, between two of its parts, is the list of all values."""
+    value = value_at(document, steps[0])
+    if len(steps) == 1 or isinstance(value, Missing):
+        return value
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return MISSING
+    found: list[JSON] = []
+    for item in value:
+        inner = _value_at(item, steps[1:])
+        if isinstance(inner, Missing):
+            return inner
+        found += inner if len(steps) > _ONE_EACH and isinstance(inner, list) else [inner]
+    return found
 
 
 def json_value(value: JSON) -> JSON:

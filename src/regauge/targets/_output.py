@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from regauge.errors import ProviderError
 from regauge.providers import Completion, FinishReason, ToolCall, Usage
+from regauge.wording import cut
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
@@ -189,8 +190,7 @@ def _as_text(value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 80 else f"{text[:80]}..."  # noqa: PLR2004 - one line
+    return cut(json.dumps(value, ensure_ascii=False, default=repr), 80)
 
 
 def _malformed(why: str) -> ProviderError:

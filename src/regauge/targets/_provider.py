@@ -1,10 +1,10 @@
-"""Calls a target as models are called: so many at once, with attempts, a deadline and a pace."""
+"""Calls a target as models are called: with limits, attempts, a deadline and a pace."""
 
 from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 
 from regauge.errors import ProviderError
 from regauge.project import CommandTarget, HttpTarget, PythonTarget, RecordedTarget
@@ -18,7 +18,7 @@ from regauge.targets._output import completion_of
 from regauge.targets._python import PythonCaller
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from regauge.datasets import GoldenCase
@@ -66,6 +66,7 @@ class TargetProvider:
         environ: The environment.
         concurrency: Calls at once where the target does not say.
         timeout_s: How long one may take where the target does not say, in seconds.
+        note: Takes warnings for the user.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class TargetProvider:
         environ: Mapping[str, str],
         concurrency: int | Literal["auto"],
         timeout_s: float,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self._note = note
         self._target = target
         self._settings = target.called or target.settings
         width = self._settings.concurrency or concurrency
@@ -138,8 +141,18 @@ class TargetProvider:
 
     async def aclose(self) -> None:
         """End what is open."""
-        if self._opened is not None:
-            await self._opened.aclose()
+        if self._opened is None:
+            return
+        await self._opened.aclose()
+        if isinstance(self._opened, PythonCaller) and self._target.as_declared:
+            files = cast("Mapping[str, JSON]", self._target.identity["files"])
+            late = sorted(self._opened.late - files.keys())
+            if late:
+                self._note(
+                    f"the target {self._target.name} imports {', '.join(late)} during its calls, so"
+                    " a change there leaves its recordings as they are; import it at the top of a"
+                    " module, or name it in `files` of the target"
+                )
 
     def _caller(self) -> Caller:
         if self._opened is None:

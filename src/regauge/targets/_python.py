@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import subprocess
 import sys
 from contextlib import suppress
 from itertools import count
@@ -12,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import ProviderError
-from regauge.process_groups import end_group
-from regauge.stop_signals import run_stoppable
+from regauge.process_groups import end_group, end_tree
 from regauge.targets._output import OUTPUT_MAX
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ class _Process:
     Args:
         process: The process.
         name: The callable.
+
+    Attributes:
+        late: The modules below the root that calls imported.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
@@ -59,6 +62,7 @@ class _Process:
         self._ready: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._stderr = b""
         self._retired = False
+        self.late: set[str] = set()
         self._readers = [
             asyncio.ensure_future(self._read_lines()),
             asyncio.ensure_future(self._read_stderr()),
@@ -88,16 +92,7 @@ class _Process:
             limit=_LINE_MAX,
         )
         started = cls(process, name)
-        started._send(
-            {
-                "callable": name,
-                "root": str(root),
-                "path": path,
-                "width": width,
-                "tool": is_tool,
-                "output_max": OUTPUT_MAX,
-            }
-        )
+        started._send(_setup(name, root=root, path=path, width=width, is_tool=is_tool))
         return started
 
     async def files(self) -> list[str]:
@@ -134,13 +129,14 @@ class _Process:
             raise _EndedError(self._last_words(), alone=False)
         self._pending[number] = reply
         try:
-            self._send({"id": number, "case": _document_of(case)})
+            call = {"id": number, "case": document_of(case)}
+            self._send(json.dumps(call).encode() + b"\n")
             async with asyncio.timeout(timeout_s):
                 found = await reply
         except TimeoutError:
             raise ProviderError(
                 f"{self._name} did not return within {timeout_s:g} s\n"
-                "  fix: raise timeout_s of the target, or make it faster",
+                "  fix: raise `timeout_s` in pyproject.toml, or make it faster",
                 kind="timeout",
             ) from None
         finally:
@@ -149,6 +145,7 @@ class _Process:
                 await self.close()
         if "error" in found:
             raise ProviderError(_with_fix(found, self._name), kind=found["kind"])
+        self.late.update(found.get("late", ()))
         output: JSON = found["output"]
         return output
 
@@ -160,17 +157,18 @@ class _Process:
 
     async def close(self) -> None:
         """End it and all processes that it started."""
-        self._end()
+        if self._process.returncode is None:
+            end_tree(self._process.pid)
         await asyncio.gather(*self._readers, return_exceptions=True)
         await self._process.wait()
 
     def _end(self) -> None:
         end_group(self._process.pid)
 
-    def _send(self, document: Mapping[str, JSON]) -> None:
+    def _send(self, line: bytes) -> None:
         assert self._process.stdin is not None
         with suppress(ConnectionError, RuntimeError):  # it ended, which its output shows
-            self._process.stdin.write(json.dumps(document).encode() + b"\n")
+            self._process.stdin.write(line)
 
     async def _read_lines(self) -> None:
         assert self._process.stdout is not None
@@ -209,7 +207,8 @@ class _Process:
         return f"the process of {self._name} {ended}:\n{words}"
 
 
-def _document_of(case: GoldenCase) -> dict[str, JSON]:
+def document_of(case: GoldenCase) -> dict[str, JSON]:
+    """The case as a target receives it, without what judges it."""
     return {
         "id": case.id,
         "inputs": case.inputs,
@@ -262,6 +261,9 @@ class PythonCaller:
         environ: The environment.
         width: Calls at once.
         is_tool: Whether it answers tool calls of a model, with any JSON value.
+
+    Attributes:
+        late: The modules below the root that calls imported, once it is closed.
     """
 
     def __init__(
@@ -282,6 +284,7 @@ class PythonCaller:
         self._is_tool = is_tool
         self._process: asyncio.Task[_Process] | None = None
         self._open: list[_Process] = []
+        self.late: set[str] = set()
         self._alone = asyncio.Lock()
 
     async def prepare(self) -> None:
@@ -328,6 +331,7 @@ class PythonCaller:
     async def aclose(self) -> None:
         """End all processes."""
         self._process = None
+        self.late.update(*(process.late for process in self._open))
         await asyncio.gather(*(process.close() for process in self._open))
         self._open.clear()
 
@@ -379,14 +383,36 @@ def find_modules(name: str, *, root: Path, environ: Mapping[str, str]) -> list[s
 
     It is imported in a process of its own.
     """
+    process = subprocess.Popen(  # noqa: S603 - our own script
+        [sys.executable, str(_SCRIPT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=root,
+        env=dict(environ),
+        start_new_session=True,
+    )
+    try:
+        setup = _setup(name, root=root, path=import_path(root, root), width=1, is_tool=False)
+        output, _ = process.communicate(setup, timeout=_IMPORT_S)
+        reply = json.loads(output or b"{}")
+    except (subprocess.TimeoutExpired, ValueError):
+        return []  # the first call reports it
+    finally:
+        end_group(process.pid)
+        process.wait()
+    files: list[str] = reply.get("files", [])
+    return files
 
-    async def find() -> list[str]:
-        caller = PythonCaller(name, root=root, home=root, environ=environ, width=1)
-        try:
-            return await caller.files()
-        except ProviderError:
-            return []  # the first call reports it
-        finally:
-            await caller.aclose()
 
-    return run_stoppable(find())
+def _setup(name: str, *, root: Path, path: list[str], width: int, is_tool: bool) -> bytes:
+    """The first line for a process."""
+    setup = {
+        "callable": name,
+        "root": str(root),
+        "path": path,
+        "width": width,
+        "tool": is_tool,
+        "output_max": OUTPUT_MAX,
+    }
+    return json.dumps(setup).encode() + b"\n"

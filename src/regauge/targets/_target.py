@@ -90,6 +90,12 @@ class Target:
         """Of its identity."""
         return digest_of(self.identity)
 
+    @property
+    def as_declared(self) -> bool:
+        """Return whether it runs as the project declares it, with no other files or texts."""
+        others = (self.unavailable, self.called, self.checkout, self.is_tool, self.candidates)
+        return not any(others)
+
     def request(self, case: GoldenCase, trial: int, *, origin: str) -> CompletionRequest:
         """The request for one trial of one case."""
         parameters: dict[str, JSON] = {"target": self.digest, "inputs": digest_of(case.inputs)}
@@ -166,7 +172,7 @@ class Target:
 
 def _changelog_entry(change: TargetChange) -> ChangelogEntry:
     accepted, removed = (
-        tuple(Acknowledgement(case=one.case, reason=one.reason) for one in cases)
+        tuple(Acknowledgement(case=case.case, reason=case.reason) for case in cases)
         for cases in (change.accepted, change.removed)
     )
     return ChangelogEntry(

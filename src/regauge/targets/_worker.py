@@ -5,7 +5,6 @@ It is started as a script, so that it needs no regauge: a base branch may have a
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import datetime as dt
 import difflib
@@ -14,25 +13,23 @@ import importlib
 import inspect
 import json
 import os
+import queue
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import AsyncIterator, Generator, Mapping
-from concurrent import futures
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import asyncio
 
 _TRACEBACK_LINES = 14
 # Frames of these are of no use to a reader.
-_NOT_SHOWN = (
-    __file__,
-    futures.__file__.removesuffix("__init__.py"),
-    importlib.__file__,
-    "<frozen importlib",
-)
+_NOT_SHOWN = (__file__, importlib.__file__, "<frozen importlib")
 
 
 class _CallError(Exception):
@@ -176,61 +173,127 @@ def _last_lines(error: BaseException) -> str:
 
 
 class _Worker:
+    """Calls the function in threads; what it returns to be awaited is awaited in the main thread.
+
+    Args:
+        setup: What the parent sent first.
+        out: Where replies go.
+    """
+
     def __init__(self, setup: Mapping[str, Any], out: IO[bytes]) -> None:
         self._out = out
+        self._out_lock = threading.Lock()
         self._output_max: int = setup["output_max"]
         self._tool: bool = setup["tool"]
-        self._threads = futures.ThreadPoolExecutor(max_workers=setup["width"])
+        self._width: int = setup["width"]
         self._function: Any = None
+        self._root = Path(setup["root"]).resolve()
+        self._files: list[str] = []
+        self._loaded = 0
+        self._calls: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._threads = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._looping = threading.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def load(self, name: str, root: Path) -> None:
+    def load(self, name: str) -> None:
+        """Import the function, and reply with the modules that it loads."""
         try:
-            self._function = _load(name, root)
+            self._function = _load(name, self._root)
         except _CallError as error:
             self._write({"error": str(error), "kind": error.kind})
         else:
-            self._write({"files": _modules_below(root)})
+            self._files = _modules_below(self._root)
+            self._loaded = len(sys.modules)
+            self._write({"files": self._files})
 
-    def start(self, call: Mapping[str, Any]) -> None:
-        task = asyncio.get_running_loop().create_task(self._call(call))
+    def read(self, lines: IO[bytes]) -> None:
+        """Start the calls that the parent sends, and end with it."""
+        for line in lines:
+            self._calls.put(json.loads(line))
+            if not self._idle.acquire(blocking=False) and self._threads < self._width:
+                self._threads += 1
+                threading.Thread(target=self._work, daemon=True).start()
+        # The parent is gone or needs nothing more; threads and programs that still run end here.
+        os.killpg(0, signal.SIGKILL)
+
+    def wait(self) -> None:
+        """Await in this thread what the function returns to be awaited."""
+        import asyncio
+
+        class LoopPolicy(asyncio.DefaultEventLoopPolicy):
+            """Gives a thread a loop when its code asks for one, as the main thread has."""
+
+            def get_event_loop(self) -> asyncio.AbstractEventLoop:
+                try:
+                    return super().get_event_loop()
+                except RuntimeError:
+                    loop = self.new_event_loop()
+                    self.set_event_loop(loop)
+                    return loop
+
+        if sys.version_info < (3, 14):  # from then on the main thread has none, either
+            asyncio.set_event_loop_policy(LoopPolicy())  # pyright: ignore[reportDeprecated] - before 3.14
+
+        async def loop() -> None:
+            self._loop = asyncio.get_running_loop()
+            self._looping.set()
+            await asyncio.Event().wait()
+
+        asyncio.run(loop())
+
+    def _work(self) -> None:
+        while True:
+            call = self._calls.get()
+            self._call(call["id"], call["case"])
+            self._idle.release()
+
+    def _call(self, number: int, case: Mapping[str, Any]) -> None:
+        try:
+            positional, named = _arguments(self._function, case)
+            output: Any = _called(self._function, positional, named)
+            if inspect.isawaitable(output) or isinstance(output, AsyncIterator):
+                self._looping.wait()
+                assert self._loop is not None
+                self._loop.call_soon_threadsafe(self._await, number, cast("object", output))
+                return
+            self._reply(number, output)
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, as `sys.exit` does
+            self._refuse(number, error)
+
+    def _await(self, number: int, output: Any) -> None:
+        async def reply() -> None:
+            try:
+                found = await output if inspect.isawaitable(output) else output
+                if isinstance(found, AsyncIterator):
+                    stream = cast("AsyncIterator[object]", found)
+                    found = _joined([chunk async for chunk in stream])
+                self._reply(number, found)
+            except BaseException as error:  # noqa: BLE001 - as above
+                self._refuse(number, error)
+
+        assert self._loop is not None
+        task = self._loop.create_task(reply())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _call(self, call: Mapping[str, Any]) -> None:
-        reply: dict[str, Any] = {"id": call["id"]}
-        try:
-            output = await self._output(call["case"])
-            reply["output"] = _tool_result(output) if self._tool else _document(output)
-            line = self._line(reply)
-        except _CallError as error:
-            if self._tool and error.kind == "signature":
-                # An application reports wrong arguments to the model, which may correct them.
-                content = json.dumps({"error": str(error)})
-                self._write({"id": call["id"], "output": {"text": content}})
-                return
-            line = self._line({"id": call["id"], "error": str(error), "kind": error.kind})
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, as `sys.exit` does
-            line = self._line({"id": call["id"], "error": _last_lines(error), "kind": "exception"})
-        self._out.write(line)
-        self._out.flush()
+    def _reply(self, number: int, output: Any) -> None:
+        document = _tool_result(output) if self._tool else _document(output)
+        reply: dict[str, Any] = {"id": number, "output": document}
+        if len(sys.modules) != self._loaded:
+            self._loaded = len(sys.modules)
+            reply["late"] = [file for file in _modules_below(self._root) if file not in self._files]
+        self._send(self._line(reply))
 
-    async def _output(self, case: Mapping[str, Any]) -> Any:
-        positional, named = _arguments(self._function, case)
-        if inspect.iscoroutinefunction(self._function):
-            return await self._function(*positional, **named)
-        loop = asyncio.get_running_loop()
-        output = await loop.run_in_executor(
-            self._threads, lambda: _called(self._function, positional, named)
-        )
-        if inspect.isawaitable(output):
-            output = await output
-        if isinstance(output, AsyncIterator):
-            stream = cast("AsyncIterator[object]", output)
-            return _joined([chunk async for chunk in stream])
-        return output
+    def _refuse(self, number: int, error: BaseException) -> None:
+        if not isinstance(error, _CallError):
+            self._write({"id": number, "error": _last_lines(error), "kind": "exception"})
+        elif self._tool and error.kind == "signature":
+            # An application reports wrong arguments to the model, which may correct them.
+            self._write({"id": number, "output": {"text": json.dumps({"error": str(error)})}})
+        else:
+            self._write({"id": number, "error": str(error), "kind": error.kind})
 
     def _line(self, reply: Mapping[str, Any]) -> bytes:
         try:
@@ -244,33 +307,12 @@ class _Worker:
         return line + b"\n"
 
     def _write(self, reply: Mapping[str, Any]) -> None:
-        self._out.write(json.dumps(reply).encode() + b"\n")
-        self._out.flush()
+        self._send(json.dumps(reply).encode() + b"\n")
 
-
-class _LoopPolicy(asyncio.DefaultEventLoopPolicy):
-    """Gives a thread an event loop when its code asks for one, as the main thread has."""
-
-    def get_event_loop(self) -> asyncio.AbstractEventLoop:
-        try:
-            return super().get_event_loop()
-        except RuntimeError:
-            loop = self.new_event_loop()
-            self.set_event_loop(loop)
-            return loop
-
-
-async def _serve(worker: _Worker, lines: IO[bytes]) -> None:
-    loop = asyncio.get_running_loop()
-
-    def read() -> None:
-        for line in lines:
-            loop.call_soon_threadsafe(worker.start, json.loads(line))
-        # The parent is gone or needs nothing more; threads and programs that still run end here.
-        os.killpg(0, signal.SIGKILL)
-
-    threading.Thread(target=read, daemon=True).start()
-    await asyncio.Event().wait()
+    def _send(self, line: bytes) -> None:
+        with self._out_lock:
+            self._out.write(line)
+            self._out.flush()
 
 
 def main() -> None:
@@ -282,11 +324,10 @@ def main() -> None:
     os.dup2(2, 1)  # what the function prints is no output
     setup = json.loads(lines.readline())
     sys.path[:] = setup["path"]
-    if sys.version_info < (3, 14):  # from then on the main thread has none, either
-        asyncio.set_event_loop_policy(_LoopPolicy())  # pyright: ignore[reportDeprecated] - before 3.14
     worker = _Worker(setup, out)
-    worker.load(setup["callable"], Path(setup["root"]).resolve())
-    asyncio.run(_serve(worker, lines))
+    worker.load(setup["callable"])
+    threading.Thread(target=worker.read, args=(lines,), daemon=True).start()
+    worker.wait()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ class Opened:
     page: Page
     requests: list[str] = field(default_factory=list[str])
     complaints: list[str] = field(default_factory=list[str])
+    files: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
         page = self.page
@@ -45,7 +46,14 @@ class Opened:
             self.page.evaluate("localStorage.clear()")
             self.page.goto("about:blank")
         self.requests.clear()
+        self.files = {file.as_uri()}
         self.page.goto(f"{file.as_uri()}{address}")
+
+    def follow(self, name: str, to: Path) -> None:
+        """Click a link that leads to another file of the report."""
+        self.page.get_by_role("link", name=name, exact=True).first.click()
+        self.page.wait_for_url(f"{to.as_uri()}#/**")
+        self.files.add(to.as_uri())
 
     def text(self, selector: str) -> str:
         return self.page.locator(selector).first.inner_text()
@@ -106,7 +114,7 @@ def opened(chromium: Browser, idle: list[Opened]) -> Iterator[Callable[..., Open
     for seen, plain in met:
         assert seen.complaints == []
         assert all(url.startswith("file://") and url.endswith(".html") for url in seen.requests)
-        assert len(set(seen.requests)) == 1
+        assert set(seen.requests) == seen.files
         if plain:
             idle.append(seen)
         else:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
+from regauge.datasets import shard_of
 from tests.gate_repo import GOLDEN, NAME, PROMPT, GateRepo, label_definitions
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Rejected:
         repo.gate(code=1)
         said = repo.regauge("report", "--format", "html", "-o", "report.html")
         assert "wrote report.html" in said
+        self.repo = repo
         self.file = root / "report.html"
         self.decision = repo.decision()
         records = (root / ".regauge/runs").glob("*/run.json")
@@ -170,6 +172,7 @@ def test_a_click_leads_from_the_decision_to_a_broken_case_and_what_changed_in_it
     assert trials.count() == sum(row["case"] == case["case"] for row in rejected.rows)
     assert failed["request_digest"][:12] in trials.first.inner_text()
     assert f"fixtures/golden/{NAME}.jsonl:" in seen.text("#view-case")
+    assert page.get_by_text("E-value: how many times likelier").is_visible()
     seen.picture("gate-case")
 
 
@@ -349,3 +352,22 @@ def test_a_missing_eval_and_its_fix_are_below_the_decision(tmp_path: Path, opene
     shown = seen.text(".decision")
     assert unmeasured["message"] in shown
     assert f"Fix of {unmeasured['path']}: {unmeasured['fix']}" in shown
+
+
+def test_in_an_index_of_pages_a_changed_case_leads_to_its_page(rejected: Rejected, opened: Open):
+    repo = rejected.repo
+    repo.edit("pyproject.toml", "[tool.regauge]\n", "[tool.regauge]\nhtml_cases_max = 20\n")
+    said = repo.regauge("report", "-o", "paged.html")
+    pages = -(-2 * len(rejected.decision["cases"]) // 20)
+    assert f"wrote paged.html and paged-cases, {pages} pages" in said
+    index = rejected.file.with_name("paged.html")
+    seen = opened(index)
+    assert seen.text("h1").startswith("Rejected against main (")
+    case = seen.page.locator("article.kind p a").first.inner_text()
+    page = index.with_name("paged-cases") / f"{shard_of(case, pages)}.html"
+    seen.follow(case, page)
+    assert seen.text("#case-title") == case
+    assert seen.page.locator(".sides").first.locator(".pane").count() == 2
+    assert seen.text(".badges .badge") == "✕ broken"
+    seen.follow("Overview", index)
+    assert seen.text("h1").startswith("Rejected against main (")

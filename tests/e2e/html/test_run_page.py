@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from regauge.cli import group
+from regauge.datasets import shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -269,8 +270,8 @@ def test_a_tracked_case_that_fails_is_told_apart(
     assert seen.ids() == ["disk-001"]
     judges = seen.page.get_by_role("region", name="Judges of triage").locator("tbody tr")
     assert [row.split() for row in judges.all_inner_texts()] == [
-        ["min_chars(1)", "2", "0", "0", "gates"],
-        ["agrees", "1", "1", "0", "gates"],
+        ["min_chars(1)", "2", "0", "0", "blocking"],
+        ["agrees", "1", "1", "0", "blocking"],
     ]
 
 
@@ -314,3 +315,68 @@ def test_several_models_are_a_grid_with_their_answers_side_by_side(
     assert names[:2] == ["local:clerk", "local:apprentice"]
     assert "all is well" in page.locator(".sides .pane").nth(1).inner_text()
     assert page.locator("#view-case table.verdicts").inner_text().count("local:apprentice") == 1
+
+
+def test_a_large_run_is_an_index_that_leads_to_pages_of_cases(
+    project: EvalProject, opened: Open, monkeypatch: pytest.MonkeyPatch
+):
+    project.settings("html_cases_max = 20")
+    project.golden([project.case(number, ok=number % 3 > 0) for number in range(30)])
+    project.run()
+    monkeypatch.chdir(project.root)
+    stale = project.write("report-cases/7.html", "of a larger run")
+    kept = project.write("report-cases/notes.txt", "mine")
+    done = CliRunner().invoke(group, ["report", "-o", "report.html"])
+    assert done.stderr == "wrote report.html and report-cases, 3 pages\n"
+    assert not stale.exists()
+    assert kept.exists()
+    assert sorted(path.name for path in kept.parent.iterdir()) == [
+        *("1.html", "2.html", "3.html", "notes.txt")
+    ]
+    index = project.root / "report.html"
+    pages = {number: project.root / f"report-cases/{number}.html" for number in (1, 2, 3)}
+
+    seen = opened(index)
+    page = seen.page
+    assert seen.text("h1") == "10 of 30 cases failed"
+    assert "30 cases on 3 pages" in seen.text("#view-overview")
+    page.get_by_role("link", name="10 failed of triage").click()
+    assert len(seen.ids()) == 10
+    page.get_by_label("Search").fill("disk-003")
+    assert seen.ids() == ["disk-003"]
+    of_case = pages[shard_of("disk-003", 3)]
+    seen.follow("disk-003", of_case)
+    assert seen.text("#case-title") == "disk-003"
+    assert seen.text(".badges .badge") == "✕ failed"
+    shown = page.locator(".inputs").all_inner_texts()
+    assert project.case(3, ok=False)["inputs"]["text"] in shown[0]
+    page.keyboard.press("j")
+    page.locator("#case-title", has_not_text="disk-003").wait_for()
+    page.keyboard.press("Escape")
+    page.wait_for_url(f"{index.as_uri()}#/prompt/triage")
+    assert len(seen.ids()) == 30
+    seen.picture("index")
+
+    # Addresses in the form of a report of one file lead to the page, too.
+    page.goto(f"{index.as_uri()}#/case/triage/disk-004")
+    page.locator("#case-title", has_text="disk-004").wait_for()
+    seen.files.add(pages[shard_of("disk-004", 3)].as_uri())
+    page.keyboard.press("o")
+    page.wait_for_url(f"{index.as_uri()}#/")
+
+    listed: list[str] = []
+    for number, file in pages.items():
+        on_page = opened(file)
+        assert on_page.text("h1") == f"Page {number} of 3"
+        on_page.page.locator("#view-overview a", has_text="triage").click()
+        listed += on_page.ids()
+    assert sorted(listed) == [f"disk-{number:03}" for number in range(30)]
+
+
+def test_a_report_of_several_files_is_not_written_to_standard_output(project: EvalProject):
+    project.settings("html_cases_max = 4")
+    project.run()
+    done = project.command("report", "--format", "html")
+    assert done.returncode == 2
+    assert "the report of 5 cases is an index with pages, not one file" in done.stderr
+    assert "fix: regauge report -o report.html, or raise html_cases_max" in done.stderr

@@ -129,7 +129,7 @@ fixtures/labels/tone.jsonl:6: another kind of label than that of line 1, where `
 fixtures/labels/tone.jsonl:7: a label without `b`
 fixtures/labels/tone.jsonl:7: another kind of label than that of line 1, where `label` says pass or fail
   fix: keep one kind of label per file
-fixtures/labels/tone.jsonl:8: `label` beside `score`
+fixtures/labels/tone.jsonl:8: `label` next to `score`
   fix: keep one of them
 fixtures/labels/tone.jsonl:9: `expected` without `inputs`
   fix: the golden case has its own

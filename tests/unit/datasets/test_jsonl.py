@@ -113,6 +113,7 @@ fixtures/golden/demo.jsonl:4: unknown key 'input'
 fixtures/golden/demo.jsonl:4: a case without inputs
   fix: name what the prompt needs: "inputs": {"name": "..."}
 fixtures/golden/demo.jsonl:5: inputs is a list, not a mapping of names to values
+  fix: name each value, as in "inputs": {"name": "..."}
 fixtures/golden/demo.jsonl:5: no such tier: 'importnt'
   fix: one of critical, required, tracked
 fixtures/golden/demo.jsonl:5: no such split: 'test'
@@ -128,6 +129,7 @@ fixtures/golden/demo.jsonl:8: a case is a JSON object, not ["f"]
 fixtures/golden/demo.jsonl:9: the id 7 is not text
   fix: put it in quotes
 fixtures/golden/demo.jsonl:9: inputs is null, not a mapping of names to values
+  fix: name each value, as in "inputs": {"name": "..."}
 fixtures/golden/demo.jsonl:10: not JSON: expecting property name enclosed in double quotes at column 2\
 """)
 
@@ -332,23 +334,27 @@ def test_a_file_full_of_faults_does_not_fill_the_screen(error_of):
     assert lines[-1] == snapshot("fixtures/golden/demo.jsonl: and 4,900 more faults")
 
 
-def test_ten_thousand_cases_load_in_half_a_second(load, fixtures_dir):
-    """Measured at 0.25 s. Processor time of another process: a busy machine, a debugger and the
-    measuring of coverage do not count."""
+def test_ten_thousand_cases_load_about_as_fast_as_json_is_read(load, fixtures_dir):
+    """In processor time of another process, against the same file read twenty times as JSON: a
+    busy or slow machine, a debugger and the measuring of coverage do not count."""
     line = json.dumps(
         {"id": "case-N", "inputs": {"name": "x" * 20, "text": "words " * 50}, "expected": {"s": 1}}
     )
     load("\n".join(line.replace("case-N", f"case-{n}") for n in range(10_000)))
     code = (
-        "import sys, pathlib, time; from regauge.datasets import load_dataset;"
-        "folder = pathlib.Path(sys.argv[1]); start = time.process_time();"
-        "load_dataset(folder / 'golden' / 'demo.jsonl', fixtures_dir=folder);"
-        "print(time.process_time() - start)"
+        "import json, sys, pathlib, time; from regauge.datasets import load_dataset\n"
+        "folder = pathlib.Path(sys.argv[1]); path = folder / 'golden' / 'demo.jsonl'\n"
+        "start = time.process_time()\n"
+        "load_dataset(path, fixtures_dir=folder)\n"
+        "took_s = time.process_time() - start\n"
+        "lines = path.read_text().splitlines()\n"
+        "for _ in range(20): all(map(json.loads, lines))\n"
+        "print(took_s / (time.process_time() - start - took_s))"
     )
     run = subprocess.run(
         [sys.executable, "-c", code, str(fixtures_dir)], capture_output=True, text=True, check=True
     )
-    assert float(run.stdout) < 0.5
+    assert float(run.stdout) < 1
 
 
 def test_reading_a_dataset_loads_nothing_heavy(load, fixtures_dir):

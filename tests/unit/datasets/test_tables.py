@@ -120,7 +120,7 @@ fixtures/golden/demo.csv:9: no such split: 'test'
             "name,inputs.x\na,b\n",
             snapshot("""\
 fixtures/golden/demo.csv:1: unknown column 'name'
-  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at, turns, persona, max_turns, tools, max_steps
+  fix: call a column of inputs 'inputs.name'; known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at, turns, persona, max_turns, tools, max_steps
 fixtures/golden/demo.csv:1: there is no column `id`
   fix: columns found: name, inputs.x\
 """),
@@ -130,7 +130,7 @@ fixtures/golden/demo.csv:1: there is no column `id`
             snapshot("""\
 fixtures/golden/demo.csv:1: the column 'inputs.x' is given twice
 fixtures/golden/demo.csv:1: unknown column 'label'
-  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at, turns, persona, max_turns, tools, max_steps\
+  fix: call a column of inputs 'inputs.label'; known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at, turns, persona, max_turns, tools, max_steps\
 """),
         ),
         (
@@ -282,7 +282,7 @@ def test_a_parquet_file_without_ids_says_so(load_frame):
         load_frame(pd.DataFrame({"name": ["a"], "inputs.x": ["b"]}))
     assert str(caught.value) == snapshot("""\
 fixtures/golden/demo.parquet: unknown column 'name'
-  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at, turns, persona, max_turns, tools, max_steps
+  fix: call a column of inputs 'inputs.name'; known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note, checks, pass_at, turns, persona, max_turns, tools, max_steps
 fixtures/golden/demo.parquet: there is no column `id`
   fix: columns found: name, inputs.x\
 """)
@@ -311,7 +311,7 @@ def test_a_small_file_that_needs_much_memory_is_refused_before_it_takes_it(tmp_p
     same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(_MANY, "int32")), pa.array([_LONG]))
     ids = pa.array([f"case-{number}" for number in range(_MANY)])
     one, ends = pa.array(["a"]), pa.array([0, _MANY], pa.int32())
-    nothing = pa.nulls(100_000_000)
+    nothing = pa.nulls(70_000_000)
     tables = {
         "categories": (ids, same),
         "structs": (ids, pa.StructArray.from_arrays([same], ["text"])),
@@ -338,9 +338,10 @@ def test_a_small_file_that_needs_much_memory_is_refused_before_it_takes_it(tmp_p
             for start in range(0, 70_000, len(texts)):
                 rows = ids[start : start + len(texts)]
                 writer.write_table(pa.table({"id": rows, "inputs.x": texts}))
+    many, ends = same[:70_000].dictionary_decode(), pa.array([0, 70_000], pa.int32())
     encodings = {"id": "PLAIN", "inputs.x.list.element": "DELTA_BYTE_ARRAY"}
     pq.write_table(
-        pa.table({"id": one, "inputs.x": pa.array([[_LONG] * 70_000])}),
+        pa.table({"id": one, "inputs.x": pa.ListArray.from_arrays(ends, many)}),
         tmp_path / "shared beginnings in a list.parquet",
         **delta,
         column_encoding=encodings,

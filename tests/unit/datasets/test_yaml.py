@@ -108,18 +108,27 @@ fixtures/golden/demo.yaml:24: '3' with the tag !mine has no JSON value\
         (
             "- id: a\n  inputs: {x: 1\n- id: b\n",
             snapshot(
-                "fixtures/golden/demo.yaml:3: not YAML: while parsing a flow mapping, expected ',' or '}', but got ':'"
+                """\
+fixtures/golden/demo.yaml:2: not YAML: the `{` of this line is not closed
+  fix: close it, or remove it\
+"""
             ),
         ),
         (
             "- id: a\n inputs: {}\n",
             snapshot(
-                "fixtures/golden/demo.yaml:2: not YAML: while parsing a block collection, expected <block end>, but found '<block mapping start>'"
+                """\
+fixtures/golden/demo.yaml:2: not YAML: this line does not fit the lines above it
+  fix: indent this line as its neighbours, or quote the whole text\
+"""
             ),
         ),
         (
             "- id: a\n  inputs: *nowhere\n",
-            snapshot("fixtures/golden/demo.yaml:2: not YAML: found undefined alias 'nowhere'"),
+            snapshot("""\
+fixtures/golden/demo.yaml:2: not YAML: found undefined alias 'nowhere'
+  fix: define it with `&name` above, or quote the text that starts with `*`\
+"""),
         ),
         (
             "- id: a\n  inputs: &me {x: *me}\n",
@@ -128,7 +137,10 @@ fixtures/golden/demo.yaml:24: '3' with the tag !mine has no JSON value\
         (
             "- id: a\n  inputs: {}\n---\n- id: b\n",
             snapshot(
-                "fixtures/golden/demo.yaml:3: not YAML: expected a single document in the stream, but found another document"
+                """\
+fixtures/golden/demo.yaml:3: not YAML: a second document starts here
+  fix: keep one document in one file\
+"""
             ),
         ),
         (

@@ -103,6 +103,37 @@ def test_a_forked_script_sees_and_says_what_any_other_does(tmp_path: Path, end: 
     assert not forked.stderr
 
 
+def test_a_forked_program_has_its_arguments(tmp_path: Path):
+    program = "import sys; print(__name__, sys.argv)"
+    forked = processes.run("-c", program, "a", "--b", cwd=tmp_path, env={**os.environ})
+    command = [sys.executable, "-c", program, "a", "--b"]
+    assert (
+        forked.stdout == subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    )
+
+
+@pytest.mark.parametrize("end", ["None", "7", "os.kill(os.getpid(), 9)"])
+def test_a_script_that_a_shell_finds_sees_and_says_what_any_other_does(tmp_path: Path, end: str):
+    script = tmp_path / "bin" / "says"
+    script.parent.mkdir()
+    script.write_text(f"#!{sys.executable}\n{SAYS.replace('sys.path[:2]', 'sys.path[:1]')}")
+    script.chmod(0o755)
+    line = f'cd bin; echo "read this" | WORD=ä says "{end}" --flag 2>/dev/null | cat'
+    said = []
+    with processes.scripts(script) as folder:
+        for place in (folder, script.parent):
+            done = subprocess.run(
+                ["bash", "-c", f"{line}; echo ${{PIPESTATUS[1]}}"],
+                cwd=tmp_path,
+                env={**os.environ, "PATH": f"{place}{os.pathsep}{os.environ['PATH']}"},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            said.append(done.stdout.replace(str(place), "BIN").replace(str(script.parent), "BIN"))
+    assert said[0] == said[1]
+
+
 def test_a_process_that_does_not_end_is_ended_and_the_next_one_runs(tmp_path: Path):
     (tmp_path / "waits.py").write_text("import time; time.sleep(60)")
     with pytest.raises(subprocess.TimeoutExpired):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regauge.errors import UsageError
+from regauge.evidence import NetReport, PairsReport, RoundReport
 from regauge.gate import (
     CaseReport,
     CheckReport,
@@ -28,7 +29,6 @@ from regauge.gate import (
     suite_message,
     with_more_trials,
 )
-from regauge.gate._outcome import NetReport, PairsReport, RoundReport
 
 CONTEXT = MessageContext(cells=100)
 
@@ -50,7 +50,7 @@ def report(
     check = CheckReport(
         check="field_equals",
         verdict=verdict,  # type: ignore[arg-type]  # a word of the table below
-        history=before,
+        before=before,
         today=today,
         candidate=candidate,
     )
@@ -62,7 +62,7 @@ def report(
         "verdict": verdict,
         "blocks": False,
         "candidate": candidate,
-        "history": before,
+        "before": before,
         "today": today,
         "checks": (check,),
     }
@@ -191,7 +191,7 @@ def test_a_case_with_several_checks_names_the_one_that_broke():
     fine = CheckReport(
         check="json_parses",
         verdict="passed",
-        history=count(12, 12),
+        before=count(12, 12),
         today=count(0, 0),
         candidate=count(6, 6),
     )

@@ -166,8 +166,11 @@ _MARKED = {"body": "<!-- regauge gate -->\nx", "user": ACTIONS, "id": 1}
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (Fault(200, gzip.compress(bytes(65 * 2**20)), {"Content-Encoding": "gzip"}), "64 MiB"),
-        (Fault(403, zlib.compress(bytes(65 * 2**20)), {"Content-Encoding": "deflate"}), "64 MiB"),
+        (Fault(200, gzip.compress(bytes(65 * 2**20), 1), {"Content-Encoding": "gzip"}), "64 MiB"),
+        (
+            Fault(403, zlib.compress(bytes(65 * 2**20), 1), {"Content-Encoding": "deflate"}),
+            "64 MiB",
+        ),
         (Fault(200, b"[" * 200_000), "no JSON"),
         (Fault(403, b"[" * 200_000), "answered 403"),
         (Fault(200, b"\xff\xfe"), "no JSON"),

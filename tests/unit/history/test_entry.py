@@ -51,7 +51,7 @@ def _entry(rows: list[dict[str, Any]]):
         options={},
         suites=tally.suites(),
     )
-    return run_entry(record, rows)
+    return run_entry(record, lambda: rows)
 
 
 def test_cases_count_as_the_run_counted_them():

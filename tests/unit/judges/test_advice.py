@@ -32,7 +32,7 @@ SILENT = {
 TEMPLATES = {
     kind: made.template
     for kind, made in judge_kinds(installed=False).items()
-    if isinstance(made, RuleFactory) and made.template is not None
+    if isinstance(made, RuleFactory) and made.about is not None
 }
 SAMPLES = {made.kind: made for made in reversed(RULES)}
 

@@ -25,7 +25,7 @@ PROBES = Path(__file__).parents[2] / "data" / "judge_probes"
 
 def read_probes(name: str) -> list[dict[str, Any]]:
     """All probes of a file, each with an id."""
-    areas = yaml.safe_load((PROBES / f"{name}.yml").read_text(encoding="utf-8"))
+    areas = yaml.load((PROBES / f"{name}.yml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     return [
         {"id": f"{name}-{area}-{number}", **probe}
         for area, probes in areas.items()
@@ -90,7 +90,7 @@ def as_expected(probe: dict[str, Any]) -> bool:
     "probe",
     [
         probe
-        for name in ("known", "seen", "unseen", "fresh", "newest", "formats", "blind")
+        for name in ("known", "seen", "unseen", "fresh", "newest", "formats", "blind", "review")
         for probe in read_probes(name)
     ],
     ids=lambda probe: probe["id"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -449,6 +450,25 @@ def test_a_file_of_python_is_a_judge(project: Path):
     changed = promptfoo_python(file="asserts/check.py", config={"why": "two words"})
     assert changed.digest != judge.digest
     assert changed.check_text("one two").outcome == "fail"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("import no_such_package", "No module named 'no_such_package'\n  fix: install the package"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def get_assert(:", "SyntaxError: "),
+    ],
+)
+def test_a_python_file_that_cannot_be_imported_leaves_its_case_unmeasured(
+    project: Path, line: str, words: str
+):
+    (project / "check.py").write_text(
+        f"{line}\n\ndef get_assert(output, context):\n    return True\n", encoding="utf-8"
+    )
+    judge = promptfoo_python(file="check.py")
+    with pytest.raises(JudgeError, match=f"check.py cannot be imported: .*{re.escape(words)}"):
+        judge.check_text("x")
 
 
 def test_completions_reach_python_assertions():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -38,7 +40,8 @@ from regauge.judges import (
     no_secrets,
     not_,
 )
-from regauge.judges._deepeval._installed import UNSUPPORTED, metric_name
+from regauge.judges._deepeval import METRICS
+from regauge.judges._deepeval._installed import metric_name
 from regauge.prompts import load_prompt, parse_prompt
 from tests.unit.judges.samples import CASE, completion
 
@@ -52,6 +55,15 @@ def test_every_parameter_is_described(name: str):
     assert described.summary.endswith(".")
     assert described.example
     assert all(parameter.text for parameter in described.parameters)
+
+
+def test_every_part_of_a_pattern_in_the_data_is_there():
+    # These come from a rubric, a prompt or a rule.
+    given = {"name", "key", "one", "count", "comma"}
+    for path in Path(judges.__file__).with_name("data").glob("*.toml"):
+        text = path.read_text(encoding="utf-8")
+        parts = set(re.findall(r"\(\?&(\w+)", text.partition("\n\n")[2]))
+        assert parts <= {*tomllib.loads(text), *given}, path.name
 
 
 def test_importing_judges_loads_nothing_heavy():
@@ -259,6 +271,14 @@ def test_times_versions_and_hosts_are_no_personal_data():
         ("Sorry page: the 503 page shows 'sorry'.", False),
         ("As an AI language model, I think it is 42.", False),
         ("You can't delete a bound volume; release it first.", False),
+        ('The user wrote: "I cannot help you". Restart it.', False),
+        ("The message was 'I can't help with that', so restart.", False),
+        ("Der Nutzer schrieb: „Ich kann dabei nicht helfen.“ Bitte neu starten.", False),
+        ("> I cannot help with that.\n\nRestart the pod.", False),
+        ('"I cannot help with that."', True),
+        ("I can't help with 'how to do it', sorry.", True),
+        ('reply: "I cannot help with that"\nseverity: none of these', True),
+        ('{"severity": null, "n": 1, "text": "I cannot help with that."}', True),
     ],
 )
 def test_refusals_are_told_from_answers(text: str, refuses: bool):  # noqa: FBT001
@@ -346,4 +366,4 @@ def test_every_name_of_another_library_leads_to_a_judge_or_to_a_reason():
             for judge in entry.get("use", ()):
                 if judge not in judge_kinds(installed=False) and not hasattr(judges, judge):
                     assert metric_name(judge)
-                    assert judge not in UNSUPPORTED
+                    assert judge not in METRICS.tables["unsupported"]

@@ -148,7 +148,12 @@ def test_a_reply_that_is_not_whole_is_none(reply: Completion, why: str):
         read_completion(reply, STARS)
 
 
-@given(st.text(), st.sampled_from([1, 2, 3, 4, 5]), st.text())
+# Reasoning that is a number alone would be another score.
+@given(
+    st.text(st.characters(exclude_characters="0123456789")),
+    st.sampled_from([1, 2, 3, 4, 5]),
+    st.text(),
+)
 def test_what_an_object_says_is_read_whatever_its_reasoning_holds(
     reasoning: str, score: int, judged: str
 ):

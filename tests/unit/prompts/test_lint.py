@@ -47,7 +47,8 @@ def test_faults_of_all_files_come_together(project):
     assert found(project) == snapshot("""\
 prompts/bare.prompt.yml:1: has no version
   fix: regauge bump bare major starts it at 1.0.0
-prompts/broken.prompt.yml:1: not YAML: expected the node content, but found '<stream end>' (while parsing a flow node that starts on line 1)
+prompts/broken.prompt.yml:1: not YAML: a `[` or `{` above is not closed, or has no value between its commas
+  fix: close it, or remove it
 prompts/locked.prompt.yml: a second prompt named 'locked'; the other is prompts/judges/locked.prompt.yml
   fix: rename one: a name stands for one prompt everywhere
 prompts/locked.prompt.yml:1: the content changed, but the version is still 1.0.0, which is released

@@ -109,9 +109,13 @@ prompts/prompts.lock:1: this line is no `name@version digest digest`
 prompts/prompts.lock:3: this line is no `name@version digest digest`
   fix: keep both sides' lines, or bump again where both released the same version
 prompts/prompts.lock:4: a digest is 64 hexadecimal digits
+  fix: restore the line from git, or remove it
 prompts/prompts.lock:5: a digest is 64 hexadecimal digits
+  fix: restore the line from git, or remove it
 prompts/prompts.lock:6: this line is no `name@version digest digest`
+  fix: restore the line from git, or remove it
 prompts/prompts.lock:7: '1.0' is not a version such as 1.2.3
+  fix: restore the line from git, or remove it
 prompts/prompts.lock:8: greet@1.0.0 has another digest than on line 2
   fix: keep the line that was released first, and bump the other's prompt again\
 """)

@@ -57,7 +57,8 @@ prompts/greet.prompt.yml:1: name must be a text, not a mapping
 prompts/greet.prompt.yml:2: version '1.0' is no semantic version
   fix: write 1.0.0
 prompts/greet.prompt.yml:3: model must be a text, not a list
-prompts/greet.prompt.yml:5: modelParameters.temperature must be a number
+prompts/greet.prompt.yml:5: modelParameters.temperature must be a number, not 'hot'
+  fix: write `temperature: 0.7` or so
 prompts/greet.prompt.yml:7: modelParameters: max_tokens and maxTokens say the same thing with different values
   fix: keep one of them
 prompts/greet.prompt.yml:8: responseFormat 'json_shema' is unknown
@@ -85,8 +86,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         ("messages: hi", ":1: messages must be a list, not a text"),
         ("messages: [hi]", ":1: a message must be a mapping of keys, not a text"),
         ("messages:\n\t- a", ":2: not YAML: found character '\\t' that cannot start any token"),
-        ("a: b\n---\nc: d", ":2: not YAML: a second document starts here"),
-        ("a: 'b\n", ":2: not YAML: found unexpected end of stream"),
+        ("a: 'b\n", ":1: not YAML: the quote of this line is not closed"),
         ("a: \x00", ":1: the character '\\x00' may not stand in YAML"),
         ("a: " + "[" * 5000, "nested deeper than 100 levels"),
         (f"model: a\nmodel: b\n{MESSAGES}", ":2: the file gives 'model' twice, first on line 1"),
@@ -286,7 +286,7 @@ def test_odd_keys_and_braces_are_warned_of():
 prompts/greet.prompt.yml:2: modelParameters.tempratur is not a known parameter; it is sent as is
   fix: did you mean 'temperature'?
 prompts/greet.prompt.yml:2: modelParameters.n is ignored
-  fix: draw several answers with `--trials`
+  fix: use `--trials`
 prompts/greet.prompt.yml:6: {{ x | upper }} holds no name of an input, so it stays text
   fix: write {{name}} for an input; see the reference for literal braces
 prompts/greet.prompt.yml:7: {{{{y}}}} is {{y}} between two literal pairs of braces

@@ -407,6 +407,7 @@ def test_many_requests_run_the_command_once_and_a_key_that_stays_refused_is_fina
     assert isinstance(error, ProviderError)
     assert error.kind == "authentication"
     assert "the-same-key" not in str(error)
+    assert "fix: see that `api_key_command` prints a key" in str(error)
 
 
 @pytest.mark.parametrize(

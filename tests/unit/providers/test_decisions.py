@@ -15,7 +15,6 @@ from regauge.providers import (
     Usage,
     approximate_tokens,
     cost_of,
-    estimate_requests,
     price_of,
 )
 from regauge.providers._failure import AttemptError, read_refusal, retry_after_s
@@ -216,12 +215,3 @@ def request(text="x" * 401, **parameters):
 
 def test_an_estimate_counts_four_characters_per_token():
     assert approximate_tokens(request()) == 101
-    estimate = estimate_requests(
-        [request(), request(max_tokens=50)], price=lambda _: PRICES["gpt-9"]
-    )
-    assert (estimate.requests, estimate.input_tokens, estimate.output_tokens) == (2, 202, 350)
-    assert estimate.cost_usd == pytest.approx((202 * 2 + 350 * 8) / 1e6)
-
-
-def test_nothing_to_ask_costs_nothing():
-    assert estimate_requests([], price=lambda _: None).cost_usd == 0

@@ -65,7 +65,7 @@ def test_certificates_that_cannot_be_read_are_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("body", "headers", "words"),
     [
-        (gzip.compress(bytes(65 * 2**20)), {"Content-Encoding": "gzip"}, "more than 64 MiB"),
+        (gzip.compress(bytes(65 * 2**20), 1), {"Content-Encoding": "gzip"}, "more than 64 MiB"),
         (b"[" * 200_000, {}, "answers no list of models"),
         (b"{}", {"Content-Encoding": "gzip"}, "cannot be decompressed"),
     ],

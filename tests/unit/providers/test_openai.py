@@ -51,6 +51,47 @@ def test_the_body_holds_what_was_asked(kit):
     ]
 
 
+def test_all_requests_have_the_same_headers(kit):
+    message = type(kit.ask().messages[0])
+    requests = [
+        kit.ask(messages=(message(role="user", content=text),)) for text in ("a", "bb", "ccc")
+    ]
+    talk = kit.talk(
+        [],
+        *requests,
+        concurrency=1,
+        api_key_env="KEY",
+        headers_env={"X-Team": "TEAM"},
+        environ={"KEY": "abc", "TEAM": "core"},
+    )
+    heads = [
+        {line for line in head.lower().splitlines() if not line.startswith("content-length")}
+        for head in talk.endpoint.heads
+    ]
+    assert heads[0] == heads[1] == heads[2]
+    assert {"authorization: bearer abc", "x-team: core"} < heads[2]
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        {"status": 400, "document": {"error": {"message": "no such thing"}}},
+        {"status": 307, "headers": {"location": "/elsewhere"}},
+        {"drop": True},
+        {"wire": b"no HTTP\r\n\r\n"},
+    ],
+    ids=["refused", "redirected", "dropped", "no-http"],
+)
+def test_an_error_reads_the_same_after_a_completion(kit, failing):
+    def words(*replies):
+        talk = kit.talk(list(replies), *[kit.ask()] * len(replies), concurrency=1, max_attempts=1)
+        error = talk.results[-1]
+        assert isinstance(error, ProviderError)
+        return str(error).replace(talk.endpoint.base_url, "URL")
+
+    assert words(kit.Reply(**failing)) == words(kit.Reply(), kit.Reply(**failing))
+
+
 def test_text_of_any_script_survives_both_ways(kit):
     text = 'Grüße, 中文, 🦉, \\ "quoted"\n\u2028\x00'
     request = kit.ask(messages=(type(kit.ask().messages[0])(role="user", content=text),))

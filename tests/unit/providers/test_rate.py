@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regauge.providers import AdaptiveLimit, window_for
+from regauge.providers._rate import PacedTurns
 
 
 def test_auto_doubles_per_round_of_answers_until_the_ceiling():
@@ -87,7 +88,8 @@ def test_scattered_refusals_among_requests_let_go_at_once_slow_nothing_down():
     """Refusals are close where their requests were sent one after the other."""
 
     async def main():
-        limit = AdaptiveLimit(window_for(64))
+        turns = PacedTurns()
+        limit = AdaptiveLimit(window_for(64), turns=lambda _: turns)
         room = asyncio.Event()
 
         async def work(number):
@@ -100,20 +102,21 @@ def test_scattered_refusals_among_requests_let_go_at_once_slow_nothing_down():
         await asyncio.sleep(0)
         room.set()
         await asyncio.gather(*tasks)
-        return limit.pace().rate
+        return turns.pace.rate
 
     assert asyncio.run(main()) == math.inf
 
 
 def test_many_refusals_slow_down_requests_for_this_model_only():
     async def main():
-        limit = AdaptiveLimit(window_for(64))
+        turns = {"a": PacedTurns(), "b": PacedTurns()}
+        limit = AdaptiveLimit(window_for(64), turns=turns.__getitem__)
         for _ in range(8):
             async with limit.permit("a") as permit:
                 permit.refused()
         async with limit.permit("b") as permit:
             permit.answered()
-        return limit.pace("a").rate, limit.pace("b").rate
+        return turns["a"].pace.rate, turns["b"].pace.rate
 
     slow, free = asyncio.run(main())
     assert slow < 100

@@ -18,7 +18,7 @@ from regauge.refine._policy import GuardPolicy
 from regauge.refine.edits import PromptText, apply
 from regauge.refine.guards import Guard, faults_in
 from regauge.refine.leaks import CaseText, Leaks
-from regauge.refine.setting import public_of
+from regauge.refine.subject import public_of
 from tests.unit.refine.leak_texts import FORMS, NUMBER_FORMS, SUBJECTS, instructions, subject
 from tests.unit.refine.world import HEALTHY, JSON, LINES, SHORT, adding, deleting, replacing
 

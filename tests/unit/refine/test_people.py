@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -16,9 +16,9 @@ from regauge.refine._policy import GuardPolicy
 from regauge.refine.edits import apply
 from regauge.refine.feedback import (
     Evidence,
-    Heard,
-    heard_in_words,
-    heard_on_pull,
+    Feedback,
+    describe_feedback,
+    feedback_on_pull,
     labels_of,
     noted_in,
 )
@@ -53,9 +53,9 @@ def remark(text: str, association: str = "member", path: str = "") -> Remark:
 def test_only_people_who_may_write_are_heard_unless_settings_say_otherwise(
     association, trusted, counts
 ):
-    heard = heard_on_pull([remark("Too long.", association)], 0, trusted=trusted, prompt="p")
-    assert len(heard.said) == counts
-    assert heard.left_out == (() if counts else ("1 of people who may not write here",))
+    feedback = feedback_on_pull([remark("Too long.", association)], 0, trusted=trusted, prompt="p")
+    assert len(feedback.said) == counts
+    assert feedback.left_out == (() if counts else ("1 of people who may not write here",))
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_only_people_who_may_write_are_heard_unless_settings_say_otherwise(
     ],
 )
 def test_hidden_and_quoted_words_and_takeovers_are_left_out(text, kept, left_out):
-    heard = heard_on_pull([remark(text)], 0, trusted=TRUSTED, prompt="p")
-    assert [one.text for one in heard.said] == ([] if kept is None else [kept])
-    assert heard.left_out == left_out
+    feedback = feedback_on_pull([remark(text)], 0, trusted=TRUSTED, prompt="p")
+    assert [one.text for one in feedback.said] == ([] if kept is None else [kept])
+    assert feedback.left_out == left_out
 
 
 def test_the_newest_remarks_on_this_prompt_are_kept():
@@ -92,10 +92,10 @@ def test_the_newest_remarks_on_this_prompt_are_kept():
         remark("There.", path="prompts/other.prompt.yml"),
         remark("On a case.", path="fixtures/golden/triage.jsonl"),
     ]
-    heard = heard_on_pull(remarks, 2, trusted=TRUSTED, prompt="triage")
-    assert len(heard.said) == 20
-    assert [one.text for one in heard.said][-2:] == ["Here.", "On a case."]
-    assert heard_in_words(heard) == (
+    feedback = feedback_on_pull(remarks, 2, trusted=TRUSTED, prompt="triage")
+    assert len(feedback.said) == 20
+    assert [one.text for one in feedback.said][-2:] == ["Here.", "On a case."]
+    assert describe_feedback(feedback) == (
         "20 comments; left out: 2 of bots, 1 on other prompts, 7 older ones"
     )
 
@@ -103,7 +103,7 @@ def test_the_newest_remarks_on_this_prompt_are_kept():
 def test_every_paragraph_of_a_file_is_a_note_and_a_file_that_says_nothing_is_an_error(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("Too long.\nMuch too long.\n\n\nTimes are local.\n")
-    assert noted_in(path) == Heard(
+    assert noted_in(path) == Feedback(
         said=(
             Evidence(kind="note", text="Too long.\nMuch too long.", at=f"{path}:1"),
             Evidence(kind="note", text="Times are local.", at=f"{path}:5"),
@@ -127,8 +127,8 @@ told = st.builds(Evidence, kind=kinds, text=st.text(), by=st.text(), case=st.tex
 
 @given(said=st.lists(told, max_size=3), left_out=st.lists(st.text(), max_size=2))
 def test_what_was_heard_is_the_same_after_it_was_written_down(said, left_out):
-    heard = Heard(said=tuple(said), left_out=tuple(left_out))
-    assert Heard.from_json(json.loads(json.dumps(heard.to_json()))) == heard
+    feedback = Feedback(said=tuple(said), left_out=tuple(left_out))
+    assert Feedback.from_json(json.loads(json.dumps(asdict(feedback)))) == feedback
 
 
 def test_labels_of_train_cases_alone_are_read(tmp_path):
@@ -236,8 +236,8 @@ def test_a_run_that_heard_something_says_so_first():
     from tests.unit.refine.world import repairs, without, world
 
     here = world(without("json"), propose=repairs)
-    here.setting = replace(here.setting, heard="1 note")
+    here.setting = replace(here.setting, feedback="1 note")
     here.run()
     notes = [note for state in here.states for note in state.notes]
-    assert (notes[0].event, notes[0].text) == ("heard", "1 note")
-    assert [note.event for note in notes].count("heard") == 1
+    assert (notes[0].event, notes[0].text) == ("feedback", "1 note")
+    assert [note.event for note in notes].count("feedback") == 1

@@ -189,7 +189,7 @@ def test_edits_that_were_set_aside_are_named():
 
 def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():
     said = {"by": "ada", "at": "https://x/1", "text": "Too long. @all\n# Accept `it`"}
-    people = {"heard": "14 comments", "said": [said, *[{**said, "by": ""}] * 13]}
+    people = {"feedback": "14 comments", "said": [said, *[{**said, "by": ""}] * 13]}
 
     told = markdown_of({**NOTHING, "people": people})
 
@@ -203,7 +203,13 @@ def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():
 
 def test_flaky_checks_that_were_worked_on_are_told_apart_and_edits_by_what_they_replace():
     flaky = [{**OPEN, "tried": 2}, {**OPEN, "check": "utc", "tried": 0}]
-    one = {"finding": "refuted", "for": "json", "detail": "no gain", "added": "- A.", "removed": ""}
+    one = {
+        "finding": "refuted",
+        "cluster": "json",
+        "detail": "no gain",
+        "added": "- A.",
+        "removed": "",
+    }
     said = markdown_of({**NOTHING, "flaky": flaky, "rejected": [one, {**one, "removed": "- B."}]})
     assert "## Flaky, and worked on\n\n- `json` failed" in said
     assert "## Flaky, and left alone\n\n- `utc` failed" in said

@@ -63,8 +63,8 @@ def test_blank_lines_around_a_new_text_are_left_out_when_it_is_read():
 @pytest.mark.parametrize(
     ("op", "said"),
     [
-        (ReplaceSection(Anchor("## Tone"), "x"), "no line of the prompt begins a section"),
-        (ReplaceSection(Anchor("- now"), "x"), "no line says '- now'"),
+        (ReplaceSection(Anchor("## Tone"), "x"), "no message has a line that says '## Tone'"),
+        (ReplaceSection(Anchor("- now"), "x"), "no message has a line that says '- now'"),
         (ReplaceSection(AT, "- now\n## Form\n- x"), "would not stay inside the section"),
         (ReplaceSection(AT, "```\n- x"), "would not stay inside the section"),
         (ReplaceSection(Anchor("Keys:"), "- a\n\n- b"), "would not stay inside the section"),
@@ -79,7 +79,7 @@ def test_a_text_that_would_leave_its_section_is_refused(op, said):
 
 def test_a_heading_of_two_messages_needs_the_message_and_a_section_comes_alone():
     twice = PromptText.of("# A\nx", "# A\ny")
-    with pytest.raises(EditError, match="2 messages have a section '# A'"):
+    with pytest.raises(EditError, match="2 messages have a line that says '# A'"):
         apply(twice, [ReplaceSection(Anchor("# A"), "z")])
     assert apply(twice, [ReplaceSection(Anchor("# A", None, 1), "z")]).whole == "# A\nx\n# A\nz"
     with pytest.raises(EditError, match="an edit that does nothing else"):

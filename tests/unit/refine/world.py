@@ -29,7 +29,7 @@ from regauge.refine.trials import verify_by_gate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from regauge.refine.loop._state import AskCritique, AskProposals, Draws, Look, RunSuite, State
+    from regauge.refine.loop._state import AskProposer, Draws, RunSuite, State
 
 SHORT, JSON, UTC = "- Be short.", "- Answer in JSON.", "- Give times in UTC."
 LINES = {"short": SHORT, "json": JSON, "utc": UTC}
@@ -57,9 +57,9 @@ def replacing(line: str, text: str) -> Edit:
     return Edit(ops=(Replace(Anchor(line), text),), strategy="replace", proposer="rules")
 
 
-def repairs(state: State, action: AskProposals) -> Sequence[Edit]:
+def repairs(state: State, action: AskProposer) -> Sequence[Edit]:
     """The line that is missing."""
-    return [adding(LINES[action.cluster.check])]
+    return [adding(LINES[state.cluster.check])]
 
 
 def goal(checks: str, pass_rate: float, cases: Sequence[str] = (*TRAIN, *HOLDOUT)) -> Goal:
@@ -93,8 +93,8 @@ class World:
 
     setting: Setting
     passes: Callable[[str, str, str], bool] = passes
-    propose: Callable[[State, AskProposals], Sequence[Edit]] = repairs
-    critique: Callable[[AskCritique], Critiqued] = lambda _: Critiqued(
+    propose: Callable[[State, AskProposer], Sequence[Edit]] = repairs
+    critique: Callable[[State], Critiqued] = lambda _: Critiqued(
         critique=None, spent=Spent(model_calls=1)
     )
     says: SuiteSaid | None = None
@@ -118,15 +118,12 @@ class World:
         spent = Spent(calls=len(outcomes), usd=self.usd * len(outcomes))
         return TrialsDone(outcomes=tuple(outcomes), spent=spent)
 
-    async def look(self, action: Look) -> Looked:
-        spent = Spent(model_calls=1)
-        return Looked(proposer=action.proposer, fault=self.cannot_read, spent=spent)
-
-    async def criticise(self, state: State, action: AskCritique) -> Critiqued:
-        del state
-        return self.critique(action)
-
-    async def propose_(self, state: State, action: AskProposals) -> Proposed:
+    async def ask(self, state: State, action: AskProposer) -> Looked | Critiqued | Proposed:
+        if action.what == "look":
+            spent = Spent(model_calls=1)
+            return Looked(proposer=action.proposer, fault=self.cannot_read, spent=spent)
+        if action.what == "critique":
+            return self.critique(state)
         calls = action.proposer != "rules"
         if calls and self.cannot_read:
             told = (self.cannot_read,)
@@ -137,7 +134,7 @@ class World:
     async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
         if self.says is not None:
             return self.says
-        if self.refuses(action.text.whole):
+        if self.refuses(state.text.whole):
             return SuiteSaid(decision="reject", reasons=("refused",), outcomes=(), spent=Spent())
         return await verify_by_gate(self.setting, state, action, self.draw)
 
@@ -147,9 +144,8 @@ class World:
 
     def run(self, state: State | None = None, trail: object = None) -> State:
         """To the end."""
-        bench = _Bench(self)
         start = begin(self.setting) if state is None else state
-        return asyncio.run(drive(self.setting, start, bench, trail or self))  # type: ignore[arg-type]
+        return asyncio.run(drive(self.setting, start, self, trail or self))  # type: ignore[arg-type]
 
     @property
     def events(self) -> list[str]:
@@ -164,17 +160,6 @@ class World:
             for ok in [self.passes(text.whole, case, check)]
         )
         return Outcome(text=text.digest, case=case, trial=trial, checks=said, answer=case)
-
-
-class _Bench:
-    """The workbench of a world, under the names the driver calls."""
-
-    def __init__(self, world: World) -> None:
-        self.look = world.look
-        self.draw = world.draw
-        self.criticise = world.criticise
-        self.propose = world.propose_
-        self.verify = world.verify
 
 
 def world(base: PromptText, policy: RefinePolicy | None = None, **changes: object) -> World:

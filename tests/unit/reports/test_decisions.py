@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from pydantic import ValidationError
 
+from regauge.evidence import Count, RateDifference, SuiteReport
 from regauge.reports import (
     AnswerDocument,
     CaseDocument,
@@ -22,10 +23,7 @@ from regauge.reports import (
 )
 from regauge.reports._decision import (
     CallsDocument,
-    CountDocument,
-    DifferenceDocument,
     RuleDocument,
-    SuiteTestDocument,
 )
 from regauge.reports._gate_console import headline
 from regauge.reports._markdown import shown_text
@@ -41,8 +39,8 @@ DIFF = """\
 """
 
 
-def count(passed: int, trials: int) -> CountDocument:
-    return CountDocument(passed=passed, trials=trials)
+def count(passed: int, trials: int) -> Count:
+    return Count(passed=passed, trials=trials)
 
 
 def a_case(case: str = "disk-full", verdict: str = "broken", **more: Any) -> CaseDocument:
@@ -306,10 +304,11 @@ def test_broken_cases_of_one_kind_are_one_group_with_one_diff():
 
 
 def test_the_headline_of_one_prompt_states_the_difference_and_both_counts():
-    test = SuiteTestDocument(
+    test = SuiteReport(
+        prompt="p",
         verdict="passed",
         cases=100,
-        difference=DifferenceDocument(main=0.7, candidate=0.844, low=0.08, high=0.21),
+        difference=RateDifference(main=0.7, candidate=0.844, low=0.08, high=0.21),
     )
     prompt = a_prompt(test=test, counts={"fixed": 15, "broken": 5, "passed": 80})
     document = a_decision(a_broken_case("one", "info", "critical"), prompts=[prompt])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import json
 import re
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.reports import escape_markdown, rows_of, trials_table, write_csv
+from regauge.reports import escape_markdown, rows_of, trials_table, write_csv, write_parquet
 from regauge.reports._runs import _spreadsheet_safe
 
 HOSTILE = st.text(
@@ -78,7 +79,28 @@ def test_a_table_has_a_line_per_trial_and_columns_per_judge(made: Any, tmp_path:
     assert next(iter(table["outcome.severity"])) == "pass"
     assert pd.isna(table["score.severity"][1])
     assert table["tags"][0] == "disk"
-    write_csv(rows, tmp_path / "t.csv")
+    write_csv(lambda: rows, tmp_path / "t.csv")
     read = list(csv.DictReader(io.StringIO((tmp_path / "t.csv").read_text(encoding="utf-8"))))
     assert [line["outcome"] for line in read] == ["passed", "unmeasured"]
     assert read[0]["reason.severity"] == "it is\nas it is"
+
+
+def test_a_parquet_file_has_the_values_of_the_table(made: Any, tmp_path: Any):
+    [row] = rows_of(made.result([made.trial(0)]))
+    [unmeasured] = rows_of(made.result([made.trial(0, "unmeasured")]))
+    asking = {**row["verdicts"][0], "judge": "asks", "standing": "calibrated", "calls": 3}
+    rows = [
+        unmeasured,
+        *({**row, "case": str(number), "trial": number} for number in range(6000)),
+        {**row, "verdicts": [asking], "latency_s": 2, "input_tokens": 2**63},
+        {**row, "messages": [{"role": "tool", "content": ["a", {"b": 1}]}]},
+    ]
+    write_parquet(lambda: rows, tmp_path / "t.parquet")
+    read = pd.read_parquet(tmp_path / "t.parquet")
+    table = trials_table(rows)
+    assert list(read.columns) == list(table.columns)
+    for name in ("case", "trial", "outcome", "score.severity", "calls.asks", "latency_s"):
+        assert read[name].isna().equals(table[name].isna())
+        assert read[name].dropna().tolist() == table[name].dropna().tolist()
+    assert read["input_tokens"][6001] == 2.0**63
+    assert json.loads(read["messages"][6002]) == rows[-1]["messages"]

@@ -15,12 +15,12 @@ import regauge.sim
 from regauge.prompts import Message
 from regauge.sim._instructions import (
     label_names,
+    lay_out,
     read_keys,
     read_labels,
     read_limits,
     read_sections,
 )
-from regauge.sim._layout import lay_out
 from regauge.sim._rules import CLERK_1, Dice
 from regauge.sim._text import find_moments, quantities, write_moment
 from regauge.sim._values import is_code

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def check_terminal() -> None:
-    """See that there is somebody to ask.
+    """Check that a user can answer questions.
 
     Raises:
         UsageError: Nobody sits there.
@@ -190,7 +190,7 @@ class Taking:
         return {**done, "pull_request": posted.url}
 
     def _refused(self, access: GitHubAccess, result: Mapping[str, Any], name: str) -> Posted | None:
-        """The pull request that proposed the same, and that somebody closed."""
+        """The pull request that proposed the same, and that was closed."""
         with connect_github(access, self.say) as github:
             return github.refused_pull_request(name, self.base, _mark(result))
 
@@ -291,6 +291,6 @@ def check_work(path: Path, base: str) -> None:
         )
     if has_unpushed(path, tip):
         raise UsageError(
-            f"--pr: {base!r} has commits here that the remote lacks; they would be in the pull"
+            f"--pr: {base!r} has commits here that are not on the remote; they would be in the pull"
             f" request, too\n  fix: git push origin {base}"
         )

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -27,15 +27,15 @@ from regauge.cli._options import (
     seed_option,
 )
 from regauge.cli._refine.deliver import Taking, check_terminal, reviewed
-from regauge.cli._refine.runs import NamedRun
+from regauge.cli._refine.runs import NamedRun, as_text
 from regauge.cli._terminal import Meter, echo
-from regauge.errors import GitHubError, PromptError, ProviderError, UsageError
+from regauge.errors import GitHubError, ProviderError, UsageError
 from regauge.git import remote_address
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.project import Project
-from regauge.prompts import find_prompt, prompt_name
-from regauge.refine.feedback import Heard, heard_in_words, heard_on_pull, noted_in
-from regauge.refine.refinement import BY_SIGNAL, Refinement
+from regauge.prompts import find_prompt, load_prompt
+from regauge.refine.feedback import Feedback, describe_feedback, feedback_on_pull, noted_in
+from regauge.refine.refinement import BY_SIGNAL, Refinement, RunOptions, unused_text
 from regauge.refine.report import headline
 from regauge.refine.runs import (
     CUT_OFF,
@@ -45,8 +45,7 @@ from regauge.refine.runs import (
     recall,
     remember_status,
 )
-from regauge.refine.setting import RunOptions
-from regauge.refine.subject import check_editable, declared_goals
+from regauge.refine.subject import declared_goals, prompt_of_target
 from regauge.reports import money
 
 if TYPE_CHECKING:
@@ -58,14 +57,14 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession
 
 
-def heard_of(
+def feedback_of(
     project: Project,
     prompt: str,
     *,
     pull: int | None,
     file: Path | None,
     say: Callable[[str], None],
-) -> Heard:
+) -> Feedback:
     """The comments on a pull request and the notes of a file, where they are asked for.
 
     What is asked for and cannot be had ends the command: nothing was spent yet.
@@ -75,15 +74,15 @@ def heard_of(
         prompt: The name of the prompt.
         pull: The number of the pull request.
         file: The file of notes.
-        say: Hears what was said, and that GitHub has to be waited for.
+        say: Called with each line of progress.
 
     Raises:
         UsageError: The file cannot be used, there is no token, or nothing names the repository.
         GitHubError: GitHub cannot be reached, or has no such pull request.
     """
-    heard = Heard() if file is None else noted_in(file)
+    feedback = Feedback() if file is None else noted_in(file)
     if pull is None:
-        return heard
+        return feedback
     from regauge.github import GitHub
 
     repo = _repository(find_prompt(prompt, root=project.root))
@@ -97,9 +96,9 @@ def heard_of(
         text = f"--feedback-pr: {error}"
         raise GitHubError(text, kind=error.kind, status=error.status) from error
     trusted = project.settings.refine.feedback_from
-    said = heard_on_pull(remarks, bots, trusted=trusted, prompt=prompt)
-    say(f"pull request {pull}: {heard_in_words(said) or 'no comments'}")
-    return heard + said
+    said = feedback_on_pull(remarks, bots, trusted=trusted, prompt=prompt)
+    say(f"pull request {pull}: {describe_feedback(said) or 'no comments'}")
+    return feedback + said
 
 
 def _repository(path: Path) -> str:
@@ -121,7 +120,7 @@ def _repository(path: Path) -> str:
 
 # What a decision is called in the lines of a run; others go by the name of their event.
 _LABELS = {
-    "heard": "feedback",
+    "feedback": "feedback",
     "preflight": "note",
     "diagnosed": "failing",
     "localised": "sentence",
@@ -149,21 +148,23 @@ def conducted(
     *,
     as_json: bool,
 ) -> Mapping[str, Any]:
-    """Run, and write down what came of it."""
+    """Run, and write the result."""
     if not as_json:
         click.echo(f"run {run.id}", err=True)
 
-    told = ""
+    last_line = ""
     groups = count(1)
 
     def listen(note: Note) -> None:
-        nonlocal told
+        nonlocal last_line
         line = f"{_LABELS.get(note.event, note.event):10} {note.text}"
         # Trials for goals may repeat a line, and the end of the command reports a signal.
-        repeated = line == told or (note.event == "stopped" and told.startswith("VERIFIED"))
+        repeated = line == last_line or (
+            note.event == "stopped" and last_line.startswith("VERIFIED")
+        )
         if as_json or repeated or BY_SIGNAL in note.text:
             return
-        told = line
+        last_line = line
         number = f"[{next(groups)}]" if note.event == "diagnosed" else ""
         line = f"{number:3} {line}"
         with meter.aside():
@@ -207,7 +208,7 @@ def ended(
     shown: bool = False,
     as_json: bool,
 ) -> None:
-    """Show what came of a run, unless somebody was shown it, and do what was asked for."""
+    """Show the result of a run unless a user saw it, and deliver it as its options ask."""
     run = find_refinement(project, str(result["run"]))
     done: dict[str, JSON] = {}
     if BY_SIGNAL in result["stop"]["text"] and not as_json:
@@ -235,14 +236,14 @@ def shown_run(project: Project, result: Mapping[str, Any], *, as_json: bool) -> 
     if not as_json:
         if result["found"]:
             # Where nothing was measured, there is nothing to report but why.
-            echo(run.markdown.read_text(encoding="utf-8").rstrip())
+            echo(as_text(run.markdown.read_text(encoding="utf-8")))
             echo()
         echo(headline(result), bold=True)
     return run
 
 
 def saying(*, as_json: bool) -> Callable[[str], None]:
-    """Says what is done, beside JSON on stderr."""
+    """Prints progress; with JSON on stderr."""
     return lambda line: echo(line, err=as_json)
 
 
@@ -295,6 +296,7 @@ _FEEDBACK_PR = "Pass this pull request's comments to the refiner model."
 _FEEDBACK = "Pass the paragraphs of a file to the refiner model as notes."
 _FIX_FLAKY = "Also fix flaky checks, once nothing else fails."
 _REFINER_CALLS = "Calls of the refiner model."
+_REMOVE_UNUSED = "Fix nothing; remove text that `regauge mutate` found without effect."
 _ABLATION = "Calls for leaving out sentences, to map sentences to checks."
 
 
@@ -315,16 +317,20 @@ class _RunCommand(click.Command):
 @click.option("--budget-refiner-calls", type=click.IntRange(min=0), help=_REFINER_CALLS)
 @click.option("--ablation-calls", metavar="N", type=click.IntRange(min=0), help=_ABLATION)
 @click.option("--fix-flaky", is_flag=True, help=_FIX_FLAKY)
+@click.option("--remove-unused", is_flag=True, help=_REMOVE_UNUSED)
 @click.option("--refiner-model", metavar="ID", help="Model for critiques and edits.")
 @click.option("--proposers", metavar="A,B", help="Proposers, cheapest first.")
 @click.option("--feedback-pr", metavar="NUMBER", type=click.IntRange(min=1), help=_FEEDBACK_PR)
 @click.option("--feedback", metavar="FILE", type=click.Path(path_type=Path), help=_FEEDBACK)
 @click.option(
-    "--show-expected", is_flag=True, help="Show proposers the expected values of training cases."
+    "--show-expected",
+    is_flag=True,
+    help="Show proposers the expected values of training cases. They are masked unless the prompt"
+    " lists them, so a task whose output is text, such as SQL, may need this.",
 )
 @click.option("--include-tracked", is_flag=True, help="Include tracked cases.")
 @click.option("--ignore-attempts", is_flag=True, help="Ignore the results of earlier runs.")
-@click.option("--apply", "apply_it", is_flag=True, help="Write the prompt files.")
+@click.option("--apply", "apply_it", is_flag=True, help="Write the proposal to its files.")
 @click.option("--interactive", is_flag=True, help="Confirm each edit, then write the file.")
 @branch_option
 @pr_option
@@ -351,7 +357,7 @@ def run_command(
 ) -> None:
     """Refine the prompt NAME, on its evals and on those of targets that load it."""
     project = Project.find()
-    prompt = _prompt_of_target(project, prompt)
+    prompt = prompt_of_target(project, prompt, command="regauge refine")
     asked = _options(project, prompt, options)
     begin = partial(_begun, project, prompt, path, options, as_json=as_json)
     if interactive:
@@ -364,14 +370,14 @@ def run_command(
         pr=pr,
         say=saying(as_json=as_json or dry_run),
     )
-    heard = heard_of(
+    given = feedback_of(
         project,
         prompt,
         pull=feedback_pr,
         file=feedback,
         say=saying(as_json=as_json or dry_run),
     )
-    begin = partial(begin, heard=heard)
+    begin = partial(begin, feedback=given)
     if dry_run:
         begin(asked, forget=ignore_attempts, dry_run=True)
         return
@@ -389,34 +395,6 @@ def run_command(
         asked = _with_less(asked, float(result["spent"]["usd"]))
         result = begin(asked, forget=False)
     ended(project, result, taking, shown=interactive, as_json=as_json)
-
-
-def _prompt_of_target(project: Project, name: str) -> str:
-    """The one prompt that a target of this name loads; any other name stays as it is.
-
-    Raises:
-        UsageError: The target loads no prompt, or several.
-    """
-    target = project.settings.targets.get(name)
-    if target is None:
-        return name
-    with suppress(PromptError):
-        return prompt_name(find_prompt(name, root=project.root))
-    check_editable(name, target)
-    match target.prompts:
-        case [prompt]:
-            return prompt
-        case []:
-            raise UsageError(
-                f"the target {name!r} declares no prompts\n"
-                f"  fix: load a prompt with regauge.load_prompt, and name it in `prompts` of"
-                f" [tool.regauge.targets.{name}]"
-            )
-        case prompts:
-            raise UsageError(
-                f"the target {name!r} loads {len(prompts)} prompts: {', '.join(prompts)}\n"
-                f"  fix: refine one of them, such as regauge refine {prompts[0]}"
-            )
 
 
 def refine_for_model(
@@ -444,16 +422,18 @@ def _begun(
     forget: bool,
     as_json: bool,
     dry_run: bool = False,
-    heard: Heard | None = None,
+    feedback: Feedback | None = None,
 ) -> Mapping[str, Any]:
-    """Run from the beginning, or only say what that would take; what came of it."""
+    """Run from the beginning, or only print the estimate; return the result."""
     finished: list[Mapping[str, Any]] = []
     begun: list[Run] = []
     words = _words(asked, options)
 
     def act(evals: EvalSession) -> None:
         memory = None if forget else partial(recall, project, prompt)
-        refinement = Refinement(evals, evals.plan.cases, asked, memory, name=prompt, heard=heard)
+        refinement = Refinement(
+            evals, evals.plan.cases, asked, memory, name=prompt, feedback=feedback
+        )
         with suppress(ProviderError) if dry_run else nullcontext():
             refinement.check_key(os.environ)  # an estimate needs no key, yet a provider
         _say_estimate(refinement, as_json=as_json, alone=dry_run)
@@ -496,6 +476,9 @@ def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOpti
         else tuple(settings.proposers),
         model=given["refiner_model"] or settings.model or "",
         cycles=given["max_cycles"] or settings.max_cycles,
+        removals=unused_text(project, load_prompt(find_prompt(prompt, root=project.root)))
+        if given["remove_unused"]
+        else (),
         calls=settings.budget_calls if given["budget_calls"] is None else given["budget_calls"],
         model_calls=settings.budget_refiner_calls
         if given["budget_refiner_calls"] is None
@@ -538,7 +521,7 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
     about = refinement.estimate()
     if as_json:
         if alone:
-            click.echo(json.dumps(about.to_json()))
+            click.echo(json.dumps(asdict(about)))
         return
 
     def cost(calls: int) -> str:
@@ -548,12 +531,13 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
 
     name = refinement.subject.prompt.name
     judged = " with LLM judges" if about.judged else ""
-    calls = f"first look {about.first_look} calls{judged}, one repair about {about.one_repair}"
+    repair = about.one_repair_calls
+    calls = f"first look {about.first_look_calls} calls{judged}, one fix about {repair}"
     echo(f"{name}: {about.train} training cases, {about.holdout} held out", err=not alone)
-    costs = f"one repair {cost(about.one_repair)}, at most {cost(about.most)}"
+    costs = f"one fix {cost(repair)}, at most {cost(about.calls_max)}"
     if about.call_usd is None or not about.call_usd:
-        costs = cost(about.most)
-    echo(f"{calls}, at most {about.most}: {costs}", err=not alone)
+        costs = cost(about.calls_max)
+    echo(f"{calls}, at most {about.calls_max}: {costs}", err=not alone)
 
 
 @click.command(name="resume", epilog=EPILOG)

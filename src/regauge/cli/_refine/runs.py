@@ -1,7 +1,8 @@
-"""Commands on refinement runs that are over: list, show, apply, take back, check, count."""
+"""Commands on refinement runs that are over: list, show, apply, roll back, check, count."""
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.refine.attempts import FateTable
 from regauge.refine.delivery import check_not_committed, roll_back
-from regauge.refine.refinement import Refinement
+from regauge.refine.refinement import Refinement, RunOptions
 from regauge.refine.report import headline
 from regauge.refine.runs import (
     cut_off,
@@ -27,7 +28,6 @@ from regauge.refine.runs import (
     read_whole,
     reject,
 )
-from regauge.refine.setting import RunOptions
 from regauge.refine.trail import read_trail
 from regauge.strict_json import read_json
 from regauge.wording import plural
@@ -86,8 +86,15 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
         _show_trail(run, as_json=as_json)
         return
     _result(run)
-    source = run.result if as_json else run.markdown
-    echo(run.read_end(source).rstrip())
+    if as_json:
+        echo(run.read_end(run.result).rstrip())
+    else:
+        echo(as_text(run.read_end(run.markdown)))
+
+
+def as_text(markdown: str) -> str:
+    """Markdown for a terminal, where characters need no entities."""
+    return html.unescape(markdown).replace("\N{ZERO WIDTH SPACE}", "").rstrip()
 
 
 @click.command(name="diff")
@@ -173,7 +180,7 @@ def rollback_command(name: str, *, as_json: bool) -> None:
     if as_json:
         _say_json(run, wrote=[project.relative(path).as_posix() for path in changed])
     else:
-        echo(f"took back run {run.id}: {', '.join(str(short(path)) for path in changed)}")
+        echo(f"rolled back run {run.id}: {', '.join(str(short(path)) for path in changed)}")
         echo(f"  should it not be proposed again: regauge refine reject {run.id}")
 
 

@@ -243,6 +243,11 @@ def moved_settings(base: Settings, head: Settings) -> Iterator[MovedBar]:
         for name, before in its[table].items():
             if _is_looser(f"{table}.{name}", before, mine[table][name]):
                 yield _setting(f"{name} in [tool.regauge.{table}]", before, mine[table][name])
+    # Guards count where the base has them counted.
+    for name in ("floor", "pull_request") if its["mutate"]["pull_request"] else ():
+        before, now = its["mutate"][name], mine["mutate"][name]
+        if before and (not now or now < before):
+            yield _setting(f"{name} in [tool.regauge.mutate]", before, now)
     if mine["record"] == "none" != its["record"]:
         yield _setting("record in [tool.regauge]", its["record"], "none")
     if its["judge_model"] not in {None, mine["judge_model"]}:
@@ -389,7 +394,7 @@ def moved_evaluators(prompt: Prompt, before: Prompt | None) -> Iterator[MovedBar
     Args:
         before: The prompt on the base; None where it is new.
     """
-    now = [(one.name, one.kind, one.body) for one in prompt.evaluators]
+    now = [(evaluator.name, evaluator.kind, evaluator.body) for evaluator in prompt.evaluators]
     for one in before.evaluators if before is not None else ():
         if (one.name, one.kind, one.body) not in now:
             kept = next((new for new in prompt.evaluators if new.name == one.name), None)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import Dataset, GoldenCase
     from regauge.errors import Fault
-    from regauge.gate._types import CaseState, CaseTier
+    from regauge.evidence import CaseState, CaseTier
     from regauge.gate.base._commit import BaseCommit
     from regauge.gate.base._refusal import Acknowledged
     from regauge.gate.baselines import Baseline, KeyDifference, StoredHistory

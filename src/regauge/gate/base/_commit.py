@@ -342,12 +342,12 @@ class BaseCommit:
         return ""
 
     def _new_prompts(self) -> list[Prompt]:
-        found: list[Prompt] = []
+        prompts: list[Prompt] = []
         for path in prompt_files(self.project.prompts_dir):
             if path.is_file() and self.read(path) is None:
                 prompt = self._parsed(path.read_bytes(), self.repository.inside(path))
-                found += [prompt] if prompt is not None else []
-        return found
+                prompts += [prompt] if prompt is not None else []
+        return prompts
 
     def _parsed(self, data: bytes, name: str) -> Prompt | None:
         try:

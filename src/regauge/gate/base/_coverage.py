@@ -168,7 +168,9 @@ def _still_stored(at: BaseCommit, prompt: str, dataset: str) -> bool:
         baseline = load_baseline(path, shown=at.project.relative(path), parse=at.baseline)
     except BaselineError:
         return True
-    return baseline is not None and any(one.key.dataset == dataset for one in baseline.histories)
+    return baseline is not None and any(
+        history.key.dataset == dataset for history in baseline.histories
+    )
 
 
 def _stem(path: str | Path) -> str:

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.gate._types import NONE_DRAWN
+from regauge.evidence import NONE_DRAWN
 from regauge.gate.baselines import BaselineError
 from regauge.wording import plural
 
@@ -135,7 +135,7 @@ def _has_fewer_passes(before: StoredHistory, now: StoredHistory) -> bool:
 
 def _whole(history: StoredHistory) -> str:
     counts = [case.whole for case in history.cases.values()]
-    return f"{sum(one.passed for one in counts)} of {sum(one.trials for one in counts)}"
+    return f"{sum(count.passed for count in counts)} of {sum(count.trials for count in counts)}"
 
 
 def _replaced(at: BaseCommit, name: str) -> list[str]:

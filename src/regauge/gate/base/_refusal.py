@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import Fault
-from regauge.gate._types import NONE_DRAWN, tier_held
+from regauge.evidence import NONE_DRAWN
+from regauge.gate._types import tier_held
 from regauge.gate.base._edited import code_of_evals, files_of_judges
 from regauge.gate.baselines import CRITICAL_TRIALS
 from regauge.judges import changed_rule
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from regauge.datasets import Dataset, GoldenCase
-    from regauge.gate._types import CaseState, CaseTier
+    from regauge.evidence import CaseState, CaseTier
     from regauge.gate.base._bar import MovedBar
     from regauge.gate.base._commit import BaseCommit
     from regauge.gate.baselines import KeyDifference, StoredHistory
@@ -202,9 +203,9 @@ def refusals_of(
         prompt_changed: Whether any request changed.
     """
     name = suite.prompt.name
-    found: list[Refusal] = []
+    refusals: list[Refusal] = []
     if main.model != suite.model and not across_models:
-        found.append(
+        refusals.append(
             Refusal(
                 part="model",
                 prompt=name,
@@ -218,7 +219,7 @@ def refusals_of(
         part for part in differences if part.part == "judge" and not _changed_rule(part, suite)
     )
     if judges and _may_judge_otherwise(at, suite):
-        found.append(
+        refusals.append(
             Refusal(
                 part="judge",
                 prompt=name,
@@ -230,7 +231,7 @@ def refusals_of(
                 prompt_changed=prompt_changed,
             )
         )
-    return tuple(found)
+    return tuple(refusals)
 
 
 def refusal_of_bars(bars: Sequence[MovedBar], at: BaseCommit) -> Refusal:
@@ -344,7 +345,7 @@ def notes_of(
 
     Args:
         prompt: The base version; None where the prompt is new.
-        drawn_beside: Whether main is drawn next to the change, for no baseline says how it fares.
+        drawn_beside: Whether main is drawn next to the change, for no baseline has its pass rates.
         differences: In what the nearest history of the baseline differs from what is wanted.
         edited: Cases of the base with other inputs or expectations now.
     """
@@ -369,7 +370,7 @@ def notes_of(
         )
     elif drawn_beside and not changed:
         notes.append(
-            f"main has no baseline of this version of {name}, so main is drawn too, and judged as"
+            f"main has no baseline of this version of {name}, so main runs too, and is judged as"
             f" this change says; after the merge: {update}"
         )
     if edited:
@@ -408,7 +409,7 @@ def critical_notes(
     note = (
         f"{name}: {many} held to what a required case is, until main has passed"
         f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {_few(unproven)}: regauge baseline"
-        f" update {name} draws more, in sessions an hour apart"
+        f" update {name} runs more, in sessions an hour apart"
     )
     return [note]
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UsageError
-from regauge.gate._types import Count, History
+from regauge.evidence import Count
+from regauge.gate._types import History
 from regauge.judges import is_case_checks, versions_of_checks
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class KeyDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryKey:
-    """Everything but the case that decides how a case fares; another key is another history.
+    """Everything but the case that can change a result; another key is another history.
 
     Attributes:
         prompt: The digest of the prompt.
@@ -85,7 +86,7 @@ class HistoryKey:
 
     def differences(self, wanted: HistoryKey) -> tuple[KeyDifference, ...]:
         """In what trials of this key differ from those another key asks for."""
-        found: list[KeyDifference] = []
+        key_differences: list[KeyDifference] = []
         parts: tuple[tuple[KeyPart, str, str], ...] = (
             ("prompt", self.prompt, wanted.prompt),
             ("dataset", self.dataset, wanted.dataset),
@@ -93,14 +94,14 @@ class HistoryKey:
         )
         for part, mine, its in parts:
             if mine != its:
-                found.append(KeyDifference(part=part, stored=mine, wanted=its))
+                key_differences.append(KeyDifference(part=part, stored=mine, wanted=its))
         if self.prompt == wanted.prompt and dict(self.parameters) != dict(wanted.parameters):
             mine, its = str(dict(self.parameters)), str(dict(wanted.parameters))
-            found.append(KeyDifference(part="parameters", stored=mine, wanted=its))
+            key_differences.append(KeyDifference(part="parameters", stored=mine, wanted=its))
         for name in sorted({*self.judges, *wanted.judges}):
             stored, its_judge = self.judges.get(name), wanted.judges.get(name)
             if stored != its_judge:
-                found.append(
+                key_differences.append(
                     KeyDifference(
                         part="judge",
                         name=name,
@@ -109,7 +110,7 @@ class HistoryKey:
                         rules=self.rules,
                     )
                 )
-        return tuple(found)
+        return tuple(key_differences)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +313,9 @@ class Baseline:
             self,
             histories=tuple(map(renamed, self.histories)),
             previous=tuple(map(renamed, self.previous)),
-            anchors=tuple(replace(one, history=renamed(one.history)) for one in self.anchors),
+            anchors=tuple(
+                replace(anchor, history=renamed(anchor.history)) for anchor in self.anchors
+            ),
         )
 
     def _all(self) -> Iterable[StoredHistory]:

@@ -16,11 +16,11 @@ from regauge.stats import AnchorPolicy, e_bh, log_e_value, rate_difference, suit
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from regauge.gate._types import Count
+    from regauge.evidence import Count, RateDifference
     from regauge.gate.baselines._baseline import Anchor, Baseline, HistoryKey, StoredHistory
     from regauge.prompts import Prompt
     from regauge.runner import Suite
-    from regauge.stats import Direction, RateDifference
+    from regauge.stats import Direction
 
 __all__ = [
     "AnchorComparison",
@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellChange:
-    """One check of one case that certainly fares otherwise than it did.
+    """One check of one case whose pass rate certainly changed.
 
     Attributes:
         e_value: The evidence.
@@ -83,7 +83,7 @@ def changes_between(
     ]
     if not cells:
         return ()
-    found: list[CellChange] = []
+    cell_changes: list[CellChange] = []
     directions: tuple[Direction, ...] = ("worse", "better")
     for direction in directions:
         log_e = log_e_value(
@@ -94,7 +94,7 @@ def changes_between(
             direction=direction,
         )
         bound = float(np.asarray(e_bh(log_e, alpha=alpha).log_bound).item())
-        found += [
+        cell_changes += [
             CellChange(
                 case=case_id,
                 check=check,
@@ -107,7 +107,7 @@ def changes_between(
             for (case_id, check, old, new), evidence in zip(cells, log_e, strict=True)
             if evidence >= bound and not (direction == "worse" and case_id in accepted)
         ]
-    return tuple(found)
+    return tuple(cell_changes)
 
 
 def accepted_since(prompt: Prompt, version: str) -> frozenset[str]:
@@ -129,8 +129,8 @@ class AnchorComparison:
         version: The anchor's.
         cases: How many cases were compared.
         difference: The version minus the anchor.
-        p_value: How likely so many failures are if nothing changed since the anchor; cases that
-            changelogs accept since then are left out.
+        p_value: The probability of at least this many failures if nothing changed since the
+            anchor; cases that changelogs accept since then are left out.
         redrawn: Whether the anchor was drawn again next to this version.
         suspected: Whether the kept trials ask for drawing the anchor again.
         confirmed: Whether its trials of the same days show the loss, too.
@@ -202,12 +202,12 @@ def stored_anchor(baselines: Iterable[Baseline], version: str, key: HistoryKey) 
         baselines: Of the prompt, the newest first.
     """
     fitting = [
-        one
+        anchor
         for baseline in baselines
-        for one in baseline.anchors
-        if one.history.version == version
-        and one.history.key.dataset == key.dataset
-        and one.history.key.judges == key.judges
+        for anchor in baseline.anchors
+        if anchor.history.version == version
+        and anchor.history.key.dataset == key.dataset
+        and anchor.history.key.judges == key.judges
     ]
     fitting.sort(key=lambda one: one.history.key.model != key.model)
     return next(iter(fitting), None)

@@ -1,4 +1,4 @@
-"""Trials of the base: those that baselines lack, and fresh ones that check stored ones.
+"""Trials of the base: those that are missing in baselines, and fresh ones that check stored ones.
 
 Main of today takes the place of a candidate, and its record is all there is: each case is tested by
 its e-value, with further trials while that decides nothing, and all cases together by permutation.
@@ -17,10 +17,9 @@ import numpy as np
 
 from regauge.digests import digest_of
 from regauge.errors import BudgetError, MissingRecordingError
+from regauge.evidence import NONE_DRAWN, Count, RoundReport
 from regauge.gate._numbers import stored_number
-from regauge.gate._outcome import RoundReport
 from regauge.gate._record import facts_of_trial
-from regauge.gate._types import NONE_DRAWN, Count
 from regauge.gate.baselines._compare import CellChange
 from regauge.runner import Draw
 from regauge.stats import e_bh, expected_failures, log_e_value, score_p_value, suite_p_value
@@ -221,7 +220,7 @@ async def _tick(session: EvalSession, waiting: Callable[[Progress], None]) -> No
 
 # The error rate of calling all cases together worse, in one night.
 _SUITE_ALPHA = 0.005
-_SINCE = "when the baseline was drawn"
+_SINCE = "when the baseline was made"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,11 +228,11 @@ class Drift:
     """The comparison of fresh trials of the base with its history.
 
     Attributes:
-        changes: The cells that certainly fare otherwise than their history.
+        changes: The checks whose pass rate certainly changed since their baseline.
         before: All trials of the history, together.
         now: The first fresh trials of every case, together.
-        suite: How likely so many failures are if nothing changed; None where there is nothing to
-            hold them against.
+        suite: The probability of at least this many failures if nothing changed; None
+            where there is nothing to compare them with.
         served: Who answers now, where no one of them ever answered before; empty else.
     """
 
@@ -360,7 +359,7 @@ class Redraw:
         family = max(1, len(self._kept) * len(self._checks))
         directions: tuple[Direction, ...] = ("worse", "better")
         for direction in directions:
-            own = [one for one in suspects if one[2] == direction]
+            own = [suspect for suspect in suspects if suspect[2] == direction]
             if not own:
                 continue
             before = [self._kept[case].checks.get(check, NONE_DRAWN) for case, check, _ in own]

@@ -12,8 +12,8 @@ from pydantic_core import PydanticCustomError
 
 from regauge.atomic import write_whole
 from regauge.errors import Fault, FaultyFileError
+from regauge.evidence import Count
 from regauge.gate._numbers import CONTROL_FIRST, HISTORY_FIRST
-from regauge.gate._types import Count
 from regauge.gate.baselines._baseline import (
     CASE_DIGITS,
     Anchor,
@@ -219,7 +219,7 @@ class _CaseDocument(_Document):
     def _adds_up(self) -> _CaseDocument:
         drawn = len(numbers_of(self.drawn))
         if self.trials != drawn:
-            raise ValueError(f"trials is {self.trials}, but {drawn} numbers were drawn")
+            raise ValueError(f"trials is {self.trials}, but {drawn} numbers are listed")
         if not 0 <= self.silent <= self.trials:
             raise ValueError(f"{self.silent} of {self.trials} trials cannot be without an opinion")
         if not 0 <= self.passed <= self.trials - self.silent:
@@ -277,24 +277,26 @@ class _HistoryDocument(_Document):
         for session in self.sessions:
             numbers = numbers_of(session.trials)
             if not end <= numbers[0] <= numbers[-1] < CONTROL_FIRST:
-                told = (
+                message = (
                     f"trials {session.trials} of session {session.id} do not follow those before;"
                     f" they go from {HISTORY_FIRST} to {CONTROL_FIRST - 1}"
                 )
-                raise _contradiction(told, key="sessions")
+                raise _contradiction(message, key="sessions")
             end = numbers[-1] + 1
         drawn = {n for session in self.sessions for n in numbers_of(session.trials)}
         for name, case in self.cases.items():
             if not drawn.issuperset(numbers_of(case.drawn)):
-                told = f"case {name!r} has trials that no session drew"
-                raise _contradiction(told, key=name)
+                message = f"case {name!r} has trials of no session"
+                raise _contradiction(message, key=name)
             unknown = {*case.failed, *case.abstained, *case.scores}.difference(self.judges)
             if unknown:
-                told = f"case {name!r} names {min(unknown)!r}, which is no judge here"
-                raise _contradiction(told, key=name)
+                message = f"case {name!r} names {min(unknown)!r}, which is no judge here"
+                raise _contradiction(message, key=name)
             if any(case.abstained.get(judge, 0) < case.silent for judge in self.judges):
-                told = f"case {name!r} has {case.silent} silent trials, and a judge spoke in some"
-                raise _contradiction(told, key=name)
+                message = (
+                    f"case {name!r} has {case.silent} silent trials, and a judge spoke in some"
+                )
+                raise _contradiction(message, key=name)
         return self
 
     def value(self) -> StoredHistory:
@@ -337,9 +339,9 @@ class BaselineDocument(_Document):
         )
 
 
-def _contradiction(told: str, *, key: str) -> PydanticCustomError:
+def _contradiction(message: str, *, key: str) -> PydanticCustomError:
     """A fault of a history as a whole, with the key whose line shows it best."""
-    return PydanticCustomError("contradiction", "{told}", {"told": told, "key": key})
+    return PydanticCustomError("contradiction", "{message}", {"message": message, "key": key})
 
 
 # The lists of histories behind the first one.

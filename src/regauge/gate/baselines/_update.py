@@ -66,6 +66,7 @@ class TopUp:
         wanted: How many trials each case gets; cases that have enough are not in it.
         waits_h: Hours until the next session may begin, when that is why nothing is drawn.
         sessions: How many sessions complete the history, this one among them.
+        sessions_others: How many complete the cases that are not critical.
     """
 
     history: StoredHistory
@@ -75,6 +76,7 @@ class TopUp:
     wanted: Mapping[str, int] = field(default_factory=dict[str, int])
     waits_h: float = 0.0
     sessions: int = 0
+    sessions_others: int = 0
 
     @property
     def complete(self) -> bool:
@@ -97,7 +99,7 @@ def top_up(
     critical: Collection[str] = (),
     anew: bool = False,
 ) -> TopUp:
-    """Work out which trials the history under a key lacks.
+    """Select the trials that are missing in the history under a key.
 
     Args:
         version: The prompt's version; empty where it has none.
@@ -126,10 +128,10 @@ def top_up(
         for case_id, its in policies.items()
         if (lacking := _lacking(history, kept.get(case_id), its))
     }
-    sessions = max(
-        (_sessions(history, kept.get(case_id), its) for case_id, its in policies.items()),
-        default=0,
-    )
+    sessions = {
+        case_id: _sessions(history, kept.get(case_id), its) for case_id, its in policies.items()
+    }
+    others = [count for case_id, count in sessions.items() if case_id not in critical]
     waits_h = 0.0 if policy.any_time or not wanted else _waits_h(history, now, policy)
     if waits_h:
         wanted = {}
@@ -145,7 +147,8 @@ def top_up(
         first=first,
         wanted=wanted,
         waits_h=waits_h,
-        sessions=sessions,
+        sessions=max(sessions.values(), default=0),
+        sessions_others=max(others or sessions.values(), default=0),
     )
 
 
@@ -221,12 +224,12 @@ def merged(
             previous.append(before)
     if not current:  # nothing could be measured, so nothing is known better than before
         return baseline
-    drawn = {(one.history.key.dataset, one.history.key.model) for one in anchors}
+    drawn = {(anchor.history.key.dataset, anchor.history.key.model) for anchor in anchors}
     kept = tuple(
-        one
-        for one in baseline.anchors
-        if one.history.version in anchor_versions
-        and (one.history.key.dataset, one.history.key.model) not in drawn
+        anchor
+        for anchor in baseline.anchors
+        if anchor.history.version in anchor_versions
+        and (anchor.history.key.dataset, anchor.history.key.model) not in drawn
     )
     return replace(
         baseline,

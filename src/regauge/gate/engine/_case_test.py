@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from regauge.evidence import Count
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Count
     from regauge.gate.engine._drawn import Drawn, Request
     from regauge.stats import CasePolicy, Direction
 

@@ -7,15 +7,16 @@ from functools import lru_cache
 from math import exp
 from typing import TYPE_CHECKING, assert_never
 
-from regauge.gate._outcome import CaseReport, CheckReport, Reason, accepted_broken
-from regauge.gate._types import Count
+from regauge.evidence import CheckReport, Count
+from regauge.gate._outcome import CaseReport, Reason, accepted_broken
 from regauge.gate.engine._case_test import End
 from regauge.stats import flaky_probability, rule_of_three
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from regauge.gate._outcome import CaseVerdict, Decision, ReasonKind, SuiteReport
+    from regauge.evidence import CaseVerdict, SuiteReport
+    from regauge.gate._outcome import Decision, ReasonKind
     from regauge.gate._policy import GatePolicy
     from regauge.gate.engine._case_test import CaseStage
     from regauge.gate.engine._drawn import Drawn
@@ -54,7 +55,7 @@ def case_report(drawn: Drawn, stage: CaseStage | None, policy: GatePolicy) -> Ca
         verdict="passed",
         blocks=False,
         candidate=Count(passed=verdicts.count(True), trials=len(verdicts) - verdicts.count(None)),
-        history=history,
+        before=history,
         today=drawn.paired("main"),
         checks=tuple(_check_report(drawn, check, stage) for check in case.checks),
         accepted=case.accepted,
@@ -124,7 +125,7 @@ def _critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
         verdict=verdict,
         blocks=blocks,
         bar=_critical_bar(rule),
-        failure_bound=_failure_bound(report.history),
+        failure_bound=_failure_bound(report.before),
     )
 
 
@@ -163,7 +164,7 @@ def _check_report(drawn: Drawn, check: str, stage: CaseStage | None) -> CheckRep
             lacking=any(drawn.gaps()),
             flaky=flaky,
         ),
-        history=history,
+        before=history,
         today=drawn.paired("main", check),
         candidate=candidate,
         paired=drawn.paired("candidate", check),
@@ -239,7 +240,7 @@ def _watched(report: CaseReport) -> CaseVerdict:
     """The verdict of a tracked case, which nothing is tested for."""
     if not report.candidate.failed:
         return "passed"
-    return _of_failures(report.candidate, report.history, flaky=report.flaky)
+    return _of_failures(report.candidate, report.before, flaky=report.flaky)
 
 
 def _of_failures(candidate: Count, history: Count, *, flaky: bool) -> CaseVerdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from regauge.gate._types import NONE_DRAWN, Count
+from regauge.evidence import NONE_DRAWN, Count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

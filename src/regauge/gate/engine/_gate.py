@@ -201,7 +201,7 @@ class Gate:
             yield Request(one, "candidate", one.first)
             yield Request(one, "main", one.seeds)
         for cases in by_prompt.values():
-            stored = sorted((one for one in cases if one.stored), key=_hash_of)
+            stored = sorted((case for case in cases if case.stored), key=_hash_of)
             for one in stored[: self._policy.suite.control]:
                 yield Request(one, "main", 1)
 

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from regauge.digests import digest_of
-from regauge.gate._outcome import ControlReport, NetReport, PairsReport, RoundReport, SuiteReport
-from regauge.gate._types import NONE_DRAWN
+from regauge.evidence import (
+    NONE_DRAWN,
+    ControlReport,
+    NetReport,
+    PairsReport,
+    RoundReport,
+    SuiteReport,
+)
 from regauge.gate.engine._drawn import Request
 from regauge.stats import (
     expected_failures,
@@ -32,9 +38,8 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
     from collections.abc import Collection, Iterator
 
-    from regauge.gate._outcome import SuiteVerdict
+    from regauge.evidence import Count, SuiteVerdict
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Count
     from regauge.gate.engine._drawn import Drawn
 
 # Bounds are shown as they are compared, without the tail of a binary fraction.

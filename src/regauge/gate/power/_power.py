@@ -14,9 +14,9 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from regauge.evidence import Count
     from regauge.gate._outcome import GateOutcome
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Count
     from regauge.gate.power._simulation import FloatArray, Played
 
 # Simulated runs of a search, of a change, and of all suites of a range together.
@@ -161,7 +161,7 @@ class Needed:
     """The number of cases like these a wanted power needs.
 
     Attributes:
-        found: How often the drop is found with so many cases.
+        found: How often the drop is found with this number of cases.
     """
 
     cases: int
@@ -188,7 +188,7 @@ def operating_line(
         histories: Main's trials of each compared case, all checks together.
         seed: One seed gives one result.
         cells: How many pairs of case and check are tested together; as many as cases if None.
-        cases: Simulate so many cases like these instead of these; taken as of one prompt.
+        cases: Simulate this number of cases like these instead of these; taken as of one prompt.
         prompts: Whose case each record is of, where there are several: each prompt's suite is
             tested for itself.
         drops: Sizes of drops, each between 0 and 1.
@@ -283,13 +283,13 @@ def unchanged_calls(
 
 def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine | None:
     """The line for the cases that a gate compared; None where it compared none with a history."""
-    compared = [case for case in outcome.cases if case.state == "changed" and case.history.trials]
+    compared = [case for case in outcome.cases if case.state == "changed" and case.before.trials]
     recorded = 0
     if outcome.policy.provisional and not outcome.main_trials and compared:
         # Without recorded trials of main there are no pairs, which alone name a broken case.
         recorded = min(case.candidate.trials for case in compared) or 1
     return operating_line(
-        [case.history for case in compared],
+        [case.before for case in compared],
         outcome.policy,
         seed=seed,
         cells=outcome.cells or None,

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from regauge.evidence import Count
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Arm, Count
+    from regauge.gate._types import Arm
     from regauge.gate.engine import BoolArray, IntArray, Tallies
 
     FloatArray = NDArray[np.float64]
@@ -92,7 +93,7 @@ def lowered_where_flaky(drop: float) -> Callable[[FloatArray], FloatArray]:
 
 
 def _thinned(known: list[tuple[Count, str]]) -> list[tuple[Count, str]]:
-    """At most so many cases as are simulated, in the shares of prompts and records."""
+    """At most the number of simulated cases, in the shares of prompts and records."""
     if len(known) <= _CASES_MOST:
         return known
     ordered = sorted(known, key=lambda one: (one[1], one[0].rate, one[0].trials))
@@ -471,7 +472,7 @@ class _Runs:
         here = np.ix_(going, own)
         s, m, k = self._main[0][here], self._main[1][here], self._first_passes[here]
         r = np.broadcast_to(self._first[own], k.shape)
-        found: list[IntArray] = []
+        int_arrays: list[IntArray] = []
         equal: list[BoolArray] = []
         for number in range(policy.rounds):
             if not going.size:
@@ -483,13 +484,13 @@ class _Runs:
                 r = r + extra
             screened = screen((s, m), (k, r))
             hit = screened.p_value <= screen_bound(policy, number, prompts=prompts)
-            found.append(going[hit])
+            int_arrays.append(going[hit])
             equal.append(screened.equal[hit])
             keep = ~hit & screen_extends(policy, number, screened.p_value)
             going, s, m, k, r = going[keep], s[keep], m[keep], k[keep], r[keep]
-        if not found:
+        if not int_arrays:
             return going, np.zeros(0, dtype=np.bool_)
-        return np.concatenate(found), np.concatenate(equal)
+        return np.concatenate(int_arrays), np.concatenate(equal)
 
     def _side_by_side(self, rows: IntArray, own: IntArray, equal: BoolArray) -> BoolArray:
         """The runs, among some, that confirm side by side that the suite is worse."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import string
+from typing import TYPE_CHECKING, Final, cast
 
 from regauge.importers._suite import Suite
 from regauge.importers.openai_evals._api import is_definition, read_definition
-from regauge.importers.openai_evals._fuzzy import fuzzy_match
 from regauge.importers.openai_evals._registry import is_registry, read_registry
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from regauge.datasets import GoldenCase
     from regauge.importers._description import Imported
 
 __all__ = ["fuzzy_match", "read_openai_evals"]
+
+_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 
 def read_openai_evals(path: Path, /, *, root: Path, name: str = "") -> Imported:
@@ -45,3 +49,24 @@ def read_openai_evals(path: Path, /, *, root: Path, name: str = "") -> Imported:
         "name a directory that docs/how-to/export-openai-evals.md writes, an eval object as JSON,"
         " or a YAML file of a registry"
     )
+
+
+def fuzzy_match(output: str, case: GoldenCase) -> bool:
+    """Return whether the output or a text of `expected` contains the other.
+
+    Case, ASCII punctuation, English articles and runs of white space do not count.
+    """
+    expected = case.expected
+    answers = cast("list[object]", expected) if isinstance(expected, list) else [expected]
+    return any(_alike(_normalized(output), _normalized(str(answer))) for answer in answers)
+
+
+def _normalized(text: str) -> str:
+    words = re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_PUNCTUATION))
+    return " ".join(words.split())
+
+
+def _alike(one: str, other: str) -> bool:
+    if not one or not other:
+        return one == other
+    return one in other or other in one

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
-from regauge.importers._description import ImportedFile
 from regauge.importers._source import (
     SourceError,
     is_list,
@@ -71,7 +70,7 @@ class _Item:
 
 @dataclass(slots=True, kw_only=True)
 class _Prompt:
-    """What the runs with one template send.
+    """The messages and parameters that the runs with one template send.
 
     Attributes:
         template: Its messages; empty where each item has its own.
@@ -87,7 +86,7 @@ class _Prompt:
 
 
 def is_definition(text: str) -> bool:
-    """Whether a text may be an eval of the API."""
+    """Return whether a text may be an eval of the API."""
     return '"testing_criteria"' in text
 
 
@@ -199,18 +198,15 @@ class _Eval:
         """Write the texts that are judged as the outputs of a target."""
         from regauge.importers._names import case_ids
 
-        imported = self._suite.imported
         titles = [_title(item) for item in items]
-        lines = [
-            json.dumps({"case": case, "text": text_of(_value(item.values, judged))})
+        lines: list[dict[str, JSON]] = [
+            {"case": case, "text": text_of(_value(item.values, judged))}
             for case, item in zip(case_ids(titles), items, strict=True)
             if _value(item.values, judged) is not None
         ]
-        path = f"outputs/{name}.jsonl"
-        imported.files.append(ImportedFile(path=f"fixtures/{path}", text="\n".join(lines) + "\n"))
-        imported.targets[name] = {"kind": "recorded", "path": path}
+        self._suite.record(name, lines)
         text = f"the criteria judge `item.{judged}`: its texts are the outputs of target {name}"
-        imported.note("changed", self._place, text)
+        self._suite.imported.note("changed", self._place, text)
 
     def _own_message(
         self, items: Sequence[_Item]
@@ -399,7 +395,7 @@ class _Criterion:
         """The value that is compared with; a text, or the field of an item as it is.
 
         Raises:
-            _UnmeasuredError: It names a field that the item lacks.
+            _UnmeasuredError: It names a field that is missing in the item.
         """
         text = str(self._body.get("reference", ""))
         if match := _FIELD.fullmatch(text.strip()):

@@ -30,7 +30,7 @@ _SCORED_BY_CODE: Final = "its class is Python, which is not run; write a judge"
 
 
 def is_registry(text: str) -> bool:
-    """Whether a text may be a YAML file of the registry."""
+    """Return whether a text may be a YAML file of the registry."""
     return _CLASS.search(text) is not None
 
 

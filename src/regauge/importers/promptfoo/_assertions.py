@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
 from regauge.importers._source import SourceError, is_list, is_mapping, list_of, place_of
-from regauge.importers.promptfoo._javascript import transformed_check
-from regauge.importers.promptfoo._patterns import python_pattern
+from regauge.importers.promptfoo._javascript import python_pattern, transformed_check
 from regauge.judges import judge_from_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from regauge.digests import JSON
     from regauge.importers._description import Place
@@ -43,6 +43,13 @@ _CRITERIA: Final = (
     "agent-rubric",
     "search-rubric",
 )
+_GRADED: Final = (*_CRITERIA, "factuality", "model-graded-factuality")
+# A transform changes nothing for these types.
+_NOT_OF_THE_TEXT: Final = (
+    "latency", "cost", "perplexity", "finish-reason", "guardrails", "is-valid-", "tool-call-f1",
+    "trajectory:",
+)  # fmt: skip
+_RED_TEAM: Final = "promptfoo:redteam"
 _REASONS: Final = {
     "select-best": "it compares the outputs of several prompts; use the gate, or pairwise",
     "max-score": "it compares the outputs of several prompts; use the gate, or pairwise",
@@ -85,6 +92,14 @@ class _Given:
     @property
     def threshold(self) -> float | None:
         return _number(self.body.get("threshold"))
+
+    @property
+    def transform(self) -> object:
+        """The code that changes the output first; None for none, or where it changes nothing."""
+        options = self.test.options
+        default = options.get("transform", options.get("postprocess"))
+        own = self.body.get("transform")
+        return None if self.kind.startswith(_NOT_OF_THE_TEXT) else default if own is None else own
 
     @property
     def text(self) -> str:
@@ -169,7 +184,7 @@ def _is_rule(check: JSON) -> bool:
 def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
     context.imported.assertions += 1
     body = assertion.body
-    kind = str(body.get("type", "")).strip()
+    kind = str(body.get("type") or "").strip()
     negated = kind.startswith("not-")
     kind = kind.removeprefix("not-")
     try:
@@ -183,7 +198,8 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
         )
         made = _judge(given, context)
     except _UnmeasuredError as error:
-        made = _unmeasured(str(body.get("type", "?")), str(error), assertion, context)
+        named = _RED_TEAM if _RED_TEAM in kind else str(body.get("type") or "an assertion")
+        made = _unmeasured(named, str(error), assertion, context)
     return _with_options(made, assertion, test, context)
 
 
@@ -230,6 +246,9 @@ def _value(
     try:
         found = context.repository.resolve(path, context.base)
         if suffix in (*_JAVASCRIPT, *_PYTHON):
+            if suffix in _PYTHON:
+                _require_function(found, function, context)
+                context.note_packages(found, place)
             code: dict[str, JSON] = {"file": context.refer(found, place)}
             if function:
                 code["function"] = function
@@ -244,22 +263,31 @@ def _value(
     return {"value": context.render_all(content.strip(), test.vars, place), "code": None}
 
 
+def _require_function(file: Path, function: str, context: Context) -> None:
+    """Refuse a file of Python that is a program: a judge calls a function of it.
+
+    Raises:
+        _UnmeasuredError: It does not define the function.
+        SourceError: It cannot be read.
+    """
+    name = re.escape(function or "get_assert")
+    defined = rf"^(?:async +)?def +{name}\b|^{name}\b.*=|\bimport\b.*(?:\b{name}\b|\*|\()"
+    if not re.search(defined, context.repository.read_text(file), re.MULTILINE):
+        raise _UnmeasuredError(
+            f"{context.repository.relative(file)} has no function {function or 'get_assert'}"
+        )
+
+
 def _judge(given: _Given, context: Context) -> dict[str, JSON]:
     """The judge of an assertion.
 
     Raises:
         _UnmeasuredError: There is none.
     """
-    own = given.body.get("transform")
-    transform = (
-        own
-        if own is not None
-        else given.test.options.get("transform", given.test.options.get("postprocess"))
-    )
     if given.body.get("contextTransform") is not None:
         raise _UnmeasuredError("`contextTransform` is code that is not run")
-    if transform is not None:
-        return _transformed(given, transform, context)
+    if given.transform is not None and given.kind not in _GRADED:
+        return _transformed(given, context)
     if given.kind in _CRITERIA:
         return _criterion(given, context)
     if given.kind in {"javascript", "python"}:
@@ -275,17 +303,21 @@ def _judge(given: _Given, context: Context) -> dict[str, JSON]:
             raise _UnmeasuredError(
                 "an LLM judge has no negation; state the opposite as a criterion"
             )
-        return build(given)
+        made = build(given)
+        _set_grader(made, given, context)
+        return made
     if not given.kind:
         raise _UnmeasuredError("it has no type")
+    if _RED_TEAM in given.kind:
+        raise _UnmeasuredError("regauge has no red teaming; keep promptfoo for it")
     raise _UnmeasuredError(_REASONS.get(given.kind, "promptfoo documents no such type"))
 
 
-def _transformed(given: _Given, transform: object, context: Context) -> dict[str, JSON]:
+def _transformed(given: _Given, context: Context) -> dict[str, JSON]:
     """A check of an output that code changes first: both become one piece of JavaScript."""
-    code = str(transform)
-    if code.strip().startswith("file://") or not code.strip():
-        raise _UnmeasuredError("its output is transformed by code in a file")
+    code = str(given.transform)
+    if code.strip().startswith("file://"):
+        code = _module(code.strip(), context)
     usable = given.code is None and not (given.negated and given.kind == "javascript")
     check = (
         transformed_check(code, given.kind, given.value, negated=given.negated) if usable else None
@@ -301,6 +333,30 @@ def _transformed(given: _Given, transform: object, context: Context) -> dict[str
     if given.kind == "javascript" and given.threshold is not None:
         made["pass_at"] = given.threshold
     return {"javascript": made}
+
+
+def _module(reference: str, context: Context) -> str:
+    """The body of a function that calls the one of a file.
+
+    Raises:
+        _UnmeasuredError: The file cannot be read, or loads others.
+    """
+    match = _FILE.fullmatch(reference)
+    path, function = (match["path"], match["function"]) if match else ("", None)
+    if not path.endswith((".js", ".cjs")):
+        raise _UnmeasuredError("its output is transformed by code that is no JavaScript")
+    try:
+        text = context.repository.read_text(context.repository.resolve(path, context.base))
+    except SourceError as error:
+        raise _UnmeasuredError(str(error)) from error
+    if re.search(r"\brequire\s*\(|^\s*(?:import|export)\b", text, re.MULTILINE):
+        raise _UnmeasuredError(f"its output is transformed by {path}, which loads or is a module")
+    called = f"module.exports.{function}" if function else "module.exports.default"
+    return (
+        "const module = {exports: {}};\n"
+        f"(function (module, exports) {{\n{text}\n}})(module, module.exports);\n"
+        f"return ({called} ?? module.exports)(output, context);"
+    )
 
 
 def _code(given: _Given, context: Context) -> dict[str, JSON]:
@@ -336,9 +392,6 @@ def _criterion(given: _Given, context: Context) -> dict[str, JSON]:
             "changed", given.place, f"the judge of `{given.kind}` has no tools and no search here"
         )
     prompt = given.body.get("rubricPrompt", given.test.options.get("rubricPrompt"))
-    model = context.grader(
-        given.body.get("provider"), given.test.options.get("provider"), given.place
-    )
     made: dict[str, JSON]
     if prompt is not None and (name := context.rubric(prompt, given.place)):
         made = {"name": name, "reference": text}
@@ -348,11 +401,24 @@ def _criterion(given: _Given, context: Context) -> dict[str, JSON]:
             made["pass_at"] = min(1.0, max(0.0, given.threshold))
         elif given.kind == "g-eval":
             made["pass_at"] = 0.7
-    if model:
+    judge: dict[str, JSON] = {"rubric": made}
+    _set_grader(judge, given, context)
+    return judge
+
+
+def _set_grader(judge: Mapping[str, JSON], given: _Given, context: Context) -> None:
+    """Set the model of an LLM judge, or have the project name one."""
+    if given.transform is not None:
+        why = "the LLM judge reads the output before its transform, which is code"
+        context.note("changed", given.place, why)
+    made = judge.get("rubric", judge.get("deepeval"))
+    if not isinstance(made, dict):
+        return
+    own, default = given.body.get("provider"), given.test.options.get("provider")
+    if model := context.grader(own, default, given.place):
         made["model"] = model
     else:
-        context.need_judge_model(given.place)
-    return {"rubric": made}
+        context.suite.need_judge_model(given.place)
 
 
 def _require_judge(made: dict[str, JSON], given: _Given, context: Context) -> None:
@@ -541,11 +607,9 @@ def _guardrails(given: _Given) -> dict[str, JSON]:
 
 
 def _tools(given: _Given) -> dict[str, JSON]:
-    tools = given.value or given.test.options.get("tools")
+    tools = given.value or given.test.options.get("tools") or given.test.tools
     if not is_list(tools):
-        raise _UnmeasuredError(
-            "its tools are in the configuration of the provider; use tool_calls_match"
-        )
+        raise _UnmeasuredError("no provider has tools; use tool_calls_match")
     return {"tool_calls_match": {"tools": cast("JSON", tools)}}
 
 

@@ -15,6 +15,7 @@ from regauge.importers._description import (
 )
 from regauge.importers._names import case_ids, slug, unique
 from regauge.importers._source import SourceError, is_list, is_mapping, place_of
+from regauge.importers._suite import JUDGE_MODEL
 from regauge.importers._templates import (
     SplitTemplate,
     TemplateError,
@@ -22,16 +23,11 @@ from regauge.importers._templates import (
     render,
     split_template,
 )
-from regauge.importers.promptfoo._adapters import (
-    command_adapter,
-    javascript_adapter,
-    python_adapter,
-)
 from regauge.importers.promptfoo._assertions import checks_of
 from regauge.importers.promptfoo._models import prompt_parameters
 from regauge.importers.promptfoo._prompts import SourcePrompt, chat_messages, read_prompts
 from regauge.importers.promptfoo._providers import read_providers
-from regauge.importers.promptfoo._targets import code_of, http_target, safe_config
+from regauge.importers.promptfoo._targets import target_of
 from regauge.importers.promptfoo._tests import read_tests
 
 if TYPE_CHECKING:
@@ -52,56 +48,13 @@ _MARK_SHOWN: Final = 60
 _TITLE_MAX: Final = 400
 _MS: Final = 1000
 _KEYS: Final = frozenset(
-    [
-        "prompts",
-        "providers",
-        "targets",
-        "tests",
-        "scenarios",
-        "defaultTest",
-        "description",
-        "tags",
-        "env",
-        "outputPath",
-        "sharing",
-        "$schema",
-        "evaluateOptions",
-        "commandLineOptions",
-        "nunjucksFilters",
-        "derivedMetrics",
-        "extensions",
-        "redteam",
-        "metadata",
-        "writeLatestResults",
-        "assertionTemplates",
-        "maxConcurrency",
-        "cache",
-        "verbose",
-        "tracing",
-    ]
-)
-_SILENT: Final = frozenset(
-    [
-        "prompts",
-        "providers",
-        "targets",
-        "tests",
-        "scenarios",
-        "defaultTest",
-        "description",
-        "$schema",
-        "outputPath",
-        "sharing",
-        "tags",
-        "writeLatestResults",
-        "assertionTemplates",
-        "metadata",
-        "maxConcurrency",
-        "cache",
-        "verbose",
-        "commandLineOptions",
-    ]
-)
+    {
+        "prompts", "providers", "targets", "tests", "scenarios", "defaultTest", "description",
+        "tags", "env", "outputPath", "sharing", "$schema", "evaluateOptions", "commandLineOptions",
+        "nunjucksFilters", "derivedMetrics", "extensions", "redteam", "metadata",
+        "writeLatestResults", "assertionTemplates", "maxConcurrency", "cache", "verbose", "tracing",
+    }
+)  # fmt: skip
 _DROPPED: Final = {
     "redteam": "red teaming has no counterpart",
     "extensions": "hooks of the run are code; write hooks of pytest",
@@ -155,12 +108,29 @@ class Configuration:
         context.imported.labels.clear()
         self._providers = read_providers(config, context, self._place)
         context.imported.labels.update(
-            {label: one.model for one in self._providers if one.model for label in one.names}
+            {
+                label: provider.model
+                for provider in self._providers
+                if provider.model
+                for label in provider.names
+            }
         )
         at = place_of(config, "prompts", otherwise=self._place)
         prompts = read_prompts(config.get("prompts", ["{{prompt}}"]), context, at)
         tests = [
-            replace(test, parses_json=self._parses_json())
+            replace(
+                test,
+                parses_json=self._parses_json(),
+                tools=next(
+                    (
+                        provider.parameters["tools"]
+                        for provider in self._providers
+                        if "tools" in provider.parameters
+                    ),
+                    None,
+                ),
+                options={**self._transform(), **test.options},
+            )
             for test in read_tests(config, context, self._place)
         ]
         if not tests:
@@ -179,14 +149,27 @@ class Configuration:
         for number, prompt in enumerate(prompts):
             own = self._name if len(prompts) == 1 else f"{self._name}-{labels[number]}"
             self._prompt(prompt, own, [one for one in asked if _fits(one.prompts, prompt.names)])
-        served = not self._providers or any(one.kind != "other" for one in self._providers)
+        served = not self._providers or any(
+            provider.kind != "other" for provider in self._providers
+        )
         if asked and (not served or not prompts):
             self._cases_alone(asked, what="target" if prompts else "prompt")
 
+    def _transform(self) -> dict[str, Any]:
+        """The transform that all providers share; tests may have their own instead."""
+        codes = {str(provider.transform or "") for provider in self._providers}
+        if codes - {""} and len(codes) == 1:
+            return {"transform": codes.pop()}
+        for one in self._providers:
+            if one.transform:
+                why = "the `transform` of one provider of several is code that is not run"
+                self._context.note("person", one.place, why)
+        return {}
+
     def _parses_json(self) -> bool:
-        """Whether models are asked for JSON, which promptfoo then parses."""
-        models = [one for one in self._providers if one.kind == "model"]
-        formats = {str(one.parameters.get("responseFormat")) for one in models}
+        """Return whether models are asked for JSON, which promptfoo then parses."""
+        models = [provider for provider in self._providers if provider.kind == "model"]
+        formats = {str(model.parameters.get("responseFormat")) for model in models}
         return bool(models) and formats <= {"json_object", "json_schema"}
 
     def _prompt(self, prompt: SourcePrompt, name: str, tests: Sequence[SourceTest]) -> None:
@@ -199,7 +182,7 @@ class Configuration:
             self._model_evals(prompt, name, tests, models)
         for provider in mine:
             if provider.kind not in {"model", "other"}:
-                cases = [one for one in tests if _fits(one.providers, provider.names)]
+                cases = [test for test in tests if _fits(test.providers, provider.names)]
                 self._target_eval(prompt, name, cases, provider)
 
     def _note_keys(self) -> None:
@@ -221,8 +204,8 @@ class Configuration:
             )
 
     def _note_models(self) -> None:
-        models = [one for one in self._providers if one.kind == "model"]
-        names = list(dict.fromkeys(one.model for one in models))
+        models = [provider for provider in self._providers if provider.kind == "model"]
+        names = list(dict.fromkeys(model.model for model in models if model.model))
         at = place_of(self._config, "providers", otherwise=self._place)
         if len(names) > 1:
             options = " ".join(f"--model {name}" for name in names)
@@ -231,7 +214,10 @@ class Configuration:
                 at,
                 f"prompts name the first model; compare all with pytest evals {options}",
             )
-            if len({json.dumps(one.parameters, sort_keys=True, default=str) for one in models}) > 1:
+            if (
+                len({json.dumps(model.parameters, sort_keys=True, default=str) for model in models})
+                > 1
+            ):
                 self._context.note(
                     "changed",
                     at,
@@ -324,7 +310,7 @@ class Configuration:
         for test in tests:
             chosen = [one for one in models if _fits(test.providers, one.names)]
             if test.providers and not chosen:
-                if not any(_fits(test.providers, one.names) for one in self._providers):
+                if not any(_fits(test.providers, provider.names) for provider in self._providers):
                     why = (
                         f"the test names the provider {test.providers[0]}, which is not in the file"
                     )
@@ -332,7 +318,7 @@ class Configuration:
                 continue
             model = chosen[0].model if chosen and chosen[0] is not models[0] else ""
             if len(chosen) < len(models):
-                names = ", ".join(one.model for one in chosen)
+                names = ", ".join(one.model or one.id for one in chosen)
                 own = f"runs on {model} in an eval of its own" if model else "runs on every --model"
                 why = f"a test is only for {names}; it {own}"
                 self._context.note("changed", test.place, why)
@@ -358,8 +344,9 @@ class Configuration:
         if isinstance(description, str) and description.strip():
             document["description"] = description.strip()
         if models:
-            document["model"] = models[0].model
-            self._imported.settings.setdefault("model", models[0].model)
+            if models[0].model:
+                document["model"] = models[0].model
+            self._imported.settings.setdefault("model", models[0].model or JUDGE_MODEL)
             document.update(models[0].parameters)
         if prompt.config:
             document.update(prompt_parameters(prompt.config, self._context, prompt.place))
@@ -415,9 +402,13 @@ class Configuration:
         if not own and any("prompt" in test.vars for test in tests):
             prompt_input = "rendered_prompt"
 
+        names = {key for test in tests for key in test.vars if not key.startswith("__")}
+        missing = dict.fromkeys(sorted(names), "") if provider.kind == "http" else {}
+
         def inputs(test: SourceTest) -> tuple[dict[str, JSON], dict[str, JSON]]:
             values: dict[str, JSON] = {
-                key: value for key, value in test.vars.items() if not key.startswith("__")
+                **missing,
+                **{key: value for key, value in test.vars.items() if not key.startswith("__")},
             }
             if provider.kind != "http" or "prompt" in json.dumps(provider.config):
                 values[prompt_input] = self._rendered(prompt, test)
@@ -427,7 +418,10 @@ class Configuration:
             table = self._echo(prompt, name, tests)
         else:
             try:
-                table = self._target(provider, name, prompt_input, own_prompt=own)
+                inserted = {*names, prompt_input}
+                table = target_of(
+                    provider, name, prompt_input, self._context, own_prompt=own, names=inserted
+                )
             except SourceError as error:
                 self._context.note(
                     "person",
@@ -481,72 +475,6 @@ class Configuration:
         self._imported.datasets[name] = self._cases(tests, lambda test: ({**test.vars}, {}))
         self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
 
-    def _target(
-        self, provider: SourceProvider, name: str, prompt_input: str, *, own_prompt: bool
-    ) -> dict[str, JSON]:
-        """The table of a target; code gets a small program that calls it.
-
-        Raises:
-            SourceError: The code does not exist.
-        """
-        context = self._context
-        if provider.kind == "http":
-            return http_target(provider, context)
-        timeout = provider.config.get("timeout")
-        table: dict[str, JSON] = {}
-        if isinstance(timeout, int | float) and timeout >= _MS:
-            table["timeout_s"] = timeout / _MS
-        module = re.sub(r"\W+", "_", name)
-        if not context.base.is_relative_to(context.root):
-            raise SourceError(
-                "its code is outside of this project; run the import in its repository"
-            )
-        folder = context.base.relative_to(context.root).as_posix()
-        config = safe_config(provider, context)
-        options: dict[str, Any] = {
-            "config": config,
-            "prompt_input": prompt_input,
-            "own_prompt": own_prompt,
-        }
-        if provider.kind == "command":
-            command = provider.id.removeprefix("exec:").strip()
-            if not command:
-                raise SourceError("it names no command")
-            path = f"evals/targets/{module}.py"
-            for word in command.split():
-                looks_like_file = re.match(r"\.{1,2}/|.*\.(?:py|sh|rb|[cm]?[jt]s)\Z", word)
-                if looks_like_file and not (context.base / word).exists():
-                    why = f"{word} of the command does not exist"
-                    context.note("person", provider.place, why)
-            self._imported.files.append(
-                ImportedFile(path=path, text=command_adapter(command, folder, **options))
-            )
-            context.note(
-                "changed",
-                provider.place,
-                f"{path} runs the command as promptfoo does; name what it loads in `files`",
-            )
-            return {"kind": "command", "argv": ["python", path], "files": [path], **table}
-        file, function = code_of(provider, context)
-        shown = context.refer(file, provider.place)
-        if provider.kind == "python":
-            text = python_adapter(shown, function, **options)
-            if not text:
-                raise SourceError(f"{shown} has a name that Python does not import")
-            self._imported.files.append(ImportedFile(path=f"evals/targets/{module}.py", text=text))
-            context.note("changed", provider.place, f"evals/targets/{module}.py calls the provider")
-            return {"kind": "python", "callable": f"evals.targets.{module}:answer", **table}
-        path = f"evals/targets/{module}.mjs"
-        self._imported.files.append(
-            ImportedFile(path=path, text=javascript_adapter(f"./{shown}", **options))
-        )
-        context.note(
-            "person",
-            provider.place,
-            f"{path} calls the JavaScript provider with node; name what it loads in `files`",
-        )
-        return {"kind": "command", "argv": ["node", path], "files": [path, shown], **table}
-
     def _cases_alone(self, tests: Sequence[SourceTest], *, what: str) -> None:
         """Golden cases without an eval, for providers or prompts that a person has to write."""
         name = unique(self._name, self._imported.datasets)
@@ -599,7 +527,7 @@ class Configuration:
 
 
 def _fits(wanted: Sequence[str], names: frozenset[str]) -> bool:
-    """Whether one of these names is meant; `group:*` means all that begin with it."""
+    """Return whether one of these names is meant; `group:*` means all that begin with it."""
     if not wanted:
         return True
     return any(

@@ -1,27 +1,28 @@
-"""What all parts of one configuration share: its files, its notes, and rendering."""
+"""The state that all parts of one configuration share: its files, its notes, and rendering."""
 
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from regauge.importers._description import ImportedFile, ImportedPrompt
-from regauge.importers._names import slug, unique
+from regauge.importers._description import ImportedFile
 from regauge.importers._source import SourceError, is_list, is_mapping
 from regauge.importers._templates import TemplateError, has_logic, render
+from regauge.importers.promptfoo._models import model_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from regauge.digests import JSON
-    from regauge.importers._description import Imported, NoteKind, Place
-    from regauge.importers._source import Repository
+    from regauge.importers._description import NoteKind, Place
+    from regauge.importers._suite import Suite
 
 __all__ = ["Context"]
 
 _ENVIRONMENT = re.compile(r"\{\{-?\s*env\.(?P<name>\w+)[^}]*\}\}|\$\{(?P<shell>\w+)\}")
-_JUDGE_MODEL = "openai:gpt-5.4-mini"
+_IMPORTED = re.compile(r"^(?:from|import)[ \t]+([A-Za-z]\w*)", re.MULTILINE | re.ASCII)
 _RUBRIC_NAMES = {"rubric": "reference", "output": "answer", "criteria": "reference"}
 
 
@@ -29,29 +30,16 @@ class Context:
     """One configuration as it is read.
 
     Args:
-        imported: What all configurations become.
-        repository: The files that may be read.
+        suite: The source as a whole.
         path: The configuration.
-        root: The project's root.
-        model_of: The model id of a provider, with its settings noted.
     """
 
-    def __init__(
-        self,
-        imported: Imported,
-        *,
-        repository: Repository,
-        path: Path,
-        root: Path,
-        model_of: Callable[[object, Place, Context], str],
-    ) -> None:
-        self.imported = imported
-        self.repository = repository
-        self.path = path
+    def __init__(self, suite: Suite, path: Path) -> None:
+        self.suite = suite
+        self.imported = suite.imported
+        self.repository = suite.repository
+        self.root = suite.root
         self.base = path.parent
-        self.root = root.resolve()
-        self._model_of = model_of
-        self._rubrics: dict[str, str] = {}
 
     def note(self, kind: NoteKind, place: Place, text: str) -> None:
         """Add a line to the report."""
@@ -100,20 +88,31 @@ class Context:
             self.note("changed", place, f"code was copied to {copy}; files that it loads were not")
         return copy
 
+    def note_packages(self, file: Path, place: Place) -> None:
+        """Name the packages that a Python file imports and that are not installed.
+
+        Raises:
+            SourceError: It cannot be read.
+        """
+        names = set(_IMPORTED.findall(self.repository.read_text(file)))
+        near = (file.parent, self.base, self.root)
+        missing = sorted(
+            name
+            for name in names
+            if find_spec(name) is None
+            and not any((folder / one).exists() for folder in near for one in (name, f"{name}.py"))
+        )
+        if missing:
+            shown = self.repository.relative(file)
+            self.note("person", place, f"{shown} needs {', '.join(missing)}: install before a run")
+
     def grader(self, own: object, default: object, place: Place) -> str:
         """The model of an LLM judge; empty for the project's."""
         for given in (own, default):
             model = given.get("text") if is_mapping(given) and "id" not in given else given
             if model:
-                return self._model_of(model, place, self)
+                return model_of(model, place, self)
         return ""
-
-    def need_judge_model(self, place: Place) -> None:
-        """Have the project name a model for LLM judges."""
-        settings = self.imported.settings
-        model = settings.setdefault("judge_model", _JUDGE_MODEL)
-        why = f"promptfoo chooses a grader by the keys that are set; judge_model is {model} here"
-        self.note("changed", place, why)
 
     def rubric(self, prompt: object, place: Place) -> str:
         """The name of the rubric for a `rubricPrompt`; empty where it cannot be read."""
@@ -128,11 +127,7 @@ class Context:
                     "person", place, f"`rubricPrompt`: {error}; the criterion alone is judged"
                 )
                 return ""
-        key = str(text)
-        if key in self._rubrics:
-            return self._rubrics[key]
-        messages = chat_messages(text) or [{"role": "user", "content": str(text)}]
-        contents = [
+        contents: list[JSON] = [
             {
                 "role": message.get("role", "user"),
                 "content": re.sub(
@@ -141,34 +136,22 @@ class Context:
                     str(message.get("content", "")),
                 ),
             }
-            for message in messages
+            for message in chat_messages(text) or [{"role": "user", "content": str(text)}]
         ]
-        joined = "\n".join(str(message["content"]) for message in contents)
+        joined = str(contents)
         if "{{answer}}" not in joined:
             self.note("person", place, "`rubricPrompt` has no {{output}}; the criterion is judged")
-            self._rubrics[key] = ""
             return ""
-        taken = [prompt.name for prompt in self.imported.prompts]
-        name = unique(f"{slug(self.imported.name, otherwise='promptfoo')}-rubric", taken)
         rubric: dict[str, JSON] = {"kind": "graded"}
         if "{{reference}}" in joined:
             rubric["reference"] = True
-        self.imported.prompts.append(
-            ImportedPrompt(
-                name=name,
-                document={
-                    "name": name,
-                    "modelParameters": {"temperature": 0},
-                    "rubric": rubric,
-                    "messages": cast("JSON", contents),
-                },
-                rubric=True,
-            )
+        name = self.suite.rubric(
+            f"{self.imported.name}-rubric",
+            {"modelParameters": {"temperature": 0}, "rubric": rubric, "messages": contents},
         )
         self.note(
             "person",
             place,
             f"`rubricPrompt` became the rubric {name}: remove its output format, then calibrate it",
         )
-        self._rubrics[key] = name
         return name

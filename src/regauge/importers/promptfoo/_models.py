@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from regauge.errors import FaultyFileError
 from regauge.importers._names import slug
@@ -23,12 +22,12 @@ __all__ = [
     "model_id",
     "model_of",
     "prompt_parameters",
+    "replaced_by_model",
     "without_environment",
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Endpoint:
+class _Endpoint(NamedTuple):
     """Where the models of a provider are.
 
     Attributes:
@@ -42,47 +41,41 @@ class _Endpoint:
 
 # Their OpenAI-compatible endpoints, as their documentation gives them.
 _GEMINI: Final = _Endpoint(
-    url="https://generativelanguage.googleapis.com/v1beta/openai",
-    key_env="GEMINI_API_KEY",
-    name="gemini",
+    "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "gemini"
 )
-_TOGETHER: Final = _Endpoint(
-    url="https://api.together.xyz/v1", key_env="TOGETHER_API_KEY", name="together"
-)
+_TOGETHER: Final = _Endpoint("https://api.together.xyz/v1", "TOGETHER_API_KEY", "together")
 _ENDPOINTS: Final[Mapping[str, _Endpoint]] = {
     "openai": _Endpoint(),
     "anthropic": _Endpoint(),
-    "openrouter": _Endpoint(url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY"),
-    "ollama": _Endpoint(url="http://127.0.0.1:11434/v1"),
+    "openrouter": _Endpoint("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "ollama": _Endpoint("http://127.0.0.1:11434/v1"),
     "google": _GEMINI,
     "palm": _GEMINI,
-    "groq": _Endpoint(url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY"),
-    "mistral": _Endpoint(url="https://api.mistral.ai/v1", key_env="MISTRAL_API_KEY"),
-    "deepseek": _Endpoint(url="https://api.deepseek.com/v1", key_env="DEEPSEEK_API_KEY"),
+    "groq": _Endpoint("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    "mistral": _Endpoint("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    "deepseek": _Endpoint("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
     "together": _TOGETHER,
     "togetherai": _TOGETHER,
-    "xai": _Endpoint(url="https://api.x.ai/v1", key_env="XAI_API_KEY"),
-    "perplexity": _Endpoint(url="https://api.perplexity.ai", key_env="PERPLEXITY_API_KEY"),
-    "fireworks": _Endpoint(
-        url="https://api.fireworks.ai/inference/v1", key_env="FIREWORKS_API_KEY"
-    ),
-    "cerebras": _Endpoint(url="https://api.cerebras.ai/v1", key_env="CEREBRAS_API_KEY"),
-    "github": _Endpoint(url="https://models.github.ai/inference", key_env="GITHUB_TOKEN"),
-    "huggingface": _Endpoint(url="https://router.huggingface.co/v1", key_env="HF_TOKEN"),
-    "cohere": _Endpoint(url="https://api.cohere.ai/compatibility/v1", key_env="COHERE_API_KEY"),
-    "deepinfra": _Endpoint(url="https://api.deepinfra.com/v1/openai", key_env="DEEPINFRA_API_KEY"),
-    "nvidia": _Endpoint(url="https://integrate.api.nvidia.com/v1", key_env="NVIDIA_API_KEY"),
+    "xai": _Endpoint("https://api.x.ai/v1", "XAI_API_KEY"),
+    "perplexity": _Endpoint("https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
+    "fireworks": _Endpoint("https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    "cerebras": _Endpoint("https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    "github": _Endpoint("https://models.github.ai/inference", "GITHUB_TOKEN"),
+    "huggingface": _Endpoint("https://router.huggingface.co/v1", "HF_TOKEN"),
+    "cohere": _Endpoint("https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY"),
+    "deepinfra": _Endpoint("https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
+    "nvidia": _Endpoint("https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
     "alibaba": _Endpoint(
-        url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", key_env="DASHSCOPE_API_KEY"
+        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"
     ),
-    "moonshot": _Endpoint(url="https://api.moonshot.ai/v1", key_env="MOONSHOT_API_KEY"),
-    "litellm": _Endpoint(url="http://127.0.0.1:4000/v1", key_env="LITELLM_API_KEY"),
-    "localai": _Endpoint(url="http://127.0.0.1:8080/v1"),
-    "lmstudio": _Endpoint(url="http://127.0.0.1:1234/v1"),
-    "llamafile": _Endpoint(url="http://127.0.0.1:8080/v1"),
-    "llama": _Endpoint(url="http://127.0.0.1:8080/v1"),
-    "vllm": _Endpoint(url="http://127.0.0.1:8000/v1"),
-    "docker": _Endpoint(url="http://127.0.0.1:12434/engines/v1"),
+    "moonshot": _Endpoint("https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
+    "litellm": _Endpoint("http://127.0.0.1:4000/v1", "LITELLM_API_KEY"),
+    "localai": _Endpoint("http://127.0.0.1:8080/v1"),
+    "lmstudio": _Endpoint("http://127.0.0.1:1234/v1"),
+    "llamafile": _Endpoint("http://127.0.0.1:8080/v1"),
+    "llama": _Endpoint("http://127.0.0.1:8080/v1"),
+    "vllm": _Endpoint("http://127.0.0.1:8000/v1"),
+    "docker": _Endpoint("http://127.0.0.1:12434/engines/v1"),
     "azure": _Endpoint(key_env="AZURE_API_KEY"),
     "vertex": _Endpoint(name="vertex"),
     "bedrock": _Endpoint(key_env="AWS_BEARER_TOKEN_BEDROCK"),
@@ -98,24 +91,19 @@ _BARE: Final = {
     "gemini-": "google",
 }
 _OTHER: Final = (
-    "assistant",
-    "embedding",
-    "embeddings",
-    "image",
-    "realtime",
-    "transcription",
-    "speech",
-    "moderation",
-    "tts",
-    "video",
-    "codex-sdk",
-    "codex-app-server",
-    "claude-agent-sdk",
-    "claude-code",
-    "agents",
-    "live",
-    "chatkit",
-)
+    "assistant", "embedding", "embeddings", "image", "realtime", "transcription", "speech",
+    "moderation", "tts", "video", "codex-sdk", "codex-app-server", "claude-agent-sdk",
+    "claude-code", "agents", "live", "chatkit",
+)  # fmt: skip
+# Providers whose prompt a model can answer: agents by their vendor, and vendors of models.
+_AGENTS: Final = (
+    "codex-sdk", "codex-app-server", "claude-agent-sdk", "claude-code", "agents", "chatkit",
+)  # fmt: skip
+_VENDORS: Final = (
+    "adaline", "ai21", "aimlapi", "bam", "cloudflare-ai", "cloudflare-gateway", "databricks",
+    "envoy", "helicone", "hyperbolic", "ibm", "jfrog", "llama.cpp", "nscale", "portkey",
+    "replicate", "sagemaker", "sambanova", "snowflake", "text-generation-webui", "watsonx",
+)  # fmt: skip
 _SAME: Final = {"openai-responses": "openai", "azureopenai": "azure"}
 _HOME_KEYS: Final = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 _CLOUDS: Final = {
@@ -138,42 +126,20 @@ _PARAMETERS: Final = {
     "stop_sequences": "stop",
     "stopSequences": "stop",
     "presence_penalty": "presencePenalty",
+    "presencePenalty": "presencePenalty",
+    "frequencyPenalty": "frequencyPenalty",
     "frequency_penalty": "frequencyPenalty",
     "reasoning_effort": "reasoningEffort",
 }
 _SILENT: Final = frozenset(
-    [
-        "apiKey",
-        "apiKeyEnvar",
-        "apiBaseUrl",
-        "apiHost",
-        "apiVersion",
-        "baseUrl",
-        "base_url",
-        "showThinking",
-        "cost",
-        "inputCost",
-        "outputCost",
-        "organization",
-        "timeout",
-        "maxRetries",
-        "api_key",
-        "tools",
-        "tool_choice",
-        "toolChoice",
-        "response_format",
-        "responseFormat",
-        "reasoning",
-        "apiKeyRequired",
-        "generationConfig",
-        "env",
-        "model",
-        "deployment_id",
-        "projectId",
-        "region",
-        "transform",
-    ]
-)
+    {
+        "apiKey", "apiKeyEnvar", "apiBaseUrl", "apiHost", "apiVersion", "baseUrl", "base_url",
+        "showThinking", "cost", "inputCost", "outputCost", "organization", "timeout", "maxRetries",
+        "api_key", "functions", "tools", "tool_choice", "toolChoice", "response_format",
+        "responseFormat", "reasoning", "apiKeyRequired", "generationConfig", "env", "model",
+        "deployment_id", "projectId", "region", "transform",
+    }
+)  # fmt: skip
 ENVIRONMENT: Final = re.compile(
     r"\{\{-?\s*env\.(?P<name>\w+)\s*(?:\|\s*default\(\s*['\"](?P<default>[^'\"]*)['\"][^)]*\))?\s*"
     r"-?\}\}|\$\{(?P<shell>\w+)(?::-(?P<other>[^}]*))?\}"
@@ -184,7 +150,7 @@ _SECRET_MIN: Final = 8
 
 
 def is_code(name: str) -> bool:
-    """Whether a provider is a program and no model."""
+    """Return whether a provider is a program and no model."""
     return _CODE.fullmatch(name) is not None
 
 
@@ -246,6 +212,16 @@ def model_id(name: str, config: Mapping[str, Any], context: Context, place: Plac
     if key and (table or key != own) and "api_key_command" not in table:
         table["api_key_env"] = key
     return f"{_declare(table_name, table, context) if table else table_name}:{model}"
+
+
+def replaced_by_model(name: str, config: Mapping[str, Any]) -> str:
+    """The model that can answer instead of an agent, `own` for the project's; empty for none."""
+    family, _, mode = name.partition(":")
+    if family in {"openai", "anthropic"} and mode.partition(":")[0] in _AGENTS:
+        model = config.get("model")
+        return f"{family}:{model}" if isinstance(model, str) and model else "own"
+    is_model = family in _VENDORS or (family in _ENDPOINTS and not mode)
+    return "own" if is_model else ""
 
 
 def _parts(
@@ -367,7 +343,7 @@ def prompt_parameters(config: Mapping[str, Any], context: Context, place: Place)
     document: dict[str, JSON] = {"modelParameters": parameters} if parameters else {}
     response_format = flat.get("response_format", flat.get("responseFormat"))
     document.update(_response_format(response_format, context, place))
-    if tools := _tools(flat.get("tools"), context, place):
+    if tools := _tools(flat.get("tools") or flat.get("functions"), context, place):
         document["tools"] = tools
         document.update(_tool_choice(flat.get("tool_choice", flat.get("toolChoice"))))
     return document

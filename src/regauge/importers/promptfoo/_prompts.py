@@ -70,14 +70,12 @@ def _prompt(item: Any, context: Context, place: Place) -> Iterator[SourcePrompt]
         text = item
     elif is_mapping(item):
         body = item
-        raw = body.get("raw", body.get("content", body.get("id", body.get("file"))))
+        key = next((key for key in ("raw", "content", "prompt", "id", "file") if key in body), "")
+        raw = body.get(key)
         text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False) if raw else ""
-        if "content" in body and "raw" not in body:
-            context.note(
-                "changed",
-                place,
-                "`content` is no key of a prompt in promptfoo, which reads `raw`; it was taken",
-            )
+        if key in {"content", "prompt"}:
+            why = f"`{key}` is no key of a prompt in promptfoo, which reads `raw`; it was taken"
+            context.note("changed", place, why)
     else:
         text, body = "", {}
     if not text:
@@ -143,7 +141,7 @@ def _texts(text: str, context: Context, place: Place) -> Iterator[tuple[str, str
 
 
 def _unread(reference: str, *, named: bool) -> str:
-    """What keeps a prompt from being read; empty for nothing."""
+    """The reason why a prompt cannot be read; empty if it can."""
     is_code = _looks_like_path(reference) and _CODE.search(reference)
     if reference.startswith(("exec:", "python:")) or is_code:
         return "the prompt is made by code, which is not run"
@@ -208,9 +206,11 @@ def chat_messages(text: object) -> list[dict[str, Any]] | None:
     if not is_list(value):
         return None
     messages = value
-    if not messages or not all(is_mapping(one) and one.get("role") in _ROLES for one in messages):
+    if not messages or not all(
+        is_mapping(message) and message.get("role") in _ROLES for message in messages
+    ):
         return None
-    return [{**one, "content": _content(one.get("content"))} for one in messages]
+    return [{**message, "content": _content(message.get("content"))} for message in messages]
 
 
 def _content(content: Any) -> str:

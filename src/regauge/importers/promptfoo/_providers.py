@@ -12,6 +12,7 @@ from regauge.importers.promptfoo._models import (
     is_code,
     model_id,
     prompt_parameters,
+    replaced_by_model,
     without_environment,
 )
 from regauge.providers.remote import GAPS
@@ -38,7 +39,7 @@ class SourceProvider:
         kind: `model` for a model that takes chats, `echo` for the prompt itself, `other` for what
             needs a person; else the kind of a target.
         names: What tests may call it.
-        model: Its model id.
+        model: Its model id; empty for the project's model.
         parameters: Keys of a prompt file that its configuration sets.
         prompts: The prompts that it answers; empty for all.
     """
@@ -52,6 +53,7 @@ class SourceProvider:
     model: str = ""
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
     prompts: tuple[str, ...] = ()
+    transform: str = ""
 
 
 def read_providers(
@@ -109,14 +111,17 @@ def _provider(name: str, body: Mapping[str, Any], context: Context, place: Place
     label = str(body.get("label") or "")
     full = without_environment(name, context, place).strip()
     prompts = body.get("prompts")
-    if body.get("transform"):
-        context.note("person", place, "the `transform` of the provider is code that is not run")
     kind = _kind(full)
     model = model_id(full, settings, context, place) if kind == "model" else ""
-    if kind == "other" or (kind == "model" and not model):
+    if kind == "model" and not model and (what := replaced_by_model(full, settings)):
+        model = model_id(what, settings, context, place) if ":" in what else ""
+        why = f"the provider {full} has no counterpart: {model or 'the model of the project'}"
+        why += " gets the prompt instead, without tools of an agent; or write a target"
+        context.note("person", place, why)
+    elif kind == "other" or (kind == "model" and not model):
         kind = "other"
         why = "has no counterpart; write a target for it, see test-an-application"
-        context.note("person", place, f"the provider {full} {why}")
+        context.note("person", place, f"the provider {full or name} {why}")
     return SourceProvider(
         kind=kind,
         id=full,
@@ -126,9 +131,10 @@ def _provider(name: str, body: Mapping[str, Any], context: Context, place: Place
         names=frozenset({name, full, label} - {""}),
         model=model,
         parameters=_accepted(model, prompt_parameters(settings, context, place), context, place)
-        if model
+        if kind == "model"
         else {},
         prompts=tuple(map(str, prompts)) if is_list(prompts) else (),
+        transform=str(body.get("transform") or settings.get("transform") or ""),
     )
 
 

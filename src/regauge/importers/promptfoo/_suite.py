@@ -3,59 +3,38 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.errors import FaultyFileError, UsageError
-from regauge.importers._description import Imported, Place
+from regauge.errors import UsageError
+from regauge.importers._description import Place
 from regauge.importers._names import slug, unique
-from regauge.importers._source import Repository, SourceError, is_list, is_mapping, place_of
+from regauge.importers._source import is_list, is_mapping, place_of
+from regauge.importers._suite import Suite, files_below
 from regauge.importers.promptfoo._configuration import Configuration
 from regauge.importers.promptfoo._context import Context
-from regauge.importers.promptfoo._models import model_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.importers._description import Imported
 
 __all__ = ["read_promptfoo"]
 
 _NAMED: Final = re.compile(r"promptfoo.*\.(?:ya?ml|json)\Z|.*promptfoo.*\.ya?ml\Z", re.IGNORECASE)
 _ANY: Final = "prompts|providers|targets|tests|scenarios"
 _BOTH: Final = ("providers|targets", "prompts|tests|scenarios")
+_ALONE: Final = ("prompts|providers|targets",)
 _CODE: Final = re.compile(r"promptfooconfig\.(?:js|mjs|cjs|ts|mts|cts)\Z")
-_SKIPPED: Final = frozenset(
-    [
-        "node_modules",
-        ".git",
-        ".venv",
-        "venv",
-        "dist",
-        "build",
-        "__pycache__",
-        ".regauge",
-        "site-packages",
-    ]
-)
 _CONFIGS_MAX: Final = 200
 _BYTES_MAX: Final = 16 * 1024 * 1024
 _GENERIC: Final = frozenset(
-    [
-        "eval",
-        "evals",
-        "evaluation",
-        "promptfoo",
-        "test",
-        "tests",
-        "config",
-        "configs",
-        "llm",
-        "ai",
-        "promptfooconfig",
-        "src",
-    ]
-)
+    {
+        "eval", "evals", "evaluation", "promptfoo", "test", "tests", "config", "configs", "llm",
+        "ai", "promptfooconfig", "src",
+    }
+)  # fmt: skip
 
 
 def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
@@ -70,37 +49,25 @@ def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
         UsageError: There is none, or it is code.
         FaultyFileError: The only one is no YAML, or no configuration.
     """
-    repository = Repository.of(path, project=root)
-    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` follows links
-    if absolute.is_symlink():
-        raise UsageError(
-            f"{path} is a link, which is not followed", fix="name the file that it leads to"
-        )
-    absolute = absolute.parent.resolve() / absolute.name
-    configs = _find(absolute, path)
-    stem = slug(name) if name else _stem(absolute, root)
-    imported = Imported(name=stem)
-    for config in configs:
+    suite = Suite(path, root=root, name=name, title="promptfoo")
+    configs = _find(suite.path, path)
+    stem = slug(name) if name else _stem(suite.path, root)
+    imported = suite.imported
+    imported.name = stem
+
+    def read(config: Path) -> None:
         taken = [*imported.datasets, *(prompt.name for prompt in imported.prompts)]
         own = stem if len(configs) == 1 else unique(_stem_of_file(config, stem), taken)
-        at = repository.relative(config)
-        imported.sources.append(at)
-        context = Context(
-            imported, repository=repository, path=config, root=root, model_of=model_of
+        context = Context(suite, config)
+        Configuration(_document(config, context), context, suite.place(config), own).read()
+
+    for config in configs[_CONFIGS_MAX:]:
+        text = (
+            f"not imported: a run reads at most {_CONFIGS_MAX} configurations; name its directory"
         )
-        try:
-            document = _document(config, context)
-        except (SourceError, FaultyFileError, UsageError) as error:
-            if len(configs) == 1:
-                raise UsageError(str(error)) if isinstance(error, SourceError) else error from error
-            line = error.faults[0].line if isinstance(error, FaultyFileError) else None
-            why = error.faults[0].message if isinstance(error, FaultyFileError) else str(error)
-            context.note("person", Place(path=at, line=line), f"not imported: {why}")
-        else:
-            Configuration(document, context, Place(path=at), own).read()
-    if not imported.datasets and not imported.prompts:
-        _refuse_empty(imported, path)
-    return imported
+        imported.note("person", suite.place(config), text)
+    suite.read(configs[:_CONFIGS_MAX], read)
+    return suite.finish("see regauge new prompt, and test-an-application", passwords=False)
 
 
 def _document(config: Path, context: Context) -> Mapping[str, Any]:
@@ -120,21 +87,6 @@ def _document(config: Path, context: Context) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", _dereferenced(document, context))
 
 
-def _refuse_empty(imported: Imported, path: Path) -> None:
-    """Refuse a source of which nothing can be imported.
-
-    Raises:
-        UsageError: Always, with the first reasons.
-    """
-    reasons = [f"{note.place}: {note.text}" for note in imported.notes if note.kind == "person"]
-    reasons += [f"{note.place}: {note.text}" for note in imported.notes if note.kind == "dropped"]
-    shown = "; ".join(reasons[:3]) or "it has no prompt and no test"
-    raise UsageError(
-        f"nothing of {path} can be imported: {shown}",
-        fix="see regauge new prompt, and test-an-application",
-    )
-
-
 def _find(absolute: Path, path: Path) -> list[Path]:
     """The configurations at a path.
 
@@ -148,17 +100,19 @@ def _find(absolute: Path, path: Path) -> list[Path]:
                 fix="write the configuration as YAML, then import that",
             )
         return [absolute]
-    own = _configs(sorted(absolute.iterdir())) or _configs(_below(absolute))
+    own = _configs(sorted(absolute.iterdir())) or _configs(files_below(absolute))
     if own:
-        return own[:_CONFIGS_MAX]
-    code = next((file for file in _below(absolute) if _CODE.search(file.name)), None)
+        return own
+    code = next((file for file in files_below(absolute) if _CODE.search(file.name)), None)
     if code is not None:
         raise UsageError(
             f"{path} has {code.relative_to(absolute)}, which is code and is not run",
             fix="write the configuration as YAML, then import that",
         )
+    empty = next((file for file in files_below(absolute) if _NAMED.fullmatch(file.name)), None)
     raise UsageError(
-        f"{path} has no configuration of promptfoo",
+        f"{path} has no configuration of promptfoo"
+        + (f": {empty.relative_to(absolute)} has no prompts, providers or tests" if empty else ""),
         fix="name the file: regauge import promptfoo PATH/promptfooconfig.yaml",
     )
 
@@ -177,21 +131,17 @@ def _configs(files: Iterable[Path]) -> list[Path]:
         for file in folder.iterdir()
         if _is_yaml(file) and _readable(file, keys=_BOTH)
     }
-    return sorted({*found, *near})
+    configs = sorted({*found, *near})
+    # A file of tests alone belongs to another configuration.
+    return [file for file in configs if _readable(file, keys=_ALONE)] or configs
 
 
 def _is_yaml(file: Path) -> bool:
     return file.suffix in {".yaml", ".yml"}
 
 
-def _below(directory: Path) -> Iterator[Path]:
-    for folder, names, files in os.walk(directory):
-        names[:] = sorted(name for name in names if name not in _SKIPPED)
-        yield from (Path(folder) / name for name in sorted(files))
-
-
 def _readable(file: Path, *, keys: Sequence[str] = (_ANY,)) -> bool:
-    """Whether a file that is found has the keys of a configuration; it need not parse."""
+    """Return whether a file that is found has the keys of a configuration; it need not parse."""
     if file.is_symlink() or not file.is_file() or file.stat().st_size > _BYTES_MAX:
         return False
     text = file.read_text(encoding="utf-8", errors="replace")

@@ -1,23 +1,28 @@
-"""Targets of providers that are endpoints, programs and code."""
+"""Targets of providers that are endpoints, programs and code; an import runs none of them."""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from regauge.importers._description import ImportedFile
 from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of
 from regauge.importers.promptfoo._models import ENVIRONMENT, without_environment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator, Mapping
     from pathlib import Path
 
     from regauge.digests import JSON
+    from regauge.importers._source import Repository
     from regauge.importers.promptfoo._context import Context
     from regauge.importers.promptfoo._providers import SourceProvider
 
-__all__ = ["code_of", "http_target", "json_path", "safe_config"]
+__all__ = ["json_path", "target_of"]
 
+_MS: Final = 1000
 _FILE: Final = re.compile(r"(?:file://|python:)?(?P<path>.+?\.\w+)(?::(?P<function>\w+))?\Z")
 _SECRET: Final = re.compile(
     r"key|token|secret|password|passwd|authorization|credential|cookie", re.IGNORECASE
@@ -28,6 +33,7 @@ _JSON_PATH: Final = re.compile(
     r"(?:json|data|response|res|r)"
     r"(?P<path>(?:\??\.?\[(?:\d+|'[^']+'|\"[^\"]+\")\]|\??\.[A-Za-z_$][\w$]*)+)\s*\)?\s*;?"
 )
+_SLOT: Final = re.compile(r"\{\{\s*(?P<path>(?P<root>\w+)(?:\.\w+)*)\s*(?:\|[^}]*)?\}\}")
 _PLAIN_HEADERS: Final = ("content-type", "accept", "content-length")
 _UNSUPPORTED: Final = (
     "request",
@@ -43,11 +49,18 @@ _SECRET_MIN: Final = 8
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH")
 
 
-def http_target(provider: SourceProvider, context: Context) -> dict[str, JSON]:
-    """The table of a target for an HTTP provider."""
+def _http_target(
+    provider: SourceProvider, context: Context, *, names: Container[str]
+) -> dict[str, JSON]:
+    """The table of a target for an HTTP provider.
+
+    Args:
+        names: The inputs of its cases.
+    """
     config, place = provider.config, provider.place
     given = provider.id if "://" in provider.id else str(config.get("url") or "")
-    url = _plain_slots(without_environment(given, context, place))
+    slots = _slots(provider, context, names)
+    url = slots(without_environment(given, context, place))
     if not re.match(r"https?://[^/{]", url):
         context.note("person", place, "the URL of the HTTP provider is not complete; correct `url`")
         url = f"http://127.0.0.1:9/{url.partition('://')[2] or url}"
@@ -62,7 +75,7 @@ def http_target(provider: SourceProvider, context: Context) -> dict[str, JSON]:
         table["method"] = method
     if headers := _headers(provider, context):
         table["headers_env"] = headers
-    body = _json_body(config.get("body"), provider, context)
+    body = _json_body(config.get("body"), provider, context, slots)
     if body is not None:
         table["body"] = body
     parser = config.get("transformResponse", config.get("responseParser"))
@@ -77,6 +90,21 @@ def http_target(provider: SourceProvider, context: Context) -> dict[str, JSON]:
         if config.get(key):
             context.note("person", place, f"`{key}` of the HTTP provider has no counterpart")
     return table
+
+
+def _slots(
+    provider: SourceProvider, context: Context, names: Container[str]
+) -> Callable[[str], str]:
+    """A function that writes the slots of a text as a target takes them; unknown ones are empty."""
+
+    def slot(match: re.Match[str]) -> str:
+        if match["root"] in names:
+            return f"{{{{{match['path']}}}}}"
+        why = f"the request inserts {match[0]}, which no test has; it is empty"
+        context.note("person", provider.place, why)
+        return ""
+
+    return lambda text: _SLOT.sub(slot, text)
 
 
 def _headers(provider: SourceProvider, context: Context) -> dict[str, JSON]:
@@ -103,7 +131,9 @@ def _headers(provider: SourceProvider, context: Context) -> dict[str, JSON]:
     return names
 
 
-def _json_body(body: Any, provider: SourceProvider, context: Context) -> JSON:
+def _json_body(
+    body: Any, provider: SourceProvider, context: Context, slots: Callable[[str], str]
+) -> JSON:
     """The body as JSON with plain slots; None where it is no JSON."""
     if isinstance(body, str):
         quoted = re.sub(
@@ -115,21 +145,17 @@ def _json_body(body: Any, provider: SourceProvider, context: Context) -> JSON:
             why = "the body is no JSON; the target sends all inputs instead"
             context.note("person", provider.place, why)
             return None
-    return _body(body)
+    return _body(body, slots)
 
 
-def _body(value: Any) -> JSON:
+def _body(value: Any, slots: Callable[[str], str]) -> JSON:
     if isinstance(value, str):
-        return _plain_slots(value)
+        return slots(value)
     if is_mapping(value):
-        return {key: _body(part) for key, part in value.items()}
+        return {key: _body(part, slots) for key, part in value.items()}
     if is_list(value):
-        return [_body(part) for part in value]
+        return [_body(part, slots) for part in value]
     return cast("JSON", value)
-
-
-def _plain_slots(text: str) -> str:
-    return re.sub(r"\{\{\s*(\w+)\s*(?:\|[^}]*)?\}\}", r"{{\1}}", text)
 
 
 def json_path(code: str) -> str:
@@ -150,7 +176,7 @@ def json_path(code: str) -> str:
     return "$" + re.sub(r"\[['\"]([^'\"]+)['\"]\]", r".\1", path)
 
 
-def code_of(provider: SourceProvider, context: Context) -> tuple[Path, str]:
+def _code_of(provider: SourceProvider, context: Context) -> tuple[Path, str]:
     """The file of a provider that is code, and the function that it names.
 
     Raises:
@@ -165,7 +191,7 @@ def code_of(provider: SourceProvider, context: Context) -> tuple[Path, str]:
     return path, match["function"] or ""
 
 
-def safe_config(provider: SourceProvider, context: Context) -> dict[str, Any]:
+def _safe_config(provider: SourceProvider, context: Context) -> dict[str, Any]:
     """The configuration of a provider of code, without its keys."""
     kept: dict[str, Any] = {}
     for key, value in provider.config.items():
@@ -179,3 +205,321 @@ def safe_config(provider: SourceProvider, context: Context) -> dict[str, Any]:
         else:
             kept[key] = value
     return kept
+
+
+def target_of(
+    provider: SourceProvider,
+    name: str,
+    prompt_input: str,
+    context: Context,
+    *,
+    own_prompt: bool,
+    names: Container[str],
+) -> dict[str, JSON]:
+    """The table of a target; code gets a small program that calls it.
+
+    Raises:
+        SourceError: The code does not exist.
+    """
+    if provider.kind == "http":
+        return _http_target(provider, context, names=names)
+    timeout = provider.config.get("timeout")
+    table: dict[str, JSON] = {}
+    if isinstance(timeout, int | float) and timeout >= _MS:
+        table["timeout_s"] = timeout / _MS
+    module = re.sub(r"\W+", "_", name)
+    if module.startswith("test_") or module.endswith("_test"):
+        module = f"call_{module}_target"  # pytest collects files of such names
+    if not context.base.is_relative_to(context.root):
+        raise SourceError("its code is outside of this project; run the import in its repository")
+    folder = context.base.relative_to(context.root).as_posix()
+    config = _safe_config(provider, context)
+    options: dict[str, Any] = {
+        "config": config,
+        "prompt_input": prompt_input,
+        "own_prompt": own_prompt,
+    }
+    if provider.kind == "command":
+        return {**_command(provider, module, folder, options, context), **table}
+    file, function = _code_of(provider, context)
+    shown = context.refer(file, provider.place)
+    if provider.kind == "python":
+        text = _python_adapter(shown, function, **options)
+        if not text:
+            raise SourceError(f"{shown} has a name that Python does not import")
+        context.imported.files.append(ImportedFile(path=f"evals/targets/{module}.py", text=text))
+        context.note_packages(file, provider.place)
+        why = f"evals/targets/{module}.py calls the provider"
+        if names := _environment_of([file], context.repository):
+            why += f", which reads the environment variables {', '.join(names)}"
+        context.note("changed", provider.place, why)
+        return {"kind": "python", "callable": f"evals.targets.{module}:answer", **table}
+    path = f"evals/targets/{module}.mjs"
+    context.imported.files.append(
+        ImportedFile(path=path, text=_javascript_adapter(f"./{shown}", **options))
+    )
+    text = f"{path} calls the JavaScript provider with node, which needs the packages it loads"
+    context.note("changed", provider.place, text)
+    files = _loaded_files(file, context.repository)
+    if typed := next((one for one in files if one.suffix in {".ts", ".mts"}), None):
+        name = context.repository.relative(typed)
+        text = f"{name} is TypeScript: node runs it from version 22.6; or put npx tsx in `argv`"
+        context.note("person", provider.place, text)
+    argv = ["node", *(["--experimental-strip-types"] if typed else []), path]
+    return {"kind": "command", "argv": argv, **_program(path, files, context, shown), **table}
+
+
+def _command(
+    provider: SourceProvider,
+    module: str,
+    folder: str,
+    options: Mapping[str, Any],
+    context: Context,
+) -> dict[str, JSON]:
+    """The table of a program that promptfoo starts.
+
+    Raises:
+        SourceError: It names no command, or its code is outside of the repository.
+    """
+    command = provider.id.removeprefix("exec:").strip()
+    if not command:
+        raise SourceError("it names no command")
+    path = f"evals/targets/{module}.py"
+    files: list[Path] = []
+    for word in command.split():
+        looks_like_file = re.match(r"\.{1,2}/|.*\.(?:py|sh|rb|[cm]?[jt]s)\Z", word)
+        if looks_like_file and (context.base / word).is_file():
+            program = context.repository.resolve(word, context.base)
+            files += _loaded_files(program, context.repository)
+        elif looks_like_file and not (context.base / word).exists():
+            why = f"{word} of the command does not exist"
+            context.note("person", provider.place, why)
+    context.imported.files.append(
+        ImportedFile(path=path, text=_command_adapter(command, folder, **options))
+    )
+    context.note(
+        "changed",
+        provider.place,
+        f"{path} runs the command as promptfoo does; name what else it loads in `files`",
+    )
+    argv: list[JSON] = ["python", path]
+    return {"kind": "command", "argv": argv, **_program(path, files, context)}
+
+
+def _program(adapter: str, files: list[Path], context: Context, *shown: str) -> dict[str, JSON]:
+    """The files of a program, and the variables of the environment that it may get."""
+    below = [
+        path.relative_to(context.root).as_posix()
+        for path in files
+        if path.is_relative_to(context.root)
+    ]
+    names = _environment_of(files, context.repository)
+    table: dict[str, JSON] = {"files": [*dict.fromkeys([adapter, *shown, *below])]}
+    if names:
+        table["env"] = [f"{name}?" for name in names]
+    return table
+
+
+# The files that a program loads and the environment variables it reads, found in its text.
+
+_FILES_MAX: Final = 100
+_SUFFIXES: Final = ("", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/index.js", "/index.ts")
+_IMPORT: Final = re.compile(
+    r"(?:\bfrom|\bimport|\brequire\(|\bimport\()\s*[\"'](\.{1,2}/[^\"'\n]{1,500})[\"']"
+)
+_VARIABLE: Final = re.compile(
+    r"process\.env(?:\.([A-Za-z_]\w*)|\[\s*[\"']([A-Za-z_]\w*)[\"']\s*\])"
+    r"|os\.(?:environ(?:\.get)?|getenv)\s*[\[(]\s*[\"']([A-Za-z_]\w*)[\"']"
+    r"|\$\{?([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b"
+)
+
+
+def _loaded_files(file: Path, repository: Repository) -> list[Path]:
+    """A file of JavaScript, and those of its repository that it imports, in their order."""
+    found = [file]
+    for path in found:
+        for reference in _references(path, repository):
+            if reference not in found and len(found) < _FILES_MAX:
+                found.append(reference)
+    return found
+
+
+def _references(path: Path, repository: Repository) -> Iterator[Path]:
+    try:
+        names = _IMPORT.findall(repository.read_text(path))
+    except SourceError:
+        return
+    for name in names:
+        for suffix in _SUFFIXES:
+            try:
+                loaded = repository.resolve(f"./{name}{suffix}", path.parent)
+            except SourceError:
+                continue
+            if loaded.is_file() and "node_modules" not in loaded.parts:
+                yield loaded
+                break
+
+
+def _environment_of(files: list[Path], repository: Repository) -> list[str]:
+    """The environment variables that files read, as far as their text names them."""
+    names: set[str] = set()
+    for path in files:
+        try:
+            text = repository.read_text(path)
+        except SourceError:
+            continue
+        names.update(name for found in _VARIABLE.findall(text) for name in found if name)
+    return sorted(names - {"PATH", "HOME", "LANG", "NODE_ENV"})
+
+
+# Programs that call providers as promptfoo does.
+
+_PYTHON = '''\
+"""Calls {function} of {path}, a Python provider of promptfoo."""
+
+import asyncio
+import inspect
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / {folder}))
+
+import {module} as provider
+
+OPTIONS = json.loads({config})
+
+
+def answer(case):
+    variables = dict(case.inputs)
+    prompt = variables.pop({prompt_input})
+    context = {{"vars": {variables}}}
+    response = provider.{function}(prompt, OPTIONS, context)
+    if inspect.isawaitable(response):
+        response = asyncio.run(response)
+    if response.get("error"):
+        raise RuntimeError(str(response["error"]))
+    output = response.get("output")
+    return {{"text": output if isinstance(output, str) else json.dumps(output)}}
+'''
+
+_JAVASCRIPT = """\
+// Calls {path}, a JavaScript provider of promptfoo, with the inputs of a case.
+import {{ readFileSync }} from "node:fs";
+import {{ pathToFileURL }} from "node:url";
+
+process.on("uncaughtException", (error) => {{
+  console.error(String(error));
+  process.exit(1);
+}});
+
+const options = {config};
+const inputs = JSON.parse(readFileSync(0, "utf8"));
+const {{ [{prompt_input}]: prompt, ...others }} = inputs;
+const vars = {variables};
+console.log = console.error;
+const loaded = await import(pathToFileURL({path_json}));
+let provider = loaded.default?.default ?? loaded.default ?? loaded;
+if (typeof provider === "function" && provider.prototype?.callApi) {{
+  provider = new provider({{ id: {identifier}, ...options }});
+}}
+const call = typeof provider === "function" ? provider : provider.callApi.bind(provider);
+const response = await call(prompt, {{ vars, prompt: {{ raw: prompt, label: prompt }} }}, options);
+const result = typeof response === "string" ? {{ output: response }} : response;
+if (result.error) {{
+  console.error(result.error);
+  process.exit(1);
+}}
+const {{ output }} = result;
+const text = typeof output === "string" ? output : JSON.stringify(output);
+process.stdout.write(JSON.stringify({{ text }}), () => process.exit(0));
+"""
+
+_COMMAND = '''\
+"""Runs a command with the prompt as its last argument but two, as promptfoo does."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = {command}
+OPTIONS = json.loads({config})
+
+variables = json.load(sys.stdin)
+prompt = variables.pop({prompt_input})
+context = {{"vars": {variables}}}
+done = subprocess.run(
+    [*shlex.split(COMMAND), prompt, json.dumps(OPTIONS), json.dumps(context)],
+    cwd=ROOT / {folder},
+    stdout=subprocess.PIPE,
+    text=True,
+    check=False,
+)
+if done.returncode:
+    sys.exit(done.returncode)
+sys.stdout.write(json.dumps({{"text": done.stdout.strip()}}))
+'''
+
+
+def _vars(prompt_input: str, *, own_prompt: bool, javascript: bool = False) -> str:
+    """The variables of a test, without the rendered prompt where it is none of them."""
+    if javascript:
+        return "inputs" if own_prompt else "others"
+    return (
+        "dict(variables, **{" + json.dumps(prompt_input) + ": prompt})"
+        if own_prompt
+        else "variables"
+    )
+
+
+def _options(identifier: str, config: Mapping[str, Any]) -> str:
+    return json.dumps({"id": identifier, "config": dict(config)}, ensure_ascii=False, default=str)
+
+
+def _python_adapter(
+    path: str, function: str, *, config: Mapping[str, Any], prompt_input: str, own_prompt: bool
+) -> str:
+    """A module whose `answer` calls a Python provider; empty where its name is no module's."""
+    place = PurePosixPath(path)
+    if not re.fullmatch(r"[A-Za-z_]\w*", place.stem):
+        return ""
+    return _PYTHON.format(
+        path=path,
+        function=function or "call_api",
+        folder=json.dumps(place.parent.as_posix()),
+        module=place.stem,
+        config=repr(_options(path, config)),
+        prompt_input=json.dumps(prompt_input),
+        variables=_vars(prompt_input, own_prompt=own_prompt),
+    )
+
+
+def _javascript_adapter(
+    path: str, *, config: Mapping[str, Any], prompt_input: str, own_prompt: bool
+) -> str:
+    """A module of node that calls a JavaScript provider; it runs in the project's root."""
+    return _JAVASCRIPT.format(
+        path=path,
+        path_json=json.dumps(path),
+        config=_options(path, config),
+        identifier=json.dumps(path),
+        prompt_input=json.dumps(prompt_input),
+        variables=_vars(prompt_input, own_prompt=own_prompt, javascript=True),
+    )
+
+
+def _command_adapter(
+    command: str, folder: str, *, config: Mapping[str, Any], prompt_input: str, own_prompt: bool
+) -> str:
+    """A program that runs a command with the prompt."""
+    return _COMMAND.format(
+        command=json.dumps(command),
+        folder=json.dumps(folder),
+        config=repr(_options(f"exec:{command}", config)),
+        prompt_input=json.dumps(prompt_input),
+        variables=_vars(prompt_input, own_prompt=own_prompt),
+    )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import FaultyFileError
-from regauge.importers._description import Place
+from regauge.importers._description import NoteKind, Place
 from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of
 from regauge.importers.promptfoo._javascript import constant_vars
 
@@ -20,10 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from regauge.digests import JSON
     from regauge.importers.promptfoo._context import Context
 
 __all__ = ["Assertion", "SourceTest", "read_tests"]
 
+_KEYS: Final = frozenset(
+    {
+        "assert", "description", "metadata", "name", "options", "prompts", "provider",
+        "providerOutput", "providers", "threshold", "vars",
+    }
+)  # fmt: skip
 _TESTS_MAX: Final = 20_000
 _FILES_DEPTH_MAX: Final = 8
 _ROUNDS: Final = 5
@@ -35,84 +42,25 @@ _EXPECTED: Final = re.compile(
     r"(?P<kind>(?:not-)?[a-z][a-z0-9:-]*?)(?:\((?P<threshold>\d+(?:\.\d+)?)\))?(?::(?P<value>.*))?\Z",
     re.DOTALL,
 )
+# The types that a cell `__expected` may name; any other text is one to be equal to.
 _TYPES: Final = frozenset(
     {
-        "answer-relevance",
-        "bleu",
-        "classifier",
-        "contains",
-        "contains-all",
-        "contains-any",
-        "contains-html",
-        "contains-json",
-        "contains-sql",
-        "contains-xml",
-        "context-faithfulness",
-        "context-recall",
-        "context-",
-        "relevance",
-        "conversation-relevance",
-        "cost",
-        "equals",
-        "factuality",
-        "finish-reason",
-        "g-eval",
-        "gleu",
-        "guardrails",
-        "icontains",
-        "icontains-all",
-        "icontains-any",
-        "is-html",
-        "is-json",
-        "is-refusal",
-        "is-sql",
-        "is-",
-        "valid-function-call",
-        "is-valid-openai-function-call",
-        "is-valid-openai-tools-call",
-        "is-xml",
-        "javascript",
-        "latency",
-        "levenshtein",
-        "llm-rubric",
-        "meteor",
-        "model-graded-closedqa",
-        "model-graded-",
-        "moderation",
-        "perplexity",
-        "perplexity-score",
-        "pi",
-        "python",
-        "regex",
-        "rouge-n",
-        "ruby",
-        "similar",
-        "similar:cosine",
-        "similar:dot",
-        "similar:euclidean",
-        "starts-with",
-        "tool-call-f1",
-        "webhook",
-        "word-count",
-        "search-rubric",
-        "agent-rubric",
+        "agent-rubric", "answer-relevance", "bleu", "classifier", "contains", "contains-all",
+        "contains-any", "contains-html", "contains-json", "contains-sql", "contains-xml",
+        "context-faithfulness", "context-recall", "context-relevance", "conversation-relevance",
+        "cost", "equals", "factuality", "finish-reason", "g-eval", "gleu", "guardrails",
+        "icontains", "icontains-all", "icontains-any", "is-html", "is-json", "is-refusal",
+        "is-sql", "is-valid-function-call", "is-valid-openai-function-call",
+        "is-valid-openai-tools-call", "is-xml", "javascript", "latency", "levenshtein",
+        "llm-rubric", "meteor", "model-graded-closedqa", "model-graded-factuality", "moderation",
+        "perplexity", "perplexity-score", "pi", "python", "regex", "rouge-n", "ruby",
+        "search-rubric", "similar", "similar:cosine", "similar:dot", "similar:euclidean",
+        "starts-with", "tool-call-f1", "webhook", "word-count",
     }
-)
+)  # fmt: skip
 _IMAGES: Final = (
-    "jpg",
-    "jpeg",
-    "png",
-    "gif",
-    "bmp",
-    "webp",
-    "svg",
-    "mp4",
-    "webm",
-    "mov",
-    "pdf",
-    "wav",
-    "mp3",
-)
+    "jpg", "jpeg", "png", "gif", "bmp", "webp", "svg", "mp4", "webm", "mov", "pdf", "wav", "mp3",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +81,7 @@ class SourceTest:
         prompts: The prompts that it runs with, by id or label; empty for all.
         output: The output that it brings; None where the provider makes it.
         parses_json: Whether its output is parsed before code judges it.
+        tools: Those of the first model.
     """
 
     description: str
@@ -146,6 +95,7 @@ class SourceTest:
     metadata: Mapping[str, Any]
     place: Place
     parses_json: bool = False
+    tools: JSON = None
 
 
 class _UnreadableError(Exception):
@@ -155,7 +105,7 @@ class _UnreadableError(Exception):
 def read_tests(config: Mapping[str, Any], context: Context, place: Place) -> list[SourceTest]:
     """All tests of a configuration."""
     default = _default_test(config, context, place)
-    found: list[SourceTest] = []
+    source_tests: list[SourceTest] = []
     given = config.get("tests")
     if not given and not config.get("scenarios") and default.get("assert"):
         context.note(
@@ -170,11 +120,11 @@ def read_tests(config: Mapping[str, Any], context: Context, place: Place) -> lis
     )
     for body, at in itertools.chain(bodies, _scenarios(config, context, place)):
         for test in _expanded(body, default, context, at):
-            found.append(test)
-            if len(found) >= _TESTS_MAX:
+            source_tests.append(test)
+            if len(source_tests) >= _TESTS_MAX:
                 context.note("person", at, f"only the first {_TESTS_MAX:,} tests are imported")
-                return found
-    return found
+                return source_tests
+    return source_tests
 
 
 def _default_test(config: Mapping[str, Any], context: Context, place: Place) -> Mapping[str, Any]:
@@ -331,6 +281,9 @@ def _expanded(
     if count > _TESTS_MAX:
         context.note("person", place, f"a test is not imported: its lists make {count:,} tests")
         return
+    for key in sorted(body.keys() - _KEYS):
+        kind: NoteKind = "person" if key == "assertScoringFunction" else "dropped"
+        context.note(kind, place, f"`{key}` of a test is not imported")
     assertions = _assertions(default, body, options, place)
     description = str(body.get("description") or body.get("name") or "")
     metadata = {**_mapping(default.get("metadata")), **_mapping(body.get("metadata"))}
@@ -409,11 +362,9 @@ def _transformed(
 
 def _values(name: str, value: Any, context: Context, place: Place, *, alone: bool) -> list[Any]:
     """The values of a variable."""
-    if is_list(value) and not alone:
-        parts = value
-        if not parts:
-            raise _UnreadableError(f"the variable {name!r} has an empty list of values")
-        return [one for part in parts for one in _values(name, part, context, place, alone=True)]
+    # As in promptfoo, a list is a value itself unless it begins with a text.
+    if is_list(value) and not alone and value and isinstance(value[0], str):
+        return [one for part in value for one in _values(name, part, context, place, alone=True)]
     if not (isinstance(value, str) and value.startswith("file://")):
         return [value]
     if _CODE.search(value):
@@ -465,17 +416,17 @@ def _filled(text: str, values: Mapping[str, Any]) -> str:
 def _assertions(
     default: Mapping[str, Any], body: Mapping[str, Any], options: Mapping[str, Any], place: Place
 ) -> list[Assertion]:
-    found: list[Assertion] = []
+    assertions: list[Assertion] = []
     sources = [body] if options.get("disableDefaultAsserts") else [default, body]
     for source in sources:
         given = source.get("assert")
         parts = given if is_list(given) else [given] if given else []
-        found += [
+        assertions += [
             Assertion(body=part, place=_place(part, given, number, place))
             for number, part in enumerate(parts)
             if is_mapping(part)
         ]
-    return found
+    return assertions
 
 
 def _place(part: Any, given: Any, number: int, place: Place) -> Place:

@@ -25,6 +25,7 @@ from regauge.judges._answer import (
     value_at,
 )
 from regauge.judges._asking import Declared
+from regauge.judges._data import WordData
 
 if TYPE_CHECKING:
     from regauge.criteria import Criterion
@@ -34,28 +35,11 @@ if TYPE_CHECKING:
     from regauge.judges._deepeval._judge import DeepevalJudge
     from regauge.providers import Completion
 
-__all__ = [
-    "FIELDS",
-    "DeepevalDeclaration",
-    "Fields",
-    "deepeval",
-]
+__all__ = ["FIELDS", "DeepevalDeclaration", "Fields", "deepeval"]
 
 _COLDEST: Final[Mapping[str, JSON]] = MappingProxyType({"temperature": 0.0})
-_CRITERIA: Final[Mapping[str, Criterion]] = MappingProxyType({
-    "ArgumentCorrectness": "correctness",
-    "ContextualRecall": "completeness",
-    "ExactMatch": "correctness",
-    "Faithfulness": "correctness",
-    "Hallucination": "correctness",
-    "JsonCorrectness": "format",
-    "PatternMatch": "format",
-    "PromptAlignment": "format",
-    "Summarization": "completeness",
-    "TaskCompletion": "completeness",
-    "ToolCorrectness": "correctness",
-})  # fmt: skip
-"""The criteria of metrics; all others judge how well an output fits the request."""
+METRICS: Final = WordData("deepeval")
+"""The known parts of deepeval's metrics."""
 _OURS: Final = ("model", "async_mode", "verbose_mode", "eval_mode", "system_one_model")
 
 
@@ -150,7 +134,7 @@ def deepeval(
     >>> deepeval("Faithfulness", fields={"retrieval_context": "inputs.report"}).name
     'Faithfulness'
     """
-    from regauge.judges._deepeval._installed import UNSUPPORTED, kind_of
+    from regauge.judges._deepeval._installed import kind_of
 
     for option in _OURS:
         if option in options:
@@ -162,10 +146,8 @@ def deepeval(
             "  fix: give its name, its class, a function that makes one, or a metric"
         )
     for kind in (kind_of(metric), f"{metric}Metric"):
-        if kind in UNSUPPORTED:
-            raise UsageError(
-                f"deepeval: {kind} is not supported: {UNSUPPORTED[kind]}\n  fix: remove it"
-            )
+        if why := METRICS.tables["unsupported"].get(kind):
+            raise UsageError(f"deepeval: {kind} is not supported: {why}\n  fix: remove it")
     if options and hasattr(metric, "measure") and not isinstance(metric, type):
         raise UsageError(
             f"deepeval: {label} is made already, so it takes no {', '.join(sorted(options))}"
@@ -185,7 +167,7 @@ def deepeval(
         model=model,
         parameters=dict(parameters),
         threshold=threshold,
-        criterion=_CRITERIA.get(_label(metric), "relevance"),
+        criterion=METRICS.tables["criteria"].get(_label(metric), "relevance"),
     )
 
 
@@ -220,42 +202,16 @@ def _read(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
     return {**options, "dag": content}
 
 
-FIELDS: Final = (
-    "input",
-    "actual_output",
-    "expected_output",
-    "context",
-    "retrieval_context",
-    "tools_called",
-    "expected_tools",
-    "mcp_servers",
-    "metadata",
-    "trace",
-    "turns",
-    "scenario",
-    "expected_outcome",
-    "user_description",
-    "chatbot_role",
-    "provider_transcript",
-    "against",
-)
+_FIELD_NAMES: Final = """
+input actual_output expected_output context retrieval_context tools_called expected_tools
+mcp_servers metadata trace turns scenario expected_outcome user_description chatbot_role
+provider_transcript against
+"""
+FIELDS: Final = tuple(_FIELD_NAMES.split())
 """deepeval's names for the parts of a test case; `against` is what an answer competes with."""
 
 _ROOTS: Final = ("inputs", "expected", "answer")
 _LISTS: Final = frozenset({"context", "retrieval_context"})
-_TEXTS: Final = frozenset(
-    {
-        "input",
-        "actual_output",
-        "expected_output",
-        "scenario",
-        "expected_outcome",
-        "user_description",
-        "chatbot_role",
-        "provider_transcript",
-        "against",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -423,7 +379,7 @@ def _arguments(text: str) -> JSON:
 
 def _shaped(name: str, value: JSON) -> JSON:
     """A text where deepeval wants one, a list of texts where it wants that."""
-    if name in _TEXTS:
+    if name in METRICS.words("text_fields"):
         return _text(value)
     if name in _LISTS:
         many = isinstance(value, Sequence) and not isinstance(value, str)

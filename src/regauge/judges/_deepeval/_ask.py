@@ -13,10 +13,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeVar, cast
 
 from regauge.errors import JudgeError
-from regauge.judges._answer import JsonFault, find_json, parse_json
+from regauge.judges._answer import JsonFault, find_json, parse_json, walk
+from regauge.judges._deepeval import METRICS
 from regauge.judges._types import quote
 from regauge.judges.model._ask import again
 from regauge.judges.model._delimited import coldest, fence_note, nonce_of, with_note
+from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest
 from regauge.strict_json import TwiceError, unique
 
@@ -29,30 +31,6 @@ if TYPE_CHECKING:
     from regauge.judges._asking import JudgeCalls
     from regauge.providers import Completion, ModelId
 
-__all__ = [
-    "ASKS_PER_CALL",
-    "Asking",
-    "Fenced",
-    "SyncInLoopError",
-    "Unreadable",
-    "fence_arguments",
-    "fence_prompt",
-    "read_grade",
-    "read_reply",
-    "response_format",
-    "texts_in",
-]
-
-_TRUSTED_NAMES: Final = """
-_additional_context advice_types advice_types_str content_or content_type content_type_plural
-context_type contexts_count criteria document_count_str domain dummy_to_real_names
-empty_context_instruction evaluation_steps example_verdict_option expected_role expected_schema
-extraction_instructions instructions is_valid_json limit limit_description multimodal
-multimodal_instruction multimodal_note n name node_instruction options parameters
-prompt_instructions relevant_topics rubric score_range statement_or_image strict
-"""
-_TRUSTED: Final = frozenset(_TRUSTED_NAMES.split())
-"""The variables of deepeval's templates that hold the declaration of a metric, never a case."""
 
 _IN_PARTS: Final = frozenset({"test_case_content", "text"})
 """The variables that hold several fields, each below its heading."""
@@ -87,7 +65,7 @@ def fence_arguments(arguments: Mapping[str, Any], known: Mapping[str, str]) -> F
     texts = {
         name: str(value)
         for name, value in arguments.items()
-        if name not in _TRUSTED and not _is_harmless(value)
+        if name not in METRICS.words("trusted") and not _is_harmless(value)
     }
     if not texts:
         return Fenced(value=dict(arguments), nonce=None)
@@ -125,15 +103,7 @@ def fence_prompt(prompt: str, texts: Collection[str]) -> Fenced:
 
 def texts_in(value: object) -> Iterator[str]:
     """All texts in a value, however deep."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, part in cast("Mapping[object, object]", value).items():
-            yield from texts_in(key)
-            yield from texts_in(part)
-    elif isinstance(value, Sequence):
-        for part in cast("Sequence[object]", value):
-            yield from texts_in(part)
+    return (part for part in walk(value) if isinstance(part, str))
 
 
 def _is_harmless(value: object) -> bool:
@@ -267,70 +237,57 @@ _IN_WORDS: Final = re.compile(
 )
 
 
-class Unreadable:
-    """The reason why a reply cannot be used."""
+def read_reply(reply: Completion, schema: type[BaseModel] | None) -> BaseModel | str:
+    """The reply as its schema has it, or its text where there is none.
 
-    def __init__(self, why: str) -> None:
-        self.why = why
-
-
-def read_reply(reply: Completion, schema: type[BaseModel] | None) -> BaseModel | str | Unreadable:
-    """The reply as its schema has it, its text where there is none, or why it is neither."""
+    Raises:
+        ReplyFault: It is neither.
+    """
     text = _whole(reply)
-    return text if schema is None or isinstance(text, Unreadable) else _fitted(text, schema)
+    return text if schema is None else _fitted(text, schema)
 
 
-def read_grade(reply: Completion) -> Completion | Unreadable:
-    """The reply itself, once it is known to hold what deepeval is going to read."""
-    text = _whole(reply)
-    if isinstance(text, Unreadable):
-        return text
-    value = _json_in(text)
-    if isinstance(value, JsonFault):
-        return Unreadable(f"the reply is not JSON: {value.message}")
+def read_grade(reply: Completion) -> Completion:
+    """The reply itself, once it is known to hold what deepeval is going to read.
+
+    Raises:
+        ReplyFault: It does not.
+    """
+    value = _json_in(_whole(reply))
     if not isinstance(value, Mapping) or not isinstance(value.get("reason"), str):
-        return Unreadable("the reply has no reason")
+        raise ReplyFault("the reply has no reason")
     score = value.get("score")
     if type(score) not in {int, float}:
-        return Unreadable(f"the score is {score!r}")
+        raise ReplyFault(f"the score is {score!r}")
     return reply
 
 
-def _whole(reply: Completion) -> str | Unreadable:
+def _whole(reply: Completion) -> str:
     if reply.text is None or not reply.text.strip():
-        return Unreadable("it refused" if reply.refusal else "it said nothing")
+        raise ReplyFault("it refused" if reply.refusal else "it said nothing")
     if reply.finish_reason in {"length", "content_filter"}:
-        return Unreadable(f"the reply was cut off (finish_reason {reply.finish_reason})")
+        raise ReplyFault(f"the reply was cut off (finish_reason {reply.finish_reason})")
     return reply.text
 
 
-def _fitted(text: str, schema: type[BaseModel]) -> BaseModel | Unreadable:
+def _fitted(text: str, schema: type[BaseModel]) -> BaseModel:
     value = _json_in(text)
-    if isinstance(value, JsonFault):
-        return Unreadable(f"the reply is not JSON: {value.message}")
     try:
-        read = _validated(value, schema)
+        try:
+            read = schema.model_validate(value)
+        except ValueError:
+            # `Yes.` will do for `yes`, as it does for deepeval.
+            read = schema.model_validate(_plainly(value))
     except ValueError as error:
         # pydantic's first complaint, in its words
         complaints = cast("list[dict[str, Any]]", getattr(error, "errors", list)())
         first = complaints[0] if complaints else {"loc": (), "msg": str(error)}
         where = ".".join(str(part) for part in first["loc"])
-        return Unreadable(f"the reply does not fit: {where}: {first['msg']}")
-    if not _all_finite(read.model_dump()):
-        return Unreadable("a number of the reply is not finite")
+        raise ReplyFault(f"the reply does not fit: {where}: {first['msg']}") from error
+    numbers = (part for part in walk(read.model_dump()) if isinstance(part, float))
+    if not all(map(math.isfinite, numbers)):
+        raise ReplyFault("a number of the reply is not finite")
     return read
-
-
-def _validated(value: object, schema: type[BaseModel]) -> BaseModel:
-    """The reply as its schema has it; `Yes.` will do for `yes`, as it does for deepeval.
-
-    Raises:
-        ValueError: It does not fit.
-    """
-    try:
-        return schema.model_validate(value)
-    except ValueError:
-        return schema.model_validate(_plainly(value))
 
 
 def _plainly(value: object) -> object:
@@ -347,8 +304,12 @@ def _plainly(value: object) -> object:
     }
 
 
-def _json_in(text: str) -> JSON | JsonFault:
-    """The JSON that a reply is; one fenced block, or the only object within prose, will do."""
+def _json_in(text: str) -> JSON:
+    """The JSON that a reply is; one fenced block, or the only object within prose, will do.
+
+    Raises:
+        ReplyFault: It is none, or states something else next to it.
+    """
     fenced = _FENCED.fullmatch(text)
     body = fenced[1] if fenced else text.strip()
     value = parse_json(body)
@@ -357,13 +318,15 @@ def _json_in(text: str) -> JSON | JsonFault:
         if len(objects) == 1:
             body, value = text[text.find("{") : text.rfind("}") + 1], objects[0]
             if _contradicts(text.partition(body)[0], value):
-                return JsonFault("it states one verdict in words and another one in its object")
+                value = JsonFault("it states one verdict in words and another one in its object")
     try:
         json.loads(body, object_pairs_hook=unique)
     except TwiceError as fault:
-        return JsonFault(str(fault))
+        value = JsonFault(str(fault)) if not isinstance(value, JsonFault) else value
     except (ValueError, RecursionError):
-        return value
+        pass
+    if isinstance(value, JsonFault):
+        raise ReplyFault(f"the reply is not JSON: {value.message}")
     return value
 
 
@@ -389,16 +352,6 @@ def _stated(value: object) -> Iterator[object]:
     elif isinstance(value, list):
         for part in cast("list[object]", value):
             yield from _stated(part)
-
-
-def _all_finite(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, dict):
-        return all(_all_finite(part) for part in cast("dict[str, object]", value).values())
-    if isinstance(value, list):
-        return all(_all_finite(part) for part in cast("list[object]", value))
-    return True
 
 
 def response_format(name: str, schema: Mapping[str, Any]) -> dict[str, JSON]:
@@ -461,10 +414,7 @@ _UNREADABLE: Final = "it was not the one JSON object that was asked for"
 _STEPS_SCHEMA: Final = "Steps"
 _WEIGHED: Final = frozenset({"logprobs", "top_logprobs"})
 _GRADE: Final[Mapping[str, Any]] = MappingProxyType(
-    {
-        "type": "object",
-        "properties": {"reason": {"type": "string"}, "score": {"type": "number"}},
-    }
+    {"type": "object", "properties": {"reason": {"type": "string"}, "score": {"type": "number"}}}
 )
 
 
@@ -587,7 +537,7 @@ class Asking:
         shared = schema is not None and schema.__name__ == _STEPS_SCHEMA
         what = f"as {schema.__name__}" if schema else "as text"
 
-        def read(reply: Completion) -> BaseModel | str | Unreadable:
+        def read(reply: Completion) -> BaseModel | str:
             return read_reply(reply, schema)
 
         reading: Coroutine[Any, Any, BaseModel | str] = self._first_read(
@@ -608,7 +558,7 @@ class Asking:
     async def _first_read(
         self,
         request: CompletionRequest,
-        read: Callable[[Completion], T | Unreadable],
+        read: Callable[[Completion], T],
         *,
         shared: bool,
         what: str,
@@ -621,11 +571,13 @@ class Asking:
         for attempt in range(ASKS_PER_CALL):
             reply = await self._complete(request if not attempt else again(request, _UNREADABLE))
             raw = reply.text if reply.text is not None else reply.refusal
-            found = read(reply)
-            if not isinstance(found, Unreadable):
+            try:
+                found = read(reply)
+            except ReplyFault as fault:
+                why = str(fault)
+            else:
                 self._derived.update(dict.fromkeys(texts_in(_plain_value(found))))
                 return found
-            why = found.why
         said = "nothing" if raw is None else quote(raw, 200)
         raise JudgeError(
             f"{self._judge}: {self.model_name} gave no reply that can be read {what}, asked"
@@ -640,8 +592,7 @@ class Asking:
         except (TypeError, AttributeError, KeyError, ValueError) as error:
             # deepeval takes these for a model without structured output, and asks again.
             raise JudgeError(
-                f"{self._judge}: the call broke: {type(error).__name__}: {error}",
-                judge=self._judge,
+                f"{self._judge}: the call broke: {type(error).__name__}: {error}", judge=self._judge
             ) from error
 
     def _request(

@@ -26,10 +26,11 @@ from contextlib import suppress
 from enum import Enum
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path, PurePath
-from types import CellType, CodeType, MappingProxyType
+from types import CellType, CodeType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import JudgeError, UsageError
+from regauge.judges._deepeval import METRICS
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -37,63 +38,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
 
-__all__ = [
-    "SETTINGS",
-    "UNSUPPORTED",
-    "asks_model",
-    "fingerprint",
-    "import_quietly",
-    "import_requests",
-    "installed_version",
-    "kind_of",
-    "load",
-    "loaded",
-    "metric_name",
-    "moved",
-    "part",
-    "templates_digest",
-]
 
-_NO_MODEL: Final = frozenset(
-    {
-        "ExactMatchMetric",
-        "PatternMatchMetric",
-        "ToolPermissionMetric",
-        "AgentLoopDetectionMetric",
-    }
-)
-_IMAGES: Final = "it judges images, and an output is a text"
-_SOUND: Final = "it judges sound, and an output is a text"
-_SERVICE: Final = "it calls a service of its own, which is no language model"
-UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType({
-    "JevEval": _SERVICE,
-    "ConversationalJevEval": _SERVICE,
-    "TextToImageMetric": _IMAGES,
-    "ImageEditingMetric": _IMAGES,
-    "ImageCoherenceMetric": _IMAGES,
-    "ImageHelpfulnessMetric": _IMAGES,
-    "ImageReferenceMetric": _IMAGES,
-    "AudioGlitchMetric": _SOUND,
-    "VoiceNaturalnessMetric": _SOUND,
-    "TurnTakingNaturalnessMetric": _SOUND,
-    "SpeechIntelligibilityMetric": _SOUND,
-    "VoiceConsistencyMetric": _SOUND,
-    "AgentResponsivenessMetric": _SOUND,
-    "AudioIntegrityMetric": _SOUND,
-    "VoiceReliabilityMetric": _SOUND,
-})  # fmt: skip
-"""The metrics that cannot judge here, each with the reason."""
-
-_NO_METRICS: Final = frozenset(
-    {
-        "BaseMetric",
-        "BaseConversationalMetric",
-        "BaseArenaMetric",
-        "Verdict",
-        "GEvalTemplate",
-        "DeepAcyclicGraph",
-    }
-)
 _INSTALL: Final = "\n  fix: install it: pip install 'deepeval>=4.3,<5'"
 
 
@@ -148,7 +93,7 @@ def _exported() -> tuple[str, ...]:
             isinstance(target, ast.Name) and target.id == "__all__" for target in statement.targets
         ):
             names: list[str] = ast.literal_eval(statement.value)
-            return tuple(name for name in names if name not in _NO_METRICS)
+            return tuple(name for name in names if name not in METRICS.words("no_metrics"))
     raise UsageError(
         f"deepeval {installed_version()} no longer lists its metrics in {path}\n"
         "  fix: pip install 'deepeval==4.3.1', or install a newer regauge"
@@ -200,35 +145,9 @@ def asks_model(metric: object, options: Mapping[str, Any]) -> bool:
         case "ToolCorrectnessMetric":
             return bool(options.get("available_tools", getattr(metric, "available_tools", None)))
         case name:
-            return name not in _NO_MODEL
+            return name not in METRICS.words("no_model")
 
 
-# What a metric's measurement leaves on it, and what the adapter puts in place of what was there.
-_RESULTS: Final = frozenset(
-    {
-        "async_mode",
-        "confidence",
-        "error",
-        "eval_mode",
-        "evaluation_cost",
-        "evaluation_model",
-        "flaky",
-        "input_tokens",
-        "model",
-        "output_tokens",
-        "reason",
-        "score",
-        "score_breakdown",
-        "skipped",
-        "success",
-        "system_one_fallback_reason",
-        "system_one_model",
-        "threshold",
-        "using_native_model",
-        "verbose_logs",
-        "verbose_mode",
-    }
-)
 _PLAIN: Final = (bool, int, str, type(None))
 
 
@@ -237,7 +156,7 @@ def fingerprint(value: object) -> JSON:
 
     Functions and classes count by their source, functions by what they enclose too, objects by
     their class and public attributes, without the results of a measurement, the model and the
-    threshold. Shared and circular references are numbered, so a graph is told from a tree.
+    threshold. Shared and circular references are numbered, so a graph differs from a tree.
 
     >>> fingerprint({"steps": ["look"], "limit": 2})
     {'steps': ['look'], 'limit': 2}
@@ -281,7 +200,7 @@ class _Walk:
         return self._object(value)
 
     def _function(self, value: Any) -> JSON:
-        """By source, and by what tells apart functions that share a line or enclose values."""
+        """By source, and by the parts that differ in functions of one line or with closures."""
         code: CodeType | None = getattr(value, "__code__", None)
         made: dict[str, JSON] = {"source": _source(value)}
         if code is not None:
@@ -300,7 +219,7 @@ class _Walk:
             "with": {
                 name: self.of(kept[name])
                 for name in sorted(kept)
-                if not name.startswith("_") and name not in _RESULTS
+                if not name.startswith("_") and name not in METRICS.words("results")
             },
         }
 
@@ -400,7 +319,7 @@ def load() -> None:
     """Import deepeval and what here is built on it, once and quietly; from any thread.
 
     Raises:
-        JudgeError: The installed version lacks what regauge needs of it.
+        JudgeError: A part that regauge needs is missing in the installed version.
         ImportError: deepeval is not installed, or something that it needs.
     """
     try:

@@ -12,7 +12,7 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
 from regauge.judges._answer import Answer
 from regauge.judges._asking import Measurement, outside_run
-from regauge.judges._deepeval import FIELDS
+from regauge.judges._deepeval import FIELDS, METRICS
 from regauge.judges._deepeval._ask import Asking, texts_in
 from regauge.judges._deepeval._installed import (
     fingerprint,
@@ -37,41 +37,11 @@ if TYPE_CHECKING:
     from regauge.judges._deepeval import Fields
     from regauge.providers import Completion, ModelId
 
-__all__ = ["DeepevalJudge"]
 
 _VERSION: Final = 2  # raised when this adapter may measure differently
 _THRESHOLD: Final = 0.5
 _USUAL_CALLS: Final = 3
 _KEPT: Final = 50  # verdicts shown of one measurement
-_JUDGED_ITEMS: Final = (
-    "claims",
-    "statements",
-    "opinions",
-    "prompt_instructions",
-    "user_intentions",
-)
-"""The parts that a metric extracts from an output and judges one by one."""
-_FOUND_ITEMS: Final = ("extracted_pii", "advices", "misuses", "role_violations")
-"""The parts that a metric looks for and that should be absent."""
-_ITEMS: Final = {
-    "AnswerRelevancyMetric": "statements",
-    "BiasMetric": "opinions",
-    "ConversationCompletenessMetric": "user_intentions",
-    "FaithfulnessMetric": "claims",
-    "MisuseMetric": "misuses",
-    "NonAdviceMetric": "advices",
-    "PIILeakageMetric": "extracted_pii",
-    "PromptAlignmentMetric": "prompt_instructions",
-    "RoleViolationMetric": "role_violations",
-    "SummarizationMetric": "claims",
-    "ToxicityMetric": "opinions",
-}
-"""Where deepeval's own metrics leave those items."""
-_PER_PART: Final = {
-    "HallucinationMetric": "context",
-    "ContextualPrecisionMetric": "retrieval_context",
-    "ArgumentCorrectnessMetric": "tools_called",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +53,7 @@ class DeepevalJudge:
         options: What its class is called with.
         name: What people read.
         fields: Where the fields of a test case come from.
-        model: Who is asked; None for metrics that ask nobody.
+        model: Who is asked; None for metrics that make no calls.
         parameters: How it is asked.
         threshold: What the score is held to; None for the metric's own.
         criterion: What it is about; no part of any digest.
@@ -140,7 +110,7 @@ class DeepevalJudge:
         load()
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise: outside a run there is nobody to ask.
+        """Raise: outside a run there is no model to call.
 
         Raises:
             JudgeError: Always.
@@ -366,7 +336,7 @@ def _judged(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judge
     if not 0 <= number <= 1:
         raise _broken(judge, f"its score is {number:g}, which is not from 0 to 1")
     kind = kind_of(metric)
-    counted = _ITEMS.get(kind)
+    counted = METRICS.tables["items"].get(kind)
     verdicts = _verdicts(metric)
     if counted and (verdicts is None or _list(getattr(metric, counted, None)) is None):
         raise moved(f"{kind}.{counted}", "a measurement without items is no evidence")
@@ -377,14 +347,14 @@ def _judged(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judge
     )
     if asked is not None and answered is not None:
         _same_count(judge, len(answered), len(asked), "questions")
-    for name in (*_JUDGED_ITEMS, *_FOUND_ITEMS):
+    judged = METRICS.tables["judged_items"]
+    for name in (*judged, *METRICS.tables["found_items"]):
         items = _list(getattr(metric, name, None))
         if items is not None:
             _same_count(judge, len(verdicts), len(items), name)
-            return _Judged(name, len(items), vacuous=not items and name in _JUDGED_ITEMS)
+            return _Judged(name, len(items), vacuous=not items and name in judged)
     for base in type(metric).__mro__:
-        if base.__name__ in _PER_PART:
-            part = _PER_PART[base.__name__]
+        if part := METRICS.tables["per_part"].get(base.__name__):
             items = _list(getattr(test_case, part, None)) or []
             _same_count(judge, len(verdicts), len(items), f"entries of {part}")
     return _Judged("verdicts", len(verdicts), vacuous=not verdicts)

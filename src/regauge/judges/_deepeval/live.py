@@ -46,21 +46,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.providers import Completion
 
-__all__ = [
-    "FENCES",
-    "LOADED",
-    "TEMPLATES",
-    "MissingTestCaseParamsError",
-    "RunModel",
-    "asking_through",
-    "higher_is_better",
-    "install",
-    "is_arena",
-    "make",
-    "run",
-    "test_case",
-]
-
 
 _current: Final[ContextVar[Asking | None]] = ContextVar("regauge_asking", default=None)
 
@@ -396,9 +381,9 @@ def higher_is_better(metric: Any) -> bool:
 async def run(metric: Any, case: Any, remake: Callable[[], Any]) -> Any:
     """Measure, and return the metric that did.
 
-    deepeval's own metrics await, but for a few that block in one place; a metric of somebody else
-    may block anywhere. What blocks in the loop of the run starts anew in a thread with a loop of
-    its own, and what starts a loop in there starts anew in a thread without one. Whatever was
+    deepeval's own metrics await, but for a few that block in one place; a metric from another
+    package may block anywhere. What blocks in the loop of the run starts again in a thread with a
+    loop of its own, and what starts a loop in there starts again in a thread without one. What was
     asked until then is asked again, and answered by what was answered then.
     """
     if type(metric).__module__.partition(".")[0] == "deepeval":
@@ -438,7 +423,7 @@ def _call(measure: Callable[..., Any], case: Any) -> Any:
 
 
 def _with_idle_loop(work: Callable[[], Any]) -> None:
-    """Do blocking work where deepeval finds a loop to run, and nobody else has to close it."""
+    """Do blocking work where deepeval finds a loop to run, and no other code has to close it."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -668,4 +653,4 @@ def _many(value: object) -> list[Any]:
 
 
 LOADED: Final = True
-"""The last name of this module, so that whoever sees it can use all the others."""
+"""The last name of this module, so that a thread that sees it can use all the others."""

@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from regauge.providers import CompletionRequest
     from regauge.stats._agreement import Sampled
 
-__all__ = [
-    "ComparingJudge",
-    "Judged",
-    "Judgement",
-    "agreement_of",
-    "cases_of_labels",
-    "disagrees",
-    "judge_labels",
-    "levels_of",
-]
 
 Said: TypeAlias = Literal["pass", "fail", "a", "b", "tie", "abstain", "unreadable"]
 
@@ -77,7 +67,7 @@ class Judged:
     """A label, and what the judge said of the same: the first judgement counts.
 
     Attributes:
-        judgements: At least one; the others tell how far the judge agrees with itself.
+        judgements: At least one; the others show how far the judge agrees with itself.
     """
 
     label: Label
@@ -208,10 +198,7 @@ def _flips(rows: Sequence[_Row]) -> Flips:
     exchanged: list[_Side] = [_EXCHANGED[row.judge[1]] for row in rows]
     found = position_flips(shown, exchanged)
     return Flips(
-        pairs=found.pairs,
-        flips=found.flips,
-        for_first=found.for_first,
-        for_second=found.for_second,
+        pairs=found.pairs, flips=found.flips, for_first=found.for_first, for_second=found.for_second
     )
 
 

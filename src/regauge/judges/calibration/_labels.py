@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,16 +10,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from regauge.datasets import Record, Source, read_jsonl
 from regauge.digests import JSON, digest_of
-from regauge.errors import DatasetError
+from regauge.errors import DatasetError, UsageError
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from regauge.project import Project
 
-__all__ = ["Label", "LabelKind", "Labels", "file_stem", "labels_path", "load_labels"]
 
 LabelKind: TypeAlias = Literal["outcomes", "scores", "pairs"]
 
@@ -136,7 +136,7 @@ def load_labels(judge: str, project: Project) -> Labels:
     except OSError as error:
         source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
         raise DatasetError(source.faults) from error
-    records = [record for record in records if record.values.get("label", True) not in {"", None}]
+    records = [record for record in records if not _unlabelled(record.values)]
     if not records and not source.faults:
         fix = "write pass or fail behind `label` in each line of the file"
         source.fault(None, "no line has a label yet", fix)
@@ -150,6 +150,91 @@ def load_labels(judge: str, project: Project) -> Labels:
     return Labels(
         judge=judge, path=path, kind=_kind(records[0]), labels=tuple(label for label in labels)
     )
+
+
+@dataclass(slots=True, kw_only=True)
+class LabelSheet:
+    """A file of labels while outputs are added to it; labelled lines stay as they are.
+
+    Attributes:
+        lines: All lines, each a JSON object.
+        kind: Of the labels that are there; of an empty file, `outcomes`.
+    """
+
+    lines: list[str]
+    kind: Literal["outcomes", "scores"]
+
+    @classmethod
+    def read(cls, text: str, path: str) -> LabelSheet:
+        """Read the text of a file of labels.
+
+        Raises:
+            UsageError: A line is no label of one output.
+        """
+        sheet = cls(lines=[], kind="outcomes")
+        for number, line in enumerate(text.split("\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                values: object = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise UsageError(
+                    f"{path}:{number}: not a label: {error}", fix="correct the line, or remove it"
+                ) from error
+            if not isinstance(values, dict) or "a" in values or "b" in values:
+                raise UsageError(
+                    f"{path}:{number}: this file holds pairs, and a run has single outputs",
+                    fix="label pairs by hand: `a`, `b` and `label`",
+                )
+            if "score" in values and "label" not in values:
+                sheet.kind = "scores"
+            sheet.lines.append(line.rstrip("\r"))
+        return sheet
+
+    def add(self, outputs: Iterable[Mapping[str, str]], *, origin: str) -> int:
+        """Add outputs that have no line yet, without a label; returns their number.
+
+        They are sorted by a digest, so good and bad outputs are mixed, in the same order for
+        every user.
+        """
+        known = {json.loads(line).get("id") for line in self.lines}
+        new = sorted(
+            (output for output in outputs if output["id"] not in known),
+            key=lambda output: digest_of(output["id"]),
+        )
+        empty: Mapping[str, JSON] = {self.key: None if self.kind == "scores" else ""}
+        self.lines += [
+            json.dumps(
+                {**output, **empty, "by": "", "why": "", "origin": origin}, ensure_ascii=False
+            )
+            for output in new
+        ]
+        return len(new)
+
+    @property
+    def key(self) -> str:
+        """The key of a label."""
+        return "score" if self.kind == "scores" else "label"
+
+    @property
+    def words(self) -> str:
+        """The values of a label."""
+        return "a number from 0 to 1" if self.kind == "scores" else " or ".join(_WORDS["outcomes"])
+
+    @property
+    def unlabelled(self) -> list[dict[str, JSON]]:
+        """The lines that wait for a label."""
+        return [values for line in self.lines if _unlabelled(values := json.loads(line))]
+
+    @property
+    def text(self) -> str:
+        """The text of the file."""
+        return "".join(f"{line}\n" for line in self.lines)
+
+
+def _unlabelled(values: Mapping[str, object]) -> bool:
+    """Return whether a line waits for a label."""
+    return any(key in values and values[key] in ("", None) for key in ("label", "score"))
 
 
 def _near(judge: str, project: Project) -> str:
@@ -206,7 +291,7 @@ def _label(record: Record, source: Source) -> Label:
     if "id" in record.values and not texts["id"]:
         source.fault(record.line, "the id is empty")
     if kind == "pairs" and "answer" in record.values:
-        source.fault(record.line, "`answer` beside `a` and `b`", "keep the one or the others")
+        source.fault(record.line, "`answer` next to `a` and `b`", "keep the one or the others")
     return Label(
         id=texts["id"],
         answers=tuple(texts[key] for key in wanted[1:]),
@@ -233,7 +318,7 @@ def _text(record: Record, key: str, source: Source) -> str:
 def _says(record: Record, kind: LabelKind, source: Source) -> str | float:
     values = record.values
     if "label" in values and "score" in values:
-        source.fault(record.line, "`label` beside `score`", "keep one of them")
+        source.fault(record.line, "`label` next to `score`", "keep one of them")
     if kind == "scores":
         score = values["score"]
         # True is a number to Python.

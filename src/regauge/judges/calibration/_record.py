@@ -17,21 +17,6 @@ if TYPE_CHECKING:
     from regauge.judges._asking import ModelJudge
     from regauge.project import CalibrationSettings, Project
 
-__all__ = [
-    "Agreement",
-    "Calibration",
-    "CalibrationFile",
-    "Confusion",
-    "Estimate",
-    "Flips",
-    "LabelsSummary",
-    "UncalibratedError",
-    "calibration_path",
-    "current_calibration",
-    "load_calibrations",
-    "shortfall",
-    "write_calibrations",
-]
 
 _SUFFIX = ".calibration.json"
 
@@ -145,16 +130,22 @@ class CalibrationFile(_Document):
 
     def of(self, digest: str) -> Calibration | None:
         """The calibration of the judge that has this digest."""
-        return next((one for one in self.calibrations if one.digest == digest), None)
+        return next(
+            (calibration for calibration in self.calibrations if calibration.digest == digest), None
+        )
 
     def with_calibration(self, new: Calibration) -> CalibrationFile:
-        """The same file with `new` in place of what was known of the same models.
+        """The same file with `new` instead of the earlier entries of the same models.
 
         A calibration that came out as before keeps its date.
         """
-        others = [one for one in self.calibrations if one.models != new.models]
+        others = [
+            calibration for calibration in self.calibrations if calibration.models != new.models
+        ]
         known = [
-            one for one in self.calibrations if one.model_copy(update={"date": new.date}) == new
+            calibration
+            for calibration in self.calibrations
+            if calibration.model_copy(update={"date": new.date}) == new
         ]
         kept = sorted([*others, *(known or [new])], key=lambda one: one.models)
         return CalibrationFile(judge=self.judge, calibrations=tuple(kept))
@@ -191,7 +182,7 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
         path=path,
         line=None,
         message=problem,
-        fix=f"write it anew: regauge judges calibrate {path.name.removesuffix(_SUFFIX)}",
+        fix=f"write it again: regauge judges calibrate {path.name.removesuffix(_SUFFIX)}",
     )
     raise FaultyFileError([fault])
 
@@ -283,5 +274,7 @@ def current_calibration(judge: ModelJudge, project: Project) -> Calibration:
 def _stale(file: CalibrationFile, judge: ModelJudge) -> str:
     if any(known.models == tuple(judge.models) for known in file.calibrations):
         return "its rubric or parameters changed since it was calibrated"
-    models = " and ".join(sorted({", ".join(one.models) for one in file.calibrations}))
+    models = " and ".join(
+        sorted({", ".join(calibration.models) for calibration in file.calibrations})
+    )
     return f"it was calibrated with {models}, not with {', '.join(judge.models)}"

@@ -1,4 +1,4 @@
-"""Asks a judge's model and reads its reply; a reply that cannot be read is asked for once more."""
+"""Asks a judge's model and reads its reply; a reply that cannot be read is asked for again."""
 
 from __future__ import annotations
 
@@ -30,25 +30,6 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import Completion, CompletionRequest, ModelId
-
-__all__ = [
-    "REDUCERS",
-    "Ballot",
-    "OneModelJudge",
-    "Reducer",
-    "RunOnlyJudge",
-    "again",
-    "another_kind",
-    "ask",
-    "check_at_least",
-    "check_parameters",
-    "check_reducer",
-    "count",
-    "load_rubric",
-    "model_of",
-    "shipped_rubric",
-    "together",
-]
 
 
 _SHIPPED: Final = Path(__file__).parent / "rubrics"
@@ -206,7 +187,7 @@ class OneModelJudge(RunOnlyJudge):
     """
 
     asked: ModelId
-    field: str
+    field: str = ""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -277,11 +258,7 @@ Your reply to this could not be read: {wrong}. Reply again, with that object alo
 
 
 async def ask(
-    request: CompletionRequest,
-    read: Callable[[Completion], T],
-    *,
-    calls: JudgeCalls,
-    judge: str,
+    request: CompletionRequest, read: Callable[[Completion], T], *, calls: JudgeCalls, judge: str
 ) -> T:
     """The answer in a reply.
 
@@ -322,7 +299,7 @@ async def together(asking: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The results of all, once the last is done.
 
     Raises:
-        JudgeError: One of them failed. The others were paid for, so nobody broke them off.
+        JudgeError: One of them failed. The others were paid for, so they were not cancelled.
         UnmeasuredError: As before.
     """
     found = await asyncio.gather(*asking, return_exceptions=True)

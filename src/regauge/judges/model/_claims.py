@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.providers import Completion
 
-__all__ = ["ClaimsJudge", "UnboundClaims", "verified_claims"]
 
 T = TypeVar("T")
 Support = Literal["supported", "contradicted", "not stated"]
@@ -84,11 +83,7 @@ class UnboundClaims(Declared):
 
 
 def verified_claims(
-    source: str | Expected,
-    *,
-    at_least: float = 0.8,
-    model: str | None = None,
-    field: str = "",
+    source: str | Expected, *, at_least: float = 0.8, model: str | None = None, field: str = ""
 ) -> UnboundClaims:
     """Check every claim of the output against a source; the score is the supported share.
 
@@ -108,11 +103,7 @@ def verified_claims(
     check_parameters(name, at_least=at_least, field=field, model=model, declared=name)
     part = f", field={field}" if field else ""
     return UnboundClaims(
-        source=source,
-        at_least=at_least,
-        model=model,
-        field=field,
-        name=f"{name}({source}{part})",
+        source=source, at_least=at_least, model=model, field=field, name=f"{name}({source}{part})"
     )
 
 

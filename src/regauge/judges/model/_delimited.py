@@ -21,21 +21,6 @@ if TYPE_CHECKING:
     from regauge.prompts import Message, Prompt, RubricSpec
     from regauge.providers import Completion, ModelId
 
-__all__ = [
-    "PROTOCOL",
-    "case_text",
-    "coldest",
-    "delimited",
-    "fence_note",
-    "judged_text",
-    "nonce_of",
-    "question",
-    "reply_form",
-    "text_of_value",
-    "texts_for",
-    "texts_of",
-    "with_note",
-]
 
 _JUDGED = frozenset({"answer", "first", "second"})
 

@@ -45,16 +45,6 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import Completion
 
-__all__ = [
-    "Comparison",
-    "PairJudge",
-    "PanelJudge",
-    "UnboundPair",
-    "UnboundPanel",
-    "Winner",
-    "pairwise",
-    "panel",
-]
 
 _MEMBERS_MIN = 2
 
@@ -86,7 +76,7 @@ class UnboundPanel(Declared):
             if not isinstance(judge, ModelJudge):
                 raise UsageError(
                     f"{self.name}: {judge.name!r} asks no model\n"
-                    "  fix: list rules beside the panel, not in it"
+                    "  fix: list rules next to the panel, not in it"
                 )
             twin = next((other for other in bound if other.digest == judge.digest), None)
             if twin is not None:
@@ -393,7 +383,7 @@ class PairJudge(OneModelJudge):
         """Compare two answers to one case, in both orders.
 
         Raises:
-            JudgeError: A reply cannot be read, or the case lacks what the rubric needs.
+            JudgeError: A reply cannot be read, or a part that the rubric needs is not in the case.
             UnmeasuredError: The model could not be asked.
         """
         if a.strip() == b.strip():

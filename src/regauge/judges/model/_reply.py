@@ -21,6 +21,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, cast
 
+from regauge.judges._data import WordData
 from regauge.judges._types import listed, number, quote
 from regauge.prompts import RubricSpec
 from regauge.strict_json import NoNumberError, TwiceError, no_constant, unique
@@ -31,31 +32,8 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.providers import Completion
 
-__all__ = [
-    "SCORE",
-    "Repeated",
-    "Reply",
-    "ReplyFault",
-    "contradicting_remark",
-    "json_object",
-    "read_completion",
-    "read_reply",
-    "settled",
-    "share_of",
-    "stated_label",
-    "statements_of_labels",
-    "value_of",
-]
 
-_NUMBER = r"[-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?"
-
-SCORE: Final = rf"{_NUMBER}(?:[ \t]*(?:/|out[ \t]of)[ \t]*{_NUMBER}|[ \t]*%)?"
-"""A pattern of what `value_of` reads."""
-
-_PARTS: Final = re.compile(
-    rf"(?P<value>{_NUMBER})[ \t]*(?:(?:/|out[ \t]of)[ \t]*(?P<of>{_NUMBER})|(?P<percent>%))?"
-)
-
+_WORDS: Final = WordData("replies")
 _PERCENT: Final = 100
 
 
@@ -108,22 +86,22 @@ def share_of(value: float, spec: RubricSpec) -> float:
 
 
 def _written(text: str, spec: RubricSpec) -> float:
-    found = _PARTS.fullmatch(text.strip())
-    if found is None:
+    match = _WORDS.pattern("parts").fullmatch(text.strip())
+    if match is None:
         raise ReplyFault(f"the score is {quote(text)}, not a number")
-    value = float(found["value"])
-    if found["percent"]:
+    value = float(match["value"])
+    if match["percent"]:
         if spec.high == _PERCENT:
             return value
         return spec.low + value / _PERCENT * (spec.high - spec.low)
-    if found["of"] is None:
+    if match["of"] is None:
         return value
-    whole = float(found["of"])
+    whole = float(match["of"])
     if whole == spec.high:
         return value
     if spec.high == 1 and whole > 0:
         return value / whole
-    raise ReplyFault(f"the score {text.strip()} is of {found['of']}, not of {number(spec.high)}")
+    raise ReplyFault(f"the score {text.strip()} is of {match['of']}, not of {number(spec.high)}")
 
 
 def _kind(value: JSON) -> str:
@@ -164,158 +142,6 @@ class Statement:
     formal: bool
 
 
-_QUOTES: Final = r"\"'“”\u2018\u2019"
-
-_MARKS: Final = rf"[*_`{_QUOTES} \t]{{0,6}}"
-
-_LINK: Final = r"(?:is|of|:|=)"
-
-_EQUALS: Final = r"(?:is[ \t]*:?|:|=)"
-
-# Up to three words between a key and a value that still speak of this value.
-_LOOSE: Final = (
-    r"(?:[ \t]*(?:is|of|as|to|be|been|was|were|a|an|the|should|would|could|must|might|can|will|"
-    r"shall|not|isn['’]t|never|only|remains?|becomes?|[:=]|->|→)[*_`\"'“”‘’ \t]{0,6}){0,4}"  # noqa: RUF001 - quotation marks of replies
-)
-
-_FINAL_WORD: Final = re.compile(r"\bfinal(?:ly)?\b|\boverall\b", re.IGNORECASE)
-
-_CONCLUDES: Final = re.compile(
-    r"\b(?:therefore|thus|hence|consequently|accordingly|overall|ultimately|finally|final|"
-    r"in conclusion|to conclude|i conclude|i have concluded|my conclusion|come to the conclusion|"
-    r"in summary|to summari[sz]e|to sum up|in sum|all in all|on balance|in the end|as a result|"
-    r"for (?:this|these|that) reasons?)\b|(?:^|[,;] )so\b",
-    re.IGNORECASE,
-)
-
-_CONCLUSION: Final = re.compile(r"(?:therefore|thus|hence|so)\b", re.IGNORECASE)
-
-_MINE: Final = re.compile(
-    r"\bi(?:['’]d| would| must| have to| will)? (?:give|rate|assign|award|score|say|judge|call|"  # noqa: RUF001 - as above
-    r"conclude|choose|pick|state|set|put)\b",
-    re.IGNORECASE,
-)
-
-_DENIES: Final = re.compile(
-    r"\b(?:not|never|no|none|neither|nor|cannot|without|hardly|barely|wrong|false|untrue|"
-    r"incorrect|doubt\w*|unclear|unsure|refus\w*|reject\w*|deny|denies|denied|declin\w*|"
-    r"disagree\w*|persua\w*|resist\w*|ignor\w*|far from|anything but|instead of|rather than|"
-    r"less than|more than|lower than|higher than|at least|at most|almost|nearly|between|below|"
-    r"above)\b|n['’]t\b",  # noqa: RUF001 - as above
-    re.IGNORECASE,
-)
-
-_DISTANCES: Final = re.compile(
-    # conditional or tentative
-    r"\b(?:if|unless|were|had|would|could|should|might|may|suppos\w*|imagin\w*|hypothetical\w*|"
-    r"whether|assuming|provided|otherwise|until|initial\w*|originally|seemingly|seems?|"
-    r"appears?|looks?|impression|glance|at first|thought|tempt\w*|example|e\.g|such as)\b"
-    # reported
-    r"|\b(?:claim\w*|says?|said|saying|states?|stated|stating|writes?|wrote|written|asks?|asked|"
-    r"asking|demand\w*|request\w*|wants?|wanted|begs?|begged|insist\w*|tells?|told|argu\w*|"
-    r"contend\w*|assert\w*|suggest\w*|pretend\w*|tries|tried|tries|quot\w*|contain\w*|ends?|"
-    r"instructs|instructed|instructing|orders?|ordered|inject\w*|forge\w*|fake\w*|declares?|declared|evaluates|"
-    r"believes|thinks|considers|maintains|concludes|according|repeat\w*|includes?|reads?|plead\w*|"
-    r"hopes?|urge\w*|reply with|respond with|answer with)\b"
-    # the same in other languages
-    r"|\b(?:nicht|kein\w*|niemals|nie|wenn|falls|wäre|hätte|würde|behauptet|sagt|verlangt|fordert|"
-    r"pas|jamais|si|serait|demande|dit|prétend|nunca|fuera|sería|dice|pide|non|mai|sarebbe|chiede|"
-    r"não|seria|niet|nooit|als|zou|zegt|не|нет|если|бы)\b|[不没非若]|如果|要求|ない|なら|求め|아니|만약",
-    re.IGNORECASE,
-)
-
-# A correction opens with it: `No: A is better.`
-_CORRECTION: Final = re.compile(r"^\W*no\b[,:.]", re.IGNORECASE)
-
-_TENTATIVE: Final = re.compile(
-    r"^[\s,;:(–—-]*(?:at first|initially|if|unless|provided|assuming|only|or|when|once|until|"  # noqa: RUF001 - dashes
-    r"would|could|should|might|may|was|were|had|says?|claims?|writes?|wants?|demands?|asks?|"
-    r"is(?![ \t]+(?:the[ \t]+)?(?:better|best|preferred|winner|superior)\b)|"
-    r"insists?|according|not|to [0-9]|and [0-9]|[?])(?![\w])|^[\s*_\"'”)]*\?",
-    re.IGNORECASE,
-)
-
-_GOES_ON: Final = re.compile(
-    r"^[*_`\"'“”‘’]*(?:\s*$|\s*[.,;:!)(\]}|–—-]|\s*(?:because|since|as|for|given|due|and|with|"  # noqa: RUF001 - as above
-    r"in|is|on|here|overall|while|although|though|however|but|points?|stars?|based|considering)\b)",
-    re.IGNORECASE,
-)
-
-_PARTIAL_AFTER: Final = re.compile(
-    r"^[ \t]*(?:in terms of|in|regarding|with respect to|on|concerning)\b"
-    r"(?! (?:conclusion|general|fact|every|all|my|this|the end|balance|the whole))",
-    re.IGNORECASE,
-)
-
-_PARTIAL_BEFORE: Final = re.compile(
-    r"\b(?:in terms of|regarding|with respect to|as for|as far as|concerning|for conciseness|"
-    r"while|although|though)\b",
-    re.IGNORECASE,
-)
-
-# A phrase that leads in says what the verdict rests on: its words deny nothing.
-_LEADS_IN: Final = re.compile(
-    r"\b(?:based on|considering|given|taking into account|after|weighing|in (?:light|view) of|"
-    r"due to|because|since)\b.*,(?=[^,]*$)",
-    re.IGNORECASE | re.DOTALL,
-)
-
-_BUT: Final = re.compile(r"[,;][ \t]*(?:but|yet|however)\b", re.IGNORECASE)
-
-_SO: Final = re.compile(r"[,;][ \t]*(?:and[ \t]+)?(?:so|therefore|thus|hence)\b", re.IGNORECASE)
-
-# What may stand before a verdict of the form `Verdict: pass` in its sentence.
-_LEADING_WORDS: Final = """
-a after again all also am an and answer answers as assessment award awarded based be below between
-candidate case choice conclude conclusion considered considering decide decided decision deserves
-earns evaluation explanation final finally find following for from further get gets give given gives
-giving grade graded hence here here's his i i'd i'll i'm in is it it's its judge judged judgement
-judgment must my note now of ok okay on one our out output overall points rate rated rating
-reasoning receives reply response result resulting scale score scored so step sum summary take taken
-text that that's the their thereby therefore these thing this thus to total up verdict we well whole
-will winner with would x yes
-"""
-
-_LEADING: Final = frozenset(_LEADING_WORDS.split())
-
-_OPENS: Final = re.compile(
-    r"^\W*(?:after|considering|based|given|taking|weighing|having|because|since|as|due|"
-    r"all things|on balance|in (?:light|view|summary|conclusion|the end|short)|overall|to)\b",
-    re.IGNORECASE,
-)
-
-_GRADE_KEYS: Final = r"(?:score|rating|grade)"
-
-_NO_RANGE: Final = r"(?![\w/%]|\.[0-9])(?![ \t]*(?:to|and|-|\u2013)[ \t]*[0-9])"
-
-_GRADE: Final = re.compile(
-    rf"\b{_GRADE_KEYS}\b{_MARKS}{_LINK}?{_MARKS}:?{_MARKS}"
-    # `a score of 1 to 5` names the scale.
-    rf"(?P<value>{SCORE}){_NO_RANGE}",
-    re.IGNORECASE,
-)
-
-_LOOSE_GRADE: Final = re.compile(
-    rf"\b{_GRADE_KEYS}\b{_LOOSE}{_MARKS}(?P<value>{SCORE}){_NO_RANGE}", re.IGNORECASE
-)
-
-_FINAL_GRADE: Final = re.compile(
-    rf"\bfinal (?:answer|decision|verdict|result|assessment|judge?ment)\b{_MARKS}{_LINK}{_MARKS}"
-    rf"(?P<value>{SCORE}){_NO_RANGE}",
-    re.IGNORECASE,
-)
-
-_BARE_GRADE: Final = re.compile(
-    r"(?<![\w./-])(?P<value>[0-9]+(?:\.[0-9]+)?[ \t]*(?:/|out[ \t]of)[ \t]*[0-9]+)"
-    r"(?![\w/%]|\.[0-9]|[ \t]*of\b)"
-)
-
-_SENTENCE_END: Final = re.compile(
-    r"(?<!\be\.g)(?<!\bi\.e)(?<!\bcf)(?<!\bvs)[.!?;\u3002\uff01\uff1f](?=\s|$)|\n"
-)
-
-_LIST_MARK: Final = re.compile(r"^[ \t]*(?:[-*+•][ \t]+)?(?:[0-9]+[.)][ \t]+)?(?:\[[xX]\][ \t]+)?")
-
 # How much text around a statement is read as its sentence, and how many statements are read.
 _CONTEXT_CHARS: Final = 600
 
@@ -331,23 +157,26 @@ def statements_of_spec(prose: str, spec: RubricSpec) -> list[Statement]:
     if spec.kind != "graded":
         names = {label: label for label in spec.labels}
         return statements_of_labels(prose, names, (spec.verdict_key, "verdict"))
-    if re.fullmatch(SCORE, prose.strip()):
+    if _WORDS.pattern("score").fullmatch(prose.strip()):
         at = len(prose) - len(prose.lstrip())
         words = prose.strip()
         return [_statement(prose, at, at + len(words), value=words, weight="plain")]
     named = [
         _weighed(prose, match, match["value"])
-        for pattern in (_GRADE, _FINAL_GRADE)
+        for pattern in (_WORDS.pattern("grade"), _WORDS.pattern("final_grade"))
         for match in _found(pattern, prose)
     ]
     named += [
         _statement(prose, match.start(), match.end(), value=match["value"], weight="mention")
-        for match in _found(_LOOSE_GRADE, prose)
+        for match in _found(_WORDS.pattern("loose_grade"), prose)
     ]
     found = _strongest(named)
     if not any(statement.weight not in {"mention", "partial"} for statement in found):
         # `3/5` may count steps: it is a grade only where no score is named.
-        found += [_weighed(prose, match, match["value"]) for match in _found(_BARE_GRADE, prose)]
+        found += [
+            _weighed(prose, match, match["value"])
+            for match in _found(_WORDS.pattern("bare_grade"), prose)
+        ]
     return sorted(_strongest(found), key=lambda statement: statement.start)
 
 
@@ -372,37 +201,16 @@ def statements_of_labels(
 def _of_labels(text: str, names: Mapping[str, str], keys: tuple[str, ...]) -> Iterator[Statement]:
     labels = {name.casefold(): label for name, label in names.items()}
     # Longest first, so that a name is never read as another that it begins with.
-    one_of = "|".join(re.escape(name) for name in sorted(labels, key=len, reverse=True))
-    name = rf"(?<!\w)(?P<name>{one_of})(?!\w)"
+    name = "|".join(re.escape(name) for name in sorted(labels, key=len, reverse=True))
     key = "|".join(dict.fromkeys(keys))
-    final = r"final[ \t]+(?:answer|decision|choice|result|conclusion|judge?ment|assessment)"
-    no_list = rf"(?!{_MARKS}(?:/|\||or\b))"
-    flags = re.IGNORECASE | re.MULTILINE
-    keyed = rf"\b(?:{key}|{final})\b{_MARKS}{_EQUALS}{_MARKS}{name}{no_list}"
-    for match in _found(re.compile(keyed, flags), text):
-        yield _weighed(text, match, labels[match["name"].casefold()])
-    better = rf"{name}{_MARKS}is{_MARKS}(?:the[ \t]+)?(?:better|best|preferred|winner|superior)\b"
-    for match in _found(re.compile(better, flags), text):
-        yield _weighed(text, match, labels[match["name"].casefold()], formal=False)
-    chosen = rf"\bI[ \t]+(?:choose|pick|prefer|select)[ \t]+(?:the[ \t]+)?{_MARKS}{name}"
-    for match in _found(re.compile(chosen, flags), text):
-        yield _weighed(text, match, labels[match["name"].casefold()], formal=False)
-    concluded = (
-        rf"\b(?:therefore|thus|hence|so)[,:]?[ \t]+(?:the[ \t]+)?{_MARKS}{name}{_MARKS}[.!]?[ \t]*$"
-    )
-    for match in _found(re.compile(concluded, flags), text):
-        yield _weighed(text, match, labels[match["name"].casefold()], formal=False)
-    alone = rf"^[ \t>#-]*{_MARKS}{name}{_MARKS}[.!]?(?:[ \t]*\([^()\n]*\)[.!]?)?[ \t]*$"
-    for match in _found(re.compile(alone, flags), text):
-        yield _weighed(text, match, labels[match["name"].casefold()], alone=True)
-    loose = (
-        rf"\b(?:{key})\b{_LOOSE}{_MARKS}{name}{no_list}",
-        rf"{name}{_MARKS}(?:{key})\b",
-    )
-    for pattern in loose:
-        for match in _found(re.compile(pattern, flags), text):
+    for form in ("keyed", "better", "chosen", "concluded", "alone", "near_key", "near_name"):
+        for match in _found(_WORDS.pattern(form, name=name, key=key), text):
             label = labels[match["name"].casefold()]
-            yield _statement(text, match.start(), match.end(), value=label, weight="mention")
+            if form.startswith("near"):
+                yield _statement(text, match.start(), match.end(), value=label, weight="mention")
+            else:
+                formal = form in {"keyed", "alone"}
+                yield _weighed(text, match, label, formal=formal, alone=form == "alone")
 
 
 def _found(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
@@ -449,23 +257,37 @@ def _weighed(
 def _weight(text: str, start: int, end: int, *, words: str, formal: bool) -> Weight:
     before, after = _before(text, start), _after(text, end)
     if not formal:
-        before = _CORRECTION.sub("", before)
-    if _is_set_apart(text, start, before) or _TENTATIVE.match(after) or _asks(text, end):
+        before = _WORDS.pattern("correction").sub("", before)
+    if (
+        _is_set_apart(text, start, before)
+        or _WORDS.pattern("tentative").match(after)
+        or _asks(text, end)
+    ):
         return "mention"
     if _is_denied(before) or (formal and not _is_verdict_line(before, after)):
         return "mention"
-    if formal and (_FINAL_WORD.search(before) or _FINAL_WORD.match(words)):
+    if formal and (
+        _WORDS.pattern("final_word").search(before) or _WORDS.pattern("final_word").match(words)
+    ):
         return "final"
-    if _CONCLUDES.search(before) or (not formal and _CONCLUSION.match(words)):
+    if _WORDS.pattern("concludes").search(before) or (
+        not formal and _WORDS.pattern("conclusion").match(words)
+    ):
         return "conclusion"
-    partial = _PARTIAL_AFTER.match(after) or _PARTIAL_BEFORE.search(before)
+    partial = _WORDS.pattern("partial_after").match(after) or _WORDS.pattern(
+        "partial_before"
+    ).search(before)
     return "partial" if partial and not formal else "plain"
 
 
 def _is_verdict_line(before: str, after: str) -> bool:
     """Return whether a sentence is made to state a verdict of the form `Verdict: pass`."""
-    leads = _CONCLUDES.search(before) or _OPENS.match(before) or _is_leading(_led_in(before))
-    return bool(leads and _GOES_ON.match(after))
+    leads = (
+        _WORDS.pattern("concludes").search(before)
+        or _WORDS.pattern("opens").match(before)
+        or _is_leading(_led_in(before))
+    )
+    return bool(leads and _WORDS.pattern("goes_on").match(after))
 
 
 def _weight_alone(text: str, match: re.Match[str]) -> Weight:
@@ -476,7 +298,7 @@ def _weight_alone(text: str, match: re.Match[str]) -> Weight:
     lead = _line_before(text, match.start())
     if lead.endswith(":") and _is_denied(lead):
         return "mention"
-    return "final" if lead.endswith(":") and _FINAL_WORD.search(lead) else "plain"
+    return "final" if lead.endswith(":") and _WORDS.pattern("final_word").search(lead) else "plain"
 
 
 def object_weight(text: str, start: int, end: int) -> Weight:
@@ -488,29 +310,29 @@ def object_weight(text: str, start: int, end: int) -> Weight:
     'mention'
     """
     before, after = _before(text, start), _after(text, end)
-    if _is_quote(text, start) or _TENTATIVE.match(after):
+    if _is_quote(text, start) or _WORDS.pattern("tentative").match(after):
         return "mention"
     return "mention" if _is_denied(before) else "final"
 
 
 def _is_denied(before: str) -> bool:
     """Return whether a sentence denies, reports or conditions its verdict."""
-    own = _BUT.split(_led_in(before))[-1]
+    own = _WORDS.pattern("but").split(_led_in(before))[-1]
     # `The date is wrong, so the verdict is ...`: only the last clause can deny it.
-    clause = _SO.split(own)[-1]
-    return bool(_DENIES.search(clause) or _DISTANCES.search(own))
+    clause = _WORDS.pattern("so").split(own)[-1]
+    return bool(_WORDS.pattern("denies").search(clause) or _WORDS.pattern("distances").search(own))
 
 
 def _led_in(before: str) -> str:
     """The text of a sentence before its verdict, without phrases that only lead in."""
-    return _MINE.sub(" ", _LEADS_IN.sub(" ", before))
+    return _WORDS.pattern("mine").sub(" ", _WORDS.pattern("leads_in").sub(" ", before))
 
 
 def _before(text: str, start: int) -> str:
     """The text of its sentence before a statement, or the line that leads to it."""
     begin = max(0, start - _CONTEXT_CHARS)
     window = text[begin:start]
-    ends = [match.end() for match in _SENTENCE_END.finditer(window)]
+    ends = [match.end() for match in _WORDS.pattern("sentence_end").finditer(window)]
     before = window[ends[-1] :] if ends else window
     if re.sub(r"[\s*_`#|>-]", "", before):
         return before
@@ -521,13 +343,13 @@ def _before(text: str, start: int) -> str:
 def _after(text: str, end: int) -> str:
     """The text of its sentence after a statement."""
     window = text[end : end + _CONTEXT_CHARS]
-    found = _SENTENCE_END.search(window)
-    return window[: found.start()] if found else window
+    match = _WORDS.pattern("sentence_end").search(window)
+    return window[: match.start()] if match else window
 
 
 def _asks(text: str, end: int) -> bool:
-    found = _SENTENCE_END.search(text, end, end + _CONTEXT_CHARS)
-    return found is not None and found[0] in {"?", "\uff1f"}
+    match = _WORDS.pattern("sentence_end").search(text, end, end + _CONTEXT_CHARS)
+    return match is not None and match[0] in {"?", "\uff1f"}
 
 
 def _line_before(text: str, start: int) -> str:
@@ -555,21 +377,12 @@ def _in_fence(text: str, start: int) -> bool:
 
 def _is_leading(before: str) -> bool:
     """Return whether a sentence says nothing before its verdict that could turn it around."""
-    said = _LIST_MARK.sub("", before).replace("’", "'")  # noqa: RUF001 - an apostrophe
+    said = _WORDS.pattern("list_mark").sub("", before).replace("’", "'")  # noqa: RUF001 - an apostrophe
     words = re.findall(r"[^\W_]+(?:'[a-z]+)?", said.casefold())
-    return all(word in _LEADING or word.isdecimal() for word in words)
+    return all(word in _WORDS.words("leading") or word.isdecimal() for word in words)
 
 
 _HEADING: Final = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
-_TAKEN_BACK: Final = re.compile(
-    r"^\W*(?:(?:no|oh|hmm|hm|but|well)\b\W*)?"
-    r"(?:wait\b|actually\b|correction\b|scratch that|strike that|on second thoughts?|"
-    r"on reflection|i take (?:that|it|this) back|i was (?:wrong|mistaken)|i am wrong|"
-    r"i misread|i made a mistake|rather\b|or rather|disregard (?:that|this|my)|"
-    r"ignore (?:that|my)|let me (?:correct|reconsider|revise)|i (?:retract|withdraw|revise|"
-    r"reconsider)|make that)",
-    re.IGNORECASE | re.MULTILINE,
-)
 _SETTLED_SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+")
 
 
@@ -598,7 +411,10 @@ def settled(
     values = {one.start: value_of(one) for one in found if one in own or _reads(one, value_of)}
     if len({values.get(one.start, one.value) for one in found}) > 1:
         last = _last_word(text, found, own, values)
-    if any(_TAKEN_BACK.match(line) for line in _SETTLED_SENTENCE.split(text[last.end :])):
+    if any(
+        _WORDS.pattern("taken_back").match(line)
+        for line in _SETTLED_SENTENCE.split(text[last.end :])
+    ):
         raise ReplyFault("the reply takes its verdict back")
     return last
 
@@ -648,75 +464,6 @@ def _reads(one: Statement, value_of: Callable[[Statement], float | str]) -> bool
     return True
 
 
-def stated_label(text: str, names: Mapping[str, str]) -> tuple[str, int] | None:
-    """The verdict that a text states in words, with its place: the better one of `names`.
-
-    Args:
-        names: By name as the text calls it, in any case: the label it stands for.
-
-    >>> names = {"A": "first", "B": "second"}
-    >>> stated_label("B is better at first glance. Therefore, A is better.", names)
-    ('first', 40)
-    >>> stated_label("B is better. A is better.", names) is None
-    True
-    """
-    try:
-        found = statements_of_labels(text, names)
-        if not found:
-            return None
-        one = settled(text, found, lambda statement: statement.value)
-    except ReplyFault:
-        return None
-    return one.value, one.start
-
-
-_APOSTROPHE: Final = "['\u2019]"
-_LEADS: Final = (
-    r"(?:^[ \t*_#\u2022-]*|(?<=[.!?;])[ \t*_]+"
-    r"|(?<=,)[ \t]+(?=(?:and|so|but|therefore|thus|hence)\b))"
-    r"(?:(?:and|so|but|yet|therefore|thus|hence|overall|however|still|clearly|"
-    r"in (?:short|sum|conclusion|my (?:view|opinion))|as (?:such|a result|it is|it stands)|"
-    r"for (?:this|that|these|those) reasons?|"
-    r"i (?:would |must |will )?(?:say|find|think|judge|believe|conclude)(?: that)?),?[ \t]+)*"
-)
-_TEXT: Final = (
-    r"(?:it|this|that|they|both|the two|(?:the|this|that|these|those)[ \t]+(?:\w+[ \t]+)?"
-    r"(?:answer|response|output|reply|text|candidate|submission|completion|result|summary|"
-    r"translation|note|work)s?)"
-)
-_NOT: Final = rf"(?P<{{}}>[ \t]*(?:(?<=can)not\b|\b(?:not|never)\b|n{_APOSTROPHE}t\b))?"
-_DOES: Final = (
-    r"(?:[ \t]+(?:does|do|did|has|have|should|must|ought|can|could|would|will|shall|may))?"
-    rf"{_NOT}(?:[ \t]+(?:\w+ly|to|still|just|also|even))?[ \t]+"
-)
-_IS: Final = (
-    rf"(?:{_APOSTROPHE}s|{_APOSTROPHE}re|[ \t]+(?:is|are|was|were|remains?|counts? as)){_NOT}[ \t]+"
-    r"(?:(?:a|an|the|all|really|quite|clear|clearly|definite|plain)[ \t]+)*"
-)
-_ENDS: Final = (
-    r"(?:[ \t]+(?:muster|at all|here|overall|(?:the|this|that|your|my)[ \t]+"
-    r"(?:rubric|bar|criteri(?:on|a)|check|test|requirement|standard|evaluation|review)s?))?"
-    r"[*_ \t]*(?=[.!;:\u2013\u2014]|$|,?[ \t]+(?:because|since|as|due|given|for)\b)"
-)
-_FLAGS: Final = re.IGNORECASE | re.MULTILINE
-_PASSES: Final = re.compile(
-    rf"{_LEADS}(?:{_TEXT}{_DOES.format('not')}(?P<verb>pass|fail)(?:e?[sd])?"
-    rf"|(?:{_TEXT}{_IS.format('nor')}|(?P<never>not)[ \t]+(?:a[ \t]+)?)(?P<noun>pass|fail)(?:ure)?)"
-    rf"{_ENDS}",
-    _FLAGS,
-)
-_GRADES: Final = re.compile(
-    rf"{_LEADS}(?:{_TEXT}(?:{_DOES.format('not')}"
-    rf"(?:deserve|earn|get|merit|receive|score|rate)s?[ \t]+"
-    rf"|{_IS.format('nor')})"
-    rf"|i(?:{_APOSTROPHE}d|[ \t]+(?:would|must|will|do|can))?{_NOT.format('never')}[ \t]+"
-    rf"(?:give|rate|score|award)[ \t]+{_TEXT}[ \t]+)(?:worth[ \t]+)?(?:(?:a|an)[ \t]+)?"
-    rf"(?:score[ \t]+of[ \t]+)?(?P<value>{SCORE})(?:[ \t]+of[ \t]+[0-9]+|[ \t]+(?:point|star)s?)?"
-    rf"{_ENDS}",
-    _FLAGS,
-)
-
-
 def contradicting_remark(text: str, stated: float | str, spec: RubricSpec) -> str:
     """The first remark in a text that contradicts the verdict, or "".
 
@@ -759,36 +506,16 @@ def contradicting_remark(text: str, stated: float | str, spec: RubricSpec) -> st
 
 
 def _pattern(spec: RubricSpec) -> re.Pattern[str]:
-    match spec.kind:
-        case "binary":
-            return _PASSES
-        case "graded":
-            return _GRADES
-        case "choice" | "pair":
-            labels = "|".join(
-                re.escape(label) for label in sorted(spec.labels, key=len, reverse=True)
-            )
-            one = rf"(?:the[ \t]+)?(?P<label>{labels})(?!\w)"
-            if spec.kind == "choice":
-                return re.compile(rf"{_LEADS}{_TEXT}{_IS.format('not')}{one}{_ENDS}", _FLAGS)
-            noun = r"(?:[ \t]+(?:one|answer|response|output|reply|text))?"
-            return re.compile(
-                rf"{_LEADS}{one}{noun}(?:[ \t]+wins?|{_IS.format('not')}"
-                rf"(?:(?:better|best|preferred|superior)|(?P<worse>worse|worst|inferior))"
-                rf"{noun}){_ENDS}",
-                _FLAGS,
-            )
+    """The pattern of remarks on a text as a whole, for a kind of rubric."""
+    if spec.kind in {"binary", "graded"}:
+        return _WORDS.pattern("passes" if spec.kind == "binary" else "grades")
+    labels = sorted(spec.labels, key=len, reverse=True)
+    return _WORDS.pattern(f"remark_{spec.kind}", name="|".join(map(re.escape, labels)))
 
 
 _WORDS_MIN: Final = 3
 # A shorter text stands in a reply by chance.
 _ECHO_MIN: Final = 20
-# Spaces, marks of Markdown, and the characters of Unicode that format and are not seen.
-_UNSEEN: Final = re.compile(
-    r"[\s*_`\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u115f\u1160\u180b-\u180e\u200b-\u200f"
-    r"\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U0001bca0-\U0001bca3"
-    r"\U0001d173-\U0001d17a\U000e0000-\U000e01ef]+"
-)
 
 
 class Repeated:
@@ -830,7 +557,7 @@ class Repeated:
 def _plain(text: str) -> str:
     """The text that a reader sees, without spaces, case and marks."""
     folded = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    return _UNSEEN.sub("", folded).casefold()
+    return _WORDS.pattern("unseen").sub("", folded).casefold()
 
 
 def _bare(line: str) -> str:
@@ -840,10 +567,6 @@ def _bare(line: str) -> str:
 # How many characters of failed attempts at JSON are read before what is left counts as prose.
 _FAILED_CHARS_MAX: Final = 1_000_000
 _ATTEMPT_CHARS: Final = 50
-_FENCE: Final = re.compile(r"```[A-Za-z0-9_-]*[ \t]*\n(?P<body>.*?)\n?[ \t]*```", re.DOTALL)
-_THINKS: Final = re.compile(r"<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-_THOUGHT: Final = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-_NAMED: Final = re.compile(r"(?:final[ \t]+)?(?:verdict|score|rating|grade)\b", re.IGNORECASE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _HALF: Final = 0.5
 _SHARE: Final = RubricSpec(kind="graded")
@@ -944,12 +667,15 @@ def read_reply(text: str, spec: RubricSpec, *, judged: Collection[str] = ()) -> 
 
 
 def _without_thoughts(text: str) -> str:
-    """The text with blanks in place of the block in which a model thinks before it replies.
+    """The text with blanks instead of the block in which a model thinks before it replies.
 
     Raises:
         ReplyFault: The block has no end.
     """
-    begins, ends = list(_THINKS.finditer(text)), list(_THOUGHT.finditer(text))
+    begins, ends = (
+        list(_WORDS.pattern("thinks").finditer(text)),
+        list(_WORDS.pattern("thought").finditer(text)),
+    )
     opened = bool(begins) and not text[: begins[0].start()].strip()
     if opened and not ends:
         raise ReplyFault("the reply is cut off in the thoughts before it")
@@ -1069,7 +795,9 @@ def _check_sides(reply: Reply, text: str, spec: RubricSpec, repeated: Repeated) 
     sides = {
         _is_good(one.value)
         for one in found
-        if one.weight != "mention" and _NAMED.match(one.words) and not repeated.holds(one.words)
+        if one.weight != "mention"
+        and _WORDS.pattern("named").match(one.words)
+        and not repeated.holds(one.words)
     }
     if (reply.score > _HALF and False in sides) or (reply.score < _HALF and True in sides):
         raise TwoVerdictsFault(f"the reply states a score and a verdict that differ: {quote(text)}")
@@ -1101,8 +829,8 @@ def json_object(text: str) -> dict[str, JSON]:
 
 def _unfenced(text: str) -> str:
     """The inside of a text that is one fenced block and nothing else."""
-    found = _FENCE.fullmatch(text)
-    return found["body"].strip() if found and "```" not in found["body"] else text
+    match = _WORDS.pattern("fence").fullmatch(text)
+    return match["body"].strip() if match and "```" not in match["body"] else text
 
 
 def _is_object(text: str) -> bool:
@@ -1153,7 +881,7 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def _without(text: str, spans: list[tuple[int, int]]) -> str:
-    """The text with blanks in place of some parts, so that places stay what they are."""
+    """The text with blanks instead of some parts, so that places stay what they are."""
     pieces: list[str] = []
     at = 0
     for start, end in spans:

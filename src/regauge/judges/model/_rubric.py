@@ -53,17 +53,6 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import Completion, TokenLogprob
 
-__all__ = [
-    "RubricJudge",
-    "UnboundRubric",
-    "expected_score",
-    "in_one_call",
-    "numbered",
-    "read_several",
-    "rubric",
-    "several_form",
-    "several_format",
-]
 
 _FORM = """\
 Reply with one JSON object and nothing else. Its only key is "verdicts": a list with one object \
@@ -147,7 +136,7 @@ def _part(given: JSON, spec: RubricSpec, place: int, criterion: str) -> Reply:
         raise ReplyFault(f"verdict {place} is not about criterion {place}: {quote(str(given))}")
     reasoning = given.get("reasoning")
     if not isinstance(reasoning, str) or "score" not in given:
-        raise ReplyFault(f"verdict {place} lacks its reasoning or score: {quote(str(given))}")
+        raise ReplyFault(f"verdict {place} has no reasoning or no score: {quote(str(given))}")
     value = value_of(given["score"], spec)
     return Reply(value=value, score=share_of(value, spec), reasoning=reasoning, criterion=criterion)
 
@@ -159,7 +148,7 @@ _MASS_MIN = 0.5
 def expected_score(reply: Reply, completion: Completion, spec: RubricSpec) -> Reply:
     """The reply with the mean score of the verdicts its token might have been, by probability.
 
-    Without log-probabilities, or where one token does not tell verdicts apart, the reply as it is.
+    Without log-probabilities, or where one token does not distinguish verdicts, the reply as it is.
     """
     token = _token_at(completion, reply.at)
     if token is None or not token.top:
@@ -249,24 +238,26 @@ class UnboundRubric(Declared):
             PromptError: The rubric cannot be loaded, or is none.
         """
         prompt, spec = load_rubric(self.rubric, context, version=self.version, judge=self.name)
-        if spec.kind == "pair":
-            raise another_kind(
-                prompt,
+        refused = (
+            (
+                spec.kind == "pair",
                 "this rubric compares two answers",
-                fix=f'judge by it with pairwise("{prompt.name}")',
-            )
-        if self.stated and _CRITERION not in prompt.variables:
-            raise another_kind(
-                prompt,
+                f'judge by it with pairwise("{prompt.name}")',
+            ),
+            (
+                self.stated and _CRITERION not in prompt.variables,
                 "a criterion was stated, and no message of this rubric uses {{criterion}}",
-                fix="put {{criterion}} into a message",
-            )
-        if self.several and spec.kind != "graded":
-            raise another_kind(
-                prompt,
+                "put {{criterion}} into a message",
+            ),
+            (
+                self.several and spec.kind != "graded",
                 f"several criteria in one call need a graded rubric, and this one is {spec.kind}",
-                fix="write `kind: graded`, or state the criteria one by one",
-            )
+                "write `kind: graded`, or state the criteria one by one",
+            ),
+        )
+        for wrong, message, fix in refused:
+            if wrong:
+                raise another_kind(prompt, message, fix=fix)
         return RubricJudge(
             name=self.name,
             criterion=self.criterion,
@@ -397,9 +388,9 @@ class RubricJudge(OneModelJudge):
 
     prompt: Prompt
     spec: RubricSpec
-    votes: int
-    reducer: Reducer
-    reference: Expected | None
+    votes: int = 1
+    reducer: Reducer = "median"
+    reference: Expected | None = None
     stated: tuple[str, ...] = ()
     several: bool = False
 
@@ -457,7 +448,7 @@ class RubricJudge(OneModelJudge):
         """Ask for every vote, and compare what they make with what passes.
 
         Raises:
-            JudgeError: A reply cannot be read, or the case lacks what the rubric needs.
+            JudgeError: A reply cannot be read, or a part that the rubric needs is not in the case.
             UnmeasuredError: The model could not be asked.
         """
         given = self._judged(completion, case)

@@ -21,13 +21,13 @@ from regauge.judges._asking import (
 )
 from regauge.judges._function import as_rule
 from regauge.judges._rule import Check, Rule, negated
-from regauge.judges._rule_factory import rule
+from regauge.judges._rule_factory import RANGES, Place, Share, rule
 from regauge.judges._types import NO_ANSWER, Verdict, abstained, failed, graded, number, passed
 from regauge.judges.rules._run import completion_of
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
@@ -35,16 +35,7 @@ if TYPE_CHECKING:
     from regauge.judges._function import JudgeFunction
     from regauge.providers import Completion
 
-__all__ = [
-    "all_of",
-    "any_of",
-    "at_least",
-    "each_turn",
-    "in_turn",
-    "not_",
-    "unmeasured",
-    "weighted",
-]
+__all__ = ["all_of", "any_of", "at_least", "each_turn", "in_turn", "not_", "unmeasured", "weighted"]
 
 
 def not_(judge: Rule) -> Rule:
@@ -62,17 +53,35 @@ def not_(judge: Rule) -> Rule:
     return negated(cast("Rule", as_rule(judge)))
 
 
-def _opinions(judges: Sequence[Rule], answer: Answer) -> list[tuple[Rule, Verdict]]:
-    verdicts = [(judge, judge.examine(answer)) for judge in judges]
-    return [(judge, verdict) for judge, verdict in verdicts if verdict.outcome != "abstain"]
+def _combined(
+    kind: str,
+    judges: Sequence[Rule],
+    decide: Callable[[list[tuple[Rule, Verdict]]], Verdict],
+    *,
+    least: int = 1,
+) -> Check:
+    """A check by the verdicts of several rules, without those that abstain.
 
-
-def _some(judges: Sequence[Rule], kind: str) -> None:
+    Raises:
+        UsageError: There is no rule, or something else among them.
+    """
     if not judges:
         raise UsageError(f"{kind}: name at least one judge")
     for judge in judges:
         if not isinstance(judge, Rule):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
             raise UsageError(f"{kind}: takes rules, not {judge!r}")
+
+    def check(answer: Answer) -> Verdict:
+        verdicts = [(judge, judge.examine(answer)) for judge in judges]
+        opinions = [opinion for opinion in verdicts if opinion[1].outcome != "abstain"]
+        if len(opinions) >= least:
+            return decide(opinions)
+        few = f"{len(opinions)} have an opinion, {least} wanted"
+        return abstained(
+            "every judge abstains" if least == 1 and kind != "at_least" else few, code="all_abstain"
+        )
+
+    return check
 
 
 def _reasons(verdicts: Sequence[tuple[Rule, Verdict]]) -> str:
@@ -111,7 +120,7 @@ def _either(said: Sequence[str]) -> str:
     return said[0] if len(said) == 1 else f"Do one of the following. {' Or: '.join(said)}"
 
 
-@rule(codes=("not_all",), compose=_advise_all)
+@rule(compose=_advise_all)
 def all_of(*judges: Rule) -> Check:
     """All of these rules pass; the score is the lowest of theirs.
 
@@ -120,26 +129,24 @@ def all_of(*judges: Rule) -> Check:
     Args:
         judges: The rules.
 
+    Fails as: not_all
+
     >>> from regauge.judges import contains, max_words
     >>> print(all_of(contains("disk"), max_words(2)).check_text("The disk is full."))
     fail (0.50): max_words(2): 4 words, at most 2 wanted
     """
-    _some(judges, "all_of")
 
-    def check(answer: Answer) -> Verdict:
-        opinions = _opinions(judges, answer)
-        if not opinions:
-            return abstained("every judge abstains", code="all_abstain")
+    def decide(opinions: list[tuple[Rule, Verdict]]) -> Verdict:
         score = min(verdict.score for _, verdict in opinions)
         bad = [opinion for opinion in opinions if opinion[1].outcome == "fail"]
         if bad:
             return failed(_reasons(bad), code=_code(bad, "not_all"), score=score)
         return passed(_reasons(opinions), score=score)
 
-    return check
+    return _combined("all_of", judges, decide)
 
 
-@rule(codes=("none_of",), compose=_advise_any)
+@rule(compose=_advise_any)
 def any_of(*judges: Rule) -> Check:
     """At least one of these rules passes; the score is the highest of theirs.
 
@@ -148,26 +155,24 @@ def any_of(*judges: Rule) -> Check:
     Args:
         judges: The rules.
 
+    Fails as: none_of
+
     >>> from regauge.judges import contains
     >>> print(any_of(contains("disk"), contains("memory")).check_text("The disk is full."))
     pass: contains(disk): contains 'disk': 'The disk is full.'
     """
-    _some(judges, "any_of")
 
-    def check(answer: Answer) -> Verdict:
-        opinions = _opinions(judges, answer)
-        if not opinions:
-            return abstained("every judge abstains", code="all_abstain")
+    def decide(opinions: list[tuple[Rule, Verdict]]) -> Verdict:
         score = max(verdict.score for _, verdict in opinions)
         good = [opinion for opinion in opinions if opinion[1].outcome == "pass"]
         if good:
             return passed(_reasons(good[:1]), score=score)
         return failed(_reasons(opinions), code=_code(opinions, "none_of"), score=score)
 
-    return check
+    return _combined("any_of", judges, decide)
 
 
-@rule(codes=("too_few",), compose=_advise_some)
+@rule(compose=_advise_some)
 def at_least(k: int, *judges: Rule) -> Check:
     """At least `k` of these rules pass; the score is the share that passes.
 
@@ -177,18 +182,16 @@ def at_least(k: int, *judges: Rule) -> Check:
         k: The number that must pass.
         judges: The rules.
 
+    Fails as: too_few
+
     >>> from regauge.judges import contains
     >>> print(at_least(2, contains("a"), contains("b"), contains("c")).check_text("a b"))
     pass (0.67): 2 of 3 pass, at least 2 wanted
     """
-    _some(judges, "at_least")
     if isinstance(k, bool) or not 1 <= k <= len(judges):
         raise UsageError(f"at_least: of {len(judges)} rules, {k!r} cannot be wanted")
 
-    def check(answer: Answer) -> Verdict:
-        opinions = _opinions(judges, answer)
-        if len(opinions) < k:
-            return abstained(f"{len(opinions)} have an opinion, {k} wanted", code="all_abstain")
+    def decide(opinions: list[tuple[Rule, Verdict]]) -> Verdict:
         good = sum(1 for _, verdict in opinions if verdict.outcome == "pass")
         reason = f"{good} of {len(opinions)} pass, at least {k} wanted"
         share = good / len(opinions)
@@ -197,11 +200,11 @@ def at_least(k: int, *judges: Rule) -> Check:
         bad = [opinion for opinion in opinions if opinion[1].outcome == "fail"]
         return failed(f"{reason}; {_reasons(bad)}", code=_code(bad, "too_few"), score=share)
 
-    return check
+    return _combined("at_least", judges, decide, least=k)
 
 
-@rule(codes=("too_low",), compose=_advise_all)
-def weighted(weights: Mapping[Rule, float], *, at_least: float = 0.5) -> Check:
+@rule(compose=_advise_all)
+def weighted(weights: Mapping[Rule, float], *, at_least: Share = 0.5) -> Check:
     """The weighted mean of the scores of several rules reaches a threshold.
 
     Rules that abstain do not count; if all do, this abstains.
@@ -210,19 +213,16 @@ def weighted(weights: Mapping[Rule, float], *, at_least: float = 0.5) -> Check:
         weights: The rules and their weights, above 0.
         at_least: The least that passes.
 
+    Fails as: too_low
+
     >>> from regauge.judges import contains, max_words
     >>> print(weighted({contains("disk"): 3, max_words(2): 1}).check_text("The disk is full."))
     pass (0.88): contains(disk) 1 x 3, max_words(2) 0.5 x 1: 0.875, 0.5 wanted
     """
-    _some(tuple(weights), "weighted")
-    bad = [weight for weight in weights.values() if not 0 < weight < math.inf]
-    if bad or not 0 <= at_least <= 1:
-        raise UsageError("weighted: weights are above 0, and at_least is a number from 0 to 1")
+    if not all(0 < weight < math.inf for weight in weights.values()):
+        raise UsageError("weighted: weights are numbers above 0")
 
-    def check(answer: Answer) -> Verdict:
-        opinions = _opinions(tuple(weights), answer)
-        if not opinions:
-            return abstained("every judge abstains", code="all_abstain")
+    def decide(opinions: list[tuple[Rule, Verdict]]) -> Verdict:
         total = sum(weights[judge] for judge, _ in opinions)
         mean = sum(verdict.score * weights[judge] for judge, verdict in opinions) / total
         parts = ", ".join(
@@ -237,7 +237,7 @@ def weighted(weights: Mapping[Rule, float], *, at_least: float = 0.5) -> Check:
             code=_code(opinions, "too_low") if nothing else "too_low",
         )
 
-    return check
+    return _combined("weighted", tuple(weights), decide)
 
 
 def case_of_turn(case: GoldenCase, turn: int, completion: Completion) -> GoldenCase:
@@ -298,17 +298,12 @@ def _turns(answer: Answer, kind: str) -> list[Answer]:
     ]
 
 
-def _check_turn(turn: int) -> None:
-    if isinstance(cast("object", turn), bool) or not isinstance(cast("object", turn), int):
-        raise UsageError(f"in_turn: a turn is a number from 1, not {turn!r}")
-    if turn < 1:
-        raise UsageError(f"in_turn: turns count from 1, not {turn}")
+@rule()
+def in_turn_(turn: Place, judge: Rule) -> Check:
+    """Apply any rule to one turn of a conversation.
 
-
-@rule(codes=("no_turn",))
-def in_turn_(turn: int, judge: Rule) -> Check:
-    """Apply any rule to one turn of a conversation."""
-    _check_turn(turn)
+    Fails as: no_turn
+    """
     examine = judge.examine
 
     def check(answer: Answer) -> Verdict:
@@ -321,9 +316,12 @@ def in_turn_(turn: int, judge: Rule) -> Check:
     return check
 
 
-@rule(codes=("turn_failed",))
+@rule()
 def each_turn_(judge: Rule) -> Check:
-    """Apply any rule to every turn of a conversation."""
+    """Apply any rule to every turn of a conversation.
+
+    Fails as: turn_failed
+    """
     examine = judge.examine
     return lambda answer: _over_turns([examine(turn) for turn in _turns(answer, "each_turn")])
 
@@ -350,7 +348,8 @@ def in_turn(
     >>> in_turn(2, contains("refund")).name
     'in_turn(2, contains(refund))'
     """
-    _check_turn(turn)
+    if not (place := RANGES["Place"]).holds(turn):
+        raise UsageError(f"in_turn: turn is {place.words}, not {turn!r}")
     made = _rule_or_judge("in_turn", judge)
     if isinstance(made, Rule):
         return in_turn_(turn, made)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, Unpack
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._rule import Check, on_text
-from regauge.judges._rule_factory import rule
+from regauge.judges._rule_factory import rule, split_sections
 from regauge.judges._types import Verdict, abstained, failed, passed, quote
 from regauge.judges._words import count_sentences, count_words
 from regauge.judges.rules._text import compiled_pattern, occurrences
@@ -17,6 +17,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from regauge.digests import JSON
     from regauge.judges._rule import Rule
 
 __all__ = [
@@ -36,14 +37,22 @@ WordUnit = Literal["spaces", "letters"]
 Count = int | tuple[int, int]
 
 
-def bounds(
-    kind: str, *, at_least: int | None, at_most: int | None, exactly: int | None
-) -> tuple[int | None, int | None, str]:
+class Limits(TypedDict, total=False):
+    """The limits of a count, as parameters of a rule."""
+
+    at_least: int | None
+    at_most: int | None
+    exactly: int | None
+
+
+def bounds(kind: str, **limits: Unpack[Limits]) -> tuple[int | None, int | None, str]:
     """The limits of a count and how people say them.
 
     Raises:
         UsageError: No limit, one below zero, or limits that exclude each other.
     """
+    at_least, at_most = limits.get("at_least"), limits.get("at_most")
+    exactly = limits.get("exactly")
     given = [limit for limit in (at_least, at_most, exactly) if limit is not None]
     if not given:
         raise UsageError(f"{kind}: say at_least, at_most or exactly")
@@ -67,17 +76,15 @@ def counted(
     noun: str,
     nouns: str = "",
     *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
     field: str | None = None,
+    **limits: Unpack[Limits],
 ) -> Check:
     """A check that something occurs as often as it should.
 
     The score of a failure is how near the count came: limit over count, or count over limit.
     A count may be a range; where the limits lie within it, the check abstains.
     """
-    low, high, wish = bounds(kind, at_least=at_least, at_most=at_most, exactly=exactly)
+    low, high, wish = bounds(kind, **limits)
 
     def check(text: str) -> Verdict:
         counts = count(text)
@@ -92,39 +99,34 @@ def counted(
                 " not mark them; limit the characters instead",
                 code="uncountable",
             )
-        found = least
-        if low is not None and found < low:
-            return failed(
-                f"{plural(found, noun, nouns)}, {wish} wanted",
-                code="too_short" if kind in _LENGTHS else "too_few",
-                score=found / low,
-                expected=wish,
-                actual=found,
-            )
-        if high is not None and found > high:
-            return failed(
-                f"{plural(found, noun, nouns)}, {wish} wanted",
-                code="too_long" if kind in _LENGTHS else "too_many",
-                score=high / found,
-                expected=wish,
-                actual=found,
-            )
-        return passed(f"{plural(found, noun, nouns)}, {wish} wanted", actual=found)
+        codes = ("too_short", "too_long") if kind in _LENGTHS else ("too_few", "too_many")
+        reason = f"{plural(least, noun, nouns)}, {wish} wanted"
+        return verdict_on_count(least, low, high, reason, wish=wish, codes=codes)
 
     return on_text(field, check)
+
+
+def verdict_on_count(
+    count: int,
+    low: int | None,
+    high: int | None,
+    reason: str,
+    *,
+    wish: JSON = None,
+    codes: tuple[str, str] = ("too_few", "too_many"),
+) -> Verdict:
+    """The verdict on a count between two limits; a failure scores how near the count is to one."""
+    if low is not None and count < low:
+        return failed(reason, code=codes[0], score=count / low, expected=wish, actual=count)
+    if high is not None and count > high:
+        return failed(reason, code=codes[1], score=high / count, expected=wish, actual=count)
+    return passed(reason, actual=count)
 
 
 class CountRule(Protocol):
     """A rule that limits a count, as its callers see it."""
 
-    def __call__(
-        self,
-        *,
-        at_least: int | None = None,
-        at_most: int | None = None,
-        exactly: int | None = None,
-        field: str | None = None,
-    ) -> Rule:
+    def __call__(self, *, field: str | None = None, **limits: Unpack[Limits]) -> Rule:
         """Make a rule."""
         ...
 
@@ -136,52 +138,35 @@ Args:
     at_most: The most that passes.
     exactly: The only count that passes.
     field: Judge this part of a JSON output.
+
+Fails as: too_few, too_many
 """
 
 
 def count_rule(
-    noun: str, nouns: str = "", *, wanted: str = "", denied: str = "", version: int = 1
+    noun: str, nouns: str = "", *, version: int = 1
 ) -> Callable[[Callable[[str], Count]], CountRule]:
     """Turn a function that counts something in a text into a kind of rule.
 
     Args:
         noun: One of what it counts.
         nouns: Several; by default with an s.
-        wanted: The instruction for a prompt, as for `rule`; by default to write so many.
-        denied: The instruction for the negation.
         version: Raised whenever the rule may judge an answer differently than before.
     """
 
     def wrap(count: Callable[[str], Count]) -> CountRule:
-        def build(
-            *,
-            at_least: int | None = None,
-            at_most: int | None = None,
-            exactly: int | None = None,
-            field: str | None = None,
-        ) -> Check:
-            return counted(
-                count.__name__,
-                count,
-                noun,
-                nouns,
-                at_least=at_least,
-                at_most=at_most,
-                exactly=exactly,
-                field=field,
-            )
+        def build(*, field: str | None = None, **limits: Unpack[Limits]) -> Check:
+            return counted(count.__name__, count, noun, nouns, field=field, **limits)
 
         build.__name__ = build.__qualname__ = count.__name__
         build.__module__ = count.__module__
         text, _, example = cleandoc(count.__doc__ or "").partition("\n\n>>> ")
-        build.__doc__ = f"{text}{_LIMITS}\n>>> {example}"
-        return rule(
-            codes=("too_few", "too_many"),
-            version=version,
-            about="format",
-            wanted=wanted or f"Write {{bounds}} {nouns or noun + 's'}{{inside}}.",
-            denied=denied or f"Write {{unbounded}} {nouns or noun + 's'}{{inside}}.",
-        )(build)
+        text, own = split_sections(text)
+        for title, amount in (("Advice", "{bounds}"), ("Negated", "{unbounded}")):
+            own.setdefault(title, f"Write {amount} {nouns or noun + 's'}{{inside}}.")
+        advice = "".join(f"{title}: {sentence}\n" for title, sentence in own.items())
+        build.__doc__ = f"{text}{_LIMITS}{advice}\n>>> {example}"
+        return rule(version=version, about="format")(build)
 
     return wrap
 
@@ -189,25 +174,13 @@ def count_rule(
 _LENGTHS = frozenset({"max_words", "max_chars", "min_words", "min_chars"})
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    version=2,
-    about="format",
-    wanted="Write {bounds} words{inside}.",
-    denied="Write {unbounded} words{inside}.",
-)
+@rule(version=2, about="format")
 def word_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    by: WordUnit = "spaces",
-    field: str | None = None,
+    *, by: WordUnit = "spaces", field: str | None = None, **limits: Unpack[Limits]
 ) -> Check:
     """The number of words.
 
-    In Chinese, Japanese, Thai, Lao, Khmer and Myanmar the rule decides if every possible count
-    gives the same verdict, and abstains if not.
+    In scripts without spaces it abstains if possible counts give different verdicts.
 
     Args:
         at_least: The least that passes.
@@ -217,6 +190,10 @@ def word_count(
             ("don't" is two).
         field: Judge this part of a JSON output.
 
+    Fails as: too_few, too_many
+    Advice: Write {bounds} words{inside}.
+    Negated: Write {unbounded} words{inside}.
+
     >>> print(word_count(at_least=2, at_most=4).check_text("The disk is full."))
     pass: 4 words, at least 2 and at most 4 wanted
     """
@@ -224,31 +201,27 @@ def word_count(
         "word_count",
         lambda text: count_words(text, by_letters=by == "letters"),
         "word",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
         field=field,
+        **limits,
     )
 
 
-@rule(
-    codes=("too_long",),
-    version=2,
-    about="format",
-    wanted="Keep {it} to at most {n} words.",
-    denied="Write more than {n} words{inside}.",
-)
+@rule(version=2, about="format")
 def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
     """The output has at most `n` words.
 
-    Abstains if words of a script without spaces, such as Chinese, Japanese or Thai, cannot be
-    counted; limit characters there.
+    Abstains if words of a script without spaces (Chinese, Japanese, Thai) cannot be counted; limit
+    characters there.
 
     Args:
         n: The most that passes.
         by: `spaces` splits at white space; `letters` counts runs of letters, digits and underscores
             ("don't" is two).
         field: Judge this part of a JSON output.
+
+    Fails as: too_long
+    Advice: Keep {it} to at most {n} words.
+    Negated: Write more than {n} words{inside}.
 
     >>> print(max_words(3).check_text("The disk is full."))
     fail (0.75): 4 words, at most 3 wanted
@@ -262,13 +235,7 @@ def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     )
 
 
-@rule(
-    codes=("too_short",),
-    version=2,
-    about="format",
-    wanted="Write at least {n} words{inside}.",
-    denied="Keep {it} under {n} words.",
-)
+@rule(version=2, about="format")
 def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
     """The output has at least `n` words.
 
@@ -279,6 +246,10 @@ def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
         by: `spaces` splits at white space; `letters` counts runs of letters, digits and underscores
             ("don't" is two).
         field: Judge this part of a JSON output.
+
+    Fails as: too_short
+    Advice: Write at least {n} words{inside}.
+    Negated: Keep {it} under {n} words.
 
     >>> print(min_words(3).check_text("Disk full."))
     fail (0.67): 2 words, at least 3 wanted
@@ -292,18 +263,17 @@ def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     )
 
 
-@rule(
-    codes=("too_long",),
-    about="format",
-    wanted="Keep {it} to at most {n} characters.",
-    denied="Write more than {n} characters{inside}.",
-)
+@rule(about="format")
 def max_chars(n: int, *, field: str | None = None) -> Check:
-    """The output has at most `n` characters (Unicode code points).
+    """The output has at most `n` characters (Unicode code points in NFC).
 
     Args:
         n: The most that passes.
         field: Judge this part of a JSON output.
+
+    Fails as: too_long
+    Advice: Keep {it} to at most {n} characters.
+    Negated: Write more than {n} characters{inside}.
 
     >>> print(max_chars(10).check_text("Disk full."))
     pass: 10 characters, at most 10 wanted
@@ -311,18 +281,17 @@ def max_chars(n: int, *, field: str | None = None) -> Check:
     return counted("max_chars", len, "character", at_most=n, field=field)
 
 
-@rule(
-    codes=("too_short",),
-    about="format",
-    wanted="Write at least {n} characters{inside}.",
-    denied="Keep {it} under {n} characters.",
-)
+@rule(about="format")
 def min_chars(n: int, *, field: str | None = None) -> Check:
-    """The output has at least `n` characters (Unicode code points).
+    """The output has at least `n` characters (Unicode code points in NFC).
 
     Args:
         n: The least that passes.
         field: Judge this part of a JSON output.
+
+    Fails as: too_short
+    Advice: Write at least {n} characters{inside}.
+    Negated: Keep {it} under {n} characters.
 
     >>> print(min_chars(20).check_text("Disk full."))
     fail (0.50): 10 characters, at least 20 wanted
@@ -330,13 +299,13 @@ def min_chars(n: int, *, field: str | None = None) -> Check:
     return counted("min_chars", len, "character", at_least=n, field=field)
 
 
-@count_rule("sentence", version=2)
+@count_rule("sentence", version=3)
 def sentence_count(text: str) -> Count:
     """The number of sentences.
 
-    A sentence ends at a full stop, question mark or exclamation mark of any script, but not after
-    an abbreviation, ordinal ("3. Mai"), initial or number, or at an ellipsis inside a sentence.
-    Headings, list items and blank lines end one too. Abstains for Thai and Lao if spaces matter.
+    Sentences end at full stops, question and exclamation marks of any script, headings, list items
+    and blank lines, not at abbreviations, ordinals ("3. Mai"), initials, numbers or inner ellipses.
+    Abstains for Thai and Lao if spaces matter.
 
     >>> print(sentence_count(exactly=2).check_text("It was Dr. No, at 5 p.m. today. Who else?"))
     pass: 2 sentences, exactly 2 wanted
@@ -354,21 +323,14 @@ def line_count(text: str) -> Count:
     return sum(1 for line in text.splitlines() if line.strip())
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
-    wanted="Write {text:or} {bounds} times{inside}.",
-    denied="Write {text:or} {unbounded} times{inside}.",
-)
+@rule(about="format")
 def text_count(
     text: str,
     *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
     ignore_case: bool = False,
     whole_word: bool = False,
     field: str | None = None,
+    **limits: Unpack[Limits],
 ) -> Check:
     """The number of occurrences of a text, without overlaps.
 
@@ -380,6 +342,10 @@ def text_count(
         ignore_case: Ignore case, by Unicode case folding.
         whole_word: Match whole words only.
         field: Judge this part of a JSON output.
+
+    Fails as: too_few, too_many
+    Advice: Write {text:or} {bounds} times{inside}.
+    Negated: Write {text:or} {unbounded} times{inside}.
 
     >>> print(text_count("disk", at_least=2, ignore_case=True).check_text("Disk? No disk."))
     pass: 2 times 'disk', at least 2 wanted
@@ -393,29 +359,20 @@ def text_count(
         ),
         f"time {quote(text)}",
         f"times {quote(text)}",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
         field=field,
+        **limits,
     )
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
-    wanted=("Write what matches the regular expression {pattern:code} {bounds} times{inside}."),
-    denied=("Write what matches the regular expression {pattern:code} {unbounded} times{inside}."),
-)
+@rule(about="format")
 def match_count(
     pattern: str,
     *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
     ignore_case: bool = False,
     multiline: bool = False,
     timeout_s: float = 1.0,
     field: str | None = None,
+    **limits: Unpack[Limits],
 ) -> Check:
     r"""The number of matches of a regular expression, without overlaps.
 
@@ -428,6 +385,10 @@ def match_count(
         multiline: `^` and `$` match at every line.
         timeout_s: Seconds until the judge gives up, without a verdict.
         field: Judge this part of a JSON output.
+
+    Fails as: too_few, too_many
+    Advice: Write what matches the regular expression {pattern:code} {bounds} times{inside}.
+    Negated: Write what matches the regular expression {pattern:code} {unbounded} times{inside}.
 
     >>> print(match_count(r"\d+", exactly=2).check_text("3 pods of 12"))
     pass: 2 matches of '\\d+', exactly 2 wanted
@@ -451,10 +412,8 @@ def match_count(
         count,
         f"match of {quote(pattern)}",
         f"matches of {quote(pattern)}",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
         field=field,
+        **limits,
     )
 
 
@@ -480,19 +439,9 @@ def filled_parts(parts: list[str]) -> tuple[int, bool]:
     return sum(full), not all(full[1:-1])
 
 
-@rule(
-    codes=("too_few", "too_many", "empty_paragraph"),
-    about="format",
-    wanted="Write {bounds} paragraphs{inside}. | Separate them by {separator:or}.",
-    denied="Write {unbounded} paragraphs{inside}. | Separate them by {separator:or}.",
-)
+@rule(about="format")
 def paragraph_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    separator: str | None = None,
-    field: str | None = None,
+    *, separator: str | None = None, field: str | None = None, **limits: Unpack[Limits]
 ) -> Check:
     r"""The number of paragraphs.
 
@@ -504,10 +453,14 @@ def paragraph_count(
             between two separators must not be empty.
         field: Judge this part of a JSON output.
 
+    Fails as: too_few, too_many, empty_paragraph
+    Advice: Write {bounds} paragraphs{inside}. | Separate them by {separator:or}.
+    Negated: Write {unbounded} paragraphs{inside}. | Separate them by {separator:or}.
+
     >>> print(paragraph_count(exactly=2).check_text("One.\n\nTwo."))
     pass: 2 paragraphs, exactly 2 wanted
     """
-    low, high, wish = bounds("paragraph_count", at_least=at_least, at_most=at_most, exactly=exactly)
+    low, high, wish = bounds("paragraph_count", **limits)
     split = splitter(separator, "paragraph_count")
     gaps_count = separator is not None and bool(separator.strip())
 
@@ -518,10 +471,6 @@ def paragraph_count(
                 f"nothing stands between two {quote(separator or '')}", code="empty_paragraph"
             )
         reason = f"{plural(count, 'paragraph')}, {wish} wanted"
-        if low is not None and count < low:
-            return failed(reason, code="too_few", score=count / low, expected=wish, actual=count)
-        if high is not None and count > high:
-            return failed(reason, code="too_many", score=high / count, expected=wish, actual=count)
-        return passed(reason, actual=count)
+        return verdict_on_count(count, low, high, reason, wish=wish)
 
     return on_text(field, check)

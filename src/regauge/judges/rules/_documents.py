@@ -9,15 +9,16 @@ import io
 import re
 import unicodedata
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from xml.parsers import expat
 
 from regauge.errors import UsageError
 from regauge.judges._answer import Missing, parse_integer, parse_path, value_at
+from regauge.judges._data import WordData
 from regauge.judges._rule import Check, Rule, listing, on_answer, on_text
-from regauge.judges._rule_factory import rule
+from regauge.judges._rule_factory import Place, rule
 from regauge.judges._types import Verdict, abstained, around, failed, listed, passed, quote
 from regauge.judges.rules._counts import Count, count_rule
 from regauge.wording import plural
@@ -143,15 +144,13 @@ def _count_start(count: Callable[[str], int], text: str) -> Count:
     return least if len(text) <= _CHARS_MAX else (least, least + len(text) - _CHARS_MAX)
 
 
-@count_rule(
-    "bullet",
-    wanted="Write {bounds} bullets{inside}, each on a line that begins with `-`.",
-    version=2,
-)
+@count_rule("bullet", version=2)
 def bullet_count(text: str) -> Count:
     r"""The number of bullets: Markdown list items with `-`, `*`, `+` or `•`.
 
     Nested and quoted items count. Numbered items, horizontal rules, front matter and code do not.
+
+    Advice: Write {bounds} bullets{inside}, each on a line that begins with `-`.
 
     >>> print(bullet_count(at_most=3).check_text("Do:\n* this\n- that"))
     pass: 2 bullets, at most 3 wanted
@@ -159,16 +158,14 @@ def bullet_count(text: str) -> Count:
     return _count_start(_count_bullets, text)
 
 
-@count_rule(
-    "placeholder",
-    wanted="Use {bounds} placeholders in square brackets{inside}, like `[name]`.",
-    denied="Use {unbounded} placeholders in square brackets{inside}.",
-    version=2,
-)
+@count_rule("placeholder", version=2)
 def placeholder_count(text: str) -> Count:
     """The number of placeholders in square brackets, such as `[name]`.
 
-    Links, images, notes such as `[1]`, check boxes, indexes such as `a[i]` and code do not count.
+    Links, images, notes (`[1]`), check boxes, indexes (`a[i]`) and code do not count.
+
+    Advice: Use {bounds} placeholders in square brackets{inside}, like `[name]`.
+    Negated: Use {unbounded} placeholders in square brackets{inside}.
 
     >>> print(placeholder_count(exactly=0).check_text("Dear [name],"))
     fail: 1 placeholder, exactly 0 wanted
@@ -176,16 +173,14 @@ def placeholder_count(text: str) -> Count:
     return _count_start(_count_placeholders, text)
 
 
-@count_rule(
-    "highlight",
-    wanted="Highlight {bounds} parts{inside} between asterisks, like `*this*`.",
-    denied="Highlight {unbounded} parts{inside} between asterisks.",
-    version=2,
-)
+@count_rule("highlight", version=2)
 def highlight_count(text: str) -> Count:
     """The number of highlights: emphasis or strong text in Markdown.
 
     `*one*`, `_two_`, `**three**`, `__four__`; `***both***` is one. Code does not count.
+
+    Advice: Highlight {bounds} parts{inside} between asterisks, like `*this*`.
+    Negated: Highlight {unbounded} parts{inside} between asterisks.
 
     >>> print(highlight_count(at_least=2).check_text("It is *full*, **now**."))
     pass: 2 highlights, at least 2 wanted
@@ -201,12 +196,12 @@ def _advise_fence(judge: Rule, *, field: str | None, negated: bool) -> str:
     return f"Put it into a code fence{named}. {inner}".rstrip()
 
 
-@rule(codes=("no_fence",), version=2, compose=_advise_fence)
+@rule(version=3, compose=_advise_fence)
 def in_fence(
     judge: Rule,
     *,
     languages: Sequence[str] = (),
-    nth: int = 1,
+    nth: Place = 1,
     required: bool = True,
     field: str | None = None,
 ) -> Check:
@@ -219,18 +214,18 @@ def in_fence(
         required: Without such a fence, fail; if false, judge the whole output.
         field: Judge this part of a JSON output.
 
+    Fails as: no_fence
+
     >>> from regauge.judges import json_parses
     >>> print(in_fence(json_parses()).check_text("Here:\n```json\n[1]\n```"))
     pass: in the code fence: an array of JSON
     """
-    if nth < 1:
-        raise UsageError(f"in_fence: fences count from 1, not {nth}")
     wanted = frozenset(language.lower() for language in languages)
     examine = judge.examine
 
     def check(answer: Answer) -> Verdict:
         bodies = [
-            str(token.content)
+            str(token.content).removesuffix("\n")
             for token in _blocks((answer.text or "")[:_CHARS_MAX])
             if token.type == "fence" and (not wanted or _language(token.info) in wanted)
         ]
@@ -244,14 +239,7 @@ def in_fence(
                 f"{plural(len(bodies), 'code fence')}{kinds}, {nth} wanted", code="no_fence"
             )
         verdict = examine(answer.part(bodies[nth - 1]))
-        return Verdict(
-            outcome=verdict.outcome,
-            score=verdict.score,
-            reason=f"in the code fence: {verdict.reason}",
-            expected=verdict.expected,
-            actual=verdict.actual,
-            details=verdict.details,
-        )
+        return replace(verdict, reason=f"in the code fence: {verdict.reason}")
 
     return on_answer(field, check)
 
@@ -263,6 +251,8 @@ _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 # Emoji and their selectors, and the space after them.
 _ORNAMENTS = frozenset({"So", "Sk", "Mn", "Cf", "Zs"})
 _MARKS = re.compile(r"[*_`]")
+_LINK = re.compile(r"\[([^][]*)\](?:\([^()\s]*\)|\[[^][]*\])")
+_COMMENT = re.compile(r"^[ \t]*<!--(?:(?!-->|<!--).)*-->[ \t]*$", re.MULTILINE | re.DOTALL)
 _NUMBERING = re.compile(r"^\s*(?:(?:\d+(?:\.\d+)+[.)]?|\d+[.)])\s+|[一二三四五六七八九十]+、)")
 
 
@@ -306,10 +296,10 @@ def sections_of(text: str, *, bold: bool = False) -> list[Section]:
     >>> [(part.level, part.title) for part in sections_of("# A\n## B\ntext")]
     [(1, 'A'), (2, 'B')]
     """
-    found: list[Section] = []
+    sections: list[Section] = []
     open_: list[Section] = []
     has_text = False  # whether the line before is text; a line below it can make it a title
-    for line, level, title in _headings(text, bold=bold):
+    for line, level, title in _headings(_COMMENT.sub("", text), bold=bold):
         if has_text and level >= 0:
             for section in open_:
                 section.filled = True
@@ -321,16 +311,16 @@ def sections_of(text: str, *, bold: bool = False) -> list[Section]:
         for section in open_:
             section.filled = True
         open_.append(Section(title.strip(), abs(level)))
-        found.append(open_[-1])
+        sections.append(open_[-1])
     if has_text:
         for section in open_:
             section.filled = True
-    return found
+    return sections
 
 
 @functools.lru_cache(maxsize=4096)
 def _plain(title: str) -> str:
-    bare = _NUMBERING.sub("", _MARKS.sub("", title), count=1)
+    bare = _NUMBERING.sub("", _MARKS.sub("", _LINK.sub(r"\1", title)), count=1)
     words = " ".join(bare.split()).rstrip(":\uff1a ").casefold()
     start = 0
     while start < len(words) and unicodedata.category(words[start]) in _ORNAMENTS:
@@ -338,16 +328,7 @@ def _plain(title: str) -> str:
     return words[start:] or words
 
 
-@rule(
-    codes=("missing_section", "empty_section", "section_order"),
-    about="format",
-    wanted=(
-        "Write the section{titles:s} {titles:bare}, each under its own Markdown "
-        "heading{level:level}. | Keep them in this order{ordered:flag}. | Leave "
-        "none of them empty{filled:flag}."
-    ),
-    denied="Do not write the section{titles:s} {titles:bare}.",
-)
+@rule(version=2, about="format")
 def has_sections(
     *titles: str,
     level: int | None = None,
@@ -358,8 +339,8 @@ def has_sections(
 ) -> Check:
     r"""The output is Markdown with these sections.
 
-    Case, emphasis, numbering and a final colon of titles are ignored. The score is the share of
-    present titles.
+    Case, emphasis, links, numbering and a final colon of titles are ignored. The score is the share
+    of present titles.
 
     Args:
         titles: The headings.
@@ -368,6 +349,12 @@ def has_sections(
         filled: Each must have content.
         bold: A bold line counts as a heading.
         field: Judge this part of a JSON output.
+
+    Fails as: missing_section, empty_section, section_order
+    Advice: Write the section{titles:s} {titles:bare}, each under its own Markdown
+        heading{level:level}. | Keep them in this order{ordered:flag}. | Leave none of them
+        empty{filled:flag}.
+    Negated: Do not write the section{titles:s} {titles:bare}.
 
     >>> print(has_sections("Meaning", "Impact").check_text("## Meaning\nThe disk is full."))
     fail (0.50): no section 'Impact'
@@ -529,16 +516,7 @@ def _container(document: object) -> str:
     return "array" if isinstance(document, list) else "scalar"
 
 
-@rule(
-    codes=("yaml_invalid", "wrong_type", "missing_field"),
-    version=3,
-    about="format",
-    wanted=(
-        "{fill} YAML only: no prose around it, no code fence. | Give it the "
-        "key{keys:s} {keys:code}."
-    ),
-    denied="Do not {fill} YAML alone.",
-)
+@rule(version=3, about="format")
 def yaml_parses(
     *,
     kind: Literal["object", "array", "any"] = "object",
@@ -554,6 +532,11 @@ def yaml_parses(
         kind: The type of each document. Any prose is a YAML text, so `any` checks little.
         keys: Required paths, such as `metadata.name`.
         field: Judge this part of a JSON output.
+
+    Fails as: yaml_invalid, wrong_type, missing_field
+    Advice: {fill} YAML only: no prose around it, no code fence. | Give it the key{keys:s}
+        {keys:code}.
+    Negated: Do not {fill} YAML alone.
 
     >>> print(yaml_parses(keys=["on"]).check_text("name: ci\non: push"))
     pass: YAML, 1 document
@@ -580,16 +563,7 @@ def yaml_parses(
     return on_text(field, check)
 
 
-@rule(
-    codes=("csv_invalid", "missing_column", "too_few"),
-    version=2,
-    about="format",
-    wanted=(
-        "{fill} a CSV table only, with a header and nothing around it. | Its "
-        "columns are {columns:code}."
-    ),
-    denied="Do not {fill} a CSV table.",
-)
+@rule(version=2, about="format")
 def csv_parses(
     *,
     columns: Sequence[str] = (),
@@ -604,6 +578,11 @@ def csv_parses(
         delimiter: The separator of values.
         min_rows: The least number of rows.
         field: Judge this part of a JSON output.
+
+    Fails as: csv_invalid, missing_column, too_few
+    Advice: {fill} a CSV table only, with a header and nothing around it. | Its columns are
+        {columns:code}.
+    Negated: Do not {fill} a CSV table.
 
     >>> print(csv_parses(columns=["pod", "cpu"]).check_text("pod,cpu\na,1\nb,2\n"))
     pass: CSV, 2 columns, 2 rows
@@ -640,21 +619,18 @@ def csv_parses(
     return on_text(field, check)
 
 
-@rule(
-    codes=("python_invalid", "missing_function"),
-    about="format",
-    wanted=(
-        "{fill} Python code only: no prose around it, no code fence. | Define the "
-        "function{functions:s} {functions:code}."
-    ),
-    denied="Do not {fill} Python code alone.",
-)
+@rule(about="format")
 def python_parses(*, functions: Sequence[str] = (), field: str | None = None) -> Check:
     r"""The whole output is Python that parses, by the grammar of the running Python.
 
     Args:
         functions: Required functions or classes at the top level.
         field: Judge this part of a JSON output.
+
+    Fails as: python_invalid, missing_function
+    Advice: {fill} Python code only: no prose around it, no code fence. | Define the
+        function{functions:s} {functions:code}.
+    Negated: Do not {fill} Python code alone.
 
     >>> print(python_parses(functions=["main"]).check_text("def main():\n    pass"))
     pass: Python that parses
@@ -687,63 +663,40 @@ _XML_TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z_][\w.:-]*)(?=[\s/>])[^<>]
 _WASTED_CHARS_MAX = 2_000_000
 
 
-class _Rejected(Exception):  # noqa: N818 - it leaves the parser's call-backs, nothing else
-    """The document uses what a plain answer has no use for."""
-
-
-class _Elements:
-    """The element paths of an XML document from its root, such as `a.b`, without prefixes too."""
-
-    def __init__(self) -> None:
-        self.paths: set[str] = set()
-        self._open: list[str] = []
-
-    def start(self, name: str, _attributes: dict[str, str]) -> None:
-        """An element begins."""
-        self._open.append(name)
-        path = ".".join(self._open)
-        self.paths.add(path)
-        if ":" in path:
-            self.paths.add(".".join(part.rpartition(":")[2] for part in self._open))
-
-    def end(self, _name: str) -> None:
-        """An element ends."""
-        self._open.pop()
-
-    def doctype(self, _name: str, _system: object, _public: object, internal: int) -> None:
-        """A document type declaration begins."""
-        if internal:
-            raise _Rejected("declares entities of its own")
-
-
 def _xml(text: str) -> set[str] | str:
-    """The element paths of an XML document, or why it is none."""
-    elements = _Elements()
+    """The element paths of an XML document from its root, such as `a.b`, or why it is none.
+
+    A path with prefixes is there without them, too.
+    """
+    paths: set[str] = set()
+    names: list[str] = []
+
+    def start(name: str, _attributes: dict[str, str]) -> None:
+        names.append(name)
+        paths.add(".".join(names))
+        paths.add(".".join(part.rpartition(":")[2] for part in names))
+
+    def doctype(_name: str, _system: object, _public: object, internal: int) -> None:
+        if internal:
+            raise ValueError("declares entities of its own")
+
     parser = expat.ParserCreate()
-    parser.StartElementHandler = elements.start
-    parser.EndElementHandler = elements.end
-    parser.StartDoctypeDeclHandler = elements.doctype
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda _name: names.pop()
+    parser.StartDoctypeDeclHandler = doctype
     try:
         # The text is decoded already, so a declared encoding must not be applied again.
         parser.Parse(re.sub(r"""(<\?xml[^>]*?)\sencoding=["'][^"']*["']""", r"\1", text), True)  # noqa: FBT003 - the last part
-    except (expat.ExpatError, _Rejected, ValueError) as error:
+    except (expat.ExpatError, ValueError) as error:
         return str(error)
-    return elements.paths
+    return paths
 
 
 def _missing(paths: set[str], elements: Sequence[str]) -> list[str]:
     return [element for element in elements if element not in paths]
 
 
-@rule(
-    codes=("xml_invalid", "missing_element"),
-    about="format",
-    wanted=(
-        "{fill} one well-formed XML document only: no prose around it, no code "
-        "fence. | Use the element{elements:s} {elements:code}."
-    ),
-    denied="Do not {fill} an XML document alone.",
-)
+@rule(about="format")
 def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Check:
     """The whole output is one well-formed XML document.
 
@@ -752,6 +705,11 @@ def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Che
     Args:
         elements: Required element paths, such as `report.summary`.
         field: Judge this part of a JSON output.
+
+    Fails as: xml_invalid, missing_element
+    Advice: {fill} one well-formed XML document only: no prose around it, no code fence. | Use the
+        element{elements:s} {elements:code}.
+    Negated: Do not {fill} an XML document alone.
 
     >>> print(xml_parses(elements=["a.b"]).check_text("<a><b>1</b></a>"))
     pass: well-formed XML
@@ -801,18 +759,17 @@ def _elements(text: str) -> Iterator[tuple[int, int]]:
             yield starts.pop(), tag.end()
 
 
-@rule(
-    codes=("xml_missing", "missing_element"),
-    about="format",
-    wanted=("Include well-formed XML{inside}. | Use the element{elements:s} {elements:code}."),
-    denied="Do not use any XML elements{inside}.",
-)
+@rule(about="format")
 def contains_xml(*, elements: Sequence[str] = (), field: str | None = None) -> Check:
     """The output contains a well-formed XML element.
 
     Args:
         elements: Required element paths, such as `report.summary`.
         field: Judge this part of a JSON output.
+
+    Fails as: xml_missing, missing_element
+    Advice: Include well-formed XML{inside}. | Use the element{elements:s} {elements:code}.
+    Negated: Do not use any XML elements{inside}.
 
     >>> print(contains_xml().check_text("Here: <a>1</a>."))
     pass: contains '<a>1</a>'
@@ -832,21 +789,7 @@ def contains_xml(*, elements: Sequence[str] = (), field: str | None = None) -> C
     return on_text(field, check)
 
 
-_ELEMENT_NAMES = """
-a abbr address area article aside audio b base bdi bdo blockquote body br button canvas caption
-center cite code col colgroup data datalist dd del details dfn dialog div dl dt em embed fieldset
-figcaption figure font footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html i iframe img input
-ins kbd label legend li link main map mark menu meta meter nav noscript object ol optgroup option
-output p param picture pre progress q rp rt ruby s samp script search section select slot small
-source span strike strong style sub summary sup svg table tbody td template textarea tfoot th
-thead time title tr track tt u ul var video wbr
-"""
-_ELEMENTS = frozenset(_ELEMENT_NAMES.split())
-_VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905 - reads better
-_OPTIONAL_END_NAMES = """
-html head body p li dt dd rt rp optgroup option colgroup caption thead tbody tfoot tr td th
-"""
-_OPTIONAL_END = frozenset(_OPTIONAL_END_NAMES.split())
+_HTML: Final = WordData("formats")
 _HTML_TAG = re.compile(
     r"</?([A-Za-z][A-Za-z0-9]*)(?=[\s/>])[^<>]*>|<!doctype\s+html", re.IGNORECASE
 )
@@ -866,20 +809,24 @@ class _Html(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - of HTMLParser
         self.elements += 1
-        if tag not in _ELEMENTS and "-" not in tag and "svg" not in self._open:
+        if tag not in _HTML.words("elements") and "-" not in tag and "svg" not in self._open:
             self.fault = self.fault or f"no element of HTML is called {tag!r}"
-        if tag not in _VOID:
+        if tag not in _HTML.words("void_elements"):
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: object) -> None:
         self.handle_starttag(tag, attrs)
-        if tag not in _VOID:
+        if tag not in _HTML.words("void_elements"):
             self._open.pop()
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in _VOID:
+        if tag in _HTML.words("void_elements"):
             return
-        while self._open and self._open[-1] != tag and self._open[-1] in _OPTIONAL_END:
+        while (
+            self._open
+            and self._open[-1] != tag
+            and self._open[-1] in _HTML.words("optional_end_tags")
+        ):
             self._open.pop()
         if self._open and self._open[-1] == tag:
             self._open.pop()
@@ -892,18 +839,13 @@ class _Html(HTMLParser):
 
     def verdict(self) -> str:
         """The error; empty without one."""
-        unclosed = [tag for tag in self._open if tag not in _OPTIONAL_END]
+        unclosed = [tag for tag in self._open if tag not in _HTML.words("optional_end_tags")]
         if not self.fault and unclosed:
             self.fault = f"<{unclosed[-1]}> is never closed"
         return self.fault or ("" if self.elements else "no element")
 
 
-@rule(
-    codes=("html_invalid",),
-    about="format",
-    wanted="{fill} HTML only: known elements, properly nested, no text outside them.",
-    denied="Do not {fill} HTML alone.",
-)
+@rule(about="format")
 def html_parses(*, field: str | None = None) -> Check:
     """The whole output is HTML: known elements, properly nested, without text outside.
 
@@ -911,6 +853,10 @@ def html_parses(*, field: str | None = None) -> Check:
 
     Args:
         field: Judge this part of a JSON output.
+
+    Fails as: html_invalid
+    Advice: {fill} HTML only: known elements, properly nested, no text outside them.
+    Negated: Do not {fill} HTML alone.
 
     >>> print(html_parses().check_text("<ul><li>one<li>two</ul>"))
     pass: HTML of 3 elements
@@ -938,17 +884,16 @@ def html_parses(*, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(
-    codes=("html_missing",),
-    about="format",
-    wanted="Include HTML{inside}.",
-    denied="Do not use any HTML tags{inside}.",
-)
+@rule(about="format")
 def contains_html(*, field: str | None = None) -> Check:
     """The output contains an HTML tag.
 
     Args:
         field: Judge this part of a JSON output.
+
+    Fails as: html_missing
+    Advice: Include HTML{inside}.
+    Negated: Do not use any HTML tags{inside}.
 
     >>> print(contains_html().check_text("one<br>two"))
     pass: a tag: 'one<br>two'
@@ -958,7 +903,7 @@ def contains_html(*, field: str | None = None) -> Check:
 
     def check(text: str) -> Verdict:
         for tag in _HTML_TAG.finditer(text):
-            if tag[1] is None or tag[1].lower() in _ELEMENTS:
+            if tag[1] is None or tag[1].lower() in _HTML.words("elements"):
                 return passed(f"a tag: {around(text, *tag.span())}")
         return failed("contains no tag of HTML", code="html_missing")
 

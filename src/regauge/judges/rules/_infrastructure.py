@@ -8,9 +8,10 @@ import itertools
 import logging
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
+from regauge.judges._data import WordData
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, listed, passed
@@ -20,18 +21,10 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
-__all__ = [
-    "kubernetes_manifests",
-    "sql_parses",
-    "terraform_parses",
-]
+__all__ = ["kubernetes_manifests", "sql_parses", "terraform_parses"]
 
 _HCL_CHARS_MAX = 20_000
-_LABELS = {
-    **dict.fromkeys(("resource", "data", "ephemeral"), 2),
-    **dict.fromkeys(("variable", "output", "module", "provider", "check"), 1),
-    **dict.fromkeys(("terraform", "locals", "moved", "import", "removed"), 0),
-}
+_KNOWN: Final = WordData("formats")
 
 
 @functools.cache
@@ -77,7 +70,7 @@ def _hcl_blocks(text: str) -> list[str] | str:
             for label in part.children
             if getattr(label, "data", "") in {"identifier", "string"}
         )
-        needed = _LABELS.get(kind, len(labels))
+        needed = _KNOWN.tables["terraform_labels"].get(kind, len(labels))
         if len(labels) != needed:
             return f"{kind} takes {plural(needed, 'label')}, and one has {len(labels)}"
         names.add(".".join((kind, *labels)))
@@ -88,26 +81,19 @@ def _is_no_quote(token: Any) -> bool:
     return bool(token.type != "DBLQUOTE")
 
 
-@rule(
-    codes=("hcl_invalid", "missing_block"),
-    version=3,
-    about="format",
-    wanted=(
-        "{fill} Terraform code only: no prose around it, no code fence. | Include a"
-        " block {blocks:code}."
-    ),
-    denied="Do not {fill} Terraform code alone.",
-    needs="hcl2",
-)
+@rule(version=3, about="format", needs="hcl2")
 def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) -> Check:
     r"""The whole output is Terraform (HCL2) with at least one block, by python-hcl2.
-
-    A `resource` has two labels, a `variable` one, `locals` none, and so on.
 
     Args:
         blocks: Required blocks: `provider`, `resource.aws_s3_bucket`,
             `resource.aws_s3_bucket.logs`.
         field: Judge this part of a JSON output.
+
+    Fails as: hcl_invalid, missing_block
+    Advice: {fill} Terraform code only: no prose around it, no code fence. | Include a block
+        {blocks:code}.
+    Negated: Do not {fill} Terraform code alone.
 
     >>> print(terraform_parses(blocks=["resource.aws_s3_bucket"]).check_text(
     ...     'resource "aws_s3_bucket" "logs" {\n  bucket = "logs"\n}\n'))
@@ -142,29 +128,15 @@ def _items(value: object) -> list[Any]:
     return [*cast("Sequence[Any]", value)] if isinstance(value, list) else []
 
 
-_TEMPLATES = {
-    "Pod": (),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-    **dict.fromkeys(
-        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController"),
-        ("spec", "template"),
-    ),
-    "PodTemplate": ("template",),
-}
-# What the level "baseline" of the Pod Security Standards of Kubernetes allows.
-_CAPABILITIES = frozenset({
-    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",
-    "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
-})  # fmt: skip
-_SYSCTLS = frozenset({
-    "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
-    "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports",
-    "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
-    "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
-})  # fmt: skip
-_SELINUX_TYPES = frozenset({
-    "", "container_t", "container_init_t", "container_kvm_t", "container_engine_t",
-})  # fmt: skip
+# Since Kubernetes 1.34 they may name no host.
+_HOOKS = (
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle postStart",
+    "lifecycle preStop",
+)
+_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
 def _dig(value: Any, *keys: str) -> Any:
@@ -175,7 +147,7 @@ def _dig(value: Any, *keys: str) -> Any:
 
 def _containers(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The containers of a manifest with the place each stands at."""
-    steps = _TEMPLATES.get(str(manifest.get("kind")))
+    steps = _KNOWN.tables["pod_templates"].get(str(manifest.get("kind")))
     if steps is None:
         return
     spec = _dig(manifest, *steps, "spec")
@@ -206,7 +178,7 @@ def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
 
 def _all_privileges(manifest: Mapping[str, Any]) -> Iterator[str]:
     """The privileges that a manifest's pods take from their nodes, each with its place."""
-    steps = _TEMPLATES.get(str(manifest.get("kind")))
+    steps = _KNOWN.tables["pod_templates"].get(str(manifest.get("kind")))
     if steps is None:
         return
     spec = _mapping(_dig(manifest, *steps, "spec"))
@@ -214,16 +186,28 @@ def _all_privileges(manifest: Mapping[str, Any]) -> Iterator[str]:
     for volume in map(_mapping, _items(spec.get("volumes"))):
         if volume.get("hostPath") is not None:
             yield f": volume {volume.get('name')!r} is a hostPath"
+    annotations = _mapping(_dig(manifest, *steps, "metadata", "annotations"))
+    for key in annotations:
+        if str(key).startswith(_APPARMOR) and annotations[key] == "unconfined":
+            yield f": annotation {key} unconfined"
     for sysctl in _items(_dig(spec, "securityContext", "sysctls")):
-        if _dig(sysctl, "name") not in _SYSCTLS:
+        if _dig(sysctl, "name") not in _KNOWN.words("sysctls"):
             yield f": sysctl {_dig(sysctl, 'name')}"
     yield from (f": {what}" for what in _privileges(_mapping(spec.get("securityContext"))))
     for place, container in _containers(manifest):
-        for port in _items(container.get("ports")):
-            if _dig(port, "hostPort"):
-                yield f" {place}: hostPort {_dig(port, 'hostPort')}"
-        context = _mapping(container.get("securityContext"))
-        yield from (f" {place}: {what}" for what in _privileges(context))
+        yield from (f" {place}: {what}" for what in _container_privileges(container))
+
+
+def _container_privileges(container: Mapping[str, Any]) -> Iterator[str]:
+    """The privileges of one container."""
+    for port in _items(container.get("ports")):
+        if _dig(port, "hostPort"):
+            yield f"hostPort {_dig(port, 'hostPort')}"
+    for hook in _HOOKS:
+        for action in ("httpGet", "tcpSocket"):
+            if host := _dig(container, *hook.split(), action, "host"):
+                yield f"{hook.split()[-1]} of host {host}"
+    yield from _privileges(_mapping(container.get("securityContext")))
 
 
 def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
@@ -232,7 +216,7 @@ def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
         key for key in ("privileged", "allowPrivilegeEscalation") if context.get(key) is True
     )
     for name in _items(_dig(context, "capabilities", "add")):
-        if str(name).upper().removeprefix("CAP_") not in _CAPABILITIES:
+        if str(name).upper().removeprefix("CAP_") not in _KNOWN.words("capabilities"):
             yield f"capability {name}"
     if context.get("procMount") not in {None, "Default"}:
         yield f"procMount {context.get('procMount')}"
@@ -242,7 +226,11 @@ def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
         if _dig(context, profile, "type") == "Unconfined":
             yield f"{profile} Unconfined"
     linux = _mapping(context.get("seLinuxOptions"))
-    if linux.get("user") or linux.get("role") or linux.get("type", "") not in _SELINUX_TYPES:
+    if (
+        linux.get("user")
+        or linux.get("role")
+        or linux.get("type", "") not in _KNOWN.tables["selinux_types"]
+    ):
         yield "seLinuxOptions"
 
 
@@ -260,7 +248,7 @@ def _faults(
         if not isinstance(value, str):
             yield "missing_field", f"no {path}"
     name = f"{document.get('kind')}/{title}"
-    if document.get("kind") in _TEMPLATES and not list(_containers(document)):
+    if document.get("kind") in _KNOWN.tables["pod_templates"] and not list(_containers(document)):
         yield "missing_field", f"{name}: no containers"
     if unprivileged:
         yield from (("privileged", f"{name}{what}") for what in _all_privileges(document))
@@ -275,26 +263,7 @@ def _faults(
             yield "no_limits", f"{at}: no limit of {' and '.join(missing)}"
 
 
-@rule(
-    codes=(
-        "yaml_invalid",
-        "manifest_invalid",
-        "missing_field",
-        "missing_kind",
-        "image_not_pinned",
-        "no_limits",
-        "privileged",
-    ),
-    version=3,
-    about="format",
-    wanted=(
-        "{fill} YAML of Kubernetes manifests only: no prose around it, no code "
-        "fence. | Include a {kinds:bare}. | Set resource limits on every "
-        "container{limits:flag}. | Pin every image to a version{pinned:flag}. | Run"
-        " no container with privileges{unprivileged:flag}."
-    ),
-    denied="Do not {fill} Kubernetes manifests alone.",
-)
+@rule(version=4, about="format")
 def kubernetes_manifests(
     *,
     kinds: Sequence[str] = (),
@@ -305,8 +274,8 @@ def kubernetes_manifests(
 ) -> Check:
     r"""The whole output is YAML of Kubernetes manifests that are fit to run.
 
-    Each has `apiVersion`, `kind` and `metadata.name` or `generateName`; workloads have containers.
-    The items of a `List` are checked. Schemas of kinds are not.
+    Each has `apiVersion`, `kind` and a name; workloads have containers. Items of a `List` are
+    checked; schemas of kinds are not.
 
     Args:
         kinds: Required kinds, such as `Deployment`.
@@ -315,6 +284,13 @@ def kubernetes_manifests(
         unprivileged: Forbid `allowPrivilegeEscalation: true` and everything that the level
             "baseline" of the Pod Security Standards forbids.
         field: Judge this part of a JSON output.
+
+    Fails as: yaml_invalid, manifest_invalid, missing_field, missing_kind, image_not_pinned,
+        no_limits, privileged
+    Advice: {fill} YAML of Kubernetes manifests only: no prose around it, no code fence. | Include a
+        {kinds:bare}. | Set resource limits on every container{limits:flag}. | Pin every image to a
+        version{pinned:flag}. | Run no container with privileges{unprivileged:flag}.
+    Negated: Do not {fill} Kubernetes manifests alone.
 
     >>> print(kubernetes_manifests().check_text(
     ...     "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
@@ -409,18 +385,7 @@ def _misspelt(statement: Any) -> bool:
     return statement.key == "command" and not str(statement.this or "").isalpha()
 
 
-@rule(
-    codes=("sql_invalid", "statement_not_allowed", "table_not_allowed"),
-    version=2,
-    about="format",
-    wanted=(
-        "{fill} SQL only: no prose around it, no code fence. | Write it for "
-        "{dialect:bare}. | Use {statements:choice} statements only. | Use only the "
-        "table{tables:s} {tables:code}."
-    ),
-    denied="Do not {fill} SQL alone.",
-    needs="sqlglot",
-)
+@rule(version=2, about="format", needs="sqlglot")
 def sql_parses(
     *,
     dialect: str = "",
@@ -430,14 +395,18 @@ def sql_parses(
 ) -> Check:
     """The whole output is SQL that parses, by sqlglot; tables and columns are not looked up.
 
-    Statements inside others, as in `WITH x AS (DELETE ...)`, count too; `SELECT ... INTO` is
-    `select into`.
+    Inner statements, as in `WITH x AS (DELETE ...)`, count too; `SELECT ... INTO` is `select into`.
 
     Args:
         dialect: Such as `postgres`, `mysql`, `sqlite`, `bigquery`; by default a common core.
         statements: The only allowed kinds, such as `select`.
         tables: The only allowed tables, as `name` or `schema.name`.
         field: Judge this part of a JSON output.
+
+    Fails as: sql_invalid, statement_not_allowed, table_not_allowed
+    Advice: {fill} SQL only: no prose around it, no code fence. | Write it for {dialect:bare}. | Use
+        {statements:choice} statements only. | Use only the table{tables:s} {tables:code}.
+    Negated: Do not {fill} SQL alone.
 
     >>> print(sql_parses(statements=["select"]).check_text("SELECT 1; DROP TABLE pods"))
     fail: 'drop' is not among 'select'
@@ -478,37 +447,28 @@ def _kinds(statement: Any) -> list[str]:
     """The kind of a statement, then those of the statements inside it."""
     from sqlglot import exp
 
+    changes = (
+        exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Drop, exp.Copy, exp.Command
+    )  # fmt: skip
+
+    def kind(node: Any) -> str:
+        if node.key == "command":
+            return str(node.this).lower()
+        return "select" if isinstance(node, exp.SetOperation) else str(node.key)
+
+    def is_merge(node: object) -> bool:
+        return isinstance(node, exp.Merge)
+
     outer = statement.unnest() if isinstance(statement, exp.Subquery) else statement
-    kinds = [_kind(outer)]
+    kinds = [kind(outer)]
     # The updates and inserts of a merge are parts of it.
-    nodes: Iterator[Any] = statement.walk(prune=_is_merge)
+    nodes: Iterator[Any] = statement.walk(prune=is_merge)
     for node in nodes:
         if isinstance(node, exp.Into):
             kinds.append("select into")
-        elif node is not outer and isinstance(node, _change_types()):
-            kinds.append(_kind(node))
+        elif node is not outer and isinstance(node, changes):
+            kinds.append(kind(node))
     return kinds
-
-
-def _is_merge(node: object) -> bool:
-    from sqlglot import exp
-
-    return isinstance(node, exp.Merge)
-
-
-@functools.cache
-def _change_types() -> tuple[type[Any], ...]:
-    from sqlglot import exp
-
-    return (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Drop, exp.Copy, exp.Command)
-
-
-def _kind(statement: Any) -> str:
-    from sqlglot import exp
-
-    if statement.key == "command":
-        return str(statement.this).lower()
-    return "select" if isinstance(statement, exp.SetOperation) else str(statement.key)
 
 
 def _tables(statement: Any) -> set[str]:

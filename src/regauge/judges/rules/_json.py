@@ -29,19 +29,9 @@ from regauge.judges._answer import (
     value_at,
 )
 from regauge.judges._rule import Check, Rule, on_answer, on_text
-from regauge.judges._rule_factory import resolve_in, rule
-from regauge.judges._types import (
-    Verdict,
-    abstained,
-    failed,
-    listed,
-    number,
-    passed,
-    shown,
-    value_text,
-)
+from regauge.judges._rule_factory import Amount, Share, resolve_in, rule
+from regauge.judges._types import Verdict, abstained, failed, listed, number, passed, value_text
 from regauge.judges.rules._schema import schema_validator, schema_verdict
-from regauge.judges.rules._similarity import share
 from regauge.judges.rules._text import normaliser, verdict_on_parts
 from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
@@ -62,17 +52,12 @@ __all__ = [
 ]
 
 Schema = Mapping[str, JSON] | str | Path
-_FENCE_START = re.compile(r"\A`{3,}(?:[Jj]son|JSON)?")
+_FENCE_START = re.compile(r"\A`{3,}[ \t]*(?:json[5cl]?\b)?", re.IGNORECASE)
 _FENCE_END = re.compile(r"`{3,}\Z")
 JsonKind = Literal["object", "array", "string", "number", "boolean", "null"]
 
 
-@rule(
-    codes=("json_invalid", "wrong_type"),
-    about="format",
-    wanted=("{fill} one JSON {kind:json} only: no prose around it, no Markdown, no code fence."),
-    denied="Do not {fill} a JSON {kind:json} alone.",
-)
+@rule(version=2, about="format")
 def json_parses(
     *, kind: JsonKind | None = None, fenced: bool = False, field: str | None = None
 ) -> Check:
@@ -83,6 +68,10 @@ def json_parses(
         fenced: Remove a code fence of backticks around it, even an unclosed one.
         field: Judge this part of a JSON output.
 
+    Fails as: json_invalid, wrong_type
+    Advice: {fill} one JSON {kind:json} only: no prose around it, no Markdown, no code fence.
+    Negated: Do not {fill} a JSON {kind:json} alone.
+
     >>> print(json_parses(kind="object").check_text('{"ok": true}'))
     pass: an object of JSON
     >>> print(json_parses().check_text('Sure: {"ok": true}'))
@@ -92,9 +81,7 @@ def json_parses(
     def check(answer: Answer) -> Verdict:
         value = parse_json(_unfenced(answer.text or "")) if fenced else answer.json
         if isinstance(value, JsonFault):
-            return failed(
-                f"not JSON: {value.message}", code="json_invalid", actual=shown(answer.text)
-            )
+            return failed(f"not JSON: {value.message}", code="json_invalid", actual=answer.text)
         found = kind_of(value)
         if kind is not None and found != kind:
             return failed(
@@ -135,30 +122,23 @@ def _schema(schema: Schema) -> JSON:
     return loaded
 
 
-@rule(
-    codes=("json_invalid", "schema"),
-    version=2,
-    about="format",
-    wanted=(
-        "{fill} one JSON object only: no prose around it, no Markdown, no code "
-        "fence. | Give it the keys {schema:keys}."
-    ),
-)
+@rule(version=2, about="format")
 def json_matches_schema(
-    schema: Schema | None = None,
-    *,
-    formats: bool = True,
-    field: str | None = None,
+    schema: Schema | None = None, *, formats: bool = True, field: str | None = None
 ) -> Check:
     """The output is JSON that satisfies a JSON schema.
 
-    Drafts from draft-04 to 2020-12, by `$schema`; without it, 2020-12. A schema that takes too long
-    on an output gives no verdict.
+    Drafts from draft-04 to 2020-12, by `$schema`; by default 2020-12. A schema that takes too long
+    gives no verdict.
 
     Args:
         schema: A JSON schema, or the path of its file; by default the prompt's `jsonSchema`.
         formats: Check `format` too: date, email, uri, uuid and others.
         field: Judge this part of a JSON output.
+
+    Fails as: json_invalid, schema
+    Advice: {fill} one JSON object only: no prose around it, no Markdown, no code fence. | Give it
+        the keys {schema:keys}.
 
     >>> severity = {"type": "object", "properties": {"severity": {"enum": ["critical", "info"]}}}
     >>> print(json_matches_schema(severity).check_text('{"severity": "high"}'))
@@ -171,9 +151,7 @@ def json_matches_schema(
     def check(answer: Answer) -> Verdict:
         value = answer.json
         if isinstance(value, JsonFault):
-            return failed(
-                f"not JSON: {value.message}", code="json_invalid", actual=shown(answer.text)
-            )
+            return failed(f"not JSON: {value.message}", code="json_invalid", actual=answer.text)
         return schema_verdict(validator, value)
 
     return on_answer(field, check)
@@ -187,18 +165,9 @@ def _without_schema(_: Answer) -> Verdict:
     )
 
 
-@rule(
-    codes=("json_missing", "schema"),
-    version=2,
-    about="format",
-    wanted="Include JSON{inside}. | It has the keys {schema:keys}.",
-    denied="Do not include any JSON{inside}.",
-)
+@rule(version=2, about="format")
 def contains_json(
-    *,
-    kind: JsonKind | None = None,
-    schema: Schema | None = None,
-    field: str | None = None,
+    *, kind: JsonKind | None = None, schema: Schema | None = None, field: str | None = None
 ) -> Check:
     """The output contains a JSON object or array, in prose or in a code fence.
 
@@ -206,6 +175,10 @@ def contains_json(
         kind: `object` or `array`; either by default.
         schema: A JSON schema, or the path of its file.
         field: Judge this part of a JSON output.
+
+    Fails as: json_missing, schema
+    Advice: Include JSON{inside}. | It has the keys {schema:keys}.
+    Negated: Do not include any JSON{inside}.
 
     >>> print(contains_json().check_text('Here it is: {"severity": "info"}. Done.'))
     pass: contains '{"severity": "info"}'
@@ -228,12 +201,7 @@ def contains_json(
     return on_text(field, check)
 
 
-@rule(
-    codes=("missing_field",),
-    about="format",
-    wanted="Give the JSON object the key{paths:s} {paths:code}.",
-    denied="Leave the key{paths:s} {paths:code} out of the JSON object.",
-)
+@rule(about="format")
 def has_keys(*paths: str, field: str | None = None) -> Check:
     """The output is JSON with these fields, whatever their values.
 
@@ -241,6 +209,10 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
         paths: The fields; null counts. `steps[*].command` must exist in every entry of a non-empty
             list.
         field: Judge this part of a JSON output.
+
+    Fails as: missing_field
+    Advice: Give the JSON object the key{paths:s} {paths:code}.
+    Negated: Leave the key{paths:s} {paths:code} out of the JSON object.
 
     >>> print(has_keys("severity", "reason").check_text('{"severity": "info"}'))
     fail (0.50): no field 'reason'
@@ -264,12 +236,7 @@ def _exists(value: JSON, parts: Sequence[Steps]) -> bool:
     return not any(isinstance(entry, Missing) for _, entry in _entries(value, parts))
 
 
-@rule(
-    codes=("wrong_value",),
-    about="correctness",
-    wanted="Set {path:code} to {expected:or}.",
-    denied="Never set {path:code} to {expected:or}.",
-)
+@rule(about="correctness")
 def field_equals(
     path: str,
     expected: JSON | Expected | Missing = MISSING,
@@ -293,26 +260,23 @@ def field_equals(
         ignore_punctuation: Ignore Unicode punctuation.
         absent: If the case has no such expected value: `error`, or `abstain`.
 
+    Fails as: wrong_value
+    Advice: Set {path:code} to {expected:or}.
+    Negated: Never set {path:code} to {expected:or}.
+
     >>> print(field_equals("severity").check_text(
     ...     '{"severity": "info"}', expected={"severity": "critical"}))
     fail: severity is 'info', not 'critical'
     """
-    normalise = (
-        normaliser(
-            ignore_case=ignore_case,
-            ignore_space=ignore_space,
-            ignore_punctuation=ignore_punctuation,
-        )
-        if ignore_case or ignore_space or ignore_punctuation
-        else None
+    normalise = normaliser(
+        ignore_case=ignore_case, ignore_space=ignore_space, ignore_punctuation=ignore_punctuation
     )
 
     def alike(found: JSON | Missing, wanted: JSON | Missing) -> bool:
         if isinstance(found, Missing) or isinstance(wanted, Missing):
             return False
         return same(found, wanted) or (
-            normalise is not None
-            and isinstance(found, str)
+            isinstance(found, str)
             and isinstance(wanted, str)
             and normalise(found) == normalise(wanted)
         )
@@ -334,14 +298,14 @@ def field_equals(
             wanted = wanted_at
         found = _field(answer, path, steps)
         if isinstance(found, Verdict):
-            return replace(found, expected=shown(wanted))
+            return replace(found, expected=wanted)
         if alike(found, wanted):
-            return passed(f"{path} is {value_text(found)}", expected=shown(wanted))
+            return passed(f"{path} is {value_text(found)}", expected=wanted)
         return failed(
             f"{path} is {value_text(found)}, not {value_text(wanted)}",
             code="wrong_value",
-            expected=shown(wanted),
-            actual=shown(found),
+            expected=wanted,
+            actual=found,
             details={"field": path},
         )
 
@@ -380,11 +344,11 @@ def _each_equals(
         if not wrong:
             return passed(f"{path} is right in {plural(len(found), 'entry', 'entries')}")
         first = found.get(wrong[0], MISSING)
-        told = "missing" if isinstance(first, Missing) else value_text(first)
+        found_text = "missing" if isinstance(first, Missing) else value_text(first)
         right = wanted.get(wrong[0], MISSING)
         instead = "" if isinstance(right, Missing) else f", not {value_text(right)}"
         return failed(
-            f"{wrong[0]} is {told}{instead}",
+            f"{wrong[0]} is {found_text}{instead}",
             code="missing_field" if isinstance(first, Missing) else "wrong_value",
             score=1 - len(wrong) / len(places),
             details={"field": path, "wrong": wrong[:20]},
@@ -422,12 +386,7 @@ def _field(answer: Answer, path: str, steps: tuple[str | int, ...]) -> JSON | Ve
     return verdict
 
 
-@rule(
-    codes=("not_allowed",),
-    about="format",
-    wanted="Set {path:code} to one of: {values:choice}.",
-    denied="Set {path:code} to none of: {values:choice}.",
-)
+@rule(about="format")
 def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool = False) -> Check:
     """A field of the JSON output has one of the allowed values.
 
@@ -435,6 +394,10 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
         path: The field, such as `steps[0].command`.
         values: The allowed values.
         ignore_case: Ignore case, by Unicode case folding.
+
+    Fails as: not_allowed
+    Advice: Set {path:code} to one of: {values:choice}.
+    Negated: Set {path:code} to none of: {values:choice}.
 
     >>> print(field_in("severity", ["critical", "info"]).check_text('{"severity": "high"}'))
     fail: severity is 'high', not one of 'critical', 'info'
@@ -460,8 +423,8 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
         return failed(
             f"{path} is {value_text(found)}, not one of {listed(allowed)}",
             code="not_allowed",
-            expected=shown(allowed),
-            actual=shown(found),
+            expected=allowed,
+            actual=found,
             details={"field": path},
         )
 
@@ -492,14 +455,8 @@ def field(path: str, judge: Rule) -> Check:
 
     def check(answer: Answer) -> Verdict:
         verdict = examine(answer)
-        return Verdict(
-            outcome=verdict.outcome,
-            score=verdict.score,
-            reason=f"{path}: {verdict.reason}",
-            expected=verdict.expected,
-            actual=verdict.actual,
-            details={**verdict.details, "field": path},
-        )
+        details = {**verdict.details, "field": path}
+        return replace(verdict, reason=f"{path}: {verdict.reason}", details=details)
 
     return on_answer(path, check)
 
@@ -735,21 +692,17 @@ def _best_pairs(scores: Sequence[Sequence[float]]) -> list[int | None]:
     return [pairs.get(row) for row in range(len(scores))]
 
 
-@rule(
-    codes=("json_invalid", "not_alike"),
-    about="correctness",
-    wanted="Write JSON{inside} in which {value:args}.",
-)
+@rule(about="correctness")
 def json_like(
-    value: JSON | Expected = expected(),  # noqa: B008 - Expected is frozen
+    value: JSON | Expected = expected(),
     *,
     extra: Extra = "keys",
     ordered: bool = True,
     ignore: Sequence[str] = (),
-    relative: float = 1e-9,
+    relative: Amount = 1e-9,
     ignore_case: bool = False,
     ignore_space: bool = False,
-    at_least: float = 1.0,
+    at_least: Share = 1.0,
     field: str | None = None,
 ) -> Check:
     """The output is JSON with the fields of another value; further keys are allowed.
@@ -767,14 +720,13 @@ def json_like(
         at_least: The least that passes.
         field: Judge this part of a JSON output.
 
+    Fails as: json_invalid, not_alike
+    Advice: Write JSON{inside} in which {value:args}.
+
     >>> order = {"id": 7, "items": [{"sku": "a", "n": 2}]}
     >>> print(json_like(order).check_text('{"id": 7, "items": [{"sku": "a", "n": 3}], "at": 1}'))
     fail (0.67): items[0].n is '3', not '2'
     """
-    if extra not in {"keys", "all", "none"}:
-        raise UsageError(f"json_like: extra is keys, all or none, not {extra!r}")
-    share("json_like", at_least)
-    check_tolerance("json_like", "relative", relative)
     if isinstance(ignore, str):
         raise UsageError(f"json_like: name the ignored paths as a list, not {ignore!r}")
     comparison = Comparison(
@@ -782,16 +734,14 @@ def json_like(
         ordered=ordered,
         relative=relative,
         ignored=frozenset(parse_path(path) for path in ignore),
-        simplify=normaliser(
-            ignore_case=ignore_case, ignore_space=ignore_space, ignore_punctuation=False
-        ),
+        simplify=normaliser(ignore_case=ignore_case, ignore_space=ignore_space),
     )
 
     def check(answer: Answer) -> Verdict:
         wanted = cast("JSON", resolve_in(value, answer, "json_like"))
         found = answer.json
         if isinstance(found, JsonFault):
-            return failed(f"not JSON: {found.message}", code="json_invalid", expected=shown(wanted))
+            return failed(f"not JSON: {found.message}", code="json_invalid", expected=wanted)
         return _verdict([*comparison.parts(wanted, found)], wanted, found, at_least)
 
     return on_answer(field, check)
@@ -815,17 +765,7 @@ def _verdict(parts: Sequence[Part], wanted: JSON, found: JSON, at_least: float) 
         reason,
         code="not_alike",
         score=score,
-        expected=shown(wanted),
-        actual=shown(found),
+        expected=wanted,
+        actual=found,
         details={"fields": {part.path: not part.problem for part in parts[:100]}},
     )
-
-
-def check_tolerance(kind: str, name: str, value: float) -> None:
-    """Refuse a tolerance that is no number from 0 up.
-
-    Raises:
-        UsageError: It is none.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
-        raise UsageError(f"{kind}: {name} is a number from 0 up, not {value!r}")

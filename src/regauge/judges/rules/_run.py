@@ -6,12 +6,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import JsonFault, parse_json
-from regauge.judges._rule_factory import rule
+from regauge.judges._rule_factory import Amount, Place, Share, rule
 from regauge.judges._types import (
     Verdict,
     abstained,
@@ -23,10 +23,9 @@ from regauge.judges._types import (
     quote,
     shown,
 )
-from regauge.judges.rules._counts import bounds
+from regauge.judges.rules._counts import Limits, bounds, verdict_on_count
 from regauge.judges.rules._json import Comparison, match_pairs
 from regauge.judges.rules._schema import schema_validator, schema_verdict
-from regauge.judges.rules._similarity import share
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -62,23 +61,14 @@ def completion_of(answer: Answer, kind: str) -> Completion:
     return answer.completion
 
 
-def _limit(kind: str, limit: float) -> None:
-    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
-        raise UsageError(f"{kind}: a limit is a number from 0 up, not {limit!r}")
-
-
-def _at_most(found: float, limit: float, unit: str, code: str) -> Verdict:
-    reason = f"{number(found)} {unit}, at most {number(limit)} wanted"
+def _at_most(found: float, limit: float, reason: str, code: str) -> Verdict:
     if found <= limit:
         return passed(reason, actual=found)
     return failed(reason, code=code, score=limit / found, expected=limit, actual=found)
 
 
-@rule(
-    codes=("too_slow",),
-    about="format",
-)
-def max_latency_s(limit: float, *, gates: bool = False) -> Check:
+@rule(about="format")
+def max_latency_s(limit: Amount, *, gates: bool = False) -> Check:
     """The completion took at most this many seconds.
 
     Advisory by default, because a slow machine does not depend on the prompt.
@@ -87,88 +77,80 @@ def max_latency_s(limit: float, *, gates: bool = False) -> Check:
         limit: The most that passes.
         gates: Pass and fail, instead of abstaining with the time.
 
+    Fails as: too_slow
+
     >>> max_latency_s(2.5).name
     'max_latency_s(2.5)'
     """
-    _limit("max_latency_s", limit)
 
     def check(answer: Answer) -> Verdict:
         found = completion_of(answer, "max_latency_s").latency_s
         if found is None:
             return abstained("the latency of a batch is unknown", code="no_latency")
-        verdict = _at_most(found, limit, "s", "too_slow")
+        verdict = _at_most(
+            found, limit, f"{number(found)} s, at most {number(limit)} wanted", "too_slow"
+        )
         return verdict if gates else abstained(verdict.reason, code="informs")
 
     return check
 
 
-@rule(
-    codes=("too_expensive",),
-    about="format",
-)
-def max_cost_usd(limit: float) -> Check:
+@rule(about="format")
+def max_cost_usd(limit: Amount) -> Check:
     """The completion cost at most this many US dollars; abstains if the price is unknown.
 
     Args:
         limit: The most that passes.
 
+    Fails as: too_expensive
+
     >>> max_cost_usd(0.01).name
     'max_cost_usd(0.01)'
     """
-    _limit("max_cost_usd", limit)
 
     def check(answer: Answer) -> Verdict:
         found = completion_of(answer, "max_cost_usd").cost_usd
         if found is None:
             return abstained("the price of the model is not known", code="no_price")
         reason = f"{found:.10g} USD, at most {limit:.10g} wanted"
-        if found <= limit:
-            return passed(reason, actual=found)
-        return failed(
-            reason, code="too_expensive", score=limit / found, expected=limit, actual=found
-        )
+        return _at_most(found, limit, reason, "too_expensive")
 
     return check
 
 
-@rule(
-    codes=("too_many",),
-    about="format",
-    wanted="Keep the answer short: at most {n} tokens.",
-    denied="Write more than {n} tokens.",
-)
-def max_tokens(n: int, *, of: Literal["input", "output", "all"] = "output") -> Check:
+@rule(about="format")
+def max_tokens(n: Amount, *, of: Literal["input", "output", "all"] = "output") -> Check:
     """The completion took at most `n` tokens.
 
     Args:
         n: The most that passes.
         of: Tokens of the `output` (reasoning included), the `input`, or `all`.
 
+    Fails as: too_many
+    Advice: Keep the answer short: at most {n} tokens.
+    Negated: Write more than {n} tokens.
+
     >>> max_tokens(500, of="all").name
     'max_tokens(500, of=all)'
     """
-    _limit("max_tokens", n)
-    if of not in {"input", "output", "all"}:
-        raise UsageError(f"max_tokens: of is input, output or all, not {of!r}")
 
     def check(answer: Answer) -> Verdict:
         usage = completion_of(answer, "max_tokens").usage
         counts = {"input": usage.input_tokens, "output": usage.output_tokens}
         found = counts.get(of, usage.input_tokens + usage.output_tokens)
-        return _at_most(found, n, "tokens", "too_many")
+        return _at_most(found, n, f"{number(found)} tokens, at most {number(n)} wanted", "too_many")
 
     return check
 
 
-@rule(
-    codes=("wrong_finish_reason",),
-    about="format",
-)
+@rule(about="format")
 def finish_reason_is(*reasons: str) -> Check:
     """The completion ended for one of these reasons.
 
     Args:
         reasons: `stop`, `length`, `content_filter`, `tool_calls` or `unknown`; `stop` by default.
+
+    Fails as: wrong_finish_reason
 
     >>> finish_reason_is("stop", "tool_calls").name
     'finish_reason_is(stop, tool_calls)'
@@ -192,23 +174,21 @@ def finish_reason_is(*reasons: str) -> Check:
     return check
 
 
-@rule(
-    codes=("too_surprising",),
-    about="format",
-)
-def perplexity(at_most: float) -> Check:
+@rule(about="format")
+def perplexity(at_most: Amount) -> Check:
     """The perplexity of the completion by its own model is low: exp of the mean of -log p.
 
-    A certain completion has a perplexity of 1. Set `logprobs: true` in `modelParameters`; without
-    log-probabilities the case is unmeasured.
+    A certain completion has 1. Set `logprobs: true` in `modelParameters`; without log-probabilities
+    the case is unmeasured.
 
     Args:
         at_most: The most that passes.
 
+    Fails as: too_surprising
+
     >>> perplexity(3.5).name
     'perplexity(3.5)'
     """
-    _limit("perplexity", at_most)
     if at_most < 1:
         raise UsageError(f"perplexity: a perplexity is 1 or more, so at most {at_most!r} never is")
 
@@ -223,24 +203,13 @@ def perplexity(at_most: float) -> Check:
         surprise = -sum(token.logprob for token in tokens) / len(tokens)
         found = math.exp(min(surprise, 700.0))
         reason = f"perplexity {number(found)}, at most {number(at_most)} wanted"
-        if found <= at_most:
-            return passed(reason, actual=found)
-        return failed(
-            reason, code="too_surprising", score=at_most / found, expected=at_most, actual=found
-        )
+        return _at_most(found, at_most, reason, "too_surprising")
 
     return check
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
-    wanted="Make {bounds} tool calls.",
-    denied="Make {unbounded} tool calls.",
-)
-def tool_call_count(
-    *, at_least: int | None = None, at_most: int | None = None, exactly: int | None = None
-) -> Check:
+@rule(about="format")
+def tool_call_count(**limits: Unpack[Limits]) -> Check:
     """The number of tool calls.
 
     Args:
@@ -248,34 +217,32 @@ def tool_call_count(
         at_most: The most that passes.
         exactly: The only count that passes.
 
+    Fails as: too_few, too_many
+    Advice: Make {bounds} tool calls.
+    Negated: Make {unbounded} tool calls.
+
     >>> tool_call_count(exactly=1).name
     'tool_call_count(exactly=1)'
     """
-    low, high, wish = bounds("tool_call_count", at_least=at_least, at_most=at_most, exactly=exactly)
+    low, high, wish = bounds("tool_call_count", **limits)
 
     def check(answer: Answer) -> Verdict:
         found = len(completion_of(answer, "tool_call_count").tool_calls)
-        reason = f"{plural(found, 'tool call')}, {wish} wanted"
-        if low is not None and found < low:
-            return failed(reason, code="too_few", score=found / low, actual=found)
-        if high is not None and found > high:
-            return failed(reason, code="too_many", score=high / found, actual=found)
-        return passed(reason, actual=found)
+        return verdict_on_count(found, low, high, f"{plural(found, 'tool call')}, {wish} wanted")
 
     return check
 
 
-@rule(
-    codes=("forbidden_tool",),
-    about="format",
-    wanted="Never call the tool{names:s} {names:code}.",
-    denied="Call the tool {names:or}.",
-)
+@rule(about="format")
 def never_calls(*names: str) -> Check:
     """The model called none of these tools.
 
     Args:
         names: The tools.
+
+    Fails as: forbidden_tool
+    Advice: Never call the tool{names:s} {names:code}.
+    Negated: Call the tool {names:or}.
 
     >>> never_calls("delete", "drop").name
     'never_calls(delete, drop)'
@@ -293,14 +260,8 @@ def never_calls(*names: str) -> Check:
     return check
 
 
-@rule(
-    codes=("wrong_tools",),
-    version=2,
-    opposite="use `never_calls` for tools that must not be called",
-    about="format",
-    wanted="Call the tool{names:s} {names:code} and no others.",
-)
-def tools_called(*names: str, at_least: float = 1.0) -> Check:
+@rule(version=2, opposite="use `never_calls` for tools that must not be called", about="format")
+def tools_called(*names: str, at_least: Share = 1.0) -> Check:
     """The model called these tools and no others, in any order and number.
 
     The score is F1 of the names. To forbid tools, use `never_calls`; this rule has no negation.
@@ -309,12 +270,14 @@ def tools_called(*names: str, at_least: float = 1.0) -> Check:
         names: The tools.
         at_least: The least that passes.
 
+    Fails as: wrong_tools
+    Advice: Call the tool{names:s} {names:code} and no others.
+
     >>> tools_called("search", "fetch").name
     'tools_called(search, fetch)'
     """
     if not names:
         raise UsageError("tools_called: name at least one tool")
-    share("tools_called", at_least)
     wanted = set(names)
 
     def check(answer: Answer) -> Verdict:
@@ -332,17 +295,15 @@ def tools_called(*names: str, at_least: float = 1.0) -> Check:
     return check
 
 
-@rule(
-    codes=("no_tool_call", "unknown_tool", "json_invalid", "schema"),
-    version=2,
-    about="format",
-    wanted=("Call a tool, only those you are given, with arguments that satisfy their schemas."),
-)
+@rule(version=2, about="format")
 def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
     """The model called known tools, with arguments that satisfy their schemas.
 
     Args:
         tools: The tools, as sent to the model.
+
+    Fails as: no_tool_call, unknown_tool, json_invalid, schema
+    Advice: Call a tool, only those you are given, with arguments that satisfy their schemas.
 
     >>> weather = {"type": "function", "function": {"name": "weather", "parameters": {}}}
     >>> tool_calls_match([weather]).name
@@ -456,11 +417,7 @@ def _evidence(calls: Sequence[ToolCall]) -> JSON:
     return shown([{"name": call.name, "arguments": call.arguments} for call in calls[:20]])
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
-    wanted="Call the tool {name:code}. | In its arguments, {args:args}.",
-)
+@rule(about="format")
 def calls(
     name: str,
     args: Mapping[str, JSON] | None = None,
@@ -480,6 +437,9 @@ def calls(
         at_most: The most that passes.
         exact: The arguments must be equal, without further ones.
 
+    Fails as: too_few, too_many
+    Advice: Call the tool {name:code}. | In its arguments, {args:args}.
+
     >>> calls("get_weather", args={"city": "Berlin"}, at_most=2).name
     'calls(get_weather, {…}, at_most=2)'
     """
@@ -488,7 +448,7 @@ def calls(
         raise UsageError(
             f"calls: at most 0 calls\n  fix: use never_calls({name!r}), or ~calls(...) with args"
         )
-    low, high, wish = bounds("calls", at_least=at_least, at_most=at_most, exactly=None)
+    low, high, wish = bounds("calls", at_least=at_least, at_most=at_most)
 
     def check(answer: Answer) -> Verdict:
         made = completion_of(answer, "calls").tool_calls
@@ -506,17 +466,16 @@ def calls(
     return check
 
 
-@rule(
-    codes=("missing_call", "wrong_order"),
-    about="format",
-    wanted="Make these tool calls in this order: {calls:calls}.",
-    denied="Do not make these tool calls in this order: {calls:calls}.",
-)
+@rule(about="format")
 def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
     """The model made these calls in this order; others may come between them.
 
     Args:
         calls: A tool's name, or a mapping with `name`, `args` and `exact`.
+
+    Fails as: missing_call, wrong_order
+    Advice: Make these tool calls in this order: {calls:calls}.
+    Negated: Do not make these tool calls in this order: {calls:calls}.
 
     >>> calls_in_order("search", {"name": "refund", "args": {"id": 7}}).name
     'calls_in_order(search, {…})'
@@ -547,18 +506,17 @@ def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
     return check
 
 
-@rule(
-    codes=("missing_call", "unexpected_call", "wrong_order"),
-    about="format",
-    wanted="Make these tool calls and no others: {calls:calls}.",
-    denied="Do not make exactly these tool calls: {calls:calls}.",
-)
+@rule(about="format")
 def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = True) -> Check:
     """The model made these calls and no others, each as often as listed.
 
     Args:
         calls: The calls, as in `calls_in_order`; an empty list means no calls.
         ordered: They must come in this order.
+
+    Fails as: missing_call, unexpected_call, wrong_order
+    Advice: Make these tool calls and no others: {calls:calls}.
+    Negated: Do not make exactly these tool calls: {calls:calls}.
 
     >>> calls_exactly(["search", "search", "refund"]).name
     'calls_exactly([search, search, refund])'
@@ -600,31 +558,25 @@ def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = 
     return check
 
 
-@rule(
-    codes=("too_many",),
-    about="format",
-    wanted="Finish within {n} steps.",
-    denied="Take more than {n} steps.",
-)
-def max_steps(n: int) -> Check:
-    """The conversation took at most so many steps: messages of the model, with or without calls.
+@rule(about="format")
+def max_steps(n: Place) -> Check:
+    """The conversation took at most n steps: messages of the model, with or without calls.
 
     Args:
         n: The largest number that passes.
 
+    Fails as: too_many
+    Advice: Finish within {n} steps.
+    Negated: Take more than {n} steps.
+
     >>> max_steps(6).name
     'max_steps(6)'
     """
-    if isinstance(cast("object", n), bool) or not isinstance(cast("object", n), int) or n < 1:
-        raise UsageError(f"max_steps: a number from 1, not {n!r}")
 
     def check(answer: Answer) -> Verdict:
         from regauge.providers import Conversation
 
         steps = Conversation(completion_of(answer, "max_steps")).steps
-        reason = f"{plural(steps, 'step')}, at most {n} wanted"
-        if steps <= n:
-            return passed(reason, actual=steps)
-        return failed(reason, code="too_many", score=n / steps, expected=n, actual=steps)
+        return _at_most(steps, n, f"{plural(steps, 'step')}, at most {n} wanted", "too_many")
 
     return check

@@ -22,7 +22,6 @@ from regauge.judges.rules._text import compiled_pattern
 if TYPE_CHECKING:
     from regauge.digests import JSON
 
-__all__ = ["format_checker", "schema_validator", "schema_verdict"]
 
 _DATE_TIME = re.compile(
     r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.\d+)?([Zz]|[+-]\d{2}:\d{2})"
@@ -46,13 +45,13 @@ def is_date_time(text: str) -> bool:
     >>> is_date_time("2024-05-03T14:05:00Z"), is_date_time("2024-13-03T14:05:00Z")
     (True, False)
     """
-    found = _DATE_TIME.fullmatch(text)
-    return found is not None and _real(found[1], found[2], found[3])
+    match = _DATE_TIME.fullmatch(text)
+    return match is not None and _real(match[1], match[2], match[3])
 
 
 def _is_time(text: str) -> bool:
-    found = _TIME.fullmatch(text)
-    return found is not None and _real("2000-01-01", found[1], found[2])
+    match = _TIME.fullmatch(text)
+    return match is not None and _real("2000-01-01", match[1], match[2])
 
 
 def _real(day: str, clock: str, zone: str) -> bool:
@@ -182,8 +181,8 @@ def schema_verdict(validator: Any, value: JSON) -> Verdict:
     return failed(
         f"{fault.json_path}: {message}",
         code="schema",
-        expected=shown({str(fault.validator): fault.validator_value}),
-        actual=shown(fault.instance),
+        expected={str(fault.validator): fault.validator_value},
+        actual=fault.instance,
         details={"path": fault.json_path, "keyword": str(fault.validator)},
     )
 

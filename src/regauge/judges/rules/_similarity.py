@@ -7,7 +7,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,8 +15,8 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
 from regauge.judges._rule import Check, on_answer
-from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, abstained, failed, graded, number, passed, quote, shown
+from regauge.judges._rule_factory import Place, Share, Whole, rule
+from regauge.judges._types import Verdict, abstained, failed, graded, number, passed, quote
 from regauge.judges.rules._text import normaliser
 from regauge.wording import plural
 
@@ -35,12 +35,6 @@ __all__ = [
     "similarity",
 ]
 
-_LIKE = "Write {it} as close to {to:or} as you can."
-_UNLIKE = "Write {it} in other words than {to:or}."
-_similarity = partial(
-    rule, codes=("not_similar",), about="correctness", wanted=_LIKE, denied=_UNLIKE
-)
-
 _CHRF_CHARS_MAX = 200_000
 _CHRF_ORDER = 6
 
@@ -57,19 +51,6 @@ def _measure(name: Measure) -> Callable[[str, str], float]:
             return fuzz.partial_ratio
         case "words":
             return fuzz.token_sort_ratio
-        case _:
-            raise UsageError(f"similarity: no measure {name!r}; there are ratio, partial, words")
-
-
-def share(kind: str, value: float) -> float:
-    """A threshold, which is a share.
-
-    Raises:
-        UsageError: It is not between 0 and 1.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
-        raise UsageError(f"{kind}: at_least is a number from 0 to 1, not {value!r}")
-    return value
 
 
 def reference_text(answer: Answer, to: str | Expected, kind: str) -> str:
@@ -86,20 +67,19 @@ def reference_text(answer: Answer, to: str | Expected, kind: str) -> str:
     return wanted
 
 
-@_similarity(needs="rapidfuzz")
+@rule(about="correctness", needs="rapidfuzz")
 def similarity(
-    to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
+    to: str | Expected = expected(),
     *,
-    at_least: float = 0.8,
+    at_least: Share = 0.8,
     measure: Measure = "ratio",
     ignore_case: bool = False,
     field: str | None = None,
 ) -> Check:
     """The output has the same characters as a reference in nearly the same order.
 
-    `ratio` is 1 - d / (a + b), with d insertions and deletions between texts of length a and b;
-    `partial` is the best ratio of the shorter text with a part of the longer; `words` is the ratio
-    of sorted words. Meaning does not count: "ran out" and "did not run out" are similar.
+    `ratio` is 1 - d / (a + b), with d insertions and deletions and lengths a and b; `partial` the
+    best ratio of a part of the longer text; `words` that of sorted words. Meaning does not count.
 
     Args:
         to: The value or reference to compare with; by default the case's `expected`.
@@ -108,12 +88,15 @@ def similarity(
         ignore_case: Ignore case, by Unicode case folding.
         field: Judge this part of a JSON output.
 
+    Fails as: not_similar
+    Advice: Write {it} as close to {to:or} as you can.
+    Negated: Write {it} in other words than {to:or}.
+
     >>> print(similarity("The disk is full.").check_text("The disk is ful."))
     pass (0.97): ratio 0.9697 to 'The disk is full.', 0.8 wanted
     """
-    share("similarity", at_least)
     compare = _measure(measure)
-    normalise = normaliser(ignore_case=ignore_case, ignore_space=False, ignore_punctuation=False)
+    normalise = normaliser(ignore_case=ignore_case)
 
     def check(answer: Answer) -> Verdict:
         wanted = reference_text(answer, to, "similarity")
@@ -124,19 +107,16 @@ def similarity(
             at_least=at_least,
             reason=f"{measure} {number(score)} to {quote(wanted)}, {number(at_least)} wanted",
             code="not_similar",
-            expected=shown(wanted),
-            actual=shown(text),
+            expected=wanted,
+            actual=text,
         )
 
     return on_answer(field, check)
 
 
-@_similarity(needs="rapidfuzz")
+@rule(about="correctness", needs="rapidfuzz")
 def edit_distance(
-    to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
-    *,
-    at_most: int = 5,
-    field: str | None = None,
+    to: str | Expected = expected(), *, at_most: Whole = 5, field: str | None = None
 ) -> Check:
     """The Levenshtein distance to a reference.
 
@@ -147,11 +127,13 @@ def edit_distance(
         at_most: The most that passes.
         field: Judge this part of a JSON output.
 
+    Fails as: not_similar
+    Advice: Write {it} as close to {to:or} as you can.
+    Negated: Write {it} in other words than {to:or}.
+
     >>> print(edit_distance("kubectl get pods", at_most=1).check_text("kubectl get pod"))
     pass (0.94): 1 edit from 'kubectl get pods', at most 1 wanted
     """
-    if isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
-        raise UsageError(f"edit_distance: at_most is a whole number from 0 up, not {at_most!r}")
 
     def check(answer: Answer) -> Verdict:
         from rapidfuzz.distance import Levenshtein
@@ -163,9 +145,7 @@ def edit_distance(
         reason = f"{plural(distance, 'edit')} from {quote(wanted)}, at most {at_most} wanted"
         if distance <= at_most:
             return passed(reason, score=score, actual=distance)
-        return failed(
-            reason, code="not_similar", score=score, expected=shown(wanted), actual=shown(text)
-        )
+        return failed(reason, code="not_similar", score=score, expected=wanted, actual=text)
 
     return on_answer(field, check)
 
@@ -194,12 +174,11 @@ def _references(answer: Answer, to: References, kind: str) -> list[str]:
 def overlap(
     kind: str,
     to: References,
-    at_least: float,
+    at_least: Share,
     score: Callable[[str, list[str]], float | None],
     field: str | None,
 ) -> Check:
     """A check that a score against the references reaches a threshold; None: it is too long."""
-    share(kind, at_least)
     if not isinstance(to, (str, Expected)) and not to:
         raise UsageError(f"{kind}: name at least one reference")
 
@@ -214,8 +193,8 @@ def overlap(
             at_least=at_least,
             reason=f"{kind} {number(found)} to {quote(references[0])}, {number(at_least)} wanted",
             code="not_similar",
-            expected=shown(references[0]),
-            actual=shown(text),
+            expected=references[0],
+            actual=text,
         )
 
     return on_answer(field, check)
@@ -246,13 +225,9 @@ def unended(text: str) -> list[str]:
     return [word.rstrip(".") for word in text.lower().split()]
 
 
-@_similarity(version=2)
+@rule(about="correctness", version=2)
 def rouge_n(
-    to: References = expected(),  # noqa: B008 - Expected is frozen
-    *,
-    n: int = 1,
-    at_least: float = 0.75,
-    field: str | None = None,
+    to: References = expected(), *, n: Place = 1, at_least: Share = 0.75, field: str | None = None
 ) -> Check:
     """ROUGE-N: the F1 of shared n-grams.
 
@@ -264,11 +239,13 @@ def rouge_n(
         at_least: The least that passes.
         field: Judge this part of a JSON output.
 
+    Fails as: not_similar
+    Advice: Write {it} as close to {to:or} as you can.
+    Negated: Write {it} in other words than {to:or}.
+
     >>> print(rouge_n("the cat sat on the mat").check_text("the cat lay on the mat"))
     pass (0.83): rouge_n 0.8333 to 'the cat sat on the mat', 0.75 wanted
     """
-    if n < 1:
-        raise UsageError(f"rouge_n: n counts from 1, not {n}")
 
     def score(text: str, references: list[str]) -> float:
         grams = _grams(_lower_tokens(text), n)
@@ -281,22 +258,23 @@ def rouge_n(
     return overlap("rouge_n", to, at_least, score, field)
 
 
-@_similarity(version=2, needs="rapidfuzz")
+@rule(about="correctness", version=2, needs="rapidfuzz")
 def rouge_l(
-    to: References = expected(),  # noqa: B008 - Expected is frozen
-    *,
-    at_least: float = 0.75,
-    field: str | None = None,
+    to: References = expected(), *, at_least: Share = 0.75, field: str | None = None
 ) -> Check:
     """ROUGE-L: the F1 of the longest common subsequence of words.
 
-    Words are runs of letters and digits in lower case, as in rouge-score; the first 4,000 of each
-    text count. The best of several references counts.
+    Words are runs of letters and digits in lower case, the first 4,000 of each text. The best of
+    several references counts.
 
     Args:
         to: The value or reference to compare with; by default the case's `expected`.
         at_least: The least that passes.
         field: Judge this part of a JSON output.
+
+    Fails as: not_similar
+    Advice: Write {it} as close to {to:or} as you can.
+    Negated: Write {it} in other words than {to:or}.
 
     >>> print(rouge_l("the cat sat on the mat").check_text("on the mat the cat sat"))
     fail (0.50): rouge_l 0.5 to 'the cat sat on the mat', 0.75 wanted
@@ -331,23 +309,21 @@ def bleu_score(text: str, references: list[str]) -> float:
     return math.exp(brevity + sum(logs) / len(logs))
 
 
-@_similarity()
-def bleu(
-    to: References = expected(),  # noqa: B008 - Expected is frozen
-    *,
-    at_least: float = 0.5,
-    field: str | None = None,
-) -> Check:
+@rule(about="correctness")
+def bleu(to: References = expected(), *, at_least: Share = 0.5, field: str | None = None) -> Check:
     """BLEU: the geometric mean of 1- to 4-gram precisions, times brevity.
 
     Words are lower case, split at white space. A precision of zero counts 1e-7; orders longer than
-    the output are omitted. A short output is multiplied by exp(1 - b / a), with a its words and b
-    those of the reference of the closest length.
+    the output are omitted.
 
     Args:
         to: The value or reference to compare with; by default the case's `expected`.
         at_least: The least that passes.
         field: Judge this part of a JSON output.
+
+    Fails as: not_similar
+    Advice: Write {it} as close to {to:or} as you can.
+    Negated: Write {it} in other words than {to:or}.
 
     >>> print(bleu("the cat sat on the mat").check_text("the cat sat on a mat"))
     pass (0.54): bleu 0.5373 to 'the cat sat on the mat', 0.5 wanted
@@ -378,9 +354,9 @@ def _chrf_score(
     grams: Sequence[Counter[tuple[str, ...]]], others: Sequence[Counter[tuple[str, ...]]]
 ) -> float:
     orders = [
-        (_common(one, other), one.total(), other.total())
-        for one, other in zip(grams, others, strict=True)
-        if one and other
+        (_common(gram, other), gram.total(), other.total())
+        for gram, other in zip(grams, others, strict=True)
+        if gram and other
     ]
     precision = sum(common / total for common, total, _ in orders)
     recall = sum(common / wanted for common, _, wanted in orders)
@@ -389,22 +365,20 @@ def _chrf_score(
     return 5 * precision * recall / (4 * precision + recall) / len(orders)
 
 
-@_similarity()
-def gleu(
-    to: References = expected(),  # noqa: B008 - Expected is frozen
-    *,
-    at_least: float = 0.5,
-    field: str | None = None,
-) -> Check:
+@rule(about="correctness")
+def gleu(to: References = expected(), *, at_least: Share = 0.5, field: str | None = None) -> Check:
     """GLEU: the lower of precision and recall of all 1- to 4-grams.
 
-    Words are lower case, split at white space, without final periods. The best of several
-    references counts.
+    Words are lower case, split at white space. The best of several references counts.
 
     Args:
         to: The value or reference to compare with; by default the case's `expected`.
         at_least: The least that passes.
         field: Judge this part of a JSON output.
+
+    Fails as: not_similar
+    Advice: Write {it} as close to {to:or} as you can.
+    Negated: Write {it} in other words than {to:or}.
 
     >>> print(gleu("the cat sat on the mat").check_text("the cat lay on the mat"))
     pass (0.50): gleu 0.5 to 'the cat sat on the mat', 0.5 wanted
@@ -427,30 +401,23 @@ def gleu(
     return overlap("gleu", to, at_least, score, field)
 
 
-@rule(
-    codes=("not_similar", "too_long"),
-    version=3,
-    about="correctness",
-    wanted=_LIKE,
-    denied=_UNLIKE,
-)
+@rule(version=3, about="correctness")
 def chrf(
-    to: References = expected(),  # noqa: B008 - Expected is frozen
-    *,
-    words: int = 0,
-    at_least: float = 0.5,
-    field: str | None = None,
+    to: References = expected(), *, words: int = 0, at_least: Share = 0.5, field: str | None = None
 ) -> Check:
     """chrF: the F-score of 1- to 6-grams of characters; recall weighs twice.
 
-    As in sacrebleu, without white space; the best of several references counts. Abstains above
-    200,000 characters.
+    As in sacrebleu; the best of several references counts. Abstains above 200,000 characters.
 
     Args:
         to: The value or reference to compare with; by default the case's `expected`.
         words: Add word n-grams up to this order; 2 makes it chrF++.
         at_least: The least that passes.
         field: Judge this part of a JSON output.
+
+    Fails as: not_similar, too_long
+    Advice: Write {it} as close to {to:or} as you can.
+    Negated: Write {it} in other words than {to:or}.
 
     >>> print(chrf("the disk is full").check_text("the disks are full"))
     pass (0.55): chrf 0.5456 to 'the disk is full', 0.5 wanted
@@ -460,7 +427,7 @@ def chrf(
         if len(text) > _CHRF_CHARS_MAX:
             return None
         grams = _chrf_grams(text, words)
-        return max(_chrf_score(grams, _chrf_grams(one, words)) for one in references)
+        return max(_chrf_score(grams, _chrf_grams(reference, words)) for reference in references)
 
     return overlap("chrf", to, at_least, score, field)
 
@@ -500,23 +467,23 @@ def meteor_score(text: str, reference: str, stem: Callable[[str], str]) -> float
     return mean * (1 - 0.5 * (chunks / len(pairs)) ** 3)
 
 
-@_similarity(needs="snowballstemmer")
+@rule(about="correctness", needs="snowballstemmer")
 def meteor(
-    to: References = expected(),  # noqa: B008 - Expected is frozen
-    *,
-    at_least: float = 0.5,
-    field: str | None = None,
+    to: References = expected(), *, at_least: Share = 0.5, field: str | None = None
 ) -> Check:
     """METEOR with exact and stemmed words, without synonyms.
 
-    Words as for `gleu`, paired from the end: equal words first, then equal Porter stems. With
-    precision p, recall r and m pairs in c runs the score is p r / (0.9 p + 0.1 r) x (1 - 0.5 (c /
-    m)^3). The best of several references counts.
+    Words as for `gleu`, paired by equality, then by Porter stems: p r / (0.9 p + 0.1 r) x (1 - 0.5
+    (c / m)^3) with precision p, recall r and m pairs in c runs.
 
     Args:
         to: The value or reference to compare with; by default the case's `expected`.
         at_least: The least that passes.
         field: Judge this part of a JSON output.
+
+    Fails as: not_similar
+    Advice: Write {it} as close to {to:or} as you can.
+    Negated: Write {it} in other words than {to:or}.
 
     >>> print(meteor("the disks filled up").check_text("the disk filled up"))
     pass (0.99): meteor 0.9922 to 'the disks filled up', 0.5 wanted
@@ -576,14 +543,12 @@ def nearness_verdict(
         score = 1 / (1 + found)
         if found <= limit:
             return passed(reason, score=score)
-        return failed(reason, code="not_near", score=score, expected=shown(reference))
+        return failed(reason, code="not_near", score=score, expected=reference)
     least = at_least if at_least is not None else 0.0
     reason = f"{by}: {measure} {number(found)} to {quote(reference)}, {number(least)} wanted"
     if found >= least:
         return passed(reason, score=min(1.0, max(0.0, found)))
-    return failed(
-        reason, code="not_near", score=min(1.0, max(0.0, found)), expected=shown(reference)
-    )
+    return failed(reason, code="not_near", score=min(1.0, max(0.0, found)), expected=reference)
 
 
 def nearness_limits(
@@ -607,14 +572,9 @@ def nearness_limits(
             raise UsageError(f"{kind}: no measure {measure!r}; there are cosine, dot, euclidean")
 
 
-@rule(
-    codes=("not_near",),
-    about="correctness",
-    wanted=_LIKE,
-    denied=_UNLIKE,
-)
+@rule(about="correctness")
 def near_in_meaning(
-    to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
+    to: str | Expected = expected(),
     *,
     vectors: Vectors,
     measure: Distance = "cosine",
@@ -624,9 +584,7 @@ def near_in_meaning(
 ) -> Check:
     """The output is near a reference in meaning, by given vectors.
 
-    For `euclidean` the score is 1 / (1 + distance). Vectors hardly represent a negation: add a rule
-    for required or forbidden words. `means_like` compares in the same way with recorded vectors of
-    a model.
+    As `means_like`, with given vectors. For `euclidean` the score is 1 / (1 + distance).
 
     Args:
         to: The value or reference to compare with; by default the case's `expected`.
@@ -635,6 +593,10 @@ def near_in_meaning(
         at_least: The least cosine or dot product that passes, 0.75 if unset.
         at_most: The greatest distance that passes, 0.5 if unset.
         field: Judge this part of a JSON output.
+
+    Fails as: not_near
+    Advice: Write {it} as close to {to:or} as you can.
+    Negated: Write {it} in other words than {to:or}.
 
     >>> known = {"disk full": [1.0, 0.1], "no space left": [0.9, 0.2]}
     >>> print(near_in_meaning("disk full", vectors=known).check_text("no space left"))

@@ -10,23 +10,14 @@ import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, JsonFault, expected, same
+from regauge.judges._data import WordData
 from regauge.judges._rule import Check, on_answer, on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import (
-    Verdict,
-    abstained,
-    around,
-    failed,
-    listed,
-    number,
-    passed,
-    quote,
-    shown,
-)
+from regauge.judges._types import Verdict, abstained, around, failed, listed, number, passed, quote
 from regauge.judges._words import UNSPACED
 
 if TYPE_CHECKING:
@@ -58,7 +49,7 @@ _EDGE = re.compile(rf"\A{_INVISIBLE}++|(?<!{_INVISIBLE}){_INVISIBLE}++\Z")
 
 
 def normaliser(
-    *, ignore_case: bool, ignore_space: bool, ignore_punctuation: bool
+    *, ignore_case: bool = False, ignore_space: bool = False, ignore_punctuation: bool = False
 ) -> Callable[[str], str]:
     """The function that normalises texts before they are compared."""
 
@@ -72,14 +63,9 @@ def normaliser(
     return simplify
 
 
-@rule(
-    codes=("not_equal", "json_invalid"),
-    about="correctness",
-    wanted="Write exactly {value:or}{inside}.",
-    denied="Never write just {value:or}{inside}.",
-)
+@rule(about="correctness")
 def equals(
-    value: JSON | Expected = expected(),  # noqa: B008 - Expected is frozen
+    value: JSON | Expected = expected(),
     *,
     ignore_case: bool = False,
     ignore_space: bool = False,
@@ -95,19 +81,17 @@ def equals(
         ignore_punctuation: Ignore Unicode punctuation.
         field: Judge this part of a JSON output.
 
+    Fails as: not_equal, json_invalid
+    Advice: Write exactly {value:or}{inside}.
+    Negated: Never write just {value:or}{inside}.
+
     >>> print(equals("yes", ignore_case=True).check_text("Yes"))
     pass: equals 'Yes'
     >>> print(equals({"a": 1}).check_text('{ "a": 1.0 }'))
     pass: equals '{ "a": 1.0 }'
     """
-    normalise = (
-        normaliser(
-            ignore_case=ignore_case,
-            ignore_space=ignore_space,
-            ignore_punctuation=ignore_punctuation,
-        )
-        if ignore_case or ignore_space or ignore_punctuation
-        else str
+    normalise = normaliser(
+        ignore_case=ignore_case, ignore_space=ignore_space, ignore_punctuation=ignore_punctuation
     )
 
     def check(answer: Answer) -> Verdict:
@@ -115,28 +99,22 @@ def equals(
         wanted = answer.resolve(value, judge="equals")
         if isinstance(wanted, str):
             if text == wanted or normalise(text) == normalise(wanted):
-                return passed(f"equals {quote(text)}", expected=shown(wanted))
+                return passed(f"equals {quote(text)}", expected=wanted)
             return failed(
                 f"{quote(text)} is not {quote(wanted)}",
                 code="not_equal",
-                expected=shown(wanted),
-                actual=shown(text),
+                expected=wanted,
+                actual=text,
             )
         found = answer.json
         if isinstance(found, JsonFault):
             return failed(
-                f"not JSON: {found.message}",
-                code="json_invalid",
-                expected=shown(wanted),
-                actual=shown(text),
+                f"not JSON: {found.message}", code="json_invalid", expected=wanted, actual=text
             )
         if same(found, wanted):
-            return passed(f"equals {quote(text)}", expected=shown(wanted))
+            return passed(f"equals {quote(text)}", expected=wanted)
         return failed(
-            f"{quote(text)} is another value",
-            code="not_equal",
-            expected=shown(wanted),
-            actual=shown(found),
+            f"{quote(text)} is another value", code="not_equal", expected=wanted, actual=found
         )
 
     return on_answer(field, check)
@@ -186,13 +164,11 @@ def _places(text: str, part: str) -> Iterator[tuple[int, int]]:
         at = text.find(part, at + len(part))
 
 
-def finder(*, ignore_case: bool, whole_word: bool) -> Callable[[str, str], tuple[int, int] | None]:
-    """The function that finds one text in another: its first place, if there is one."""
-
-    def find(text: str, part: str) -> tuple[int, int] | None:
-        return next(occurrences(text, part, ignore_case=ignore_case, whole_word=whole_word), None)
-
-    return find
+def find_text(
+    text: str, part: str, *, ignore_case: bool, whole_word: bool
+) -> tuple[int, int] | None:
+    """The first place of a text in another, if there is one."""
+    return next(occurrences(text, part, ignore_case=ignore_case, whole_word=whole_word), None)
 
 
 def wanted_texts(parts: Sequence[str], kind: str) -> tuple[str, ...]:
@@ -211,14 +187,9 @@ def wanted_texts(parts: Sequence[str], kind: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-@rule(
-    codes=("missing_text",),
-    about="completeness",
-    wanted="Write {text:or}{inside}.",
-    denied="Do not write {text:or}{inside}.",
-)
+@rule(about="completeness")
 def contains(
-    text: str | Expected = expected(),  # noqa: B008 - Expected is frozen
+    text: str | Expected = expected(),
     *,
     ignore_case: bool = False,
     whole_word: bool = False,
@@ -232,6 +203,10 @@ def contains(
         whole_word: Match whole words only.
         field: Judge this part of a JSON output.
 
+    Fails as: missing_text
+    Advice: Write {text:or}{inside}.
+    Negated: Do not write {text:or}{inside}.
+
     >>> print(contains("pod").check_text("The pod died."))
     pass: contains 'pod': 'The pod died.'
     >>> print(contains("pod", whole_word=True).check_text("A podcast."))
@@ -239,7 +214,7 @@ def contains(
     """
     if not isinstance(text, Expected):
         wanted_texts([text], "contains")
-    find = finder(ignore_case=ignore_case, whole_word=whole_word)
+    find = functools.partial(find_text, ignore_case=ignore_case, whole_word=whole_word)
 
     def check(answer: Answer) -> Verdict:
         whole = answer.text or ""
@@ -258,12 +233,7 @@ def contains(
     return on_answer(field, check)
 
 
-@rule(
-    codes=("missing_text",),
-    about="completeness",
-    wanted="Write {texts:one}{inside}.",
-    denied="Do not write {texts:or}{inside}.",
-)
+@rule(about="completeness")
 def contains_any(
     *texts: str, ignore_case: bool = False, whole_word: bool = False, field: str | None = None
 ) -> Check:
@@ -275,11 +245,15 @@ def contains_any(
         whole_word: Match whole words only.
         field: Judge this part of a JSON output.
 
+    Fails as: missing_text
+    Advice: Write {texts:one}{inside}.
+    Negated: Do not write {texts:or}{inside}.
+
     >>> print(contains_any("kubectl", "helm").check_text("Run helm ls."))
     pass: contains 'helm': 'Run helm ls.'
     """
     parts = wanted_texts(texts, "contains_any")
-    find = finder(ignore_case=ignore_case, whole_word=whole_word)
+    find = functools.partial(find_text, ignore_case=ignore_case, whole_word=whole_word)
 
     def check(text: str) -> Verdict:
         for part in parts:
@@ -305,12 +279,7 @@ def verdict_on_parts(
     )
 
 
-@rule(
-    codes=("missing_text",),
-    about="completeness",
-    wanted="Write {texts:and}{inside}.",
-    denied="Leave out {texts:one}{inside}.",
-)
+@rule(about="completeness")
 def contains_all(
     *texts: str, ignore_case: bool = False, whole_word: bool = False, field: str | None = None
 ) -> Check:
@@ -322,11 +291,15 @@ def contains_all(
         whole_word: Match whole words only.
         field: Judge this part of a JSON output.
 
+    Fails as: missing_text
+    Advice: Write {texts:and}{inside}.
+    Negated: Leave out {texts:one}{inside}.
+
     >>> print(contains_all("cause", "fix").check_text("The cause is known."))
     fail (0.50): does not contain 'fix'
     """
     parts = wanted_texts(texts, "contains_all")
-    find = finder(ignore_case=ignore_case, whole_word=whole_word)
+    find = functools.partial(find_text, ignore_case=ignore_case, whole_word=whole_word)
 
     def check(text: str) -> Verdict:
         missing = [part for part in parts if find(text, part) is None]
@@ -337,12 +310,7 @@ def contains_all(
     return on_text(field, check)
 
 
-@rule(
-    codes=("forbidden_text",),
-    about="format",
-    wanted="Do not write {texts:or}{inside}.",
-    denied="Write {texts:one}{inside}.",
-)
+@rule(about="format")
 def not_contains(
     *texts: str, ignore_case: bool = False, whole_word: bool = False, field: str | None = None
 ) -> Check:
@@ -354,11 +322,15 @@ def not_contains(
         whole_word: Match whole words only.
         field: Judge this part of a JSON output.
 
+    Fails as: forbidden_text
+    Advice: Do not write {texts:or}{inside}.
+    Negated: Write {texts:one}{inside}.
+
     >>> print(not_contains("as an AI", ignore_case=True).check_text("As an AI, I cannot say."))
     fail: contains 'as an AI': 'As an AI, I cannot say.'
     """
     parts = wanted_texts(texts, "not_contains")
-    find = finder(ignore_case=ignore_case, whole_word=whole_word)
+    find = functools.partial(find_text, ignore_case=ignore_case, whole_word=whole_word)
 
     def check(text: str) -> Verdict:
         for part in parts:
@@ -372,13 +344,7 @@ def not_contains(
     return on_text(field, check)
 
 
-@rule(
-    codes=("wrong_start",),
-    version=2,
-    about="format",
-    wanted="Start {it} with {texts:or}.",
-    denied="Do not start {it} with {texts:or}.",
-)
+@rule(version=2, about="format")
 def starts_with(
     *texts: str, ignore_case: bool = False, strip: bool = False, field: str | None = None
 ) -> Check:
@@ -390,6 +356,10 @@ def starts_with(
         strip: Strip white space and invisible marks of direction first.
         field: Judge this part of a JSON output.
 
+    Fails as: wrong_start
+    Advice: Start {it} with {texts:or}.
+    Negated: Do not start {it} with {texts:or}.
+
     >>> print(starts_with("## Meaning").check_text("## Meaning of it"))
     pass: starts with '## Meaning'
     """
@@ -397,13 +367,7 @@ def starts_with(
     return _edge(texts, edge, field=field)
 
 
-@rule(
-    codes=("wrong_end",),
-    version=2,
-    about="format",
-    wanted="End {it} with {texts:or}, and write nothing after it.",
-    denied="Do not end {it} with {texts:or}.",
-)
+@rule(version=2, about="format")
 def ends_with(
     *texts: str,
     ignore_case: bool = False,
@@ -419,6 +383,10 @@ def ends_with(
         strip: Strip white space and invisible marks of direction first.
         strip_quotes: Then strip double quotation marks.
         field: Judge this part of a JSON output.
+
+    Fails as: wrong_end
+    Advice: End {it} with {texts:or}, and write nothing after it.
+    Negated: Do not end {it} with {texts:or}.
 
     >>> print(ends_with(".", "!").check_text("Done"))
     fail: ends with 'Done', not with '.', '!'
@@ -466,12 +434,7 @@ def _edge(texts: Sequence[str], edge: Edge, *, field: str | None) -> Check:
     return on_text(field, check)
 
 
-@rule(
-    codes=("no_match",),
-    about="format",
-    wanted="Write {it} so that it matches the regular expression {pattern:code}.",
-    denied="Write {it} so that it does not match the regular expression {pattern:code}.",
-)
+@rule(about="format")
 def matches(
     pattern: str,
     *,
@@ -497,6 +460,10 @@ def matches(
         ascii_only: `\d`, `\w`, `\s` and `\b` match ASCII only.
         timeout_s: Seconds until the judge gives up, without a verdict.
         field: Judge this part of a JSON output.
+
+    Fails as: no_match
+    Advice: Write {it} so that it matches the regular expression {pattern:code}.
+    Negated: Write {it} so that it does not match the regular expression {pattern:code}.
 
     >>> print(matches(r"SEV-[123]").check_text("This is SEV-2."))
     pass: matches 'SEV-[123]': 'This is SEV-2.'
@@ -555,17 +522,16 @@ _COMMA = re.compile("[,\uff0c\u3001\ufe50\ufe51\u060c]")
 _QUOTES = frozenset("\"\" “” „“ „” ”” «» »« ‹› ›‹ 「」 『』 《》 '' ‘’ ‚‘ ‚’ ’’".split())  # noqa: RUF001, SIM905 - quotation marks are the point
 
 
-@rule(
-    codes=("wrong_case", "no_letters"),
-    about="format",
-    wanted="Write {it} in capital letters only.",
-    denied="Use lower case{inside}, too.",
-)
+@rule(about="format")
 def is_upper_case(*, field: str | None = None) -> Check:
     """The output has letters, and all of them are capitals.
 
     Args:
         field: Judge this part of a JSON output.
+
+    Fails as: wrong_case, no_letters
+    Advice: Write {it} in capital letters only.
+    Negated: Use lower case{inside}, too.
 
     >>> print(is_upper_case().check_text("DISK FULL on 3"))
     fail: 'o' is no capital: 'DISK FULL on 3'
@@ -573,17 +539,16 @@ def is_upper_case(*, field: str | None = None) -> Check:
     return _case(upper=True, field=field)
 
 
-@rule(
-    codes=("wrong_case", "no_letters"),
-    about="format",
-    wanted="Write {it} in lower case only.",
-    denied="Use capital letters{inside}, too.",
-)
+@rule(about="format")
 def is_lower_case(*, field: str | None = None) -> Check:
     """The output has letters, and none of them is a capital.
 
     Args:
         field: Judge this part of a JSON output.
+
+    Fails as: wrong_case, no_letters
+    Advice: Write {it} in lower case only.
+    Negated: Use capital letters{inside}, too.
 
     >>> print(is_lower_case().check_text("disk full"))
     pass: no capital
@@ -609,18 +574,17 @@ def _case(*, upper: bool, field: str | None) -> Check:
     return on_text(field, check)
 
 
-@rule(
-    codes=("comma",),
-    about="format",
-    wanted="Do not use any commas{inside}.",
-    denied="Use at least one comma{inside}.",
-)
+@rule(about="format")
 def no_comma(*, any_script: bool = False, field: str | None = None) -> Check:
     """The output has no comma.
 
     Args:
         any_script: Commas of other scripts, such as `、` and `،`, count too.
         field: Judge this part of a JSON output.
+
+    Fails as: comma
+    Advice: Do not use any commas{inside}.
+    Negated: Use at least one comma{inside}.
 
     >>> print(no_comma().check_text("First, restart."))
     fail: a comma: 'First, restart.'
@@ -637,18 +601,17 @@ def no_comma(*, any_script: bool = False, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(
-    codes=("not_quoted",),
-    about="format",
-    wanted="Put the whole of {it} between double quotation marks.",
-    denied="Do not put {it} between quotation marks.",
-)
+@rule(about="format")
 def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
     """The output is in double quotation marks.
 
     Args:
         any_marks: Pairs such as “…”, «…» and '…' count too.
         field: Judge this part of a JSON output.
+
+    Fails as: not_quoted
+    Advice: Put the whole of {it} between double quotation marks.
+    Negated: Do not put {it} between quotation marks.
 
     >>> print(is_quoted().check_text('"All is well."'))
     pass: stands in quotation marks
@@ -663,13 +626,7 @@ def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(
-    codes=("not_allowed",),
-    version=2,
-    about="format",
-    wanted="Answer with one of these only: {options:choice}.",
-    denied="Answer with none of these: {options:choice}.",
-)
+@rule(version=2, about="format")
 def one_of(
     options: Sequence[str],
     *,
@@ -685,12 +642,16 @@ def one_of(
         ignore_case: Ignore case, by Unicode case folding.
         field: Judge this part of a JSON output.
 
+    Fails as: not_allowed
+    Advice: Answer with one of these only: {options:choice}.
+    Negated: Answer with none of these: {options:choice}.
+
     >>> print(one_of(["yes", "no"], ignore_case=True).check_text("No"))
     pass: is 'no'
     """
     if isinstance(options, str) or not options or not all(options):
         raise UsageError(f"one_of: name the options as a list of texts, not {options!r}")
-    find = finder(ignore_case=ignore_case, whole_word=True)
+    find = functools.partial(find_text, ignore_case=ignore_case, whole_word=True)
     fold = str.casefold if ignore_case else str
 
     def check(text: str) -> Verdict:
@@ -771,22 +732,7 @@ def language_chances(text: str) -> dict[str, float]:
     return dict(zip(factory.langlist, chances.tolist(), strict=True))
 
 
-_LANGUAGE_CODES = """
-af ar bg bn ca cs cy da de el en es et fa fi fr gu he hi hr hu id it ja kn ko lt lv mk ml mr ne nl
-no pa pl pt ro ru sk sl so sq sv sw ta te th tl tr uk ur vi zh zh-cn zh-tw
-"""
-_LANGUAGES = frozenset(_LANGUAGE_CODES.split())
-_ALIASES = {
-    "nb": "no",
-    "nn": "no",
-    "iw": "he",
-    "in": "id",
-    "fil": "tl",
-    "zh-hans": "zh-cn",
-    "zh-sg": "zh-cn",
-    "zh-hant": "zh-tw",
-    "zh-hk": "zh-tw",
-}
+_CODES: Final = WordData("formats")
 # A text of fewer letters is judged only where the evidence is strong.
 _LETTERS_MIN = 20
 _SURE = 0.9
@@ -801,44 +747,37 @@ def _language(code: str) -> str:
     """
     full = code.lower().replace("_", "-")
     bare = full.partition("-")[0]
-    for name in (full, _ALIASES.get(full), bare, _ALIASES.get(bare)):
-        if name in _LANGUAGES:
+    aliases, known = _CODES.tables["language_aliases"], _CODES.words("languages")
+    for name in (full, aliases.get(full), bare, aliases.get(bare)):
+        if name in known:
             return name
     raise UsageError(
-        f"is_language: {code!r} cannot be recognised; there are {', '.join(sorted(_LANGUAGES))}"
+        f"is_language: {code!r} cannot be recognised; there are {', '.join(sorted(known))}"
     )
 
 
-@rule(
-    codes=("wrong_language", "no_language"),
-    version=2,
-    about="format",
-    wanted="Write {it} in the language with the code {code:code}.",
-    denied="Do not write {it} in the language with the code {code:code}.",
-    needs="langdetect",
-)
+@rule(version=2, about="format", needs="langdetect")
 def is_language(
-    code: str,
-    *,
-    unclear: Literal["abstain", "pass", "fail"] = "abstain",
-    field: str | None = None,
+    code: str, *, unclear: Literal["abstain", "pass", "fail"] = "abstain", field: str | None = None
 ) -> Check:
-    """The output is in this language, by its letter sequences.
+    """The output is in this language.
 
-    The first 10,000 characters decide. Fewer than 20 letters with weak evidence ("OK, done.") are
-    unclear. Names, numbers and code are easily mistaken.
+    By letter sequences of the first 10,000 characters. Fewer than 20 letters with weak evidence are
+    unclear; names, numbers and code mislead.
 
     Args:
         code: ISO 639-1 code; regions are ignored (`pt-br`), except `zh-cn` and `zh-tw`.
         unclear: The outcome for a text without a clear language, such as "42".
         field: Judge this part of a JSON output.
 
+    Fails as: wrong_language, no_language
+    Advice: Write {it} in the language with the code {code:code}.
+    Negated: Do not write {it} in the language with the code {code:code}.
+
     >>> print(is_language("de").check_text("Die Platte ist voll und der Dienst steht."))
     pass: written in 'de'
     """
     wanted = _language(code)
-    if unclear not in {"abstain", "pass", "fail"}:
-        raise UsageError(f"is_language: unclear is abstain, pass or fail, not {unclear!r}")
 
     def undecided(reason: str) -> Verdict:
         if unclear == "pass":

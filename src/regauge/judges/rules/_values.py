@@ -1,4 +1,4 @@
-"""Values that an output states: numbers, final answers, choices, and what its input lacks."""
+"""Values that an output states: numbers, final answers, choices, and missing inputs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges._data import WordData
 from regauge.judges._rule import Check, on_answer
-from regauge.judges._rule_factory import resolve_in, rule
-from regauge.judges._types import Verdict, failed, listed, passed, quote, shown
-from regauge.judges.rules._json import check_tolerance, is_close
+from regauge.judges._rule_factory import Amount, resolve_in, rule
+from regauge.judges._types import Verdict, failed, listed, passed, quote
+from regauge.judges.rules._json import is_close
 from regauge.judges.rules._text import normaliser
 from regauge.wording import plural
 
@@ -36,83 +37,35 @@ __all__ = [
     "number_near",
 ]
 
+_WORDS: Final = WordData("values")
 Which = Literal["first", "last", "only", "any"]
 Mark = Literal[".", ","]
 
-_SPACES = "\u00a0\u202f\u2009"
-_CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f"
-_NUMBER = re.compile(
-    rf"""
-    (?<![^\W{_CJK}]|[.,])(?<![^\W\d_]-)(?P<before>[-+\u2212]?\s?[$€£¥₹]\s?)?
-    (?<![^\W{_CJK}])(?P<sign>[-+\u2212])?
-    (?P<digits>\d{{1,3}}(?:[,.'’_{_SPACES} ]\d{{3}})+(?![\d])(?:[.,]\d+)?
-      |\d{{1,2}}(?:,\d\d)+,\d{{3}}(?!\d)(?:\.\d+)?
-      |\d+(?:[.,]\d+)?
-      |(?<!\d)[.,]\d+)
-    (?P<power>[eE][-+]?\d{{1,3}}(?!\w)
-      |\s?(?:[×x*·⋅]|\\times|\\cdot)\s?10(?:(?:\^|\*\*)[{{(]?[-+\u2212]?\d{{1,3}}[}})]?|[⁺⁻]?[⁰¹²³⁴-⁹]{{1,3}}))?
-    (?![.,]?\d)
-    """,  # noqa: RUF001 - typographic marks
-    re.VERBOSE,
-)
-_UNIT = re.compile(rf"[ {_SPACES}]?(?P<unit>[%‰$€£¥₹]|°\s?[CF]\b|[^\W\d_]+(?:/[^\W\d_]+)?)")
-# Arabic decimal mark and group mark, the full-width ones.
-_MARKS = str.maketrans({"\u066b": ".", "\u066c": ",", "\uff0e": ".", "\uff0c": ","})
+# Arabic decimal, group and percent marks, the full-width ones.
+_MARKS = str.maketrans("\u066b\u066c\u066a\uff0e\uff0c\uff05\uff04\uffe5", ".,%.,%$\u00a5")
 _SCALES: Mapping[str, float] = MappingProxyType(
     {"thousand": 1e3, "million": 1e6, "mn": 1e6, "billion": 1e9, "bn": 1e9, "trillion": 1e12}
 )
 
 _ATTACHED: Mapping[str, float] = MappingProxyType({"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9})
-_FRACTION = re.compile(
-    r"([-+\u2212]?\d{1,9})\s?/\s?(\d{1,9})|\\[dt]?frac\{(-?\d{1,9})\}\{(\d{1,9})\}"
-)
-# Two or more parts of a time without space, as in `3h30m`, where m is minutes.
-_DURATION = re.compile(
-    r"(?<![\w.,])(?=\d+[dhm]\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?:in)?)?(?:(\d+(?:\.\d+)?)s)?(?!\w)"
-)
 _FRACTION_SIGN = re.compile(r"((?<!\d)\d{0,15})([\u00bc-\u00be\u2150-\u215e])")
 _IN_PARTS = frozenset({"time", "length", "mass"})
-_JOINED = re.compile(rf"[{_SPACES} ]?,?[{_SPACES} ]?(?:and )?")
-
-_UNIT_TABLE = """
-time: ns 1e-9, us µs μs 1e-6, ms millisecond milliseconds 1e-3, s sec secs second seconds 1,
-   min mins minute minutes 60, h hr hrs hour hours 3600, d day days 86400, week weeks 604800
-data: b bit bits 0.125, B byte bytes 1, kB KB 1e3, MB 1e6, GB 1e9, TB 1e12, PB 1e15,
-   KiB Ki 1024, MiB Mi 1048576, GiB Gi 1073741824, TiB Ti 1099511627776
-length: nm 1e-9, µm μm um 1e-6, mm 1e-3, cm 1e-2, m metre metres meter meters 1,
-   km kilometre kilometres kilometer kilometers 1e3, in inch inches 0.0254,
-   ft foot feet 0.3048, yd yard yards 0.9144, mi mile miles 1609.344
-mass: mg 1e-6, g gram grams 1e-3, kg kilogram kilograms 1, t tonne tonnes 1e3,
-   oz ounce ounces 0.028349523125, lb lbs pound pounds 0.45359237
-frequency: Hz 1, kHz 1e3, MHz 1e6, GHz 1e9
-power: mW 1e-3, W watt watts 1, kW 1e3, MW 1e6, GW 1e9
-energy: J 1, kJ 1e3, MJ 1e6, Wh 3600, kWh 3.6e6, MWh 3.6e9, cal 4.184, kcal 4184
-volume: ml mL 1e-3, cl cL 1e-2, l L litre litres liter liters 1
-share: ‰ 0.001, % percent pct 0.01
-dollar: $ USD dollar dollars 1
-euro: € EUR euro euros 1
-sterling: £ GBP 1
-yen: ¥ JPY yen 1
-rupee: ₹ INR rupee rupees 1
-"""
 
 
-def _table() -> dict[str, tuple[str, float, float]]:
+@functools.cache
+def _units() -> dict[str, tuple[str, float, float]]:
     """Units by name: what they measure, their factor and their offset."""
     units: dict[str, tuple[str, float, float]] = {
         "K": ("temperature", 1.0, 0.0),
         "°C": ("temperature", 1.0, 273.15),
         "°F": ("temperature", 5 / 9, 273.15 - 32 * 5 / 9),
     }
-    for row in _UNIT_TABLE.replace(",\n", ",").strip().splitlines():
+    for row in _WORDS.tables["units"].replace(",\n", ",").strip().splitlines():
         kind, _, groups = row.partition(":")
         for group in groups.split(","):
             *names, factor = group.split()
             units |= dict.fromkeys(names, (kind, float(factor), 0.0))
     return units
-
-
-_UNITS: Mapping[str, tuple[str, float, float]] = MappingProxyType(_table())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +83,7 @@ class Number:
 
     def in_unit(self, unit: str) -> float | None:
         """The value in a unit; None where this number has none or another kind of unit."""
-        known, wanted = _UNITS.get(self.unit), _UNITS.get(unit)
+        known, wanted = _units().get(self.unit), _units().get(unit)
         if self.unit == unit or (wanted is None and self.unit.casefold() == unit.casefold()):
             return self.value
         if known is None or wanted is None or known[0] != wanted[0]:
@@ -142,15 +95,17 @@ def _value(digits: str, decimal: Mark | None, power: str) -> float:
     """The value of digits with marks between them.
 
     Without `decimal`, the later of two kinds of marks is the decimal one; a mark that occurs
-    more than once, or a comma before exactly three digits, separates groups.
+    more than once, or a comma before exactly three digits, separates groups, unless 0 precedes it.
     """
-    bare = re.sub(rf"['’_{_SPACES} ]", "", digits)  # noqa: RUF001
+    bare = _WORDS.pattern("separators").sub("", digits)
     if decimal is None:
         dot, comma = bare.rfind("."), bare.rfind(",")
         if dot >= 0 and comma >= 0:
             decimal = "." if dot > comma else ","
         elif comma >= 0:
-            groups = bare.count(",") > 1 or (len(bare) - comma == 4 and comma > 0)  # noqa: PLR2004
+            groups = bare.count(",") > 1 or (
+                len(bare) - comma == 4 and comma > 0 and int(bare[0]) > 0  # noqa: PLR2004
+            )
             decimal = "." if groups else ","
         else:
             decimal = "," if bare.count(".") > 1 else "."
@@ -175,13 +130,13 @@ def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
     [(-1234.5, 'ms'), (1500.0, ''), (20.0, '%')]
     """
     text = text.translate(_MARKS)
-    for match in _NUMBER.finditer(text):
+    for match in _WORDS.pattern("number").finditer(text):
         before = match["before"] or ""
         value = _value(match["digits"], decimal, match["power"] or "")
         if (match["sign"] or before.strip()[:1]) in {"-", "\u2212"}:
             value = -value
         end = match.end()
-        unit = _UNIT.match(text, end)
+        unit = _WORDS.pattern("unit").match(text, end)
         word = unit["unit"] if unit else ""
         # A unit stands apart from the number, or is another letter: `1.2k`, `$3M`.
         attached = _ATTACHED.get(word, 1.0) if word == text[end : end + 1] else 1.0
@@ -191,27 +146,24 @@ def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
         if unit and scale != 1:
             value *= scale
             end = unit.end()
-            unit = _UNIT.match(text, end)
+            unit = _WORDS.pattern("unit").match(text, end)
         name = unit["unit"].replace(" ", "") if unit else ""
         currency = before.strip(" -+\u2212")
         yield Number(
             value=value,
             unit=currency or name,
-            text=text[match.start() : unit.end() if unit and name in _UNITS else end].strip()[:40],
+            text=text[match.start() : unit.end() if unit and name in _units() else end].strip()[
+                :40
+            ],
         )
 
 
-@rule(
-    codes=("no_number", "wrong_number", "wrong_unit", "several_numbers"),
-    version=2,
-    about="correctness",
-    wanted="Give a number near {to:or}{inside}. | Give it in {unit:bare}.",
-)
+@rule(version=3, about="correctness")
 def number_near(
-    to: float | Expected = expected(),  # noqa: B008 - Expected is frozen
+    to: float | Expected = expected(),
     *,
-    absolute: float = 0.0,
-    relative: float = 0.0,
+    absolute: Amount = 0.0,
+    relative: Amount = 0.0,
     unit: str | None = None,
     which: Which = "last",
     decimal: Mark | None = None,
@@ -219,31 +171,28 @@ def number_near(
 ) -> Check:
     """A number in the output is near another one.
 
-    Without a tolerance the numbers must be equal up to rounding: `0.1 + 0.2` is `0.3`. With both
-    tolerances, one suffices.
+    Without a tolerance the numbers must be equal up to rounding. With both tolerances, one
+    suffices.
 
     Args:
         to: The value or reference to compare with; by default the case's `expected`.
         absolute: The largest difference that passes.
         relative: The same as a share of the expected number; 0.05 is 5 %.
-        unit: Such as `ms`, `GB`, `km`, `%` or `€`. Other units of the same kind are converted; a
-            number without a unit fails.
+        unit: Such as `ms`, `GB`, `km`, `%` or `€`; others of its kind are converted. A number
+            without a unit fails.
         which: The `last` number, the `first`, the `only` one, or `any`.
         decimal: The decimal mark, `.` or `,`; by default read from each number (`1,5` is 1.5,
-            `1,234` is 1234).
+            `1,234` is 1234, `0,123` is 0.123).
         field: Judge this part of a JSON output.
+
+    Fails as: no_number, wrong_number, wrong_unit, several_numbers
+    Advice: Give a number near {to:or}{inside}. | Give it in {unit:bare}.
 
     >>> print(number_near(100, relative=0.05).check_text("It is about 104 MB."))
     pass: 104 MB is near 100
     >>> print(number_near(1500, unit="ms").check_text("It took 1.6 s."))
     fail (0.97): 1.6 s is not near 1500 ms
     """
-    check_tolerance("number_near", "absolute", absolute)
-    check_tolerance("number_near", "relative", relative)
-    if which not in {"first", "last", "only", "any"}:
-        raise UsageError(f"number_near: which is first, last, only or any, not {which!r}")
-    if decimal not in {".", ",", None}:
-        raise UsageError(f"number_near: decimal is '.' or ',', not {decimal!r}")
     if not isinstance(to, Expected):
         _target(to, UsageError("number_near: to is a number, not " + repr(to)[:80]))
 
@@ -282,7 +231,7 @@ def _spell_duration(match: re.Match[str]) -> str:
 
 def _plain(given: str, decimal: Mark | None) -> Iterator[Number]:
     """The numbers of a text; a text that is a fraction is one number."""
-    fraction = _FRACTION.fullmatch(bare_answer(given.removesuffix("%").strip()))
+    fraction = _WORDS.pattern("fraction").fullmatch(bare_answer(given.removesuffix("%").strip()))
     if fraction is None or not int(fraction[2] or fraction[4]):
         yield from numbers_in(given, decimal)
         return
@@ -292,19 +241,19 @@ def _plain(given: str, decimal: Mark | None) -> Iterator[Number]:
 
 def _joined(text: str, decimal: Mark | None) -> list[Number]:
     """The numbers of a text; what two of them state together, as in `1 h 30 min`, is one."""
-    text = _DURATION.sub(_spell_duration, text)
+    text = _WORDS.pattern("duration").sub(_spell_duration, text)
     joined: list[Number] = []
     end = 0
     for part in numbers_in(text, decimal):
         at = text.find(part.text, end)
-        larger, smaller = (_UNITS.get(one.unit) for one in ((joined or [part])[-1], part))
+        larger, smaller = (_units().get(one.unit) for one in ((joined or [part])[-1], part))
         if (
             joined
             and larger
             and smaller
             and larger[0] == smaller[0] in _IN_PARTS
             and larger[1] > smaller[1]
-            and _JOINED.fullmatch(text, end, max(at, end))
+            and _WORDS.pattern("joined").fullmatch(text, end, max(at, end))
         ):
             whole = joined.pop()
             sign = -1 if whole.value < 0 else 1
@@ -415,24 +364,13 @@ def _alike(found: str, wanted: JSON) -> bool:
         return False
     if (number := [*numbers_in(wanted)]) and number[0].text == wanted.strip():
         return _alike(found, number[0].value) or found == wanted
-    simplify = normaliser(ignore_case=True, ignore_space=True, ignore_punctuation=False)
+    simplify = normaliser(ignore_case=True, ignore_space=True)
     return simplify(found) == simplify(bare_answer(wanted))
 
 
-@rule(
-    codes=("no_answer", "wrong_answer"),
-    about="correctness",
-    wanted=(
-        "Close with a line that begins with {after:or} and gives the answer alone. "
-        "| The answer is {to:or}."
-    ),
-    denied="The answer is not {to:or}.",
-)
+@rule(version=2, about="correctness")
 def answer_is(
-    to: JSON | Expected = expected(),  # noqa: B008 - Expected is frozen
-    *,
-    after: str = "ANSWER:",
-    field: str | None = None,
+    to: JSON | Expected = expected(), *, after: str = "ANSWER:", field: str | None = None
 ) -> Check:
     r"""The output ends in the correct answer, after a marker.
 
@@ -444,6 +382,11 @@ def answer_is(
         to: The correct answer, or a list of correct answers.
         after: The marker, in any case.
         field: Judge this part of a JSON output.
+
+    Fails as: no_answer, wrong_answer
+    Advice: Close with a line that begins with {after:or} and gives the answer alone. | The answer
+        is {to:or}.
+    Negated: The answer is not {to:or}.
 
     >>> print(answer_is("Paris").check_text("It is the capital.\n**Answer:** Paris."))
     pass: the answer is 'Paris'
@@ -463,16 +406,14 @@ def answer_is(
         if found is None:
             found = _boxed(text)
         if found is None or not bare_answer(found):
-            return failed(
-                f"no answer after {quote(after)}", code="no_answer", expected=shown(wanted)
-            )
+            return failed(f"no answer after {quote(after)}", code="no_answer", expected=wanted)
         bare = bare_answer(found)
         if any(_alike(bare, one) for one in right):
             return passed(f"the answer is {quote(bare)}")
         return failed(
             f"the answer is {quote(bare)}, not {listed([str(one) for one in right])}",
             code="wrong_answer",
-            expected=shown(wanted),
+            expected=wanted,
             actual=bare[:200],
         )
 
@@ -483,17 +424,6 @@ def _is_list(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-# How texts state a choice: words of an answer, and what may come between them and its label.
-_STATES = (
-    r"(?:(?i:answers?|choices?|options?|choose|pick|select|go[ ]with|antwort|lösung|réponse|choix"
-    r"|respuesta|opción|resposta|opção|risposta|opzione|cevap|yanıt|seçenek|ответ|вариант"  # noqa: RUF001 - Turkish
-    r"|الإجابة|الجواب|الخيار|उत्तर|विकल्प)\b"
-    r"|答案|选项|選項|选择|選擇|答え|解答|正解|回答|정답|คำตอบ)"
-)
-_LINKS = (
-    r"(?i:is|are|would[ ]be|=|-|option|choice|ist|lautet|est|es|é|è|la|die|correcta|correcte"
-    r"|corretta|correta|doğru|правильный|الصحيحة|هي|هو|सही|है|คือ|ข้อ|应该是|應該是|是|为|為|は|이|은|는)"
-)
 _NEXT = re.compile(r" *([^\W_])")
 
 
@@ -505,26 +435,15 @@ class _Options:
         self._known = {option.casefold(): option for option in options}
         one = "|".join(re.escape(option) for option in sorted(options, key=len, reverse=True))
         self._one = re.compile(rf"(?<!\w)(?i:{one})(?!\w)")
-        # Letters of scripts without spaces may follow a label: "B입니다".
-        end = rf"(?![^\W{_CJK}]|['’])"  # noqa: RUF001
-        label = rf"[*_`\"'(\[「（【]{{0,8}}(?i:{one}){end}[*_`\"')\]」）】]{{0,8}}"  # noqa: RUF001
-        several = rf"{label}(?:[ ]*(?:,|&|/|and|or)[ ]*{label}){{0,{len(options)}}}"
-        between = r"[*_:\uff1a\s]*"
-        self._stated = re.compile(
-            rf"{_STATES}{between}(?:{_LINKS}(?:(?<=[{_CJK}])|[*_:\uff1a\s]){between}){{0,3}}"
-            rf"(?:(?i:not|nicht|non[ ]pas|no)[ ]{several},?"
-            rf"[ ](?i:but(?:[ ]rather)?|rather|sondern|mais|sino)[ ])?"
-            rf"(?P<chosen>{several})"
-            rf"|(?<![^\W{_CJK}])(?P<judged>{several})"
-            rf"[ ](?i:is|are)[ ](?i:the[ ])?(?i:correct|right|best|true)\b"
-        )
         # "Yes, it does." chooses; "A, for one, ..." does not.
-        comma = ",\uff0c" if min(map(len, options)) > 1 else ""
-        self._line = re.compile(
-            rf"^[ \t>*_#-]*(?P<chosen>{several})[ \t]*(?:[.):\]*_{comma}]|[-\u2013\u2014][ ]|$)",
-            re.MULTILINE,
-        )
-        self._boxed = re.compile(rf"\\boxed\{{(?:\\text\{{)?(?P<chosen>{several})")
+        given = {
+            "one": one,
+            "count": str(len(options)),
+            "comma": ",\uff0c" if min(map(len, options)) > 1 else "_",
+        }
+        self._stated = _WORDS.pattern("stated", **given)
+        self._line = _WORDS.pattern("line", **given)
+        self._boxed = _WORDS.pattern("boxed", **given)
 
     def known(self, value: object) -> set[str]:
         """The options that an author names as right.
@@ -541,17 +460,38 @@ class _Options:
         return {self._known[str(part).casefold()] for part in parts}
 
     def chosen(self, text: str) -> set[str]:
-        """The options that a text chooses; empty where it states none."""
-        boxed = [match["chosen"] for match in self._boxed.finditer(text)]
-        stated = boxed or [
-            match["chosen"] or match["judged"]
-            for match in self._stated.finditer(text)
-            if not self._is_article(match, text)
-        ]
+        """The options that a text chooses; empty where it states none.
+
+        "Option A" states a choice where it stands alone; "option A is slow" discusses it.
+        """
+        stated = [match["chosen"] for match in self._boxed.finditer(text)]
+        alone: set[str] = set()
+        discussed: set[str] = set()
+        for match in () if stated else self._stated.finditer(text):
+            before = text[max(0, match.start() - 30) : match.start()]
+            if self._is_article(match, text) or _WORDS.pattern("denies").search(before):
+                continue
+            label = match["chosen"] or match["judged"] or match["it"]
+            judged = _WORDS.pattern("judged").match(text, match.end())
+            if self._is_stated(match) or (judged and not judged["weak"]):
+                stated.append(label)
+            elif judged or _WORDS.pattern("alone").match(text, match.end()):
+                alone.add(label)
+            else:
+                discussed.add(label)
         if stated:
             return self._named(stated[-1])
+        if len(alone) == 1:
+            return self._named(alone.pop())
         lines = {match["chosen"] for match in self._line.finditer(text)}
-        return set[str]().union(*(self._named(line) for line in lines))
+        return set[str]().union(*(self._named(part) for part in lines or alone | discussed))
+
+    def _is_stated(self, match: re.Match[str]) -> bool:
+        """Distinguish "the answer is B", "choose B" and "it is B" from "answer B"."""
+        between = match.string[match.start() : max(match.start(), match.start("chosen"))]
+        return bool(
+            match["verb"] or match["link"] or match["it"] or re.search("[:\uff1a>]", between)
+        )
 
     def _is_article(self, match: re.Match[str], text: str) -> bool:
         """Tell "the answer is a dog" from a choice."""
@@ -566,15 +506,9 @@ class _Options:
         return {self._known[label] for label in labels & self._known.keys()}
 
 
-@rule(
-    codes=("no_choice", "wrong_choice"),
-    version=2,
-    about="correctness",
-    wanted="State which of these you choose: {options:choice}. | Choose {to:and}.",
-    denied="Do not choose {to:and}.",
-)
+@rule(version=3, about="correctness")
 def choice_is(
-    to: str | Sequence[str] | Expected = expected(),  # noqa: B008 - Expected is frozen
+    to: str | Sequence[str] | Expected = expected(),
     *,
     options: Sequence[str] = ("A", "B", "C", "D", "E"),
     field: str | None = None,
@@ -582,13 +516,17 @@ def choice_is(
     """The output chooses the correct option, such as `B`.
 
     Recognises "The answer is (B).", "Answer: B", "**B)** Paris", "B" and the like, also in other
-    large languages ("Die Antwort ist B"). The last stated choice counts, or else the options that
-    lines begin with. A list of all options without a choice fails.
+    large languages. The last stated choice counts, or else options that lines begin with, but no
+    remarks on other options.
 
     Args:
         to: The correct option, or a list of options that must all be chosen.
         options: All labels, in any case.
         field: Judge this part of a JSON output.
+
+    Fails as: no_choice, wrong_choice
+    Advice: State which of these you choose: {options:choice}. | Choose {to:and}.
+    Negated: Do not choose {to:and}.
 
     >>> print(choice_is("B").check_text("A is too old, so the answer is (B)."))
     pass: chooses 'B'
@@ -636,14 +574,6 @@ def _source(answer: Answer, inputs: Sequence[str]) -> str:
     )
 
 
-_WRITTEN_NUMBER = re.compile(
-    r"(?:\d{1,3}(?P<group>[,.'\u2019\u00a0\u202f])\d{3}(?:(?P=group)\d{3})*(?!\d)(?:[.,]\d+)?"
-    r"|\d+[.,]\d+|(?<![\w.,])\.\d+|\d+)(?:[eE][+-]?\d{1,3}(?![\w.]))?"
-)
-_LIST_MARK = re.compile(r"^[^\S\n]*(?:#{1,6}[^\S\n]*)?\(?\d{1,3}[.)](?=\s)", re.MULTILINE)
-_GROUPED = re.compile(r"[1-9]\d{0,2}([,.'\u2019\u00a0\u202f])\d{3}(?:\1\d{3})*(?:[.,]\d+)?(?:e.*)?")
-
-
 def number_readings(text: str) -> Iterator[tuple[str, list[set[str]]]]:
     """The numbers of a text as written, and their readings; marks of lists are left out.
 
@@ -653,7 +583,9 @@ def number_readings(text: str) -> Iterator[tuple[str, list[set[str]]]]:
     >>> list(number_readings("1. It took 1,200 ms, 1.50 s"))
     [('1,200', [{'1200'}]), ('1.50', [{'1.5'}])]
     """
-    for match in _WRITTEN_NUMBER.finditer(_LIST_MARK.sub("", text)):
+    for match in _WORDS.pattern("written_number").finditer(
+        _WORDS.pattern("list_mark").sub("", text)
+    ):
         yield match[0], _readings(match[0])
 
 
@@ -664,7 +596,7 @@ def _readings(found: str) -> list[set[str]]:
     # Digits of any script, such as Arabic ones.
     bare = "".join(str(int(char)) if char.isdecimal() else char for char in found.lower())
     readings: list[set[str]] = []
-    if grouped := _GROUPED.fullmatch(bare):
+    if grouped := _WORDS.pattern("grouped").fullmatch(bare):
         readings.append({_canonical(bare.replace(grouped[1], "").replace(",", "."))})
     if sum(map(bare.count, ",.'\u2019\u00a0\u202f")) <= 1 and not (grouped and grouped[1] != "."):
         readings.append({_canonical(bare.replace(",", "."))})
@@ -681,25 +613,23 @@ def _canonical(number: str) -> str:
     return plain.lstrip("0") or "0" if not plain.startswith("0.") else plain
 
 
-@rule(
-    codes=("invented_number",),
-    version=2,
-    about="correctness",
-    wanted=("Use only numbers that stand in the input{inside}; never calculate or invent one."),
-)
+@rule(version=2, about="correctness")
 def no_new_numbers(
     *inputs: str, allow: Sequence[float] = (), up_to: int = 0, field: str | None = None
 ) -> Check:
     """Every number in the output is also in the inputs of the case.
 
     1,200, 1.200 and 1200 are the same; so are 1.5, 1,5 and 1.50, 1e3 and 1000, and digits of any
-    script. Marks of numbered lists do not count. The score is the share of known numbers.
+    script. Marks of numbered lists do not count.
 
     Args:
         inputs: The inputs to search; by default all.
         allow: Exceptions.
         up_to: Allow whole numbers up to this one.
         field: Judge this part of a JSON output.
+
+    Fails as: invented_number
+    Advice: Use only numbers that stand in the input{inside}; never calculate or invent one.
 
     >>> print(no_new_numbers().check_text("2 of 7 pods", inputs={"report": "2 pods of 5 died"}))
     fail (0.50): 1 number that the input does not have: '7'
@@ -739,86 +669,66 @@ def _invented(new: list[str], total: int, noun: str, code: str) -> Verdict:
     )
 
 
-_MONTH_NAMES = """
-jan january januar jänner janvier enero gennaio janeiro januari stycznia января
-feb february februar février febrero febbraio fevereiro februari lutego февраля
-mar march märz mars marzo março maart marca марта
-apr april avril abril aprile kwietnia апреля
-may mai mayo maggio maio mei maja мая
-jun june juni juin junio giugno junho czerwca июня
-jul july juli juillet julio luglio julho lipca июля
-aug august août agosto augustus augusti sierpnia августа
-sep sept september septembre septiembre settembre setembro września сентября
-oct october okt oktober octobre octubre ottobre outubro października октября
-nov november novembre noviembre novembro listopada ноября
-dec december dez dezember décembre diciembre dicembre dezembro grudnia декабря
-"""
-_MONTHS = {
-    name: number
-    for number, line in enumerate(_MONTH_NAMES.split("\n")[1:-1], start=1)
-    for name in line.split()
-}
-_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
-_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?"
-_YEAR = r"(?:,?\s+(?:de\s+)?(?P<year>\d{4}))?"
-_DATES = (
-    re.compile(r"\b(?P<year>\d{4})[-/.](?P<number>\d{1,2})[-/.](?P<day>\d{1,2})(?!\d)"),
-    re.compile(r"(?P<year>\d{4})年(?P<number>\d{1,2})月(?P<day>\d{1,2})日"),
-    re.compile(rf"\b{_DAY}\s*(?:(?:of|de)\s+)?{_MONTH}{_YEAR}", re.IGNORECASE),
-    re.compile(rf"\b{_MONTH}\s+{_DAY}(?!\d){_YEAR}", re.IGNORECASE),
-)
-_CLOCK = re.compile(
-    r"(?<![\d:.])(?P<hour>[01]?\d|2[0-3])(?:[:\uff1a]|\s?h\s?(?=\d\d\b(?!\s?m)))(?P<minute>[0-5]\d)"
-    r"(?::(?P<second>[0-5]\d))?(?![\d:])"
-    r"(?:\.\d+)?\s*(?P<half>[ap]\.?m\b)?",
-    re.IGNORECASE,
-)
+@functools.cache
+def _months() -> dict[str, int]:
+    """The number of each month, by its names in nine languages."""
+    lines = _WORDS.tables["months"].split("\n")[:12]
+    return {name: number for number, line in enumerate(lines, start=1) for name in line.split()}
+
+
+@functools.cache
+def _dates() -> tuple[re.Pattern[str], ...]:
+    """The forms of a date."""
+    names = "|".join(sorted(_months(), key=len, reverse=True))
+    forms = ("date_iso", "date_cjk", "date_day_first", "date_month_first")
+    return tuple(_WORDS.pattern(form, months=names) for form in forms)
+
+
 _T_CLOCK = re.compile(r"(?<=\d)[Tt](?=\d{2}:\d{2})")
 
 
 def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
     """The dates and times of day of a text as they stand there, and in their forms.
 
-    A date with a year has two forms, the fuller one first.
+    A date with a year and a time with seconds have two forms, the fuller one first.
 
     >>> list(times_in("On 3 May 2024 at 2:05 pm"))
     [('3 May 2024', ['2024-05-03', '05-03']), ('2:05 pm', ['14:05'])]
     """
     spaced = _T_CLOCK.sub(" ", text)
     found: list[tuple[int, str, list[str]]] = []
-    for pattern in _DATES:
+    for pattern in _dates():
         for date in pattern.finditer(spaced):
             parts = date.groupdict()
-            month = parts.get("number") or _MONTHS[str(parts.get("month")).lower()]
+            month = parts.get("number") or _months()[str(parts.get("month")).lower()]
             day = f"{int(month):02}-{int(parts['day']):02}"
             year = parts.get("year")
             found.append((date.start(), date[0], [f"{year}-{day}", day] if year else [day]))
-    for clock in _CLOCK.finditer(spaced):
+    for clock in _WORDS.pattern("clock").finditer(spaced):
         hour = int(clock["hour"])
         if clock["half"]:
             hour = hour % 12 + (12 if clock["half"][0] in "pP" else 0)
-        second = clock["second"] or "00"
-        form = f"{hour:02}:{clock['minute']}" + (f":{second}" if second != "00" else "")
-        found.append((clock.start(), clock[0].strip(), [form]))
+        form, second = f"{hour:02}:{clock['minute']}", clock["second"] or "00"
+        forms = [form] if second == "00" else [f"{form}:{second}", form]
+        found.append((clock.start(), clock[0].strip(), forms))
     for _, written, forms in sorted(found, key=lambda part: part[0]):
         yield written, forms
 
 
-@rule(
-    codes=("invented_time",),
-    version=2,
-    about="correctness",
-    wanted="Use only dates and times that stand in the input{inside}; never invent one.",
-)
+@rule(version=3, about="correctness")
 def no_new_times(*inputs: str, field: str | None = None) -> Check:
     """Every date and time of day in the output is also in the inputs of the case.
 
-    `3 May 2024`, `May 3rd, 2024` and `2024-05-03` are the same; so are `2:05 pm`, `14:05` and
-    `14:05:00`. Months may have their names in nine large languages. Time zones are not converted.
+    `3 May 2024` and `2024-05-03` are the same; so are `2:05 pm`, `14:05` and `14:05:00`. Year and
+    seconds may be missing. Months may be named in nine large languages. Time zones are not
+    converted.
 
     Args:
         inputs: The inputs to search; by default all.
         field: Judge this part of a JSON output.
+
+    Fails as: invented_time
+    Advice: Use only dates and times that stand in the input{inside}; never invent one.
 
     >>> print(no_new_times().check_text(
     ...     "Down from 14:05 to 14:30.", inputs={"report": "2024-05-03T14:05Z: page"}))
@@ -859,21 +769,20 @@ def names_in(text: str) -> Iterator[str]:
             yield word
 
 
-@rule(
-    codes=("invented_name",),
-    about="correctness",
-    wanted="Use only names that stand in the input{inside}; never invent one.",
-)
+@rule(about="correctness")
 def no_new_names(*inputs: str, allow: Sequence[str] = (), field: str | None = None) -> Check:
     """Every name in the output is also in the inputs of the case.
 
     Names are words with a capital inside a sentence, in CamelCase, or with digits, dots or
-    underscores, such as hosts and services. This is a heuristic.
+    underscores. This is a heuristic.
 
     Args:
         inputs: The inputs to search; by default all.
         allow: Exceptions.
         field: Judge this part of a JSON output.
+
+    Fails as: invented_name
+    Advice: Use only names that stand in the input{inside}; never invent one.
 
     >>> print(no_new_names().check_text(
     ...     "The pod api-7 moved to Frankfurt.", inputs={"report": "api-7 was evicted"}))

@@ -187,7 +187,7 @@ def _moved(text: PromptText, rule: str) -> list[Edit]:
     if said.kind == "clause" or parent is None:
         return []
     node = parent if parent.kind == "entry" else said
-    found: list[Edit] = []
+    edits: list[Edit] = []
     here = [home for home in homes(text) if home.message == index and home.node is not node]
     last = here[-1:]
     for home in (*last, *here[:-1]):
@@ -195,8 +195,8 @@ def _moved(text: PromptText, rule: str) -> list[Edit]:
             continue
         after = text.with_content(index, move(tree, node, home.node))
         strategy = "move-last" if home in last else "move"
-        found.append(rule_edit(strategy, text, after))
-    return found[:_PLACES_MAX]
+        edits.append(rule_edit(strategy, text, after))
+    return edits[:_PLACES_MAX]
 
 
 def _elsewhere(
@@ -271,12 +271,14 @@ def masked(setting: Setting, state: State) -> tuple[Candidate, ...]:
     rule = setting.checks[check].advice if check in setting.checks else ""
     if not rule.strip() or says(state.text, rule):
         return ()
-    if any(one.edit.strategy == INSTEAD for one in state.candidates):
+    if any(candidate.edit.strategy == INSTEAD for candidate in state.candidates):
         return ()
-    rates = [state.tally.over(one.text.digest, cases, check).rate for one in state.candidates]
+    rates = [
+        state.tally.over(candidate.text.digest, cases, check).rate for candidate in state.candidates
+    ]
     if max(rates) > _FOLLOWED:
         return ()
-    added = [one for one in state.candidates if says(one.text, rule)]
+    added = [candidate for candidate in state.candidates if says(candidate.text, rule)]
     found = ((one.text, _suspects(setting, state, one.text, rule)) for one in added)
     return tuple(replace(_without(text, places), within=text) for text, places in found if places)
 
@@ -290,12 +292,12 @@ def narrowed(setting: Setting, state: State) -> tuple[State, tuple[Edit, ...]]:
     tally = state.tally
     counts = (tally.over(text, cases, check) for text in texts_for(setting, state, check))
     now = sum(counts, NONE_DRAWN)
-    tried = [one for one in state.candidates if one.suspects]
+    tried = [candidate for candidate in state.candidates if candidate.suspects]
     best = max(tried, key=lambda one: tally.over(one.text.digest, cases, check).rate)
     if best.within is not None:
         now = tally.over(best.within.digest, cases, check)
     count, said = len(best.suspects), tally.over(best.text.digest, cases, check)
-    others = tuple(one for one in state.candidates if not one.suspects)
+    others = tuple(candidate for candidate in state.candidates if not candidate.suspects)
     state = replace(state, candidates=others).note(
         "localised",
         f"without {plural(count, 'statement')}: {check} passes {said.passed} of {said.trials}"
@@ -385,7 +387,7 @@ def _instead(text: PromptText, hindering: Place, rule: str) -> PromptText | None
     if len(said) != 1:
         return None
     index, node = said[0]
-    old = next(n for n, one in enumerate(text.trees[index].statements) if one is node)
+    old = next(n for n, statement in enumerate(text.trees[index].statements) if statement is node)
     words = text.trees[index].of(node)
     for place in sorted({(index, old), hindering}, reverse=True):
         tree = text.trees[place[0]]

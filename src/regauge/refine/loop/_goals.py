@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.digests import digest_of
 from regauge.gate import NONE_DRAWN, Count
-from regauge.refine.loop._plan import calls_left, repair_calls, trials_for
-from regauge.refine.loop._state import Draws, Note, RunTrials
+from regauge.refine.loop._plan import calls_left, numbered, repair_calls, trials_for
+from regauge.refine.loop._state import Note, Trials
 from regauge.refine.tally import passed_all
 from regauge.wording import plural
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Standing = Literal["met", "missed", "unsettled"]
 
+# Bad luck in further trials: twice as many allow for a failure or two.
 _ROOM = 2
 # No goal takes more trials than these: it is as good as certainty.
 _TRIALS_MAX = 1_000_000
@@ -72,13 +73,11 @@ class Reached:
         return f"{self.goal.name}: {self.standing} ({drawn}, {bounds}{more})"
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document."""
-        return {
-            **asdict(self.count),
-            **{name: getattr(self, name) for name in ("cases", "undrawn", "standing")},
-            "low": round(self.low, 4),
-            "high": round(self.high, 4),
-        }
+        """A plain document, without the goal."""
+        facts = asdict(self)
+        del facts["goal"], facts["count"]
+        bounds = {"low": round(self.low, 4), "high": round(self.high, 4)}
+        return {**asdict(self.count), **facts, **bounds}
 
 
 def reached(
@@ -170,7 +169,9 @@ def spared(setting: Setting, state: State, clusters: Iterable[Cluster]) -> tuple
     open_goals = [
         goal for goal in setting.goals if _while_searching(setting, state, goal).standing != "met"
     ]
-    return tuple(one for one in clusters if not any(_speaks_of(goal, one) for goal in open_goals))
+    return tuple(
+        cluster for cluster in clusters if not any(_speaks_of(goal, cluster) for goal in open_goals)
+    )
 
 
 def standings(setting: Setting, state: State, *, revised: bool) -> tuple[Reached, ...]:
@@ -214,7 +215,8 @@ def goals_digest(setting: Setting) -> str:
 
 def can_settle(setting: Setting, state: State) -> bool:
     """Return whether more trials of the text as it is may meet a goal that is not settled."""
-    return settling(state) not in state.settled and bool(settle(setting, state).calls)
+    plans = settle(setting, state)
+    return settling(state) not in state.settled and any(plan.trials for plan in plans)
 
 
 def settling(state: State) -> str:
@@ -222,7 +224,7 @@ def settling(state: State) -> str:
     return state.text.digest + ("/open" if state.open and not state.accepted else "")
 
 
-def settle(setting: Setting, state: State) -> RunTrials:
+def settle(setting: Setting, state: State) -> Trials:
     """More trials of every case of goals that are not settled, as far as they can be paid.
 
     While failures wait for it, only of goals that may turn out to allow them. Goals that take few
@@ -231,10 +233,16 @@ def settle(setting: Setting, state: State) -> RunTrials:
     aside = 0 if state.accepted else repair_calls(setting)
     room = trials_for(setting, calls_left(setting, state) - aside)
     waiting = () if state.accepted else state.open
+
+    def may_allow(found: Reached) -> bool:
+        """Return whether a goal covers failures, and passes often enough to be met with them."""
+        often = found.count.trials and found.count.rate > found.goal.pass_rate
+        return bool(often) and any(_speaks_of(found.goal, cluster) for cluster in waiting)
+
     plans = [
         _lacking(setting, state, found)
         for found in standings(setting, state, revised=bool(state.accepted))
-        if found.standing == "unsettled" and (not waiting or _may_allow(found, waiting))
+        if found.standing == "unsettled" and (not waiting or may_allow(found))
     ]
     more: dict[str, int] = {}
     for plan in sorted(plans, key=lambda plan: sum(plan.values())):
@@ -242,12 +250,7 @@ def settle(setting: Setting, state: State) -> RunTrials:
         if sum(both.values()) <= room:
             more = both
     text, tally = state.text, state.fresh if state.accepted else state.tally
-    numbers = [
-        (case, tally.next_trial(text.digest, case) + n)
-        for case, trials in more.items()
-        for n in range(trials)
-    ]
-    return RunTrials(draws=(Draws(text=text, trials=tuple(numbers)),))
+    return (numbered(text, more, lambda case: tally.next_trial(text.digest, case)),)
 
 
 def _lacking(setting: Setting, state: State, found: Reached) -> dict[str, int]:
@@ -297,18 +300,13 @@ def _numbers(found: Sequence[Reached]) -> dict[str, int]:
     return {kind: sum(one.standing == kind for one in found) for kind in kinds}
 
 
-def _may_allow(found: Reached, clusters: Sequence[Cluster]) -> bool:
-    """Return whether a goal covers failures, and passes often enough to be met with them."""
-    often = found.count.trials and found.count.rate > found.goal.pass_rate
-    return bool(often) and any(_speaks_of(found.goal, cluster) for cluster in clusters)
-
-
 def _speaks_of(goal: Goal, cluster: Cluster) -> bool:
     return cluster.check in goal.checks and not set(cluster.failing).isdisjoint(goal.cases)
 
 
 # Checks that pass less often than this show a prompt that is broken, not one that is noisy.
 _NOISY_FROM = 0.5
+# A gain is named in steps of a twentieth; one check seldom has more cases than these.
 _STEPS = 20
 _CASES_MAX = 200
 
@@ -322,7 +320,10 @@ def underpowered_text(setting: Setting, state: State, cluster: Cluster) -> str:
     """The message about an edit that cannot be confirmed, with its fix."""
     now = 1 - cluster.failures / cluster.trials
     best = _ceiling(setting, state, cluster)
-    least = _least_gain(setting, state, cluster)
+    # None where not even a perfect edit would be confirmed.
+    gains = ((1 - now) * step / _STEPS for step in range(1, _STEPS + 1))
+    bound = _bound(setting)
+    least = next((g for g in gains if _p_at(setting, state, cluster, now + g) <= bound), None)
     gain = f"at least {100 * least:.0f} points" if least is not None else "more than there are"
     more = _cases_needed(setting, state, cluster, best)
     help_ = f"about {more} train cases with this check" if more else "a steadier check"
@@ -368,7 +369,9 @@ def _p_at(
     counts = (counts * math.ceil(times))[: max(1, round(len(counts) * times))]
     old = max(test.baseline_trials, counts[0].trials) + test.looks - 1
     new = test.looks * test.look_trials
-    passed = _spread(rate * new * len(counts), len(counts), new)
+    # So many passes, dealt evenly to the cases.
+    whole, more = divmod(min(round(rate * new * len(counts)), len(counts) * new), len(counts))
+    passed = [whole + (n < more) for n in range(len(counts))]
     return float(
         suite_p_value(
             [round(count.rate * old) for count in counts],
@@ -379,22 +382,6 @@ def _p_at(
             weights=1,
         )
     )
-
-
-def _spread(total: float, cases: int, each: int) -> list[int]:
-    """So many passes, dealt evenly to the cases."""
-    whole, more = divmod(min(round(total), cases * each), cases)
-    return [whole + (n < more) for n in range(cases)]
-
-
-def _least_gain(setting: Setting, state: State, cluster: Cluster) -> float | None:
-    """The smallest gain that would be confirmed; None where not even a perfect edit would."""
-    now = 1 - cluster.failures / cluster.trials
-    for step in range(1, _STEPS + 1):
-        gain = (1 - now) * step / _STEPS
-        if _p_at(setting, state, cluster, now + gain) <= _bound(setting):
-            return gain
-    return None
 
 
 def _cases_needed(setting: Setting, state: State, cluster: Cluster, rate: float) -> int:

@@ -12,7 +12,7 @@ last state and asks for the same again. `drive` performs what a state asks for.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
 from regauge.refine.loop import (
     _goals,
@@ -26,17 +26,14 @@ from regauge.refine.loop import (
 from regauge.refine.loop._search import stop
 from regauge.refine.loop._state import (
     Action,
-    AskCritique,
-    AskProposals,
+    AskProposer,
     Critiqued,
     Interrupted,
-    Look,
     Looked,
     MoreCalls,
     Observation,
     Proposed,
     RunSuite,
-    RunTrials,
     State,
     SuiteSaid,
     TrialsDone,
@@ -46,11 +43,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.refine.attempts import Memory
-    from regauge.refine.loop._state import Draws, Phase, Setting
+    from regauge.refine.loop._state import Draws, Phase, Setting, Trials
 
 
 class IllegalTransitionError(RuntimeError):
-    """A state was told something that it did not ask for: a fault of the driver."""
+    """A state received an observation that it did not ask for: an error of the driver."""
 
 
 def begin(setting: Setting, memory: Memory | None = None) -> State:
@@ -67,14 +64,27 @@ def begin(setting: Setting, memory: Memory | None = None) -> State:
         return stop(
             state,
             "budget-too-small",
-            f"{setting.policy.limits.calls} calls do not pay for one repair, which takes {floor}",
+            f"{setting.policy.limits.calls} calls do not pay for one fix, which takes {floor}",
         )
     return state
 
 
 def wanted(setting: Setting, state: State) -> Action | None:
     """The next action of a state; None when the run is over."""
-    return None if state.phase == "stopped" else _WANTED[state.phase](setting, state)
+    match state.phase:
+        case "stopped":
+            return None
+        case "look":
+            return AskProposer(what="look", proposer=setting.look)
+        case "critique":
+            return AskProposer(what="critique", proposer=setting.proposers[state.tier])
+        case "propose":
+            return AskProposer(what="edits", proposer=setting.proposers[state.tier])
+        case "suite":
+            left = _plan.calls_left(setting, state)
+            return RunSuite(calls_max=_plan.trials_for(setting, left))
+        case phase:
+            return _TRIALS[phase][0](setting, state)
 
 
 def advance(setting: Setting, state: State, observation: Observation) -> State:
@@ -90,21 +100,42 @@ def advance(setting: Setting, state: State, observation: Observation) -> State:
         return _search.interrupted(state, observation)
     if isinstance(observation, MoreCalls):
         return _within_limits(setting, _given(setting, state, observation))
-    kind, follow = _FOLLOWING.get(state.phase, (None, None))
-    if follow is None or kind is not type(observation):
-        raise IllegalTransitionError(
-            f"{type(observation).__name__} does not follow the phase {state.phase!r}"
-        )
     state = replace(state, spent=state.spent + observation.spent)
-    return _within_limits(setting, follow(setting, state, observation))
+    match state.phase, observation:
+        case "look", Looked():
+            state = _search.after_look(setting, state, observation)
+        case "critique", Critiqued():
+            state = _search.after_critique(setting, state, observation)
+        case "propose", Proposed():
+            state = _search.after_proposals(setting, state, observation)
+        case "suite", SuiteSaid():
+            state = _verification.after_suite(setting, state, observation)
+        case phase, TrialsDone() if phase in _TRIALS:
+            state = _TRIALS[phase][1](setting, _counted(state, observation))
+        case _:
+            raise IllegalTransitionError(
+                f"{type(observation).__name__} does not follow the phase {state.phase!r}"
+            )
+    return _within_limits(setting, state)
 
 
-def _given(setting: Setting, state: State, told: MoreCalls) -> State:
+def _counted(state: State, observed: TrialsDone) -> State:
+    """The state with further trials, as what they are evidence for."""
+    if state.phase == "fresh" or (state.phase == "settle" and state.accepted):
+        return replace(state, fresh=state.fresh.with_outcomes(observed.outcomes))
+    if state.phase in {"confirm", "unsteady"}:
+        state = replace(state, paired=state.paired.with_outcomes(observed.outcomes))
+    return replace(state, tally=state.tally.with_outcomes(observed.outcomes))
+
+
+def _given(setting: Setting, state: State, observed: MoreCalls) -> State:
     """Where a run continues that stopped for want of calls, or was cut off."""
     if state.stop is not None and (state.stop.reason != "calls" or state.left is None):
         raise IllegalTransitionError("a run that is over can do nothing with more calls")
-    state = state.note("more-calls", f"{told.calls} more calls", numbers={"calls": told.calls})
-    granted = state.spent.total + told.calls - setting.policy.limits.calls
+    state = state.note(
+        "more-calls", f"{observed.calls} more calls", numbers={"calls": observed.calls}
+    )
+    granted = state.spent.total + observed.calls - setting.policy.limits.calls
     phase = state.left or state.phase
     return replace(state, granted=granted, phase=phase, stop=None, left=None)
 
@@ -121,61 +152,23 @@ def _within_limits(setting: Setting, state: State) -> State:
     return state
 
 
-def _look(setting: Setting, state: State) -> Action:
-    del state
-    return Look(proposer=setting.look)
-
-
-def _ask_critique(setting: Setting, state: State) -> Action:
-    return AskCritique(cluster=state.cluster, proposer=setting.proposers[state.tier])
-
-
-def _ask_proposals(setting: Setting, state: State) -> Action:
-    return AskProposals(
-        cluster=state.cluster, proposer=setting.proposers[state.tier], critique=state.critique
-    )
-
-
-def _trials_left(setting: Setting, state: State) -> int:
-    return _plan.trials_for(setting, _plan.calls_left(setting, state))
-
-
-def _run_suite(setting: Setting, state: State) -> Action:
-    return RunSuite(text=state.text, calls_max=_trials_left(setting, state))
-
-
-_WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
-    "look": _look,
-    "baseline": _plan.baseline,
-    "unsteady": _search.unsteady,
-    "localise": _localise.localise,
-    "critique": _ask_critique,
-    "propose": _ask_proposals,
-    "screen": _plan.screen,
-    "confirm": _plan.confirm,
-    "simplify": _plan.simplify,
-    "holdout": _plan.holdout,
-    "suite": _run_suite,
-    "fresh": _plan.fresh,
-    "settle": _goals.settle,
-    "release": _release.release,
-}
-
-_FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], State]]] = {
-    "look": (Looked, _search.after_look),
-    "baseline": (TrialsDone, _localise.after_baseline),
-    "localise": (TrialsDone, _localise.after_localise),
-    "unsteady": (TrialsDone, _search.after_unsteady),
-    "critique": (Critiqued, _search.after_critique),
-    "propose": (Proposed, _search.after_proposals),
-    "screen": (TrialsDone, _screening.after_screen),
-    "confirm": (TrialsDone, _screening.after_confirm),
-    "simplify": (TrialsDone, _verification.after_simplify),
-    "holdout": (TrialsDone, _verification.after_holdout),
-    "suite": (SuiteSaid, _verification.after_suite),
-    "fresh": (TrialsDone, _verification.after_fresh),
-    "settle": (TrialsDone, _verification.after_settle),
-    "release": (TrialsDone, _release.after_release),
+_Plans: TypeAlias = "Callable[[Setting, State], Trials]"
+_Follows: TypeAlias = "Callable[[Setting, State], State]"
+# The trials of a phase, and what follows them.
+_TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
+    "baseline": (_plan.baseline, _localise.after_baseline),
+    "localise": (
+        lambda _, state: (state.left_out[state.sentence].draws,),
+        _localise.after_localise,
+    ),
+    "release": (_release.release, _release.after_release),
+    "unsteady": (_search.unsteady, _search.after_unsteady),
+    "screen": (_plan.screen, _screening.after_screen),
+    "confirm": (_plan.confirm, _screening.after_confirm),
+    "simplify": (_plan.simplify, _verification.after_simplify),
+    "holdout": (_plan.holdout, lambda _, state: replace(state, phase="suite")),
+    "fresh": (_plan.fresh, _verification.after_fresh),
+    "settle": (_goals.settle, _verification.settled),
 }
 
 
@@ -185,20 +178,14 @@ class Workbench(Protocol):
     Every method may return `Interrupted` where nothing more can be drawn.
     """
 
-    async def look(self, action: Look) -> Looked | Interrupted:
-        """See whether the model that proposes can be read."""
-        ...
-
     async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
         """Draw and judge trials; what could not be measured is missing from the answer."""
         ...
 
-    async def criticise(self, state: State, action: AskCritique) -> Critiqued | Interrupted:
-        """Ask why a cluster fails."""
-        ...
-
-    async def propose(self, state: State, action: AskProposals) -> Proposed | Interrupted:
-        """Ask for edits."""
+    async def ask(
+        self, state: State, action: AskProposer
+    ) -> Looked | Critiqued | Proposed | Interrupted:
+        """Ask a proposer."""
         ...
 
     async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
@@ -216,24 +203,17 @@ class Trail(Protocol):
 
 async def drive(setting: Setting, state: State, bench: Workbench, trail: Trail) -> State:
     """Run until the state asks for nothing more."""
+    observation: Observation
     while (action := wanted(setting, state)) is not None:
-        observation = await _performed(bench, state, action)
+        match action:
+            case tuple():
+                observation = await bench.draw(action)
+            case AskProposer():
+                observation = await bench.ask(state, action)
+            case RunSuite():
+                observation = await bench.verify(state, action)
+            case _:
+                assert_never(action)
         state = advance(setting, state, observation)
         trail.add(observation, state)
     return state
-
-
-async def _performed(bench: Workbench, state: State, action: Action) -> Observation:
-    match action:
-        case Look():
-            return await bench.look(action)
-        case RunTrials():
-            return await bench.draw(action.draws)
-        case AskCritique():
-            return await bench.criticise(state, action)
-        case AskProposals():
-            return await bench.propose(state, action)
-        case RunSuite():
-            return await bench.verify(state, action)
-        case _:
-            assert_never(action)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from regauge.refine.analysis import diagnose
 from regauge.refine.changes import merged
 from regauge.refine.edits import EditError
-from regauge.refine.loop._state import Action, AskCritique, AskProposals, Draws, Look, RunTrials
+from regauge.refine.loop._state import Action, AskProposer, Draws, Trials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from regauge.refine.analysis import Cluster
     from regauge.refine.edits import PromptText
@@ -23,15 +23,13 @@ if TYPE_CHECKING:
 _LACKING_TRIALS = 10
 
 
-def baseline(setting: Setting, state: State) -> RunTrials:
+def baseline(setting: Setting, state: State) -> Trials:
     """First some trials of every train case under the prompt as it is; then of unclear ones."""
     test = setting.policy.test
     if not state.look:
-        return RunTrials(
-            draws=(draws(setting, state, setting.base, setting.train, test.first_trials),)
-        )
+        return (draws(setting, state, setting.base, setting.train, test.first_trials),)
     cases = unclear_cases(setting, state)
-    return RunTrials(draws=(draws(setting, state, setting.base, cases, test.look_trials),))
+    return (draws(setting, state, setting.base, cases, test.look_trials),)
 
 
 def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
@@ -67,7 +65,7 @@ def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
     return tuple(cases)[: max(0, room)]
 
 
-def screen(setting: Setting, state: State) -> RunTrials:
+def screen(setting: Setting, state: State) -> Trials:
     """A few trials of a few failing cases, for every candidate.
 
     While a statement is sought that keeps a rule from being followed, only without such ones.
@@ -75,20 +73,17 @@ def screen(setting: Setting, state: State) -> RunTrials:
     cases = screen_cases(setting, state.cluster)
     lacking = [candidate for candidate in state.candidates if candidate.suspects]
     count = _LACKING_TRIALS if lacking else setting.policy.test.screen_cases
-    each, more = divmod(max(len(cases), count), len(cases))
-    trials = {case: each + (n < more) for n, case in enumerate(cases)}
+    trials = dealt(cases, count)
     texts = {one.text.digest: one.text for one in lacking or state.candidates}
     if len(lacking) in {1, 2}:  # what they are compared with, once one place is left
         texts |= {one.within.digest: one.within for one in lacking if one.within is not None}
-    return RunTrials(
-        draws=tuple(
-            draws(setting, state, text, cases, trials, check=state.cluster.check)
-            for text in texts.values()
-        )
+    return tuple(
+        draws(setting, state, text, cases, trials, check=state.cluster.check)
+        for text in texts.values()
     )
 
 
-def confirm(setting: Setting, state: State) -> RunTrials:
+def confirm(setting: Setting, state: State) -> Trials:
     """First all train cases; then those in question and a few others, under both texts.
 
     At the first look the cases in question get all the trials of a look, the others one: what
@@ -104,22 +99,18 @@ def confirm(setting: Setting, state: State) -> RunTrials:
         if cluster.unsteady:
             each, old = test.steady_trials, dict.fromkeys(cluster.cases, test.steady_trials)
         rest = others if state.look == 1 else []
-        return RunTrials(
-            draws=(
-                draws(setting, state, text, cluster.cases, each, check=check),
-                draws(setting, state, text, rest, 1, check=check),
-                draws(setting, state, state.text, cluster.cases, old, check=check),
-            )
+        return (
+            draws(setting, state, text, cluster.cases, each, check=check),
+            draws(setting, state, text, rest, 1, check=check),
+            draws(setting, state, state.text, cluster.cases, old, check=check),
         )
     # Other anchors at every look, and the same ones whenever the run is repeated.
     start = (state.look * test.anchors) % max(1, len(others))
     anchors = [*others[start:], *others[:start]][: test.anchors]
     cases = (*cluster.cases, *anchors)
-    return RunTrials(
-        draws=(
-            draws(setting, state, text, cases, test.look_trials, check=check),
-            draws(setting, state, state.text, cases, 1, check=check),
-        )
+    return (
+        draws(setting, state, text, cases, test.look_trials, check=check),
+        draws(setting, state, state.text, cases, 1, check=check),
     )
 
 
@@ -132,13 +123,13 @@ def _lacking(setting: Setting, state: State) -> dict[str, int]:
     }
 
 
-def simplify(setting: Setting, state: State) -> RunTrials:
+def simplify(setting: Setting, state: State) -> Trials:
     """The text without one accepted edit, on the cases that edit was for."""
     leaner = without(setting, state)
     assert leaner is not None
     index, text = leaner
     cases = state.accepted[index].cluster.cases
-    return RunTrials(draws=(draws(setting, state, text, cases, setting.policy.test.look_trials),))
+    return (draws(setting, state, text, cases, setting.policy.test.look_trials),)
 
 
 def without(setting: Setting, state: State) -> tuple[int, PromptText] | None:
@@ -169,48 +160,27 @@ def verification_phase(setting: Setting, state: State) -> Phase:
     return "suite" if known else "holdout"
 
 
-def holdout(setting: Setting, state: State) -> RunTrials:
+def holdout(setting: Setting, state: State) -> Trials:
     """The trials of the prompt before the run on held-out cases; the gate compares with them."""
     trials = setting.policy.test.baseline_trials
-    return RunTrials(draws=(draws(setting, state, setting.base, setting.holdout, trials),))
+    return (draws(setting, state, setting.base, setting.holdout, trials),)
 
 
-def fresh(setting: Setting, state: State) -> RunTrials:
+def fresh(setting: Setting, state: State) -> Trials:
     """More trials, that choose nothing, of the cases on which too little is known yet.
 
     The prompt as it was is drawn along: the trials that named its failures would make it look
     worse than it is.
     """
-    trials = setting.policy.test.look_trials
+    base, now, drawn = setting.base, state.text, state.fresh
+    trials = dict.fromkeys(state.waiting, setting.policy.test.look_trials)
 
-    def of(text: PromptText, least: Callable[[str], int]) -> Draws:
-        return Draws(
-            text=text,
-            trials=tuple(
-                (case, number)
-                for case in state.waiting
-                for number in _numbers(
-                    max(least(case), state.fresh.next_trial(text.digest, case)), trials
-                )
-            ),
-        )
+    def first(case: str) -> int:
+        chose = state.tally.next_trial(base.digest, case)
+        return max(chose, drawn.next_trial(base.digest, case))
 
-    base = setting.base
-    return RunTrials(
-        draws=(
-            of(state.text, lambda _: 0),
-            of(base, lambda case: state.tally.next_trial(base.digest, case)),
-        )
-    )
-
-
-def holdout_cases_of(setting: Setting, state: State, check: str) -> tuple[str, ...]:
-    """The holdout cases in which a check failed: only these can show a gain."""
-    return tuple(
-        case
-        for case in setting.holdout
-        if state.tally.check(setting.base.digest, case, check).failed
-    )
+    revised = numbered(now, trials, lambda case: drawn.next_trial(now.digest, case))
+    return revised, numbered(base, trials, first)
 
 
 def screen_cases(setting: Setting, cluster: Cluster) -> tuple[str, ...]:
@@ -229,22 +199,29 @@ def draws(
 ) -> Draws:
     """The next trials of each case, as numbers that were not drawn yet."""
     least = 0 if text.digest == setting.base.digest else setting.first_trial
-    return Draws(
-        text=text,
-        trials=tuple(
-            (case, number)
-            for case in cases
-            for number in _numbers(
-                max(least, state.tally.next_trial(text.digest, case)),
-                trials if isinstance(trials, int) else trials[case],
-            )
-        ),
-        check=check,
-    )
+    each = {case: trials if isinstance(trials, int) else trials[case] for case in cases}
+
+    def first(case: str) -> int:
+        return max(least, state.tally.next_trial(text.digest, case))
+
+    return numbered(text, each, first, check)
 
 
-def _numbers(first: int, count: int) -> range:
-    return range(first, first + count)
+def numbered(
+    text: PromptText,
+    trials: Mapping[str, int],
+    first: Callable[[str], int],
+    check: str | None = None,
+) -> Draws:
+    """So many trials of each case, from its first number on."""
+    numbers = [(case, first(case) + n) for case, count in trials.items() for n in range(count)]
+    return Draws(text=text, trials=tuple(numbers), check=check)
+
+
+def dealt(cases: Sequence[str], trials: int) -> dict[str, int]:
+    """So many trials, and at least one of each case, dealt evenly."""
+    each, more = divmod(max(len(cases), trials), len(cases))
+    return {case: each + (n < more) for n, case in enumerate(cases)}
 
 
 # The error rate is shared by the looks: more looks settle more edits and need more trials for each.
@@ -363,9 +340,7 @@ def exceeded(setting: Setting, state: State, action: Action | None) -> StopReaso
         return "calls"
     if action is None or state.phase in {"holdout", "suite", "fresh"}:
         return None
-    asks = (
-        isinstance(action, (Look, AskCritique, AskProposals)) and action.proposer in setting.critics
-    )
+    asks = isinstance(action, AskProposer) and action.proposer in setting.critics
     reached: dict[StopReason, bool] = {
         "model-calls": asks and spent.model_calls >= limits.model_calls,
         "usd": limits.usd is not None and 0 < spent.usd >= limits.usd,
@@ -376,7 +351,7 @@ def exceeded(setting: Setting, state: State, action: Action | None) -> StopReaso
 
 def calls_needed(setting: Setting, state: State, action: Action | None) -> int:
     """The calls of an action, with those that are set aside to verify what comes of it."""
-    if not isinstance(action, RunTrials):
+    if not isinstance(action, tuple):
         return 0
     calls = _calls_of(setting, action)
     if state.phase not in _BEFORE_VERIFICATION:
@@ -385,9 +360,9 @@ def calls_needed(setting: Setting, state: State, action: Action | None) -> int:
     return calls + _verification_calls(setting) + later
 
 
-def _calls_of(setting: Setting, action: RunTrials) -> int:
+def _calls_of(setting: Setting, action: Trials) -> int:
     """About how many calls trials take, with those of LLM judges."""
-    return sum(cost_of_trials(setting, len(one.trials), one.check) for one in action.draws)
+    return sum(cost_of_trials(setting, len(one.trials), one.check) for one in action)
 
 
 def _search_calls(setting: Setting, trials: int) -> int:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from regauge.refine.attempts import named
 from regauge.refine.edits import Delete, Edit, Insert, apply, blocks_between, ops_between
-from regauge.refine.loop._plan import draws, screen_cases
+from regauge.refine.loop._plan import dealt, draws, screen_cases
 from regauge.refine.loop._screening import begin_test
 from regauge.refine.loop._search import enter_tier, next_cluster, tried
-from regauge.refine.loop._state import Candidate, RunTrials
+from regauge.refine.loop._state import Candidate, Trials
 from regauge.statements import content_words
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regauge.gate import Count
     from regauge.refine.analysis import Cluster
     from regauge.refine.edits import Op, PromptText
-    from regauge.refine.loop._state import Release, Setting, State, TrialsDone
+    from regauge.refine.loop._state import Release, Setting, State
 
 RESTORE = "restore"
 """The strategy of an edit that puts back what a release said."""
@@ -35,21 +35,20 @@ _HALVINGS_MAX = 12
 _AS_GOOD = 0.17
 
 
-def release(setting: Setting, state: State) -> RunTrials:
+def release(setting: Setting, state: State) -> Trials:
     """The failing cases under the release, or under a part of what differs from it."""
     text = _text(setting, state)
-    cases = _cases(setting, state)
-    each, more = divmod(max(len(cases), setting.policy.test.screen_cases), len(cases))
-    trials = {case: each + (n < more) for n, case in enumerate(cases)}
+    clusters = state.open[:1] if state.kept_units is not None else state.open
+    cases = dict.fromkeys(case for cluster in clusters for case in screen_cases(setting, cluster))
+    trials = dealt([*cases], setting.policy.test.screen_cases)
     # Rules always judge; an LLM judge only where its check is among those that fail.
     judged = sorted({one.check for one in state.open if one.check in setting.judging})
     check = None if len(judged) > 1 else (judged or [state.open[0].check])[0]
-    return RunTrials(draws=(draws(setting, state, text, cases, trials, check=check),))
+    return (draws(setting, state, text, cases, trials, check=check),)
 
 
-def after_release(setting: Setting, state: State, told: TrialsDone) -> State:
+def after_release(setting: Setting, state: State) -> State:
     """Take less of the release, test what is left of it, or go on without it."""
-    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
     if state.kept_units is None:
         return _after_whole(setting, state)
     text = _text(setting, state)
@@ -64,7 +63,11 @@ def after_release(setting: Setting, state: State, told: TrialsDone) -> State:
 def _after_whole(setting: Setting, state: State) -> State:
     known = _release(setting, state)
     text = _text(setting, state)
-    helped = [cluster for cluster in state.open if _gain(setting, state, text, cluster) > 0]
+    helped: list[Cluster] = []
+    for cluster in state.open:
+        was, now = _counts(setting, state, text, cluster)
+        if now.trials and now.rate > was.rate:
+            helped.append(cluster)
     before, after = _counts(setting, state, text, state.open[0])
     numbers = {"passed": after.passed, "trials": after.trials, "helped": len(helped)}
     state = state.note(
@@ -167,11 +170,6 @@ def _text(setting: Setting, state: State) -> PromptText:
     return with_units(state.text, known, units[:start] + units[start + size :])
 
 
-def _cases(setting: Setting, state: State) -> tuple[str, ...]:
-    clusters = state.open[:1] if state.kept_units is not None else state.open
-    return tuple(dict.fromkeys(case for one in clusters for case in screen_cases(setting, one)))
-
-
 def _counts(
     setting: Setting, state: State, text: PromptText, cluster: Cluster
 ) -> tuple[Count, Count]:
@@ -181,11 +179,6 @@ def _counts(
         state.tally.over(state.text.digest, cases, cluster.check),
         state.tally.over(text.digest, cases, cluster.check),
     )
-
-
-def _gain(setting: Setting, state: State, text: PromptText, cluster: Cluster) -> float:
-    before, after = _counts(setting, state, text, cluster)
-    return after.rate - before.rate if after.trials else 0.0
 
 
 def _is_as_good(setting: Setting, state: State, text: PromptText) -> bool:

@@ -13,16 +13,15 @@ from regauge.refine.changes import lost_words
 from regauge.refine.loop._candidates import candidates_of, masked, narrowed
 from regauge.refine.loop._plan import screen_cases, texts_for
 from regauge.refine.loop._search import accept, next_tier, tried
-from regauge.refine.loop._state import Candidate, Confirmed, Setting, State, TrialsDone
+from regauge.refine.loop._state import Candidate, Confirmed, Setting, State
 from regauge.refine.tally import Tally
 
 # A few trials do not tell candidates apart whose pass rates differ by less.
 _AS_GOOD = 0.25
 
 
-def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
+def after_screen(setting: Setting, state: State) -> State:
     """Go on with the candidates that do better than the incumbent on a few failing cases."""
-    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
     if any(candidate.suspects for candidate in state.candidates):
         return _narrowed(setting, state)
     hidden = masked(setting, state)
@@ -40,8 +39,11 @@ def _narrowed(setting: Setting, state: State) -> State:
     if not state.candidates:
         return next_tier(setting, state)
     cases, check = screen_cases(setting, state.cluster), state.cluster.check
-    drawn = (state.tally.over(one.text.digest, cases, check).trials for one in state.candidates)
-    searching = any(one.suspects for one in state.candidates)
+    drawn = (
+        state.tally.over(candidate.text.digest, cases, check).trials
+        for candidate in state.candidates
+    )
+    searching = any(candidate.suspects for candidate in state.candidates)
     return state if searching or not all(drawn) else _ranked(setting, state)
 
 
@@ -84,17 +86,16 @@ def begin_test(state: State) -> State:
     return replace(state, phase="confirm", look=1, tested=state.tested + 1, paired=Tally())
 
 
-def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
+def after_confirm(setting: Setting, state: State) -> State:
     """Look at the evidence for the first candidate: accept it, drop it or draw more."""
-    tally, paired = (one.with_outcomes(told.outcomes) for one in (state.tally, state.paired))
-    state = replace(state, tally=tally, paired=paired)
+    tally, paired = state.tally, state.paired
     test, cluster, candidate = setting.policy.test, state.cluster, state.candidates[0]
     check, new, old = cluster.check, candidate.text.digest, state.text.digest
     # Trials of a test choose neither its cases nor its candidate.
     steady = steadiness_of(paired, new, old, cluster.cases, check) if cluster.unsteady else None
     p = better_p(tally, new, old, cluster.cases, check)
     if cluster.unsteady:
-        p = 1.0 if steady is None else steady.p
+        p = 1.0 if steady is None else steady.steadier_p
     effect, error = mean_effect(tally, new, old, setting.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
     if candidate.suspicion:  # words speak against it, so trials have to say more for it

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.refine.analysis import diagnose, tail
-from regauge.refine.attempts import Tried
+from regauge.refine.attempts import Tried, named
+from regauge.refine.edits import apply
 from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import all_suspects, candidates_of, second_thoughts
 from regauge.refine.loop._goals import (
@@ -20,7 +21,7 @@ from regauge.refine.loop._goals import (
     underpowered_text,
 )
 from regauge.refine.loop._plan import draws, texts_for, unclear_cases, verification_phase
-from regauge.refine.loop._state import Accepted, Confirmed, Note, RunTrials, Stop
+from regauge.refine.loop._state import Accepted, Confirmed, Note, Stop, Trials
 from regauge.refine.tally import Tally
 from regauge.wording import plural
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
         Setting,
         State,
         StopReason,
-        TrialsDone,
     )
 
 # Endings that say of a prompt what only proposals that were read can show.
@@ -68,20 +68,21 @@ def tried(state: State, text: PromptText, detail: str, finding: Finding = "refut
     return replace(state, memory=state.memory.with_tried(entry))
 
 
-def after_look(setting: Setting, state: State, told: Looked) -> State:
+def after_look(setting: Setting, state: State, observed: Looked) -> State:
     """Begin; stop where the only proposer is a model that cannot be read."""
     state = replace(state, phase="baseline")
-    if not told.fault:
+    if not observed.fault:
         return state
-    state = replace(state, unread=told.fault).note("unreadable", told.fault, told.proposer)
+    state = replace(state, unread=observed.fault).note(
+        "unreadable", observed.fault, observed.proposer
+    )
     if all(name in setting.critics for name in setting.proposers):
         return stop(state, "unreadable", unreadable(state))
     return state
 
 
-def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
+def baseline_drawn(setting: Setting, state: State) -> State:
     """See that every train case was measured, and run unclear ones again."""
-    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
     base = setting.base
     missing = [case for case in setting.train if not state.tally.trials(base.digest, case)]
     if missing:
@@ -90,15 +91,17 @@ def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
     again = replace(state, look=state.look + 1)
     if unclear_cases(setting, again):
         return again
-    if setting.heard:
-        state = state.note("heard", setting.heard)
+    if setting.feedback:
+        state = state.note("feedback", setting.feedback)
     for text in (*setting.errors_in(base), *faults_in(base)):
         state = state.note("preflight", text)
     return replace(state, look=0, phase="localise")
 
 
 def diagnosed(setting: Setting, state: State) -> State:
-    """Look for what fails reproducibly."""
+    """Look for what fails reproducibly; a run that removes text fixes nothing."""
+    if setting.removals:
+        return _removing(setting, state)
     found = diagnose(
         state.tally,
         lambda check: texts_for(setting, state, check),
@@ -127,8 +130,28 @@ def diagnosed(setting: Setting, state: State) -> State:
         return _enter_release(setting, state) or enter_tier(setting, state)
     unsteady = _unsteady(setting, state)
     if unsteady:
-        return replace(state, open=unsteady, phase="unsteady")
+        return replace(state, open=unsteady, phase="unsteady", paired=Tally())
     return nothing_left(setting, state)
+
+
+def _removing(setting: Setting, state: State) -> State:
+    """Let the gate decide about text without effect, all of it together first."""
+    kept: list[Accepted] = []
+    text = setting.base
+    for removal in setting.removals:
+        after = apply(text, removal.edit.ops)
+        objection = setting.guard.objection(removal.edit, text, after)
+        if objection:
+            detail = f"{removal.edit.strategy}: {objection}"
+            state = state.note("guarded", detail, removal.edit.digest, named(removal.edit))
+            continue
+        kept.append(replace(removal, text=after))
+        text = after
+    if not kept:
+        return stop(state, "no-acceptable-edit", "no text without effect may be removed")
+    state = state.note("diagnosed", "not searched for: this run removes text and fixes nothing")
+    state = replace(state, accepted=tuple(kept), text=text)
+    return verify(setting, state, "improved")
 
 
 def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:
@@ -180,7 +203,7 @@ def nothing_left(  # noqa: PLR0911 - one per ending
     """
     state = replace(state, open=())
     if state.accepted:
-        return _verify(setting, state, "goal-met")
+        return verify(setting, state, "goal-met")
     goals = standings(setting, state, revised=False)
     if goals and not all_met(goals) and can_settle(setting, state):
         return replace(state, phase="settle")
@@ -200,8 +223,10 @@ def nothing_left(  # noqa: PLR0911 - one per ending
     return stop(state, "nothing-to-refine", "no check of a training case fails reproducibly")
 
 
-def _verify(setting: Setting, state: State, ending: StopReason) -> State:
-    return replace(state, phase=verification_phase(setting, state), ending=ending)
+def verify(setting: Setting, state: State, ending: StopReason | None = None) -> State:
+    """Begin the verification of accepted edits, or continue it; no further one is sought."""
+    phase = verification_phase(setting, state)
+    return replace(state, phase=phase, ending=ending or state.ending)
 
 
 def search_again(setting: Setting, state: State) -> State:
@@ -242,18 +267,18 @@ def next_cluster(setting: Setting, state: State) -> State:
     if reason is None:
         return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=idle))
     if state.accepted:
-        return _verify(setting, state, reason)
+        return verify(setting, state, reason)
     if state.taken_back:
         return stop(state, "suite-refused", state.taken_back)
     tested = plural(state.tested, "tested edit")
     return stop(state, reason, f"after {plural(state.cycle, 'cycle')} and {tested}")
 
 
-def after_critique(setting: Setting, state: State, told: Critiqued) -> State:
+def after_critique(setting: Setting, state: State, observed: Critiqued) -> State:
     """Call for edits, or put the question to a person."""
-    critique, key = told.critique, state.cluster.key
-    if told.refused:
-        state = state.note("unreadable", told.refused, key)
+    critique, key = observed.critique, state.cluster.key
+    if observed.refused:
+        state = state.note("unreadable", observed.refused, key)
     if critique is None:
         return replace(state, phase="propose", critique=None)
     state = state.note("criticised", f"{critique.kind}: {critique.hypothesis}", key)
@@ -263,21 +288,22 @@ def after_critique(setting: Setting, state: State, told: Critiqued) -> State:
     return next_cluster(setting, asked)
 
 
-def after_proposals(setting: Setting, state: State, told: Proposed) -> State:
+def after_proposals(setting: Setting, state: State, observed: Proposed) -> State:
     """Keep the candidates that no guard refuses."""
     key = state.cluster.key
-    state = state.noting(*(Note(event="unreadable", subject=key, text=t) for t in told.refused))
+    state = state.noting(*(Note(event="unreadable", subject=key, text=t) for t in observed.refused))
     lacking = all_suspects(setting, state)
-    edits = (*told.edits, *second_thoughts(setting, state))
+    edits = (*observed.edits, *second_thoughts(setting, state))
     kept, state = candidates_of(setting, state, edits)
     by_model = setting.proposers[state.tier] in setting.critics
     candidates = (*kept, *([lacking] if lacking else []))
     state = replace(
         state,
         candidates=candidates,
-        novel=state.novel or bool(told.refused or lacking),
-        unread=told.refused[-1] if told.unread else state.unread,
-        read=state.read or (by_model and len(told.edits) + len(told.refused) > told.unread),
+        novel=state.novel or bool(observed.refused or lacking),
+        unread=observed.refused[-1] if observed.unread else state.unread,
+        read=state.read
+        or (by_model and len(observed.edits) + len(observed.refused) > observed.unread),
     )
     return replace(state, phase="screen") if candidates else next_tier(setting, state)
 
@@ -307,28 +333,24 @@ def accept(setting: Setting, state: State, best: Confirmed) -> State:
         idle=0,
     )
     if state.cycle >= setting.policy.limits.cycles:
-        return _verify(setting, state, "cycles")
+        return verify(setting, state, "cycles")
     return diagnosed(setting, replace(state, cycle=state.cycle + 1))
 
 
-def unsteady(setting: Setting, state: State) -> RunTrials:
+def unsteady(setting: Setting, state: State) -> Trials:
     """The cases that failed run again: the trials that named them make them look worse."""
     cases = dict.fromkeys(case for cluster in state.open for case in cluster.cases)
     trials = setting.policy.test.steady_trials
-    return RunTrials(draws=(draws(setting, state, state.text, cases, trials),))
+    return (draws(setting, state, state.text, cases, trials),)
 
 
-def after_unsteady(setting: Setting, state: State, told: TrialsDone) -> State:
+def after_unsteady(setting: Setting, state: State) -> State:
     """Work on the checks whose cases failed again, more often than steady ones would."""
-    again, test = Tally().with_outcomes(told.outcomes), setting.policy.test
-    state = replace(
-        state,
-        tally=state.tally.with_outcomes(told.outcomes),
-        steadied=state.steadied | {cluster.key for cluster in state.open},
-    )
+    test = setting.policy.test
+    state = replace(state, steadied=state.steadied | {cluster.key for cluster in state.open})
     kept: list[Cluster] = []
     for cluster in state.open:
-        one = _drawn_again(state, cluster, again)
+        one = _drawn_again(state, cluster)
         p = tail(one.trials, one.failures, test.steady_rate)
         fails = one.failures > 0 and p < test.steady_p
         text = f"{cluster.check}: flaky cases fail {one.failures} of {one.trials} further trials"
@@ -342,10 +364,10 @@ def after_unsteady(setting: Setting, state: State, told: TrialsDone) -> State:
     return enter_tier(setting, replace(state, open=tuple(kept), tier=0, novel=False))
 
 
-def _drawn_again(state: State, cluster: Cluster, again: Tally) -> Cluster:
+def _drawn_again(state: State, cluster: Cluster) -> Cluster:
     """A cluster by its new trials alone, with the cases that failed in these."""
     text, check = state.text.digest, cluster.check
-    counts = {case: again.check(text, case, check) for case in cluster.cases}
+    counts = {case: state.paired.check(text, case, check) for case in cluster.cases}
     failing = tuple(sorted((c for c in counts if counts[c].failed), key=lambda c: counts[c].rate))
     return replace(
         cluster,
@@ -356,6 +378,8 @@ def _drawn_again(state: State, cluster: Cluster, again: Tally) -> Cluster:
     )
 
 
-def interrupted(state: State, told: Interrupted) -> State:
+def interrupted(state: State, observed: Interrupted) -> State:
     """The end, for now: what was accepted is not verified, so nothing is proposed."""
-    return stop(state, told.reason, told.text or "the run was stopped; resume it to continue")
+    return stop(
+        state, observed.reason, observed.text or "the run was stopped; resume it to continue"
+    )

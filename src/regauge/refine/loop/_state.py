@@ -57,7 +57,7 @@ StopReason = Literal[
 
 
 NoteEvent = Literal[
-    "heard",  # what people said of answers, before anything was tried
+    "feedback",  # what people said of answers, before anything was tried
     "preflight",  # the prompt says something twice, or may contradict itself
     "released",  # how failing cases do with all that an earlier release said
     "localised",  # what a sentence carries, or stands in the way of
@@ -262,51 +262,38 @@ class Draws:
     check: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunTrials:
-    """Run and judge trials; `calls` are those of the prompt's model at the most."""
-
-    draws: tuple[Draws, ...]
-
-    @property
-    def calls(self) -> int:
-        """The number of trials."""
-        return sum(len(draws.trials) for draws in self.draws)
+Trials: TypeAlias = tuple[Draws, ...]
+"""Trials to run and to judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """Make one call to the model that proposes, to see that its replies can be read."""
+class LeftOut:
+    """A sentence, or a clause of one, and the trials without it."""
 
+    said: str
+    draws: Draws
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskProposer:
+    """Ask a proposer why the state's cluster fails, or for edits that would repair it.
+
+    Attributes:
+        what: `look` makes one call before anything else, to see that replies can be read.
+    """
+
+    what: Literal["look", "critique", "edits"]
     proposer: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskCritique:
-    """Ask why a cluster fails."""
-
-    cluster: Cluster
-    proposer: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskProposals:
-    """Ask for edits that would repair a cluster."""
-
-    cluster: Cluster
-    proposer: str
-    critique: Critique | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSuite:
     """Let the gate compare the revision with the base, on trials that chose nothing."""
 
-    text: PromptText
     calls_max: int
 
 
-Action: TypeAlias = Look | RunTrials | AskCritique | AskProposals | RunSuite
+Action: TypeAlias = Trials | AskProposer | RunSuite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,9 +389,10 @@ class Setting:
         first_trial: The number of the first trial of a changed text. Smaller numbers are left to
             the gate, so that no trial that chose a revision also admits it.
         prior: How often edits of a strategy were kept in earlier runs.
-        heard: How much human feedback there is, in words; it decides nothing.
+        feedback: How much human feedback there is, in words; it decides nothing.
         judging: The checks of LLM judges, with the calls that one verdict takes on average.
         look: The proposer whose model is called once before anything else; empty for none.
+        removals: Text without effect; a run with any removes text and fixes nothing.
     """
 
     base: PromptText
@@ -422,8 +410,9 @@ class Setting:
     goals: tuple[Goal, ...] = ()
     releases: tuple[Release, ...] = ()
     errors_in: Callable[[PromptText], Sequence[str]] = lambda _: ()
-    heard: str = ""
+    feedback: str = ""
     look: str = ""
+    removals: tuple[Accepted, ...] = ()
     judging: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
@@ -458,7 +447,8 @@ class State:
         idle: Cycles in a row that accepted nothing.
         waiting: Cases that the last verification needs more trials of, for the accepted edits
             with the texts in `doubtful`.
-        left_out: Sentences that were left out in turn, and `bearings` what that showed.
+        left_out: Trials without a sentence each, `sentence` the number of those that were run, and
+            `bearings` what they showed.
         looked: The looks at the held-out cases over all runs, by the texts they decided about.
         spared: Clusters that no goal wants repaired.
         settled: What more trials were run for to settle goals, each of it once.
@@ -499,7 +489,8 @@ class State:
     stack: Stack | None = None
     taken_back: str = ""
     looked: frozenset[str] = frozenset()
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    sentence: int = 0
     bearings: tuple[Bearing, ...] = ()
     spared: tuple[Cluster, ...] = ()
     settled: frozenset[str] = frozenset()

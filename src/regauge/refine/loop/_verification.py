@@ -18,14 +18,12 @@ from regauge.refine.loop._plan import (
     FRESH_LOOKS,
     calls_left,
     calls_wanted,
-    holdout_cases_of,
     look_at,
     suite_calls,
-    verification_phase,
     without,
 )
 from regauge.refine.loop._screening import accept_best
-from regauge.refine.loop._search import diagnosed, search_again, stop, tried
+from regauge.refine.loop._search import diagnosed, search_again, stop, tried, verify
 from regauge.refine.loop._state import Stack
 from regauge.refine.tally import Tally
 from regauge.wording import plural
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
         State,
         StopReason,
         SuiteSaid,
-        TrialsDone,
     )
 
 FRESH_CASES = 6
@@ -64,7 +61,9 @@ def either_side(
     there is nothing narrow in it.
     """
     check, cases = edit.cluster.check, edit.cluster.cases
-    unseen = holdout_cases_of(setting, state, check)
+    base = setting.base.digest
+    # Where nothing failed nothing can be gained.
+    unseen = tuple(c for c in setting.holdout if state.tally.check(base, c, check).failed)
     named = setting.guard.named_in(edit.edit.added)
     seen = tuple(case for case in cases if case in named)
     for others in (unseen, edit.cluster.failing):
@@ -105,15 +104,6 @@ def generalises(
     return math.exp(min(odds, 700.0))
 
 
-def fresh_p(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:
-    """The p-value of the fresh trials of both texts if the revision is no better."""
-    # Where nothing failed there is nothing to gain. Both texts are drawn again, so that the choice
-    # of these cases favours neither.
-    cases = (*edit.cluster.failing, *unseen)
-    base = setting.base.digest
-    return better_p(state.fresh, state.text.digest, base, cases, edit.cluster.check)
-
-
 def compared(state: State, edit: Accepted, seen: Sequence[str], unseen: Sequence[str]) -> str:
     """The results of an edit on either side, in words."""
     check, text = edit.cluster.check, state.text.digest
@@ -147,9 +137,8 @@ def _log_odds(rate: float) -> float:
 _NEEDED = 0.12
 
 
-def after_simplify(setting: Setting, state: State, told: TrialsDone) -> State:
+def after_simplify(setting: Setting, state: State) -> State:
     """Take an edit out that a later one has made needless."""
-    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
     leaner = without(setting, state)
     assert leaner is not None
     index, text = leaner
@@ -166,30 +155,10 @@ def after_simplify(setting: Setting, state: State, told: TrialsDone) -> State:
         named(edit.edit),
     )
     if needed:
-        return _resumed(setting, tried(state, text, "the edit is needed", "confirmed"))
+        return verify(setting, tried(state, text, "the edit is needed", "confirmed"))
     rest = (*state.accepted[:index], *state.accepted[index + 1 :])
     rest = (*rest[:-1], replace(rest[-1], text=text))
-    return _resumed(setting, replace(state, accepted=rest, text=text))
-
-
-def trying(state: State, stack: Stack) -> State:
-    """Ask the gate about fewer of the first edits."""
-    first = stack.edits[: stack.tried]
-    text = first[-1].text
-    numbers = {
-        "edits": len(stack.edits),
-        "refused": stack.refused,
-        "passed": stack.passed,
-        "tried": len(first),
-    }
-    state = state.note(
-        "bisected",
-        f"the gate rejects the first {stack.refused} of {len(stack.edits)} edits together, accepts"
-        f" the first {stack.passed}; next, the first {len(first)}",
-        text.digest,
-        numbers,
-    )
-    return replace(state, stack=stack, accepted=first, text=text, phase="suite")
+    return verify(setting, replace(state, accepted=rest, text=text))
 
 
 def passed_part(state: State, reason: StopReason) -> State:
@@ -224,7 +193,7 @@ def out_of(setting: Setting, state: State, reason: StopReason, needed: int = 0) 
     if state.stack is not None and state.stack.passed:
         return _judge_fresh(setting, replace(passed_part(state, reason), look=1))
     if state.phase == "settle":
-        return _settled(setting, state)
+        return settled(setting, state)
     return _out_of(setting, state, reason, text)
 
 
@@ -238,9 +207,9 @@ def _out_of(setting: Setting, state: State, reason: StopReason, text: str) -> St
             return _roll_back(setting, state, "undecided", why, state.doubtful)
         case "confirm" if state.confirmed:
             state = accept_best(setting, replace(state, candidates=()))
-            return state if state.stop else _resumed(setting, replace(state, ending=reason))
+            return state if state.stop else verify(setting, state, reason)
         case phase if state.accepted and reason != "holdout-looks" and phase not in _VERIFYING:
-            return _resumed(setting, replace(state, ending=reason))
+            return verify(setting, state, reason)
         case _:
             return _not_settled(setting, state, reason, text)
 
@@ -263,38 +232,31 @@ def _not_settled(setting: Setting, state: State, reason: StopReason, text: str) 
     return stop(state, reason, text)
 
 
-def after_holdout(setting: Setting, state: State, told: TrialsDone) -> State:
-    """Let the gate compare."""
-    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
-    del setting
-    return replace(state, phase="suite")
-
-
-def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
+def after_suite(setting: Setting, state: State, observed: SuiteSaid) -> State:
     """Go on with the gate's acceptance; find the edit that it refuses, and take that back."""
-    look = {look_at(setting, state)} if setting.holdout and not told.short else set[str]()
+    look = {look_at(setting, state)} if setting.holdout and not observed.short else set[str]()
     state = replace(
-        state, fresh=state.fresh.with_outcomes(told.outcomes), looked=state.looked | look
+        state, fresh=state.fresh.with_outcomes(observed.outcomes), looked=state.looked | look
     )
-    told = _unless_worse(setting, state, told)
+    observed = _unless_worse(setting, state, observed)
     numbers = {
         "holdout_looks": len(state.looked),
         "holdout_looks_max": setting.policy.limits.holdout_looks,
     }
-    text = "; ".join(told.reasons) or told.decision
-    state = state.note(_SUITE_SAID[told.decision], text, numbers=numbers)
-    match told.decision:
+    text = "; ".join(observed.reasons) or observed.decision
+    state = state.note(_SUITE_SAID[observed.decision], text, numbers=numbers)
+    match observed.decision:
         case "accept":
             if state.stack is not None:
                 return _of_stack(setting, state, replace(state.stack, passed=len(state.accepted)))
             return _judge_fresh(setting, replace(state, look=1))
-        case "undecided" if told.short:
+        case "undecided" if observed.short:
             return out_of(setting, state, "calls")
         case "unmeasured":
             return stop(state, "provider-outage", "the gate could not measure the revision")
         case "reject" | "undecided":
-            reason = told.reasons[0] if told.reasons else told.decision
-            finding: Finding = "suite-refused" if told.decision == "reject" else "undecided"
+            reason = observed.reasons[0] if observed.reasons else observed.decision
+            finding: Finding = "suite-refused" if observed.decision == "reject" else "undecided"
             if state.stack is None and len(state.accepted) == 1:
                 return _roll_back(setting, state, finding, reason)
             known = state.stack or Stack(
@@ -306,45 +268,46 @@ def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
             return _of_stack(setting, state, replace(known, refused=len(state.accepted)))
 
 
-def _unless_worse(setting: Setting, state: State, told: SuiteSaid) -> SuiteSaid:
+def _unless_worse(setting: Setting, state: State, observed: SuiteSaid) -> SuiteSaid:
     """The gate's decision; a refusal if an LLM judge's check got worse over all cases.
 
     The test of an edit asks no LLM judge but its own, so this is where the others are compared.
     """
     cases, test = (*setting.train, *setting.holdout), setting.policy.test
     both = Tally(MappingProxyType({**state.tally.seen, **state.fresh.seen}))
-    for check in setting.judging if told.decision == "accept" else ():
+    for check in setting.judging if observed.decision == "accept" else ():
         p = worse_p(both, state.text.digest, setting.base.digest, cases, check)
         if p <= test.harm_p / test.looks:
-            return replace(told, decision="reject", reasons=(f"{check} got worse",))
-    return told
+            return replace(observed, decision="reject", reasons=(f"{check} got worse",))
+    return observed
 
 
 def _of_stack(setting: Setting, state: State, stack: Stack) -> State:
     """Ask the gate about fewer edits, or take the one back that it refuses."""
-    if not stack.settled:
-        return trying(state, stack)
-    culprit = stack.edits[stack.refused - 1]
-    whole = replace(state, accepted=stack.edits, text=stack.edits[-1].text, stack=None)
-    return _roll_back(setting, whole, stack.finding, stack.detail, (culprit.text.digest,))
+    count, refused, passed = len(stack.edits), stack.refused, stack.passed
+    if stack.settled:
+        culprit = stack.edits[refused - 1]
+        whole = replace(state, accepted=stack.edits, text=stack.edits[-1].text, stack=None)
+        return _roll_back(setting, whole, stack.finding, stack.detail, (culprit.text.digest,))
+    first = stack.edits[: stack.tried]
+    text = first[-1].text
+    state = state.note(
+        "bisected",
+        f"the gate rejects the first {refused} of {count} edits together, accepts the first"
+        f" {passed}; next, the first {len(first)}",
+        text.digest,
+        {"edits": count, "refused": refused, "passed": passed, "tried": len(first)},
+    )
+    return replace(state, stack=stack, accepted=first, text=text, phase="suite")
 
 
-def after_fresh(setting: Setting, state: State, told: TrialsDone) -> State:
+def after_fresh(setting: Setting, state: State) -> State:
     """Look again, with more trials."""
-    fresh = state.fresh.with_outcomes(told.outcomes)
-    return _judge_fresh(setting, replace(state, fresh=fresh, look=state.look + 1))
+    return _judge_fresh(setting, replace(state, look=state.look + 1))
 
 
-def after_settle(setting: Setting, state: State, told: TrialsDone) -> State:
+def settled(setting: Setting, state: State) -> State:
     """Say again how far goals are reached; of the prompt as it was, look again what fails."""
-    tally = state.fresh if state.accepted else state.tally
-    tally = tally.with_outcomes(told.outcomes)
-    if state.accepted:
-        return _settled(setting, replace(state, fresh=tally))
-    return _settled(setting, replace(state, tally=tally))
-
-
-def _settled(setting: Setting, state: State) -> State:
     state = replace(state, settled=state.settled | {settling(state)})
     return _accepted(setting, state) if state.accepted else diagnosed(setting, state)
 
@@ -354,7 +317,8 @@ def _judge_fresh(setting: Setting, state: State) -> State:
     test = setting.policy.test
     waiting: list[str] = []
     doubtful: dict[str, str] = {}
-    for edit in reversed(state.accepted):
+    # Text without effect is removed for no case, so it promises no gain.
+    for edit in (one for one in reversed(state.accepted) if one.cluster.cases):
         check = edit.cluster.check
         seen, unseen = either_side(setting, state, edit)
         odds = generalises(setting, state, edit, seen, unseen)
@@ -371,12 +335,18 @@ def _judge_fresh(setting: Setting, state: State) -> State:
         if unseen and (odds < test.generalises or drawn < _HOLDOUT_TRIALS):
             waiting += unseen[:FRESH_CASES]
             doubtful[edit.text.digest] = compared(state, edit, seen, unseen)
-        if fresh_p(setting, state, edit, unseen) > test.fresh_p / FRESH_LOOKS:
+        # Where nothing failed there is nothing to gain. Both texts are drawn again, so that the
+        # choice of these cases favours neither.
+        failed = (*edit.cluster.failing, *unseen)
+        p = better_p(state.fresh, state.text.digest, setting.base.digest, failed, check)
+        if p > test.fresh_p / FRESH_LOOKS:
             waiting += (*edit.cluster.failing[:FRESH_CASES], *unseen[:FRESH_CASES])
             doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
     if not waiting:
-        for edit in state.accepted:
-            state = _steadier(setting, state, edit) if edit.cluster.unsteady else state
+        for edit in (one for one in state.accepted if one.cluster.unsteady):
+            found = fresh_steadiness(setting, state, edit)
+            text, numbers = f"{edit.cluster.check}: {found}", found.numbers() if found else {}
+            state = state.note("steadier", text, edit.text.digest, numbers)
         return _accepted(setting, state)
     if state.look < FRESH_LOOKS:
         return replace(
@@ -451,10 +421,6 @@ def _roll_back(
     return replace(state, phase="suite")
 
 
-def _resumed(setting: Setting, state: State) -> State:
-    return replace(state, phase=verification_phase(setting, state))
-
-
 _SUITE_SAID: dict[str, NoteEvent] = {
     "accept": "suite-accept",
     "reject": "suite-reject",
@@ -503,11 +469,4 @@ def is_steadier(setting: Setting, state: State, edit: Accepted) -> bool:
     """
     share = setting.policy.test.fresh_p / FRESH_LOOKS
     found = fresh_steadiness(setting, state, edit, confidence=1 - share)
-    return found is not None and found.low > 0 and found.p <= share and found.gain >= 0
-
-
-def _steadier(setting: Setting, state: State, edit: Accepted) -> State:
-    """Note how much steadier an edit made its check."""
-    found = fresh_steadiness(setting, state, edit)
-    numbers = {} if found is None else found.numbers()
-    return state.note("steadier", f"{edit.cluster.check}: {found}", edit.text.digest, numbers)
+    return found is not None and found.low > 0 and found.steadier_p <= share and found.gain >= 0

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from regauge.errors import ProviderError
 from regauge.judges._types import quote
+from regauge.judges.model._ask import again
 from regauge.judges.model._delimited import with_note
 from regauge.judges.model._reply import ReplyFault
+from regauge.lexicon import Lexicon
 from regauge.prompts import Message
 from regauge.providers import approximate_tokens
 from regauge.refine.loop._state import Critiqued, Looked, Proposed, Spent, TrialsDone
+from regauge.refine.proposers._protocol import Ideas, Looks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -22,24 +26,16 @@ if TYPE_CHECKING:
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Interrupted
-    from regauge.refine.proposers._protocol import Ask, Draw, Looks, Problem, Proposer
+    from regauge.refine.proposers._protocol import Ask, Problem, Proposer
+
+_RE = Lexicon("regauge.refine", "calls")
 
 Parsed = TypeVar("Parsed")
 
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")
 # Enough for the thoughts of reasoning models at their default effort.
 _MORE_TOKENS: Final = 16_000
-_CONTEXT: Final = re.compile(
-    r"context|(?:prompt|input|request|message)s?\b.{0,40}\btoo (?:long|large)|too many tokens"
-    r"|(?:input|prompt) tokens?.{0,40}exceed|exceed.{0,40}(?:input|prompt) tokens?"
-    r"|reduce the length",
-    re.IGNORECASE | re.DOTALL,
-)
-_NO_SYSTEM: Final = re.compile(
-    r"\bsystem\b.{0,40}\b(?:role|message|prompt|instruction)s?\b|role.{0,40}\bsystem\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_UNSUPPORTED: Final = re.compile(r"parameter|support|schema|response_format", re.IGNORECASE)
+# The beginning of a fault says what it is.
 _FAULT_CHARS: Final = 300
 
 
@@ -180,21 +176,15 @@ class ModelForm:
                 messages, f"Reply with one JSON object that fits this JSON schema:\n{schema}"
             )
             response_format = None
-        if fault is not None:
-            # Of the user's last message: some models take no two messages of a role in a row.
-            last = messages[-1]
-            repeat = (
-                "An earlier reply to this could not be used:"
-                f" {quote(str(fault), _FAULT_CHARS)}. Reply with one JSON object and nothing else."
-            )
-            content = f"{last.content.rstrip()}\n\n{repeat}\n"
-            messages = (*messages[:-1], replace(last, content=content))
-        if "system" in self.dropped:
-            whole = "\n\n".join(message.content.rstrip() for message in messages)
-            messages = (Message(role="user", content=f"{whole}\n"),)
-        return replace(
+        request = replace(
             request, parameters=parameters, messages=messages, response_format=response_format
         )
+        if fault is not None:
+            request = again(request, quote(str(fault), _FAULT_CHARS))
+        if "system" in self.dropped:
+            whole = "\n\n".join(message.content.rstrip() for message in request.messages)
+            request = replace(request, messages=(Message(role="user", content=f"{whole}\n"),))
+        return request
 
     def _more_tokens(self, usual: JSON) -> int:
         most = max(_MORE_TOKENS, 4 * usual if isinstance(usual, int) else 0)
@@ -205,11 +195,11 @@ class ModelForm:
     def _learn(self, request: CompletionRequest, error: ProviderError, *, shortens: bool) -> bool:
         """Change the form after a refusal; False where nothing is left to change."""
         text = str(error)
-        unsupported = error.kind == "not-found" and _UNSUPPORTED.search(text)
+        unsupported = error.kind == "not-found" and _RE.unsupported.search(text)
         if not (error.kind == "bad-request" or unsupported or error.status == _TOO_LARGE):
             return False
         limited = bool({*_LIMITS} & {*request.parameters})
-        if _CONTEXT.search(text) or error.status == _TOO_LARGE:
+        if _RE.context.search(text) or error.status == _TOO_LARGE:
             if self._raised and limited:
                 self.dropped.add("max_tokens")
             elif shortens:
@@ -237,7 +227,7 @@ class ModelForm:
         named = [name for name in sorted(sent) if name in text]
         if re.search(r"json|schema|structured|grammar", text, re.IGNORECASE):
             named.append("response_format")
-        if _NO_SYSTEM.search(text):
+        if _RE.no_system.search(text):
             named.append("system")
         possible = [*named, "response_format", "temperature", "max_tokens", "system"]
         if any(message.role != "user" for message in request.messages):
@@ -245,6 +235,7 @@ class ModelForm:
         return next((name for name in possible if name in sent), "")
 
 
+# The HTTP status of a request that is too large.
 _TOO_LARGE: Final = 413
 
 
@@ -289,17 +280,23 @@ def _cut_off(completion: Completion, request: CompletionRequest) -> ReplyFault:
     )
 
 
-async def looked(proposer: Looks, calls: ProposerCalls) -> Looked:
+MakesCalls: TypeAlias = "Callable[[CompletionRequest], Awaitable[Completion]]"
+Forgets: TypeAlias = "Callable[[CompletionRequest], None]"
+
+
+async def looked(
+    proposer: Proposer, calls_max: int, ask: MakesCalls, forget: Forgets | None = None
+) -> Looked:
     """Return whether a proposer's model can be read at all, before trials are paid."""
-    fault = await proposer.look(calls)
+    assert isinstance(proposer, Looks)
+    calls, fault = ProposerCalls(ask, calls_max, forget), ""
+    with suppress(NoCallsLeftError):
+        fault = await proposer.look(calls)
     return Looked(proposer=proposer.name, fault=fault, spent=calls.spent)
 
 
 async def criticised(
-    proposer: Proposer,
-    problem: Problem,
-    ask: Callable[[CompletionRequest], Awaitable[Completion]],
-    forget: Callable[[CompletionRequest], None] | None = None,
+    proposer: Proposer, problem: Problem, ask: MakesCalls, forget: Forgets | None = None
 ) -> Critiqued:
     """A proposer's critique, with what it took."""
     calls = ProposerCalls(ask, problem.model_calls, forget)
@@ -313,33 +310,28 @@ async def criticised(
 
 
 async def proposed(
-    proposer: Proposer,
-    problem: Problem,
-    ask: Callable[[CompletionRequest], Awaitable[Completion]],
-    forget: Callable[[CompletionRequest], None] | None = None,
+    proposer: Proposer, problem: Problem, ask: MakesCalls, forget: Forgets | None = None
 ) -> Proposed:
-    """A proposer's edits, with what they took."""
-    calls = ProposerCalls(ask, problem.model_calls, forget)
-    drawing = None if problem.draw is None else _Drawing(problem.draw)
-    ideas = await proposer.propose(replace(problem, draw=drawing), calls)
-    drawn = drawing.spent if drawing is not None else Spent()
+    """A proposer's edits, with what they and the trials of its search took."""
+    calls, drawn = ProposerCalls(ask, problem.model_calls, forget), Spent()
+
+    async def search(text: PromptText, cases: Sequence[str]) -> TrialsDone | Interrupted:
+        nonlocal drawn
+        assert problem.draw is not None
+        done = await problem.draw(text, cases)
+        if isinstance(done, TrialsDone):
+            drawn += done.spent
+        return done
+
+    try:
+        ideas = await proposer.propose(
+            replace(problem, draw=None if problem.draw is None else search), calls
+        )
+    except NoCallsLeftError:
+        ideas = Ideas(refused=("no calls of the model are left",))
     return Proposed(
         edits=ideas.edits, refused=ideas.refused, spent=calls.spent + drawn, unread=ideas.unread
     )
-
-
-class _Drawing:
-    """Draws and counts."""
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
-        self.spent = Spent()
-
-    async def __call__(self, text: PromptText, cases: Sequence[str]) -> TrialsDone | Interrupted:
-        done = await self._draw(text, cases)
-        if isinstance(done, TrialsDone):
-            self.spent += done.spent
-        return done
 
 
 class NoEditError(ReplyFault):

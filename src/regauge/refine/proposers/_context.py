@@ -28,18 +28,13 @@ if TYPE_CHECKING:
     from regauge.refine.analysis import Cluster
     from regauge.refine.edits import PromptText
     from regauge.refine.feedback import Evidence
-    from regauge.refine.loop._state import (
-        AskCritique,
-        AskProposals,
-        Interrupted,
-        Setting,
-        State,
-        TrialsDone,
-    )
+    from regauge.refine.loop._state import Interrupted, Setting, State, TrialsDone
     from regauge.refine.proposers._protocol import Example
 
 _KEPT_CHARS = 1  # of a single character no one learns an answer
-_STRETCH_WORDS = 5
+# So many words in a row are no chance, as `GuardPolicy.phrase` has it.
+_RUN_WORDS = 5
+# A label is a word or a few; longer texts are answers.
 _LABEL_WORDS = 4
 _WORD = re.compile(r"\w[\w'/:.-]*\w|\w")
 
@@ -79,13 +74,9 @@ def masked(expected: JSON, *, public: str = "") -> Masked:
     >>> masked({"severity": "critical"}, public="critical, warning or info").shape
     {'severity': 'critical'}
     """
-    hidden = {
-        secret: mark
-        for secret, mark in _leaves(expected, "")
-        if len(secret) > _KEPT_CHARS and not is_public(secret, public)
-    }
-    ranked = sorted(hidden.items(), key=lambda pair: (-len(pair[0]), pair[0]))
-    return Masked(_shape(expected, "", public), tuple(ranked))
+    hidden: dict[str, str] = {}
+    shape = _hide(expected, "", public, hidden)
+    return Masked(shape, tuple(sorted(hidden.items(), key=lambda pair: (-len(pair[0]), pair[0]))))
 
 
 def is_public(value: JSON, public: str) -> bool:
@@ -98,18 +89,24 @@ def is_public(value: JSON, public: str) -> bool:
     )
 
 
-def _shape(value: JSON, name: str, public: str) -> JSON:
+def _hide(value: JSON, name: str, public: str, hidden: dict[str, str]) -> JSON:
+    """A placeholder for each text of a value; the texts go into `hidden`."""
     match value:
         case Mapping():
-            return {key: _shape(part, key, public) for key, part in value.items()}
+            return {key: _hide(part, key, public, hidden) for key, part in value.items()}
         case list():
-            return [_shape(part, name, public) for part in value[:1]]
+            return [_hide(part, name, public, hidden) for part in value][:1]
         case None:
             return None
         case str() if is_public(value, public):
             return value
         case _:
-            return _mark(value, name)
+            mark, said = _mark(value, name), str(value)
+            secrets = () if isinstance(value, bool) else (said, *said.splitlines())
+            for secret in map(str.strip, secrets):
+                if len(secret) > _KEPT_CHARS and not is_public(secret, public):
+                    hidden[secret] = mark
+            return mark
 
 
 def _mark(value: JSON, name: str) -> str:
@@ -121,24 +118,6 @@ def _mark(value: JSON, name: str) -> str:
     return f"<{name}: {kind}>" if name else f"<expected {kind}>"
 
 
-def _leaves(value: JSON, name: str) -> Iterator[tuple[str, str]]:
-    match value:
-        case Mapping():
-            for key, part in value.items():
-                yield from _leaves(part, key)
-        case list():
-            for part in value:
-                yield from _leaves(part, name)
-        case None | bool():
-            return
-        case str():
-            yield value.strip(), _mark(value, name)
-            for line in value.splitlines():
-                yield line.strip(), _mark(value, name)
-        case _:
-            yield str(value), _mark(value, name)
-
-
 def _bounded(secret: str) -> str:
     """A text as a pattern: any white space, and no part of a longer word."""
     words = [re.escape(word) for word in secret.split()]
@@ -148,11 +127,10 @@ def _bounded(secret: str) -> str:
 def _stretches(secret: str) -> Iterator[str]:
     """Runs of some words of a longer text."""
     places = [found.span() for found in _WORD.finditer(secret)]
-    for n in range(len(places) - _STRETCH_WORDS + 1):
-        yield secret[places[n][0] : places[n + _STRETCH_WORDS - 1][1]]
+    for n in range(len(places) - _RUN_WORDS + 1):
+        yield secret[places[n][0] : places[n + _RUN_WORDS - 1][1]]
 
 
-_RUN_WORDS = 5
 # Words of several parts, or with a digit: names of things rather than of a language.
 _THING = re.compile(r"\w+(?:[-_.:/@]\w+)+|\w*\d\w*")
 _LEFT_OUT = "(a line on a case that is held out is left out)"
@@ -239,13 +217,16 @@ def _runs(text: str) -> frozenset[str]:
     )
 
 
+# Every case costs up to 750 tokens of each request; three tell a pattern from an accident.
 _FAILING_SHOWN = 3
 _PASSING_SHOWN = 2
 _LABELS_SHOWN = 4
 _CONFUSIONS_SHOWN = 12
 # Trials that a search draws have numbers of their own: they choose, so they prove nothing.
 _SEARCH_FROM = 500
+# A search spends each of its calls on one of these: half of them fail, half pass.
 _SEARCHED_MAX = 12
+# A case is understood by its beginning and end; whole documents fill a context.
 _INPUT_CHARS = 2_000
 _ANSWER_CHARS = 1_000
 
@@ -253,7 +234,6 @@ _ANSWER_CHARS = 1_000
 def problem_of(
     setting: Setting,
     state: State,
-    action: AskCritique | AskProposals,
     cases: Mapping[str, GoldenCase],
     *,
     released: Sequence[str] = (),
@@ -268,7 +248,6 @@ def problem_of(
     Args:
         setting: What the run is about; of its cases only those to train on are shown.
         state: Where the run stands.
-        action: What it asks for.
         cases: By the names that the run knows them by.
         released: Texts of earlier versions of the prompt, the newest first.
         examples: The pool.
@@ -278,9 +257,8 @@ def problem_of(
         draw: Draws trials, for proposers that search with some of their own.
     """
     from regauge.refine.analysis import Check
-    from regauge.refine.loop._state import AskProposals
 
-    cluster = action.cluster
+    cluster = state.cluster
     failing = [case for case in cluster.failing if case in setting.train and case in cases]
     passing = [
         case
@@ -322,7 +300,7 @@ def problem_of(
         passing=tuple(shown(case) for case in passing[:_PASSING_SHOWN]),
         confusions=tuple(confusions.most_common(_CONFUSIONS_SHOWN)),
         lessons=state.memory.lessons(cluster.key),
-        critique=action.critique if isinstance(action, AskProposals) else None,
+        critique=state.critique,
         released=tuple(released),
         examples=tuple(examples),
         hindering=tuple(b.text for b in state.bearings if cluster.check in b.hinders),

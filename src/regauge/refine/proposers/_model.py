@@ -45,14 +45,17 @@ _THINKS: Final = re.compile(rf"\s*<{_TAGS}", re.IGNORECASE)
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=unique, parse_constant=no_constant, strict=False
 )
+# Braces of prose or code that begin no object; each costs one attempt to read it.
 _ATTEMPTS_MAX: Final = 2_000
 _BEGINS: Final = re.compile(r'\{\s*"')
 _NUMBER = re.compile(r"\s*\d{1,4}\| ?")
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(?P<body>.*?)\n?[ \t]*```", re.DOTALL)
+# As `proposer.prompt.yml` says; the guard counts the changes that they make.
 _OPS_MAX = 3
 # Of its lines: a rewrite keeps most of the prompt, prose about the prompt quotes a few lines.
 _LIKE_THE_PROMPT = 0.4
 _WHOLE_KEYS = ("prompt", "new_prompt", "revised_prompt")
+# A critique is of one or two lines; one that quotes the prompt points nowhere.
 _QUOTES_MAX = 5
 
 
@@ -165,7 +168,12 @@ def edit_of_text(whole: str, text: PromptText, *, by: str, rationale: str = "") 
     """The edit that leads to a new text of one message, that which is most like it."""
     if _likeness(whole, text) < _LIKE_THE_PROMPT:
         raise NoEditError("the reply is a text that has little to do with the prompt")
-    index = max(range(len(text.messages)), key=lambda n: _ratio(whole, text.messages[n].content))
+
+    def likeness(index: int) -> float:
+        lines = text.messages[index].content.split("\n")
+        return difflib.SequenceMatcher(a=whole.split("\n"), b=lines, autojunk=False).ratio()
+
+    index = max(range(len(text.messages)), key=likeness)
     after = text.with_content(index, whole.strip("\n"))
     ops = ops_between(text, after)
     if not ops:
@@ -202,7 +210,7 @@ def _section_meant(document: Mapping[str, Any], sections: Sequence[OpenSection])
     """The message that has the section, and its new text without its surroundings."""
     heading, text = str(document["line"]).strip(), document.get("text")
     found: dict[str, Any] = {"line": heading}
-    meant = [one.message for one in sections if one.heading == heading]
+    meant = [section.message for section in sections if section.heading == heading]
     if len(meant) == 1:
         found["message"] = meant[0]
     if isinstance(text, str):
@@ -225,8 +233,8 @@ def _strategy(given: list[JSON]) -> str:
 
 
 def _unfenced(reply: str) -> str:
-    found = _FENCE.fullmatch(reply.strip())
-    return found["body"] if found else reply.strip()
+    match = _FENCE.fullmatch(reply.strip())
+    return match["body"] if match else reply.strip()
 
 
 def _likeness(whole: str, text: PromptText) -> float:
@@ -234,10 +242,6 @@ def _likeness(whole: str, text: PromptText) -> float:
     there = {line.text.strip() for line in text.lines if line.text.strip()}
     said = {line.strip() for line in whole.splitlines() if line.strip()}
     return len(there & said) / len(said) if said else 0.0
-
-
-def _ratio(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(a=one.split("\n"), b=other.split("\n"), autojunk=False).ratio()
 
 
 TEMPERATURES = (0.2, 0.7, 0.7, 1.0)
@@ -257,9 +261,11 @@ _LOOK = {
     **dict.fromkeys(("failing", "passing", "earlier", "sections"), "(none)"),
     **dict.fromkeys(("critique", "people", "lessons"), "(nothing)"),
 }
+# More than the cycles of a run have candidates.
 _TRIALS_PER_SEED = 10_000
 # Replies in a row that cannot be read, each after a second attempt, before no more are asked for.
 _UNREAD_MAX = 2
+# The newest are most alike to what will be proposed; each is about 50 tokens.
 _EARLIER_MAX = 8
 _TRIED_MAX = 8
 
@@ -398,17 +404,22 @@ def refiner_prompt(name: str) -> Prompt:
     return load_prompt(Path(__file__).parent.parent / "prompts" / f"{name}.prompt.yml")
 
 
+def _rows(rows: Sequence[Mapping[str, JSON]], *, none: str = "(none)") -> str:
+    return json.dumps([*rows], ensure_ascii=False, indent=1) if rows else none
+
+
 def _listed(cases: Sequence[Shown]) -> str:
-    shown = [
-        {
-            "inputs": dict(case.inputs),
-            "answer": case.answer,
-            "expected": case.expected,
-            **({"why it fails": case.reason} if case.reason else {}),
-        }
-        for case in cases
-    ]
-    return json.dumps(shown, ensure_ascii=False, indent=1) if shown else "(none)"
+    return _rows(
+        [
+            {
+                "inputs": dict(case.inputs),
+                "answer": case.answer,
+                "expected": case.expected,
+                **({"why it fails": case.reason} if case.reason else {}),
+            }
+            for case in cases
+        ]
+    )
 
 
 def _check(problem: Problem) -> str:
@@ -445,63 +456,55 @@ def _earlier(problem: Problem) -> str:
             b=[" ".join(line.split()) for line in now],
             autojunk=False,
         )
-        places = [
+        places: list[dict[str, JSON]] = [
             {
                 "below the line": now[b_from - 1] if b_from else "",
-                "it said": old[a_from:a_to],
-                "the prompt says": now[b_from:b_to],
+                "it said": [*old[a_from:a_to]],
+                "the prompt says": [*now[b_from:b_to]],
             }
             for tag, a_from, a_to, b_from, b_to in matcher.get_opcodes()
             if tag != "equal"
         ]
         if places:
-            return json.dumps(places[:_EARLIER_MAX], ensure_ascii=False, indent=1)
+            return _rows(places[:_EARLIER_MAX])
     return "(none)"
 
 
 def _people(problem: Problem) -> str:
     """The remarks of users, without their names."""
-    if not problem.people:
-        return "(nothing)"
-    told: list[dict[str, str]] = []
+    rows: list[dict[str, JSON]] = []
     for one in problem.people:
-        said = {
+        said: dict[str, JSON] = {
             "kind": one.kind,
             "for the check": one.judge,
             "verdict": one.verdict,
             "of the answer": one.answer,
             "says": one.text,
         }
-        told.append({key: value for key, value in said.items() if value})
-    return json.dumps(told, ensure_ascii=False, indent=1)
+        rows.append({key: value for key, value in said.items() if value})
+    return _rows(rows, none="(nothing)")
 
 
 def _sections(problem: Problem) -> str:
     """The sections that may be replaced, where they stand and how long they may become."""
-    if not problem.replaceable:
-        return "(none)"
-    told = [
-        {
-            "line": one.heading,
-            "message": problem.text.messages[one.message].role,
-            "its text": f"lines {one.first} to {one.last}",
-            "words at most": one.words_max,
-        }
-        for one in problem.replaceable
-    ]
-    return json.dumps(told, ensure_ascii=False, indent=1)
+    return _rows(
+        [
+            {
+                "line": one.heading,
+                "message": problem.text.messages[one.message].role,
+                "its text": f"lines {one.first} to {one.last}",
+                "words at most": one.words_max,
+            }
+            for one in problem.replaceable
+        ]
+    )
 
 
 def _tried(problem: Problem) -> str:
     """The edits that were tried for the same check, as facts."""
     listed: list[str] = []
-    for entry in problem.lessons[-_TRIED_MAX:]:
-        facts = {
-            "added": entry.added,
-            "removed": entry.removed,
-            "outcome": entry.finding,
-            "detail": entry.detail,
-        }
-        known = {key: value for key, value in facts.items() if value}
+    for lesson in problem.lessons[-_TRIED_MAX:]:
+        facts = {"added": lesson.added, "removed": lesson.removed, "outcome": lesson.finding}
+        known = {k: value for k, value in {**facts, "detail": lesson.detail}.items() if value}
         listed.append(f"- {json.dumps(known, ensure_ascii=False)}")
     return "\n".join(listed) or "(nothing)"

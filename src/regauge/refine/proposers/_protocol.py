@@ -200,11 +200,8 @@ def proposer_names() -> tuple[str, ...]:
 
 def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[str, Proposer]:
     """Proposers by name, in the given order."""
-    found: dict[str, Proposer] = {}
-    for name in names:
-        own = _own().get(name)
-        found[name] = own(context) if own is not None else _loaded(name)(context)
-    return found
+    own = _own()
+    return {name: (own.get(name) or _loaded(name))(context) for name in names}
 
 
 def _own() -> Mapping[str, MakesProposer]:
@@ -235,14 +232,12 @@ def _registered() -> Mapping[str, EntryPoint]:
 
 def _loaded(name: str) -> MakesProposer:
     point = _registered().get(name)
-    if point is not None:
-        try:
-            made: MakesProposer = point.load()
-        except (ImportError, AttributeError) as error:
-            raise UsageError(
-                f"proposer {name!r} ({point.value}) cannot be loaded: {error}"
-            ) from error
-        return made
-    names = proposer_names()
-    hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
-    raise UsageError(f"no proposer {name!r}; {hint}")
+    if point is None:
+        names = proposer_names()
+        hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
+        raise UsageError(f"no proposer {name!r}; {hint}")
+    try:
+        made: MakesProposer = point.load()
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"proposer {name!r} ({point.value}) cannot be loaded: {error}") from error
+    return made

@@ -14,6 +14,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
+from regauge.lexicon import Lexicon
 from regauge.refine.changes import edit_between, homes, says, statement_words, steps_for, with_rule
 from regauge.refine.edits import Anchor, Edit, Insert, PromptText, Replace, count_words
 from regauge.refine.proposers._protocol import Example, Ideas
@@ -30,20 +31,16 @@ if TYPE_CHECKING:
     from regauge.refine.proposers._protocol import Ask, Problem
     from regauge.statements import Node, Tree
 
+_RE = Lexicon("regauge.refine", "rules")
 
+
+# Each is a candidate, and `_CANDIDATES_MAX` of them are screened.
 _REPLACED_MAX = 2
 _HOMES_MAX = 3
-_MEASURE = re.compile(
-    r"(?:\b(?:at most|at least|exactly|no more than|not more than|up to|under|about|around|roughly"
-    r"|approximately|ideally|more than|fewer than|less than)\s+)?\b(?P<n>\d+)\s+"
-    r"(?P<unit>words|characters|sentences|lines|paragraphs|bullets|tokens)\b",
-    re.IGNORECASE,
-)
 # Two sentences are the same but for their values, where so few words differ in so few places, and
 # so many are shared.
 _VALUES_MAX, _SHARED_MIN, _SAME = 2, 3, 0.6
 _ENDS = frozenset(".。!")
-_FIELD = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +87,7 @@ def _taken_out(problem: Problem) -> list[Edit]:
     advice = problem.check.advice.strip()
     text = problem.text
     why = f"{problem.check.name} passed more often when it was left out"
-    found: list[Edit] = []
+    edits: list[Edit] = []
     for index, tree in enumerate(text.trees):
         for said, node in statement_words(tree).items():
             if said not in hindering:
@@ -100,13 +97,13 @@ def _taken_out(problem: Problem) -> list[Edit]:
             if advice and not says(text, advice):
                 other = replace(tree, node, advice.removeprefix("- "))
                 made.append(("replace-hindering", text.with_content(index, other)))
-            found += [
+            edits += [
                 edit_between(
                     Edit(ops=(), strategy=strategy, proposer="rules", rationale=why), text, there
                 )
                 for strategy, there in made
             ]
-    return found
+    return edits
 
 
 def _same_sentence(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
@@ -147,14 +144,14 @@ def _is_negation(one: str, other: str) -> bool:
 
 def _reworded(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
     """Statements that give the same measure of the same thing otherwise, or half-heartedly."""
-    wanted = _MEASURE.search(advice)
+    wanted = _RE.measure.search(advice)
     if wanted is None:
         return []
     edits: list[tuple[str, PromptText]] = []
     for index, tree in enumerate(text.trees):
         for node in tree.statements:
             said = tree.of(node)
-            found = list(_MEASURE.finditer(said))
+            found = list(_RE.measure.finditer(said))
             if len(found) != 1 or not _is_about(tree, node, found[0], advice, wanted):
                 continue
             (other,) = found
@@ -176,7 +173,7 @@ def _is_about(
     entry = next(
         (one for one in reversed(tree.path(node)) if one.kind in {"entry", "sentence"}), node
     )
-    field = _FIELD.search(advice)
+    field = _RE.field.search(advice)
     if field:
         return bool(re.search(rf"\b{re.escape(field[1])}\b", tree.text[entry.start : node.end]))
     said = tree.of(node)
@@ -208,9 +205,9 @@ def _rule_edit(text: PromptText, after: PromptText, strategy: str, cluster: Clus
     return edit_between(edit, text, after)
 
 
+# Each is one or two candidates.
 _PROPOSED_MAX = 3
 _KEYS = {"id", "input", "output"}
-_IS_EXAMPLE = re.compile(r"\s*(?:[-*+•]\s+)?examples?\b[^:\n]*:", re.IGNORECASE)
 
 
 def load_examples(path: Path, golden: Iterable[str] = ()) -> tuple[Example, ...]:
@@ -223,7 +220,7 @@ def load_examples(path: Path, golden: Iterable[str] = ()) -> tuple[Example, ...]
     """
     if not path.is_file():
         return ()
-    found: list[Example] = []
+    examples: list[Example] = []
     faults: list[str] = []
     taken = set(golden)
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -235,14 +232,14 @@ def load_examples(path: Path, golden: Iterable[str] = ()) -> tuple[Example, ...]
             faults.append(f"{path}:{number}: {error}")
             continue
         taken.add(example.id)
-        found.append(example)
+        examples.append(example)
     if faults:
         raise UsageError(
             "the pool of examples cannot be used\n  "
             + "\n  ".join(faults)
             + '\n  a line is {"id": ..., "input": ..., "output": ...}, and no golden case'
         )
-    return tuple(found)
+    return tuple(examples)
 
 
 def _example(given: object, taken: set[str]) -> Example:
@@ -334,7 +331,7 @@ def _places(text: PromptText, example: Example) -> Sequence[Op]:
     ops: list[Op] = []
     if mine:
         last = mine[-1]
-        ops.append(Insert(_anchor(last), line if _IS_EXAMPLE.match(last.text) else f"\n{line}"))
+        ops.append(Insert(_anchor(last), line if _RE.is_example.match(last.text) else f"\n{line}"))
     ours = [known for known in mine if known.text.strip().startswith("Example: ")]
     if ours:
         ops.append(Replace(_anchor(ours[-1]), line))

@@ -1,9 +1,21 @@
-"""HTML reports: one file each, without network requests."""
+"""HTML reports: one file, or an index and pages, without network requests."""
 
 from __future__ import annotations
 
 from regauge.reports.html._coverage import coverage_html
+from regauge.reports.html._labels import labels_html
 from regauge.reports.html._page import html_report
-from regauge.reports.html._source import ReportSource, load_source, read_golden
+from regauge.reports.html._paged import case_count, write_pages
+from regauge.reports.html._source import ReportSource, load_source, pass_counts, read_golden
 
-__all__ = ["ReportSource", "coverage_html", "html_report", "load_source", "read_golden"]
+__all__ = [
+    "ReportSource",
+    "case_count",
+    "coverage_html",
+    "html_report",
+    "labels_html",
+    "load_source",
+    "pass_counts",
+    "read_golden",
+    "write_pages",
+]

@@ -12,8 +12,11 @@ from regauge.reports.mutants import (
     CLASS_MEANINGS,
     CLASS_TONES,
     CLASS_WORDS,
+    NOT_MEASURED,
     OBEYED,
     WORST_FIRST,
+    class_words,
+    missing_lines,
     score_lines,
 )
 
@@ -26,18 +29,19 @@ if TYPE_CHECKING:
 __all__ = ["coverage_html"]
 
 _SCRIPTS = ("dom.js", "diff.js", "page.js", "coverage.js")
-_NOT_MEASURED = "not measured"
+# So many lines before the first instruction are folded.
+_FOLDED_FROM = 8
 # A line counts as guarded only if all of its mutants were measured.
 _ORDER = [
     *(CLASS_WORDS[kind] for kind in WORST_FIRST if kind not in {"killed", "equivalent"}),
-    _NOT_MEASURED,
+    NOT_MEASURED,
     *(CLASS_WORDS[kind] for kind in ("killed", "equivalent")),
 ]
 _TONES = {CLASS_WORDS[kind]: tone for kind, tone in CLASS_TONES.items()}
 _MEANINGS = {
     "guarded": "a critical or required case breaks without it, or the suite is worse",
     **{CLASS_WORDS[kind]: meaning for kind, meaning in CLASS_MEANINGS.items()},
-    _NOT_MEASURED: "left out of this run",
+    NOT_MEASURED: "left out of this run, or without completions",
     "equivalent": "marked with a reason; it does not count",
 }
 
@@ -86,7 +90,11 @@ class _Line:
     @property
     def cases(self) -> list[str]:
         """The cases of its mutants, without repeats."""
-        rows = [one.row for one in self.mutants if one.row is not None and one.word == self.word]
+        rows = [
+            mutant.row
+            for mutant in self.mutants
+            if mutant.row is not None and mutant.word == self.word
+        ]
         return list(dict.fromkeys(case for row in rows for case in row.cases))
 
 
@@ -103,6 +111,9 @@ def coverage_html(
     every = [_shown(mutant, rows.get(mutant.id), prompt) for mutant in mutants]
     scored = [one for one in every if one.mutant.operator != UNSCORED]
     words = [one.word for one in scored]
+    lines = _lines(scored, prompt)
+    first = next((number for number, line in enumerate(lines) if line.word), 0)
+    head = first if first >= _FOLDED_FROM else 0
     return render_page(
         "coverage",
         scripts=_SCRIPTS,
@@ -110,7 +121,8 @@ def coverage_html(
         report=report,
         title=_title(report),
         tone="good" if {*words} <= {"guarded", "equivalent"} else "warn",
-        lines=_lines(scored, prompt),
+        head=lines[:head],
+        lines=lines[head:],
         classes=[
             (word, _TONES.get(word, "quiet"), words.count(word), meaning)
             for word, meaning in _MEANINGS.items()
@@ -128,18 +140,21 @@ def coverage_html(
             )
         ),
         scores=list(score_lines(report)),
+        missing=list(missing_lines(report)),
     )
 
 
 def _title(report: MutationReport) -> str:
     score = report.score
+    if report.missing is not None and report.missing.mutants == len(report.mutants):
+        return f"{report.prompt}: no instruction measured"
     if score.value is None:
         return f"{report.prompt}: no mutants"
     return f"{report.prompt}: {score.killed} of {score.counted} instructions guarded"
 
 
 def _shown(mutant: Mutant, row: MutantRow | None, prompt: Prompt) -> _Shown:
-    word = CLASS_WORDS[row.kind] if row is not None else _NOT_MEASURED
+    word = class_words(row) if row is not None else NOT_MEASURED
     edit: list[str] = []
     for before, after in zip(prompt.messages, mutant.prompt.messages, strict=False):
         if before.content != after.content:
@@ -159,7 +174,7 @@ def _lines(every: Sequence[_Shown], prompt: Prompt) -> list[_Line]:
     for one in every:
         lines[min(one.mutant.place.line, len(lines)) - 1].mutants.append(one)
     for line in lines:
-        line.word = min((one.word for one in line.mutants), key=_ORDER.index, default="")
+        line.word = min((mutant.word for mutant in line.mutants), key=_ORDER.index, default="")
     for one in every:
         for line in _continued(one.mutant, lines, prompt):
             if not line.mutants and (not line.word or _ORDER.index(one.word) < _rank(line)):

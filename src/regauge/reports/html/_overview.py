@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from regauge.providers import transcript
@@ -19,7 +19,7 @@ from regauge.reports._gate_console import (
 from regauge.reports._gate_markdown import pass_rates
 from regauge.reports._models import difference_text, models_of, rate_text
 from regauge.reports._tally import eval_of, label_table
-from regauge.reports.html._source import golden_of, pass_counts
+from regauge.reports.html._source import golden_of
 from regauge.stats import wilson
 
 if TYPE_CHECKING:
@@ -181,8 +181,7 @@ def _said(said: CaseDocument) -> dict[str, JSON]:
         "blocks": said.blocks,
         "message": said.message,
         "checks": [
-            {**check.model_dump(mode="json"), "verdict": _words(check.verdict)}
-            for check in said.checks
+            {**asdict(check), "verdict": verdict_words(check.verdict)} for check in said.checks
         ],
         "evidence": [_evidence(one) for one in (said.passing, said.failing) if one],
     }
@@ -193,10 +192,6 @@ def _said(said: CaseDocument) -> dict[str, JSON]:
     if said.before.trials:
         document["before"] = [said.before.passed, said.before.trials]
     return document
-
-
-def _words(verdict: str) -> str:
-    return VERDICTS[verdict].column if verdict in VERDICTS else verdict
 
 
 def _evidence(answer: AnswerDocument) -> dict[str, JSON]:
@@ -428,12 +423,15 @@ class Overview:
     columns: tuple[str, ...]
 
 
-def overview_of(
-    source: ReportSource, cases: Mapping[str, Sequence[Mapping[str, JSON]]]
-) -> Overview:
-    """The first page of a run whose cases are given by prompt."""
+def overview_of(source: ReportSource, words: Mapping[str, Mapping[str, int]]) -> Overview:
+    """The first page of a run.
+
+    Args:
+        source: The run.
+        words: By prompt, how many cases have each verdict, in words.
+    """
     record = source.record
-    pages = [_page(name, source, cases.get(name, ())) for name in _names(record, cases)]
+    pages = [_page(name, source, words.get(name, {})) for name in _names(record, words)]
     met = {word for page in pages for word, count in page.counts if count}
     gate = record.decision
     title, tone = _headline(record)
@@ -476,25 +474,23 @@ def _names(record: RunRecord, cases: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*decided, *(suite.prompt for suite in record.suites), *cases]))
 
 
-def _page(name: str, source: ReportSource, cases: Sequence[Mapping[str, JSON]]) -> PromptPage:
+def _page(name: str, source: ReportSource, words: Mapping[str, int]) -> PromptPage:
     gate = source.record.decision
     suites = sorted(
         (suite for suite in source.record.suites if suite.prompt == name),
         key=lambda suite: suite.arm == "main",
     )
-    decided = next((one for one in gate.prompts if one.prompt == name), None) if gate else None
-    told: dict[str, int] = {}
-    for case in cases:
-        word = str(case["verdict"])
-        told[word] = told.get(word, 0) + 1
-    passed, measured = pass_counts(source.record, source.rows).get(name, (0, 0))
+    decided = (
+        next((prompt for prompt in gate.prompts if prompt.prompt == name), None) if gate else None
+    )
+    passed, measured = source.counts.get(name, (0, 0))
     interval = wilson(passed, measured) if measured else None
     points = source.history.get(name, ())
     return PromptPage(
         name=name,
         step=version_step(decided) if decided else _version(suites),
         simulated=any(suite.simulated for suite in suites),
-        counts=tuple((word, told[word]) for word in _WORDS if word in told),
+        counts=tuple((word, words[word]) for word in _WORDS if word in words),
         passed=passed,
         measured=measured,
         rate=passed / measured if measured else None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.datasets import GoldenCase
+    from regauge.datasets import GoldenCase, Shard
     from regauge.digests import JSON
     from regauge.project import Project
     from regauge.reports._schema import RunRecord, Suggestion, SuiteSummary
@@ -53,11 +53,12 @@ class GoldenFile:
     problem: str = ""
 
 
-def read_golden(name: str, project: Project) -> GoldenFile:
-    """The dataset of this name; a page is worth having without it."""
+def read_golden(name: str, project: Project, *, part: Shard | None = None) -> GoldenFile:
+    """The dataset of this name, or a part of it; a page is worth having without it."""
     try:
         fixtures = project.fixtures_dir
-        dataset = load_dataset(find_dataset(name, fixtures_dir=fixtures), fixtures_dir=fixtures)
+        path = find_dataset(name, fixtures_dir=fixtures)
+        dataset = load_dataset(path, fixtures_dir=fixtures, shard=part)
     except (DatasetError, ConfigError) as error:
         first = str(error).splitlines()[0]
         return GoldenFile(cases={}, problem=f"The golden cases could not be read: {first}")
@@ -229,21 +230,20 @@ class PassRate:
 
 def points_of(
     record: RunRecord,
-    rows: Iterable[Mapping[str, Any]],
+    counts: Mapping[str, tuple[int, int]],
     measured: Mapping[str, Iterable[Measured]],
 ) -> dict[str, list[PassRate]]:
     """By prompt, its points up to that of this run, the oldest first.
 
     Runs with another dataset or model are another story and left out, and so is a run that
-    measured less than half as many cases as another: it was told to run some of them.
+    measured less than half as many cases as another: it ran a selection of them.
 
     Args:
         record: The run.
-        rows: Its trials.
+        counts: See `pass_counts`.
         measured: By prompt, how it was measured so far, the oldest first.
     """
     own = {suite.prompt: suite for suite in reversed(record.suites) if suite.arm != "main"}
-    counts = pass_counts(record, rows)
     points: dict[str, list[PassRate]] = {}
     for prompt, suite in own.items():
         met = [
@@ -322,6 +322,7 @@ class ReportSource:
         golden: By dataset, the golden cases as they are now.
         history: By prompt, how it went so far, the oldest run first.
         repairs: What was tried to repair the prompts that failed.
+        counts: See `pass_counts`.
     """
 
     record: RunRecord
@@ -331,6 +332,7 @@ class ReportSource:
     golden: Mapping[str, GoldenFile]
     history: Mapping[str, Sequence[PassRate]]
     repairs: Sequence[Repair] = ()
+    counts: Mapping[str, tuple[int, int]]
 
 
 def load_source(
@@ -339,6 +341,7 @@ def load_source(
     project: Project,
     against: Path | None = None,
     measured: Callable[[str], Iterable[Measured]] | None = None,
+    cases: bool = True,
 ) -> ReportSource:
     """Read what the page of a run needs.
 
@@ -348,20 +351,23 @@ def load_source(
         against: The directory of a run to show next to it.
         measured: How a prompt was measured in other runs, the oldest first; without it the page
             knows of this run alone.
+        cases: Whether trials and golden cases are read.
 
     Raises:
         FaultyFileError: A record cannot be read.
     """
     record = read_record(run)
-    rows = list(read_rows(run))
+    rows = list(read_rows(run)) if cases else ()
     names = {suite.prompt for suite in record.suites}
     past = {name: measured(name) for name in names} if measured else {}
+    counts = pass_counts(record, rows if cases else read_rows(run))
     return ReportSource(
         record=record,
         rows=rows,
         against=read_record(against) if against else None,
-        against_rows=list(read_rows(against)) if against else (),
+        against_rows=list(read_rows(against)) if against and cases else (),
         golden={name: read_golden(name, project) for name in {row["dataset"] for row in rows}},
-        history=points_of(record, rows, past),
+        history=points_of(record, counts, past),
         repairs=read_repairs(project, record),
+        counts=counts,
     )

@@ -442,7 +442,7 @@ def test_rules_that_regauge_changed_are_not_the_fault_of_a_branch_in_checks_of_c
     assert base.refusals == ()
     (note,) = base.notes
     assert note.startswith("regauge changed these rules since main's baseline of greet: is_refusal")
-    path.write_text(path.read_text().replace('"is_refusal": 1', '"is_refusal": 3'))
+    path.write_text(path.read_text().replace('"is_refusal": 1', '"is_refusal": 4'))
     repo.commit("versions that do not make the digest")
     repo.git("branch", "--force", "main")
     assert "regauge changed" not in " ".join(repo.base().notes)
@@ -557,7 +557,7 @@ def test_critical_cases_that_main_has_not_proven_are_named(repo: Repo):
     assert base.notes == (
         (
             "greet: 1 critical case is held to what a required case is, until main has passed 20 of"
-            " 20 trials; so far ann 2 of 2: regauge baseline update greet draws more, in sessions an"
+            " 20 trials; so far ann 2 of 2: regauge baseline update greet runs more, in sessions an"
             " hour apart"
         ),
     )

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from regauge.gate._types import Count, TrialFacts
+from regauge.evidence import Count
+from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import (
     Baseline,
     BaselineError,
@@ -175,7 +176,7 @@ def broken(edit: Any) -> str:
 @pytest.mark.parametrize(
     ("edit", "told"),
     [
-        (lambda h: h["cases"]["bob"].update(trials=4), "trials is 4, but 3 numbers were drawn"),
+        (lambda h: h["cases"]["bob"].update(trials=4), "trials is 4, but 3 numbers are listed"),
         (lambda h: h["cases"]["bob"].update(passed=5), "5 of 3 trials cannot have passed"),
         (
             lambda h: h["cases"]["bob"].update(passed=3),
@@ -199,7 +200,7 @@ def test_a_case_that_does_not_add_up_is_a_fault_on_its_line(edit: Any, told: str
 @pytest.mark.parametrize(
     ("edit", "told"),
     [
-        (lambda h: h["cases"]["bob"].update(drawn="100,103,108"), "trials that no session drew"),
+        (lambda h: h["cases"]["bob"].update(drawn="100,103,108"), "trials of no session"),
         (lambda h: h["cases"]["bob"]["failed"].update(odd=1), "names 'odd', which is no judge"),
         (lambda h: h["cases"]["bob"].update(silent=1), "1 silent trials, and a judge spoke"),
         (lambda h: h["sessions"][1].update(trials="101-103"), "do not follow those before"),

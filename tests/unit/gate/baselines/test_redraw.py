@@ -60,9 +60,7 @@ def redrawn(
 def test_a_case_that_fails_now_is_drawn_on_until_that_is_sure():
     drift, asked = redrawn(known([12] * 30), lambda case, _: case != "case-7")
     (change,) = drift.changes
-    assert str(change) == (
-        "case-7: tone worse: passed 0 of 4; 12 of 12 when the baseline was drawn"
-    )
+    assert str(change) == ("case-7: tone worse: passed 0 of 4; 12 of 12 when the baseline was made")
     assert change.e_value >= change.bound
     assert (drift.worse, drift.stale, asked) == (True, True, 2 * 30 + 2)
 

@@ -18,7 +18,6 @@ from regauge.gate._numbers import (
     EVALS_FIRST,
     HISTORY_FIRST,
     REVISION_FIRST,
-    check_trials,
     stored_number,
 )
 from regauge.gate._types import TrialFacts
@@ -262,9 +261,6 @@ def test_every_purpose_has_numbers_of_its_own():
     assert stored_number("candidate", 0) == CANDIDATE_FIRST
     most = REVISION_FIRST - CONTROL_FIRST
     assert CONTROL_FIRST <= stored_number("main", 0) < stored_number("main", most) <= REVISION_FIRST
-    check_trials(most, what="--trials")
-    with pytest.raises(UsageError, match="--trials wants 1001 trials of a case"):
-        check_trials(most + 1, what="--trials")
 
 
 def test_critical_cases_need_twenty_trials():

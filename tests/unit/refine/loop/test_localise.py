@@ -29,7 +29,7 @@ def with_calls(calls: int, localise_calls: int) -> RefinePolicy:
 def test_a_prompt_is_taken_apart_into_sentences():
     text = PromptText.of(LONG)
 
-    assert [piece.text for piece in pieces(text)] == [
+    assert [said for said, _ in pieces(text)] == [
         "You sort tickets.",
         "Be quick about it, and never guess!",
         "A ticket has one kind.",
@@ -52,10 +52,10 @@ def test_a_prompt_is_taken_apart_into_sentences():
 )
 def test_a_sentence_is_left_out_and_nothing_else(sentence, line, instead):
     text = PromptText.of(LONG)
-    (piece,) = (piece for piece in pieces(text) if piece.text == sentence)
+    (leaner,) = (leaner for said, leaner in pieces(text) if said == sentence)
 
     wanted = [instead if other == line else other for other in LONG.split("\n")]
-    left = [row.rstrip() for row in piece.without.messages[0].content.split("\n")]
+    left = [row.rstrip() for row in leaner.messages[0].content.split("\n")]
     assert left == [row for row in wanted if row is not None]
 
 

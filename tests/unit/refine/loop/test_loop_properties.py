@@ -115,7 +115,7 @@ def test_train_cases_alone_are_shown_to_proposers():
     shown: list[str] = []
     here = world(
         without("json"),
-        propose=lambda _, a: shown.extend(a.cluster.cases) or [],
+        propose=lambda s, _: shown.extend(s.cluster.cases) or [],
     )
 
     here.run()

@@ -10,7 +10,7 @@ from regauge.refine._policy import GuardPolicy, Limits, RefinePolicy
 from regauge.refine.analysis import Check, Cluster
 from regauge.refine.edits import PromptText
 from regauge.refine.guards import Guard
-from regauge.refine.loop._state import AskCritique, AskProposals, Setting, State
+from regauge.refine.loop._state import Setting, State
 from regauge.refine.proposers._context import problem_of
 from regauge.refine.tally import CheckOutcome, Outcome, Tally
 
@@ -132,12 +132,8 @@ def told(
     if memory is not None:
         state = state.noting(memory=memory)
     failures = cluster(check)
-    action: AskCritique | AskProposals = (
-        AskProposals(cluster=failures, proposer="model", critique=critique)
-        if more.pop("proposals", True)
-        else AskCritique(cluster=failures, proposer="model")
-    )
-    return setting, state, problem_of(setting, state, action, CASES, **more)
+    state = state.noting(open=(failures,), critique=critique)
+    return setting, state, problem_of(setting, state, CASES, **more)
 
 
 class Replies:

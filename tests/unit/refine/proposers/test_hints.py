@@ -31,7 +31,7 @@ PEOPLE = (
 def asked(*, proposals: bool, people: Any = PEOPLE) -> CompletionRequest:
     reply = {"hypothesis": "x", "kind": "missing", "quotes": [], "ops": []}
     ask = Replies(json.dumps(reply))
-    _, _, problem = told(NOW, people=people, proposals=proposals)
+    _, _, problem = told(NOW, people=people)
     asyncio.run((proposed if proposals else criticised)(MODEL, problem, ask))
     return ask.asked[0]
 

@@ -86,7 +86,7 @@ def test_nothing_of_the_holdout_is_in_any_request() -> None:
     ]  # fmt: skip
     ask = Replies(json.dumps(CRITIQUE))
     memory = Memory(tuple(tried))
-    _, _, problem = told(NOW, memory=memory, proposals=False)
+    _, _, problem = told(NOW, memory=memory)
     asyncio.run(criticised(MODEL, problem, ask))
     _, asked = proposals(json.dumps(ADD), memory=memory)
     everything = ask.said + asked.said + json.dumps([str(r) for r in (*ask.asked, *asked.asked)])
@@ -182,7 +182,7 @@ def test_a_reply_that_proposes_nothing_is_refused_in_words(said: str, why: str) 
     assert why in done.refused[0]
     if done.unread:  # asked for again with what is wrong, and no more after two in a row
         assert (done.unread, len(done.refused), len(ask.asked)) == (2, 2, 4)
-        assert "An earlier reply to this could not be used" in ask.asked[1].messages[-1].content
+        assert "Your reply to this could not be read" in ask.asked[1].messages[-1].content
     else:
         assert len(done.refused) == len(ask.asked) == 4
 
@@ -223,7 +223,7 @@ def test_a_line_may_be_quoted_with_its_number_but_never_nearly() -> None:
 def test_a_critique_that_cannot_be_read_is_none(said: str) -> None:
     with pytest.raises(ReplyFault):
         critique_in(said, by="m")
-    _, _, problem = told(NOW, proposals=False)
+    _, _, problem = told(NOW)
     assert asyncio.run(criticised(MODEL, problem, Replies(said))).critique is None
 
 

@@ -22,10 +22,10 @@ function caseView(prompt, one, place, rows, chosen) {
 }
 
 function crumbs(prompt, one, place, rows) {
-  const back = promptHash(prompt.name, tables.get(prompt.name).filter);
+  const back = `${HOME}${promptHash(prompt.name, tables.get(prompt.name).filter)}`;
   const step = (to, words, rel) => to && el("a", { href: caseHash(prompt.name, to.id), rel }, words);
   return el("div", { class: "crumbs" },
-    el("a", { href: "#/" }, "Overview"), el("span", { "aria-hidden": "true" }, "/"),
+    el("a", { href: `${HOME}#/` }, "Overview"), el("span", { "aria-hidden": "true" }, "/"),
     el("a", { href: back, id: "back" }, prompt.name), el("span", { "aria-hidden": "true" }, "/"), "Case",
     el("span", { class: "steps" },
       place >= 0 && el("span", {}, `${(place + 1).toLocaleString("en")} of ${rows.length.toLocaleString("en")}`),
@@ -172,7 +172,8 @@ function checksView(one) {
     [["Check"], ["Verdict"], ["Base before", "num"], ["Base today", "num"], ["Candidate", "num"], ["E-value", "num"], ["Broken from", "num"]],
     one.checks.map((check) => el("tr", {}, el("th", { scope: "row" }, check.check), el("td", {}, check.verdict),
       [check.before, check.today, check.candidate].map((given) => el("td", { class: "num" }, count(given))),
-      el("td", { class: "num" }, number(check.e_value)), el("td", { class: "num" }, number(check.bound)))))];
+      el("td", { class: "num" }, number(check.e_value)), el("td", { class: "num" }, number(check.bound))))),
+    el("p", { class: "note" }, "E-value: how many times likelier these counts are if the candidate is worse than if it is not. From the value of the last column, a case is broken.")];
 }
 
 function trialsView(prompt, one) {

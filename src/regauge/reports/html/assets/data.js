@@ -1,6 +1,7 @@
 // The cases of the run: read once, then looked through.
 
 const REPORT = JSON.parse(document.getElementById("data").textContent);
+const HOME = REPORT.home || ""; // the address of the index, from one of its pages
 const WEIGHTS = [
   "broken", "failed", "unmeasured", "undecided", "removed", "drifted", "fixed", "new", "flaky",
   "known failing", "failed (tracked)", "failed (not blocking)", "passed", "unchanged",
@@ -18,6 +19,7 @@ function prepare(prompt) {
   prompt.cases.forEach((one, place) => {
     one.place = place;
     prompt.byId.set(one.id, one);
+    if (one.page) return; // a summary: the trials are on that page
     const failed = new Set();
     const latencies = [];
     let cost = 0;
@@ -44,14 +46,14 @@ function prepare(prompt) {
 /** What a search looks at: names, words of judges, and the beginnings of texts. */
 function haystack(one) {
   if (one.hay === undefined) {
-    const parts = [one.id, one.verdict, one.tier, one.split, one.message || "", one.sensitive ? "edit-sensitive" : "", ...one.tags];
-    for (const trial of one.trials) {
+    const parts = [one.id, one.verdict, one.tier, one.split, one.message || one.words || "", one.sensitive ? "edit-sensitive" : "", ...one.tags];
+    for (const trial of one.trials || []) {
       parts.push((trial.answer || "").slice(0, SEARCHED_CHARS), trial.cause ? trial.cause.message : "");
       for (const said of trial.verdicts) {
         if (said.outcome !== "pass") parts.push(said.judge, said.reason.slice(0, SEARCHED_CHARS));
       }
     }
-    for (const value of Object.values(one.golden.inputs || {})) parts.push(asJson(value).slice(0, SEARCHED_CHARS));
+    for (const value of Object.values(one.golden?.inputs || {})) parts.push(asJson(value).slice(0, SEARCHED_CHARS));
     one.hay = parts.join("\n").toLowerCase();
   }
   return one.hay;

@@ -17,7 +17,8 @@ function withQuery(path, query) {
 
 const promptHash = (name, filter) => withQuery(`#/prompt/${encoded(name)}`, filter);
 const caseHash = (name, id, query) => withQuery(`#/case/${encoded(name)}/${encoded(id)}`, query);
-const navigate = (hash) => { location.hash = hash; };
+const caseAddress = (prompt, one) => `${one.page ? `${REPORT.directory}/${one.page}.html` : ""}${caseHash(prompt.name, one.id)}`;
+const navigate = (to) => { if (to.startsWith("#")) location.hash = to; else location.assign(to); };
 
 function routeOf(hash) {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
@@ -41,7 +42,8 @@ function route() {
   else if (kind === "prompt" && section) {
     show(section, name);
     tableOf(name)?.apply(query);
-  } else if (one) {
+  } else if (one && one.page) location.replace(caseAddress(prompt, one));
+  else if (one) {
     const rows = tableOf(name).rows;
     caseSection.replaceChildren(...caseView(prompt, one, rows.indexOf(one), rows, query));
     show(caseSection, name);
@@ -89,7 +91,7 @@ const KEYS = {
   },
   j: () => stepTo("next"),
   k: () => stepTo("prev"),
-  o: () => navigate("#/"),
+  o: () => navigate(`${HOME}#/`),
   Escape: () => { if (!caseSection.hidden) navigate(document.getElementById("back").getAttribute("href")); },
 };
 

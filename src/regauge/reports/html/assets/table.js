@@ -112,7 +112,7 @@ class CaseTable {
 
   row(place) {
     const one = this.rows[place];
-    const href = caseHash(this.prompt.name, one.id);
+    const href = caseAddress(this.prompt, one);
     const cells = this.columns.map(([name, , , kind]) => this.cell(name, one, href, kind, place));
     const row = el("tr", { class: "row", "aria-rowindex": String(place + 2) }, cells);
     row.addEventListener("click", (event) => {

@@ -1,0 +1,428 @@
+"""`regauge mutate NAME --suggest`: golden cases for instructions that no case guards."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regauge.cli._options import STDOUT, write_output
+from regauge.cli._terminal import Meter, echo, short
+from regauge.errors import DatasetError, MissingRecordingError, UnmeasuredError, UsageError
+from regauge.judges.model._reply import ReplyFault
+from regauge.model_id import is_simulated
+from regauge.mutate import (
+    MODEL,
+    PROVING_TRIALS,
+    DraftBenches,
+    ModelCaseProposer,
+    Progress,
+    VariantProposer,
+    model_changes,
+    problems_of,
+    suggest,
+    with_cases,
+)
+from regauge.providers import parse_model_id
+from regauge.refine.proposers._calls import ProposerCalls
+from regauge.reports import money
+from regauge.runner import Question
+from regauge.scaffold._golden import append_case, redacted
+from regauge.stop_signals import run_stoppable
+from regauge.wording import cut, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from regauge.digests import JSON
+    from regauge.mutate import (
+        Change,
+        Mutant,
+        MutantRow,
+        MutantsFile,
+        Operator,
+        Subject,
+        Suggestion,
+    )
+    from regauge.project import Project
+    from regauge.prompts import Prompt
+    from regauge.providers import Completion, CompletionRequest
+    from regauge.runner import EvalSession, Trials
+
+__all__ = ["SuggestOptions", "Suggesting", "with_model_mutants"]
+
+# Measured on simulated suites, see the reference.
+_CALLS = 60
+# Of the single deletions of this repository's prompts.
+_OPEN_SHARE = 0.3
+_PROPOSERS = ("model", "rules")
+_SHOWN = 240
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestOptions:
+    """The options of `--suggest`.
+
+    Attributes:
+        model: The model that proposes; empty is that of `regauge refine`.
+    """
+
+    apply: bool
+    proposers: tuple[str, ...]
+    model: str
+
+    @classmethod
+    def taken_from(
+        cls, options: dict[str, Any], output: str | None, *, has_model: bool
+    ) -> SuggestOptions | None:
+        """Take the options out of a command line's; None without `--suggest`.
+
+        Args:
+            has_model: True if a model proposes mutants, so that `--refiner-model` has a use.
+
+        Raises:
+            UsageError: Options that need `--suggest` are without it, or a proposer is unknown.
+        """
+        is_asked = options.pop("suggesting")
+        given = {
+            name: options.pop(name.removeprefix("--").replace("-", "_"))
+            for name in ("--apply", "--proposers", "--refiner-model")
+        }
+        if not is_asked:
+            for name, value in given.items():
+                if value and not (has_model and name == "--refiner-model"):
+                    raise UsageError(
+                        f"{name} needs --suggest", fix=f"add --suggest, or leave {name} out"
+                    )
+            return None
+        if output is not None and output != STDOUT and not output.endswith(".json"):
+            raise UsageError(f"{output}: suggestions are JSON", fix="end the name in .json")
+        listed = given["--proposers"] or ""
+        names = tuple(filter(None, (word.strip() for word in listed.split(","))))
+        for name in names:
+            if name not in _PROPOSERS:
+                fix = f"choose from: {', '.join(_PROPOSERS)}"
+                raise UsageError(f"there is no proposer {name!r} of golden cases", fix=fix)
+        return cls(
+            apply=given["--apply"],
+            proposers=names or _PROPOSERS,
+            model=given["--refiner-model"] or "",
+        )
+
+    def known_rows(self, earlier: MutantsFile | None, subject: Subject) -> dict[str, MutantRow]:
+        """The committed classes that still hold, by the id of the mutant.
+
+        Raises:
+            UsageError: The dataset takes no cases, and they are to be added.
+        """
+        if self.apply:
+            _check_appendable(subject)
+        digest, key, model = subject.prompt.digest, subject.key, subject.model
+        if earlier is None or not earlier.holds_for(digest, key, model):
+            return {}
+        return {row.id: row for row in earlier.mutants if row.kind != "undecided"}
+
+
+class Suggesting:
+    """The search for cases that guard the instructions of a prompt.
+
+    Args:
+        mutants: The mutants to find cases for.
+        rows: The classes of these and of others.
+    """
+
+    def __init__(
+        self,
+        evals: EvalSession,
+        subject: Subject,
+        mutants: Sequence[Mutant],
+        rows: Sequence[MutantRow],
+        options: SuggestOptions,
+    ) -> None:
+        self._evals = evals
+        self._subject = subject
+        self._options = options
+        self._golden = {key: member.case for key, member in subject.members.items()}
+        self._problems = problems_of(subject.prompt, mutants, rows, subject.cases, self._golden)
+        self._found: list[Suggestion] = []
+
+    def estimate(self, unknown: int) -> int:
+        """About how many calls the search takes.
+
+        Args:
+            unknown: Mutants without a class.
+        """
+        return round(_CALLS * (len(self._problems) + _OPEN_SHARE * unknown))
+
+    def run(self, *, dry: bool) -> None:
+        """Search; completions of models are looked up in the local store first.
+
+        Args:
+            dry: Search nothing.
+        """
+        if dry:
+            return
+        subject = self._subject
+        model = _refiner(self._evals, subject, self._options.model)
+        names = self._options.proposers
+        if "model" in names and (not model or is_simulated(model)):
+            why = f"{model} is simulated and writes no cases" if model else "no model is named"
+            echo(f"note: {why}; rules vary cases", err=True)
+            names = ("rules",)
+        progress = Progress()
+        judges = dict.fromkeys(check for case in subject.cases for check in case.checks)
+        unread: list[str] = []
+
+        async def search() -> list[Suggestion]:
+            async with self._evals.making() as trials:
+                made = [
+                    ModelCaseProposer(
+                        model=parse_model_id(model, at="--refiner-model"),
+                        ask=_calls(trials, subject),
+                        judges=list(judges),
+                        unread=unread,
+                    )
+                    if name == "model"
+                    else VariantProposer()
+                    for name in names
+                ]
+                with DraftBenches(self._evals, subject, trials) as benches:
+                    return await suggest(self._problems, made, benches, progress)
+
+        def line() -> str:
+            return (
+                f"regauge: {progress.done} of {plural(progress.mutants, 'instruction')},"
+                f" {plural(progress.calls, 'trial')}, {money(self._evals.budget.spent_usd)}"
+            )
+
+        with Meter(line):
+            found = run_stoppable(search())
+        if unread:
+            count = plural(len(unread), "response")
+            echo(f"note: {count} of {model} cannot be read: {unread[0]}", err=True)
+        ids = {case.id for member in subject.members.values() for case in member.suite.dataset}
+        self._found = with_cases(found, self._golden, ids)
+
+    def show(self, *, as_json: bool, output: str | None) -> None:
+        """Print or write the suggestions, and add their cases if wanted.
+
+        Raises:
+            UsageError: A case cannot be added.
+            UnmeasuredError: Trials are missing, for another reason than the budget.
+        """
+        found = self._found
+        _show(found, self._subject, as_json=as_json, output=output)
+        if self._options.apply:
+            _apply(self._evals.project, self._subject, found, as_json=as_json)
+        elif any(one.case is not None for one in found) and not as_json:
+            name = self._subject.prompt.name
+            echo(f"next: regauge mutate {name} --suggest --apply", err=True)
+        missing = [one.reason for one in found if one.unmeasured]
+        if missing:
+            raise UnmeasuredError(
+                f"{plural(len(missing), 'instruction')} could not be tried: {missing[0]}",
+                fix="run it with a key, and with --record=missing",
+            )
+
+
+def _refiner(evals: EvalSession, subject: Subject, given: str) -> str:
+    """The model that proposes; empty where only a target runs the prompt, and nothing names one."""
+    settings = evals.project.settings
+    has_target = any(member.suite.target is not None for member in subject.members.values())
+    own = subject.prompt.model or settings.model or "" if has_target else subject.model
+    return given or settings.refine.model or own
+
+
+def with_model_mutants(
+    evals: EvalSession,
+    subject: Subject,
+    operators: Sequence[Operator],
+    *,
+    model: str,
+    is_counted: bool,
+) -> list[Operator]:
+    """The operators, with the changes that the refiner model proposes if `model` is among them.
+
+    Args:
+        model: The refiner model; empty is that of `regauge refine`.
+        is_counted: True if its mutants count in the score.
+    """
+    if all(operator.name != MODEL for operator in operators):
+        return list(operators)
+    refiner = _refiner(evals, subject, model)
+    if not refiner or is_simulated(refiner):
+        why = f"{refiner} is simulated and" if refiner else "no model is named, which"
+        echo(f"note: {why} proposes no mutants", err=True)
+        return list(operators)
+
+    async def propose() -> list[Change]:
+        async with evals.making() as trials:
+            at = parse_model_id(refiner, at="--refiner-model")
+            return await model_changes(subject.prompt, at, _calls(trials, subject))
+
+    try:
+        changes = run_stoppable(propose())
+    except MissingRecordingError:
+        echo(f"note: {refiner} was not called yet, so its mutants are unknown", err=True)
+        changes = []
+    except ReplyFault as fault:
+        echo(f"note: the response of {refiner} cannot be read: {fault}", err=True)
+        changes = []
+
+    def proposed(prompt: Prompt) -> Iterable[Change]:
+        del prompt
+        return changes
+
+    return [
+        replace(operator, mutate=proposed, scored=is_counted)
+        if operator.name == MODEL
+        else operator
+        for operator in operators
+    ]
+
+
+def _calls(trials: Trials, subject: Subject) -> ProposerCalls:
+    def question(request: CompletionRequest) -> Question:
+        return Question.of_refiner(request, prompt=subject.prompt, command="mutate")
+
+    async def ask(request: CompletionRequest) -> Completion:
+        return (await trials.answer(question(request))).completion
+
+    return ProposerCalls(ask, sys.maxsize, lambda request: trials.forget(question(request)))
+
+
+def _show(
+    found: Sequence[Suggestion], subject: Subject, *, as_json: bool, output: str | None
+) -> None:
+    """Print or write the suggestions."""
+    document = {
+        "schema_version": 1,
+        "prompt": subject.prompt.name,
+        "digest": subject.prompt.digest,
+        "model": subject.model,
+        "simulated": is_simulated(subject.model),
+        "calls": sum(one.calls for one in found),
+        "suggestions": [_row(one) for one in found],
+    }
+    text = json.dumps(document, ensure_ascii=False, indent=1)
+    if output is not None:
+        write_output(f"{text}\n", output)
+    if as_json:
+        click.echo(text)
+    elif output != STDOUT:
+        for one in found:
+            _say(one)
+        _say_total(found)
+
+
+def _row(one: Suggestion) -> dict[str, JSON]:
+    draft, trials = one.draft, PROVING_TRIALS if one.draft is not None else 0
+    added: JSON = None
+    if draft is not None and draft.existing:
+        added = {"case": draft.existing, "checks": list(draft.checks)}
+    return {
+        "mutant": one.row.id,
+        "line": one.row.line,
+        "text": one.row.text,
+        "class": one.row.kind,
+        "status": one.status,
+        "proposer": draft.proposer if draft is not None else "",
+        "case": dict(one.case) if one.case is not None else None,
+        "added_checks": added,
+        "passed": trials,
+        "mutant_failed": trials,
+        "judges": list(one.judges),
+        "output": one.output,
+        "mutant_output": one.mutant_output,
+        "calls": one.calls,
+        "reason": draft.reason if draft is not None else one.reason,
+    }
+
+
+def _say(one: Suggestion) -> None:
+    echo(f"line {one.row.line}  {one.row.kind}  {one.row.text}", bold=True)
+    draft = one.draft
+    if draft is None:
+        style = "yellow" if one.status == "undecided" else ""
+        echo(f"  {one.status}: {one.reason}", style=style)
+        return
+    if draft.existing:
+        checks = json.dumps(list(draft.checks), ensure_ascii=False)
+        echo(f"  add to case {draft.existing} by hand: checks: {checks}", style="green")
+    elif one.case is not None:
+        echo(f"  case {one.case['id']} ({draft.proposer}, like {draft.like})", style="green")
+        for name, value in draft.inputs.items():
+            echo(f"    {name}: {_short(value)}")
+        if draft.expected is not None:
+            echo(f"    expected: {_short(draft.expected)}")
+        if draft.checks:
+            echo(f"    checks: {_short(list(draft.checks))}")
+    trials = f"{PROVING_TRIALS} of {PROVING_TRIALS}"
+    judges = f" on {', '.join(one.judges)}" if one.judges else ""
+    echo(f"  passes {trials} trials; without the text, fails {trials}{judges}")
+
+
+def _short(value: JSON) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return cut(" ".join(text.split()), _SHOWN)
+
+
+def _say_total(found: Sequence[Suggestion]) -> None:
+    if not found:
+        echo("nothing to suggest: no instruction survived or had no effect")
+        return
+    counts = Counter(one.status for one in found)
+    calls = sum(one.calls for one in found)
+    echo(
+        f"{counts['offered']} of {plural(len(found), 'instruction')} without a guard got a case;"
+        f" {counts['none']} without one, {counts['undecided']} undecided;"
+        f" {plural(calls, 'trial')}"
+    )
+
+
+def _check_appendable(subject: Subject) -> None:
+    """Refuse datasets that no case can be added to, before any call.
+
+    Raises:
+        UsageError: One is no JSONL file.
+    """
+    for suite in {id(member.suite): member.suite for member in subject.members.values()}.values():
+        path = suite.dataset.path
+        if path.suffix != ".jsonl":
+            raise UsageError(
+                f"{short(path)} is no JSONL file, so nothing is added to it",
+                fix="leave --apply out, and add the cases by hand",
+            )
+
+
+def _apply(
+    project: Project, subject: Subject, found: Sequence[Suggestion], *, as_json: bool
+) -> None:
+    """Add the cases to their golden datasets; no line of a file changes."""
+    written: set[str] = set()
+    faults: list[str] = []
+    for one in found:
+        if one.case is None or one.draft is None or str(one.case["id"]) in written:
+            continue
+        dataset = subject.members[one.draft.like].suite.dataset.name
+        document = redacted(project, dict(one.case))
+        try:
+            path, line = append_case(project, subject.prompt.name, document, dataset=dataset)
+        except (UsageError, DatasetError) as error:
+            faults.append(f"{document['id']}: {error}")
+            continue
+        written.add(str(one.case["id"]))
+        shown = project.relative(path).as_posix()
+        echo(f"added {document['id']} to {shown}:{line}", style="green", err=as_json)
+    if written:
+        echo(
+            "  next: review inputs and expectation, remove the tag `review`, then"
+            " regauge baseline update",
+            err=as_json,
+        )
+    if faults:
+        raise UsageError("\n".join(faults))

@@ -1,0 +1,18 @@
+"""Calls of models and targets on the workers of a Dask cluster.
+
+`_driver.py` sends calls and receives completions; the retries and prices of `providers` stay with
+it. `_limits.py` is the pace of all drivers, kept by the scheduler. `_calls.py` is JSON text between
+the two sides. `_worker.py` is the function that workers import; it makes one attempt. Nothing loads
+here: the scheduler imports the package, too.
+"""
+
+from typing import TYPE_CHECKING
+
+from regauge.on_demand import names_of
+
+if TYPE_CHECKING:
+    from regauge.cluster._driver import Cluster, ClusterAttempts, ClusterTarget, parse_address
+
+__all__ = ["Cluster", "ClusterAttempts", "ClusterTarget", "parse_address"]
+
+__getattr__ = names_of(__name__, {"_driver": "Cluster ClusterAttempts ClusterTarget parse_address"})

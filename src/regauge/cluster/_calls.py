@@ -1,0 +1,154 @@
+"""Calls and their results as JSON text, between the driver of a cluster and its workers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+from regauge.datasets import GoldenCase
+from regauge.digests import digest_of
+from regauge.errors import ProviderError
+from regauge.git import git, work_tree
+from regauge.prompts import Attachment, Message, ToolCall
+from regauge.providers import AttemptError, Completion, CompletionRequest
+from regauge.providers._rate import Quota
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from regauge.providers._endpoint import Endpoint
+
+__all__ = [
+    "case_from",
+    "digest_endpoint",
+    "encode",
+    "error_from",
+    "error_to_json",
+    "find_identity",
+    "request_from",
+    "request_to_json",
+    "result_from",
+    "result_to_json",
+]
+
+encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=dict).encode
+_FIELDS: Final = ("model", "provider", "parameters", "response_format", "tools", "trial")
+_WORDS: Final = ("origin", "named_by", "optional")
+
+
+def find_identity(root: Path) -> dict[str, str]:
+    """The version of regauge, and the commit of the project; empty outside a repository.
+
+    Raises:
+        GitError: git cannot be run.
+    """
+    commit = b""
+    if work_tree(root) is not None:
+        commit = git(root, "rev-parse", "HEAD").strip()
+    return {"version": version("regauge"), "commit": commit.decode()}
+
+
+def digest_endpoint(endpoint: Endpoint) -> str:
+    """The digest of the settings of an endpoint and its URL; no key is part of it."""
+    return digest_of({**endpoint.settings.model_dump(mode="json"), "url": endpoint.url})
+
+
+def request_to_json(request: CompletionRequest, *, root: Path) -> dict[str, Any]:
+    """A request for a worker, whose project is in another directory.
+
+    Raises:
+        ProviderError: Its attachments are outside of the project.
+    """
+    document = {name: getattr(request, name) for name in (*_FIELDS, *_WORDS)}
+    document["messages"] = [_message_to_json(message) for message in request.messages]
+    if request.files is not None and any(message.attachments for message in request.messages):
+        if not request.files.is_relative_to(root):
+            raise ProviderError(
+                f"{request.origin or 'the prompt'}: its attachments are in {request.files}, which"
+                " workers of a cluster do not have\n  fix: leave out --cluster",
+                kind="bad-request",
+            )
+        document["files"] = request.files.relative_to(root).as_posix()
+    return document
+
+
+def request_from(document: Mapping[str, Any], *, root: Path) -> CompletionRequest:
+    """The request that `request_to_json` wrote, in the project of the worker."""
+    fields: dict[str, Any] = {name: document[name] for name in (*_FIELDS, *_WORDS)}
+    fields["tools"] = tuple(document["tools"])
+    fields["optional"] = tuple(document["optional"])
+    fields["messages"] = tuple(map(_message_from, document["messages"]))
+    fields["files"] = root / document["files"] if "files" in document else None
+    return CompletionRequest(**fields)
+
+
+def _message_to_json(message: Message) -> dict[str, Any]:
+    return {**message.to_json(), "attachments": [asdict(part) for part in message.attachments]}
+
+
+def _message_from(document: Mapping[str, Any]) -> Message:
+    return Message(
+        role=document["role"],
+        content=document["content"],
+        tool_calls=tuple(ToolCall(**call) for call in document.get("tool_calls", ())),
+        tool_call_id=document.get("tool_call_id", ""),
+        attachments=tuple(Attachment(**part) for part in document["attachments"]),
+    )
+
+
+def case_from(document: Mapping[str, Any]) -> GoldenCase:
+    """The case of a target, of what `document_of` wrote."""
+    fields: dict[str, Any] = {**document, "tags": tuple(document["tags"])}
+    return GoldenCase(**fields)
+
+
+def result_to_json(completion: Completion, quotas: tuple[Quota, ...]) -> dict[str, Any]:
+    """A completion, with the limits that its server stated."""
+    return {"completion": completion.to_json(), "quotas": [asdict(quota) for quota in quotas]}
+
+
+def result_from(document: Mapping[str, Any]) -> tuple[Completion, tuple[Quota, ...]]:
+    """The completion and the limits that `result_to_json` wrote.
+
+    Raises:
+        ProviderError: The worker has an error instead.
+    """
+    if "error" in document:
+        raise error_from(document["error"])
+    quotas = tuple(Quota(**quota) for quota in document["quotas"])
+    return Completion.from_json(document["completion"]), quotas
+
+
+def error_to_json(error: ProviderError) -> dict[str, Any]:
+    """The error of an attempt, or of a request that cannot be sent."""
+    document: dict[str, Any] = {"message": str(error), "kind": error.kind, "status": error.status}
+    if isinstance(error, AttemptError):
+        document |= {
+            "transient": error.transient,
+            "retry_after_s": error.retry_after_s,
+            "param": error.param,
+            "never_sent": error.never_sent,
+            "quotas": [asdict(quota) for quota in error.quotas],
+        }
+    return document
+
+
+def error_from(document: Mapping[str, Any]) -> ProviderError:
+    """The error that `error_to_json` wrote."""
+    message, kind, status = document["message"], document["kind"], document["status"]
+    if "transient" not in document:
+        return ProviderError(message, kind=kind, status=status)
+    error = AttemptError(
+        message,
+        kind=kind,
+        status=status,
+        transient=document["transient"],
+        retry_after_s=document["retry_after_s"],
+        param=document["param"],
+    )
+    error.never_sent = document["never_sent"]
+    error.quotas = tuple(Quota(**quota) for quota in document["quotas"])
+    return error

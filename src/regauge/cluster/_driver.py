@@ -1,0 +1,575 @@
+"""The driver's side of a cluster: which worker makes a call, and what follows when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import uuid
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
+
+from regauge.cluster._calls import (
+    digest_endpoint,
+    encode,
+    find_identity,
+    request_to_json,
+    result_from,
+)
+from regauge.cluster._limits import LeasedTurns, install
+from regauge.cluster._worker import make_call
+from regauge.errors import ProviderError, UsageError
+from regauge.extras import require
+from regauge.providers import AdaptiveLimit, AttemptError, Window
+from regauge.providers._retry import Ledger, retried
+from regauge.targets import document_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+    from pathlib import Path
+
+    from regauge.providers import Completion, CompletionRequest
+    from regauge.providers._endpoint import Endpoint
+    from regauge.providers._rate import Quota
+    from regauge.targets import Target
+
+__all__ = ["Cluster", "ClusterAttempts", "parse_address"]
+
+LOCAL: Final = "local"
+# A call waits for its server and takes no processor: a local worker makes so many at once.
+_LOCAL_CALLS: Final = 64
+# For a scheduler and its workers that start at the same time as the command, in seconds.
+_START_S: Final = 30.0
+_CONNECT_S: Final = 5.0
+# A shorter look notices earlier that a worker is gone, and costs the scheduler more requests.
+_LOOK_S: Final = 0.5
+# A network that is silent for longer is taken for gone.
+_SILENT_S: Final = 30.0
+# A result comes so much later than the time of its attempt at most.
+_GRACE_S: Final = 30.0
+_WORKER_FIX: Final = (
+    "see the logs of the workers, and start them again; where memory ran out, raise --memory-limit"
+)
+# A target that ends so many workers in a row is not called again for its case.
+_LOST_MAX: Final = 3
+_SAME: Final = "  the same command continues from there"
+
+
+def parse_address(text: str) -> str:
+    """The address of a scheduler, or `local`, as `--cluster` takes it.
+
+    >>> parse_address("127.0.0.1:8786")
+    'tcp://127.0.0.1:8786'
+
+    Raises:
+        UsageError: It is no address, it is not encrypted and off this machine, or Dask is missing.
+    """
+    require("distributed", use="--cluster")
+    if text == LOCAL:
+        return text
+    address = text if "://" in text else f"tcp://{text}"
+    try:
+        parts = urlsplit(address)
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        scheme, host, port = "", None, None
+    if not host or port is None or address != f"{scheme}://{_in_url(host)}:{port}":
+        scheme = ""
+    if scheme not in {"tcp", "tls"}:
+        raise UsageError(
+            f"--cluster takes local or the address of a scheduler, not {text!r}",
+            fix="write tls://HOST:PORT, or tcp://127.0.0.1:PORT on this machine",
+        )
+    if scheme == "tcp" and not _is_here(host or ""):
+        raise UsageError(
+            f"--cluster {text}: {host} is another machine, and the connection is not encrypted",
+            fix=f"start the scheduler with TLS, and write tls://{host}:{port}",
+        )
+    return address
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """A worker as the driver knows it.
+
+    Attributes:
+        slots: The calls that it makes at once: its threads.
+        busy: The calls that it makes now.
+        refusal: Why it gets no calls; empty where it gets some.
+        paused: Whether it starts nothing now, as where its memory is nearly full.
+        gone: Set once the scheduler has lost it.
+    """
+
+    address: str
+    slots: int
+    gone: asyncio.Future[None]
+    busy: int = 0
+    refusal: str = ""
+    paused: bool = False
+
+
+@dataclass(slots=True)
+class _Limit:
+    """A limit of requests in flight, and the number that the user set."""
+
+    limit: AdaptiveLimit
+    ceiling: int | None = field(default=None)
+
+
+class Cluster:
+    """The workers of a Dask cluster, for one run.
+
+    A run connects when the first call is made, once for each event loop. Every call goes to one
+    worker; with the worker, the call is lost, and its caller makes it again.
+
+    Args:
+        address: Of the scheduler, or `local` for workers on this machine.
+        root: The project.
+        note: Receives warnings for the user.
+    """
+
+    def __init__(self, address: str, *, root: Path, note: Callable[[str], None]) -> None:
+        self._address = address
+        self._root = root
+        self._note = note
+        self._identity: dict[str, str] | None = None
+        self._local: Any = None
+        self._client: Any = None
+        self._failure: ProviderError | None = None
+        self._opening: asyncio.Lock | None = None
+        self._watching = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._workers: dict[str, _Worker] = {}
+        self._limits: list[_Limit] = []
+        self._moved: asyncio.Event | None = None
+        self._noted: set[str] = set()
+
+    def __str__(self) -> str:
+        return "the local cluster" if self._address == LOCAL else f"the cluster {self._address}"
+
+    @property
+    def slots(self) -> int:
+        """The calls that all workers make at once; 0 before the run is connected."""
+        return sum(worker.slots for worker in self._accepted())
+
+    def _accepted(self) -> list[_Worker]:
+        workers = self._workers.values()
+        return [worker for worker in workers if not (worker.refusal or worker.paused)]
+
+    def limit(self, server: str, concurrency: int | Literal["auto"]) -> AdaptiveLimit:
+        """The limit of calls to a server: by the number of workers, and by its rate.
+
+        The window is of this run. The rate is of all runs of the cluster: the scheduler keeps it.
+        """
+        ceiling = None if concurrency == "auto" else concurrency
+        first = ceiling or 16
+
+        def turns(model: str) -> LeasedTurns:
+            return LeasedTurns(
+                server, model, ask=self._ask_scheduler, ready=limit.admit, begin=self._begin
+            )
+
+        limit = AdaptiveLimit(Window(size=first, ceiling=first), turns=turns)
+        self._limits.append(_Limit(limit, ceiling))
+        return limit
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask_scheduler(self, operation: str, text: str) -> Any:
+        """The scheduler's answer to an operation of `_limits`.
+
+        Raises:
+            OSError: The scheduler cannot be reached.
+        """
+        await self.open()
+        client = self._client
+        if client is None:
+            raise ConnectionError("the scheduler cannot be reached")
+        async with asyncio.timeout(_SILENT_S):
+            return await getattr(client.scheduler, operation)(text=text)
+
+    async def open(self) -> None:
+        """Connect, and wait for the first worker.
+
+        Raises:
+            ProviderError: There is no scheduler, or it has no worker.
+        """
+        if self._opening is None:
+            self._opening, self._moved = asyncio.Lock(), asyncio.Event()
+        async with self._opening:
+            if self._failure is not None:
+                raise self._failure
+            if self._watching:
+                return
+            try:
+                async with asyncio.timeout(None if self._address == LOCAL else _START_S):
+                    await self._start()
+            except UsageError as error:
+                self._failure = ProviderError(f"{self}: {error}", kind="cluster")
+                raise self._failure from error
+            except (OSError, TimeoutError, ValueError, RuntimeError, Warning) as error:
+                self._failure = self._no_scheduler(error)
+                raise self._failure from error
+
+    async def call(self, call: Mapping[str, Any], *, timeout_s: float) -> Mapping[str, Any]:
+        """The result of a call, from the first worker that takes it.
+
+        Raises:
+            ProviderError: There is none.
+        """
+        local = {"root": str(self._root)} if self._address == LOCAL else {}
+        text = encode({**call, **local, "identity": self._identity, "timeout_s": timeout_s})
+        while True:
+            worker = await self._take()
+            try:
+                result = await self._ask(worker, text, timeout_s)
+            finally:
+                worker.busy -= 1
+                self._move()
+            if "refused" not in result:
+                return result
+            self._refuse(worker, result["refused"])
+
+    async def detach(self) -> None:
+        """Disconnect from the scheduler; another event loop may connect again."""
+        self._watching = False
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._disconnect()
+        self._opening = self._moved = None
+        self._limits.clear()
+
+    def stop(self) -> None:
+        """End the workers of a local cluster."""
+        local, self._local = self._local, None
+        if local is not None:
+            local.close(timeout=10)
+
+    async def _start(self) -> None:
+        if self._identity is None:
+            self._identity = await asyncio.to_thread(find_identity, self._root)
+        if self._address == LOCAL and self._local is None:
+            self._local = await asyncio.to_thread(_start_local)
+        while True:
+            try:
+                await self._connect()
+                break
+            except OSError:
+                await asyncio.sleep(_LOOK_S)
+        while not self._workers:
+            self._update(await self._client.nthreads())
+            await asyncio.sleep(0 if self._workers else _LOOK_S)
+        self._resize()
+        self._watching = True
+        self._begin(self._watch())
+
+    async def _connect(self) -> Any:
+        from distributed import Client
+
+        connect: Any = Client
+        address = self._address if self._local is None else self._local.scheduler_address
+        client: Any = connect(
+            address,
+            asynchronous=True,
+            set_as_default=False,
+            direct_to_workers=False,
+            timeout=_CONNECT_S,
+        )
+        try:
+            await client
+            await self._install(client)
+        except BaseException:
+            with suppress(Exception):
+                await client.close(timeout=1)
+            raise
+        self._client = client
+        return client
+
+    async def _install(self, client: Any) -> None:
+        """Have the scheduler keep the limits.
+
+        Raises:
+            UsageError: It has no regauge, or another version.
+        """
+        assert self._identity is not None
+        ours = self._identity["version"]
+        fix = f"install regauge[dask] {ours} where the scheduler runs, and restart it"
+        try:
+            theirs = await client.run_on_scheduler(install)
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"the scheduler cannot run regauge: {type(error).__name__}: {error}", fix=fix
+            ) from error
+        if theirs != ours:
+            raise UsageError(
+                f"the scheduler runs regauge {theirs}, and this command {ours}", fix=fix
+            )
+
+    async def _disconnect(self) -> None:
+        self._update({})
+        self._resize()
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(Exception):
+                await client.close(timeout=1)
+
+    async def _watch(self) -> None:
+        """Follow which workers there are, and connect again where the connection is lost."""
+        while True:
+            try:
+                client: Any = self._client or await self._connect()
+                async with asyncio.timeout(_SILENT_S):
+                    slots = await client.nthreads()
+                    running = await client.scheduler.ncores_running()
+                self._update(slots)
+                for address, worker in self._workers.items():
+                    worker.paused = address not in running
+                self._resize()
+            except (OSError, TimeoutError, UsageError, Warning):
+                await self._disconnect()
+            await asyncio.sleep(_LOOK_S)
+
+    def _update(self, slots: Mapping[str, int]) -> None:
+        """Take over the present workers, with their threads."""
+        for address in self._workers.keys() - slots.keys():
+            self._workers.pop(address).gone.set_result(None)
+        for address, count in slots.items():
+            if address not in self._workers and count:
+                gone = asyncio.get_running_loop().create_future()
+                self._workers[address] = _Worker(address, count, gone)
+
+    def _resize(self) -> None:
+        for each in self._limits:
+            each.limit.resize(min(self.slots, each.ceiling or self.slots))
+        self._move()
+
+    def _move(self) -> None:
+        """Wake the calls that wait for a worker."""
+        if self._moved is not None:
+            self._moved.set()
+            self._moved = asyncio.Event()
+
+    async def _take(self) -> _Worker:
+        """The worker with the most room, with one call more.
+
+        Raises:
+            ProviderError: Every worker was refused, or there is none.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _CONNECT_S
+        while True:
+            accepted = self._accepted()
+            free = [worker for worker in accepted if worker.busy < worker.slots]
+            if free:
+                worker = min(free, key=lambda worker: worker.busy / worker.slots)
+                worker.busy += 1
+                return worker
+            if self._workers and all(worker.refusal for worker in self._workers.values()):
+                raise ProviderError(
+                    f"{self} has no worker for this project:\n"
+                    + "\n".join(sorted({one.refusal for one in self._workers.values()})),
+                    kind="cluster",
+                )
+            if not accepted and loop.time() >= until:
+                if self._client is None:
+                    what, fix = f"{self} cannot be reached any more", "start its scheduler again"
+                else:
+                    what, fix = f"{self} has no worker any more", _WORKER_FIX
+                raise self._lost(what, fix, never_sent=True)
+            assert self._moved is not None
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), _LOOK_S)
+
+    async def _ask(self, worker: _Worker, text: str, timeout_s: float) -> Mapping[str, Any]:
+        """The result of a call on one worker."""
+        # Function and text are all that travels; Dask sends the function by its name.
+        future = self._client.submit(
+            make_call,
+            text,
+            key=f"regauge-{uuid.uuid4().hex}",
+            workers=[worker.address],
+            pure=False,
+        )
+        result = asyncio.ensure_future(self._result(future, worker))
+        ends: set[asyncio.Future[Any]] = {result, worker.gone}
+        try:
+            await asyncio.wait(
+                ends,
+                timeout=timeout_s + _GRACE_S,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if result.done():
+                return result.result()
+            if worker.gone.done():
+                raise self._lost(f"worker {worker.address} ended during this call", _WORKER_FIX)
+            raise AttemptError(
+                f"worker {worker.address} had no result after {timeout_s + _GRACE_S:g} s\n"
+                "  fix: see its log, and restart it",
+                kind="timeout",
+                transient=True,
+            )
+        finally:
+            if not result.done():
+                result.cancel()
+            future.release()
+
+    async def _result(self, future: Any, worker: _Worker) -> Mapping[str, Any]:
+        from distributed import KilledWorker
+
+        try:
+            result: Mapping[str, Any] = json.loads(await future)
+        except (CancelledError, KilledWorker, OSError) as error:
+            raise self._lost(
+                f"{self} lost this call on worker {worker.address}", "see the logs of the cluster"
+            ) from error
+        except Exception as error:  # noqa: BLE001 - it comes from a process that is not like this one
+            return {
+                "refused": f"it cannot run regauge: {type(error).__name__}: {error}\n"
+                "  fix: install regauge[dask] there and for the scheduler, and restart them"
+            }
+        return result
+
+    def _refuse(self, worker: _Worker, reason: str) -> None:
+        if not worker.refusal:
+            worker.refusal = f"worker {worker.address} is refused: {reason}"
+            if worker.refusal not in self._noted:
+                self._noted.add(worker.refusal)
+                self._note(worker.refusal)
+            self._resize()
+
+    def _lost(self, what: str, fix: str, *, never_sent: bool = False) -> AttemptError:
+        error = AttemptError(f"{what}\n{_SAME}\n  fix: {fix}", kind="connection", transient=True)
+        error.never_sent = never_sent
+        return error
+
+    def _no_scheduler(self, error: Exception) -> ProviderError:
+        if self._client is not None:
+            what, fix = f"{self} has no worker", f"start one: dask worker {self._address}"
+        else:
+            reason = str(error) or f"no answer within {_START_S:g} s"
+            what, fix = f"{self} cannot be reached: {reason}", "see that its scheduler runs"
+            if self._address.startswith("tls:"):
+                fix += ", and set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ..CLIENT__CERT and ..KEY"
+        return ProviderError(f"{what}\n  fix: {fix}", kind="connection")
+
+
+def _start_local() -> Any:
+    import logging
+
+    from distributed import LocalCluster
+
+    start: Any = LocalCluster
+    return start(
+        n_workers=os.cpu_count() or 1,
+        threads_per_worker=_LOCAL_CALLS,
+        host="127.0.0.1",
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    )
+
+
+class ClusterAttempts:
+    """Makes attempts at one endpoint on the workers of a cluster.
+
+    Args:
+        cluster: The cluster.
+        endpoint: The endpoint, as the driver knows it; the driver needs no key.
+        root: The project.
+
+    Attributes:
+        sent: The number of attempts.
+    """
+
+    def __init__(self, cluster: Cluster, endpoint: Endpoint, *, root: Path) -> None:
+        self._cluster = cluster
+        self._digest = digest_endpoint(endpoint)
+        self._root = root
+        self.sent = 0
+
+    async def open(self) -> None:
+        """Connect to the cluster."""
+        await self._cluster.open()
+
+    async def call(
+        self, request: CompletionRequest, *, timeout_s: float
+    ) -> tuple[Completion, tuple[Quota, ...]]:
+        """Answer one request, with the limits that the server states.
+
+        Raises:
+            ProviderError: There is no answer.
+        """
+        self.sent += 1
+        document = request_to_json(request, root=self._root)
+        call = {"endpoint": self._digest, "request": document}
+        return result_from(await self._cluster.call(call, timeout_s=timeout_s))
+
+    async def aclose(self) -> None:
+        """The run disconnects from the cluster."""
+
+
+class ClusterTarget:
+    """Calls a target on the workers of a cluster.
+
+    A worker makes all attempts that the settings of the target allow. Calls that are lost with
+    their worker are made again.
+
+    Args:
+        cluster: The cluster.
+        target: As the files of the driver are.
+        limit: Holds calls back.
+    """
+
+    def __init__(self, cluster: Cluster, target: Target, *, limit: AdaptiveLimit) -> None:
+        self._cluster = cluster
+        self._target = target
+        self._limit = limit
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """The output for the case of a request.
+
+        Raises:
+            ProviderError: There is none.
+        """
+        assert request.case is not None
+        deadline_s = self._target.settings.deadline_s
+        call = {
+            "target": self._target.name,
+            "digest": self._target.digest,
+            "case": document_of(request.case),
+            "trial": request.trial,
+            "origin": request.origin,
+        }
+
+        async def attempt(ledger: Ledger) -> Completion:
+            async with self._limit.permit(again=ledger.attempts > 1):
+                await self._cluster.open()
+                result = await self._cluster.call(call, timeout_s=deadline_s)
+                return result_from(result)[0]
+
+        ledger = Ledger(max_attempts=_LOST_MAX, deadline_s=_LOST_MAX * deadline_s)
+        return await retried(attempt, ledger)
+
+    async def aclose(self) -> None:
+        """The run disconnects from the cluster."""

@@ -1,0 +1,218 @@
+"""The function that workers of a cluster import: one attempt at one call, from text to text."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+__all__ = ["make_call"]
+
+
+async def make_call(text: str) -> str:
+    """Make one attempt at a call; the call and its result are JSON text.
+
+    The key comes from the environment of the worker. A worker that is not like the driver makes
+    no attempt: its result is the reason.
+    """
+    from distributed import get_worker
+
+    from regauge.errors import RegaugeError
+
+    worker: Any = get_worker()
+    call = json.loads(text)
+    # The dictionary in which Dask keeps what belongs to a worker.
+    calls = worker.extensions.get("regauge")
+    if calls is None:
+        # In a thread, while the worker goes on: to load modules takes seconds.
+        opening = asyncio.to_thread(_Calls, call.get("root"), worker.state.nthreads)
+        calls = worker.extensions["regauge"] = asyncio.ensure_future(opening)
+    try:
+        result = await (await asyncio.shield(calls)).make(call)
+    except RegaugeError as error:
+        result = {"refused": str(error)}
+    return json.dumps(result, ensure_ascii=False, default=dict)
+
+
+class _Calls:
+    """The project and the connections of one worker. For one event loop.
+
+    Args:
+        root: The project; by default that of the working directory.
+        width: The most calls at once.
+    """
+
+    def __init__(self, root: str | None, width: int) -> None:
+        from importlib import import_module
+
+        from regauge.cluster._calls import find_identity
+        from regauge.project import Project
+
+        import_module("regauge.providers._client")
+        self._project = Project.find(Path(root) if root else None)
+        # Of the start: modules that are loaded do not follow another checkout.
+        self._identity = find_identity(self._project.root)
+        self._width = width
+        self._apis: dict[str, Any] = {}
+        self._redactor: Any = None
+        self._targets: dict[str, tuple[Any, Any]] = {}
+        self._loading = asyncio.Lock()
+
+    async def make(self, call: dict[str, Any]) -> dict[str, Any]:
+        """The result of a call: a completion, or the error of an attempt.
+
+        Raises:
+            RegaugeError: This worker is not like the driver.
+        """
+        from regauge.cluster._calls import error_to_json, request_from, result_to_json
+        from regauge.errors import ProviderError
+        from regauge.providers.registry import APIS
+        from regauge.providers.remote import supported
+        from regauge.recordings import map_texts, redactor_for
+
+        self._compare(call["identity"])
+        if self._redactor is None:
+            self._redactor = redactor_for(self._project.settings, os.environ)
+        if "target" in call:
+            return await self._call_target(call)
+        endpoint, api = await self._open(call)
+        try:
+            request = request_from(call["request"], root=self._project.root)
+            if endpoint.settings.api in APIS:
+                request = supported(request, endpoint)
+            completion, quotas = await api.call(request, timeout_s=call["timeout_s"])
+        except ProviderError as error:
+            return map_texts({"error": error_to_json(error)}, self._redactor.redact)
+        result = result_to_json(completion, quotas)
+        clean = map_texts(result, self._redactor.redact)
+        if clean is not result:
+            # Together the tokens spell a secret of the text.
+            clean["completion"].pop("logprobs", None)
+        return clean
+
+    def _compare(self, driver: dict[str, str]) -> None:
+        """Compare this worker with the driver.
+
+        Raises:
+            UsageError: They differ.
+        """
+        from regauge.errors import UsageError
+
+        if driver["version"] != self._identity["version"]:
+            raise UsageError(
+                f"it runs regauge {self._identity['version']}, and this command"
+                f" {driver['version']}",
+                fix=f"install regauge {driver['version']} there, and restart it",
+            )
+        if not self._project.exists:
+            raise UsageError(
+                f"there is no project in its directory, {self._project.root}",
+                fix="start it in a checkout of the project",
+            )
+        if driver["commit"] != self._identity["commit"]:
+            theirs, ours = (
+                commit[:12] or "no commit"
+                for commit in (self._identity["commit"], driver["commit"])
+            )
+            raise UsageError(
+                f"its project is at {theirs}, and the one of this command at {ours}",
+                fix=f"check out {ours} there, and restart it",
+            )
+
+    async def _call_target(self, call: dict[str, Any]) -> dict[str, Any]:
+        """The output of a target for a case, after the attempts that its settings allow.
+
+        Raises:
+            RegaugeError: The target is not the one of the driver.
+        """
+        from regauge.cluster._calls import case_from, result_to_json
+        from regauge.errors import ProviderError, UsageError
+        from regauge.recordings import map_texts
+
+        name = call["target"]
+        async with self._loading:
+            if name not in self._targets:
+                self._targets[name] = await asyncio.to_thread(self._load_target, name)
+        target, provider = self._targets[name]
+        if target.digest != call["digest"]:
+            raise UsageError(
+                f"the target {name} or a file that it loads is not the one of this command",
+                fix="commit it, check it out there, and restart it",
+            )
+        request = target.request(case_from(call["case"]), call["trial"], origin=call["origin"])
+        try:
+            result = result_to_json(await provider.complete(request), ())
+        except ProviderError as error:
+            words = {"message": str(error), "kind": error.kind, "status": error.status}
+            result = {"error": words}
+        return map_texts(result, self._redactor.redact)
+
+    def _load_target(self, name: str) -> tuple[Any, Any]:
+        from regauge.project import PythonTarget
+        from regauge.targets import (
+            TargetProvider,
+            WorkingFiles,
+            find_modules,
+            load_target,
+            settings_of_target,
+        )
+
+        root, project = self._project.root, self._project.settings
+        name, settings = settings_of_target(name, project)
+        discover = None
+        if isinstance(settings, PythonTarget):
+            called = settings.callable
+            discover = lambda: find_modules(called, root=root, environ=os.environ)  # noqa: E731
+        target = load_target(name, settings, root=root, files=WorkingFiles(root), discover=discover)
+        return target, TargetProvider(
+            target,
+            home=root,
+            environ=os.environ,
+            concurrency=self._width,
+            timeout_s=project.timeout_s,
+        )
+
+    async def _open(self, call: dict[str, Any]) -> tuple[Any, Any]:
+        """The endpoint of a call, and its open connections.
+
+        Raises:
+            RegaugeError: The provider is not the one of the driver, or it has no key here.
+        """
+        from regauge.cluster._calls import digest_endpoint
+        from regauge.errors import UsageError
+        from regauge.project import EndpointSettings
+        from regauge.providers._endpoint import Endpoint
+        from regauge.providers.registry import (
+            APIS,
+            ProviderContext,
+            endpoint_of,
+            load_provider,
+        )
+        from regauge.providers.remote import open_api
+
+        name = call["request"]["provider"]
+        settings = endpoint_of(self._project.settings, name) or EndpointSettings(api=name)
+        endpoint = Endpoint(name=name, settings=settings, environ=os.environ)
+        if digest_endpoint(endpoint) != call["endpoint"]:
+            raise UsageError(
+                f"[tool.regauge.providers.{name}] or the URL in its environment is not the one of"
+                " this command",
+                fix="commit pyproject.toml, check it out there, and restart it",
+            )
+        api = self._apis.get(name)
+        if api is None:
+            endpoint.check()
+            registered = None
+            if settings.api not in APIS:
+                context = ProviderContext(name=name, settings=settings, environ=os.environ)
+                registered = load_provider(settings.api)(context)
+            api = self._apis[name] = open_api(
+                endpoint,
+                timeout_s=call["timeout_s"],
+                connections=self._width + 1,
+                registered=registered,
+            )
+        await api.open()
+        return endpoint, api

@@ -1,0 +1,402 @@
+"""Goldens of deepeval, and the metrics of its test files, whose syntax is read."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.errors import Fault, FaultyFileError, UsageError
+from regauge.importers._source import SourceError, is_mapping, list_of, place_of
+from regauge.importers._suite import Row, Suite, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from regauge.digests import JSON
+    from regauge.importers._description import Imported, Place
+
+__all__ = ["read_deepeval"]
+
+_DATA: Final = (".json", ".jsonl", ".csv")
+_LISTS: Final = ("context", "retrieval_context")
+_JSON: Final = ("expected_tools", "tools_called", "turns", "additional_metadata")
+_FIELDS: Final = ("expected_output", "context", "retrieval_context", "expected_tools")
+_CAMEL: Final = {
+    "actualOutput": "actual_output",
+    "expectedOutput": "expected_output",
+    "retrievalContext": "retrieval_context",
+    "expectedTools": "expected_tools",
+    "toolsCalled": "tools_called",
+    "additionalMetadata": "additional_metadata",
+    "expectedOutcome": "expected_outcome",
+    "userDescription": "user_description",
+}
+_CASES: Final = ("LLMTestCase", "Golden")
+_METRICS: Final = ("GEval", "ConversationalGEval", "ArenaGEval")
+_DROPPED: Final = ("model", "async_mode", "verbose_mode", "evaluation_template")
+_SOURCE: Final = re.compile(r"add_(?:goldens|test_cases)_from_(?:json|jsonl|csv)_file")
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_TITLE_MAX: Final = 500
+
+
+@dataclass(slots=True, kw_only=True)
+class _Tests:
+    """The content of test files.
+
+    Attributes:
+        judges: All metrics, each once.
+        judges_of: The metrics of the files that name a data file.
+        rows: Test cases and goldens whose texts are literal, by file.
+    """
+
+    judges: list[JSON] = field(default_factory=list["JSON"])
+    judges_of: dict[Path, list[JSON]] = field(default_factory=dict["Path", "list[JSON]"])
+    rows: dict[Path, list[Row]] = field(default_factory=dict["Path", "list[Row]"])
+
+
+def read_deepeval(path: Path, /, *, root: Path, name: str = "") -> Imported:
+    """Read goldens, and the metrics of test files; none of their code runs.
+
+    Args:
+        path: A file (`.json`, `.jsonl`, `.csv`, `.py`), or a directory.
+        root: The project's root.
+        name: The stem of the names of written files.
+
+    Raises:
+        UsageError: There is none.
+        FaultyFileError: The only file cannot be parsed.
+    """
+    suite = Suite(path, root=root, name=name, title="deepeval")
+    files = suite.files(*_DATA, ".py", where=_is_deepeval)
+    tests = _Tests()
+    data: dict[Path, list[Row]] = {}
+
+    def read(file: Path) -> None:
+        if file.suffix == ".py":
+            _read_tests(file, suite, tests)
+        elif file.suffix in _DATA:
+            data[file] = _read_goldens(file, suite)
+        else:
+            raise UsageError(f"{file.name} is no JSON, JSON Lines, CSV or Python file", fix=_FIX)
+
+    suite.read(files, read)
+    for file in tests.judges_of:
+        if file not in data:
+            suite.read([file], lambda file: data.__setitem__(file, _read_goldens(file, suite)))
+    for file, rows in data.items():
+        _add(file, rows, tests.judges_of.get(file, tests.judges), suite)
+    for file, rows in tests.rows.items():
+        if rows:
+            _add(file, rows, (), suite)
+    if tests.judges and not suite.imported.datasets:
+        judges = ", ".join(map(str, tests.judges))
+        lost = ("the data file", "not imported")
+        missing = "; ".join(n.text for n in suite.imported.notes if n.text.startswith(lost))
+        raise UsageError(
+            f"the inputs of {path} are made by code, which is not run"
+            f"{f' ({missing})' if missing else ''}; its judges: {judges}",
+            fix="write golden cases, and give these judges to their eval",
+        )
+    return suite.finish(_FIX)
+
+
+_FIX: Final = "name goldens as JSON, JSON Lines or CSV, or a directory with them and the test files"
+
+
+def _is_deepeval(text: str) -> bool:
+    """Return whether a text may be goldens or a test file."""
+    head = text[:20_000]
+    keys = ("expected_output", "actual_output", "expectedOutput", "actualOutput", "scenario")
+    code = "deepeval" in text and ("Metric" in text or "GEval" in text)
+    return code if "import" in head else "input" in head and any(key in head for key in keys)
+
+
+def _add(file: Path, rows: Sequence[Row], judges: Sequence[JSON], suite: Suite) -> None:
+    """Add rows as a dataset; with the texts that they judge as outputs, where all have one."""
+    name = suite.stem(file)
+    own = [_without_output(row) for row in rows]
+    outputs = [row.inputs.get("actual_output") for row in rows]
+    if rows and None not in outputs:
+        suite.add_outputs(name, own, [[text_of(output)] for output in outputs], judges)
+        return
+    if any(output is not None for output in outputs):
+        text = "`actual_output` of some rows: not imported"
+        suite.imported.note("dropped", suite.place(file), text)
+    suite.add_dataset(name, own, judges)
+
+
+def _without_output(row: Row) -> Row:
+    inputs = {key: value for key, value in row.inputs.items() if key != "actual_output"}
+    return replace(row, inputs=inputs)
+
+
+# Goldens
+
+
+def _read_goldens(file: Path, suite: Suite) -> list[Row]:
+    """The rows of a data file.
+
+    Raises:
+        UsageError: It has none.
+        FaultyFileError: It cannot be parsed.
+        SourceError: It cannot be read.
+    """
+    repository = suite.repository
+    table: Any
+    if file.suffix == ".csv":
+        table = repository.read_csv(file)
+    elif file.suffix == ".jsonl":
+        table = repository.read_json_lines(file)
+    else:
+        table = repository.read_json(file)
+    if is_mapping(table):
+        table = table.get("goldens", table.get("test_cases", table.get("testCases")))
+    rows: list[Row] = []
+    turns = 0
+    for number, item in enumerate(list_of(table)):
+        at = place_of(table, number, otherwise=suite.place(file))
+        if not is_mapping(item):
+            continue
+        values = {
+            _CAMEL.get(key, key): value for key, value in item.items() if value not in ("", None)
+        }
+        if isinstance(values.get("input"), str):
+            rows.append(_row(_parsed(values), at))
+        elif "scenario" in values or "turns" in values:
+            turns += 1
+            suite.imported.note(
+                "person", at, "a conversation: write `turns` or a persona, see test-a-conversation"
+            )
+        else:
+            suite.imported.note("person", at, "a golden without `input`: left out")
+    if not rows and not turns:
+        raise UsageError(f"{repository.relative(file)} has no golden with `input`", fix=_FIX)
+    return rows
+
+
+def _parsed(values: dict[str, Any]) -> dict[str, Any]:
+    """Cells of CSV as values."""
+    for key in _LISTS:
+        if isinstance(values.get(key), str):
+            values[key] = values[key].split("|" if "|" in values[key] else ";")
+    for key in _JSON:
+        if isinstance(values.get(key), str):
+            try:
+                values[key] = json.loads(values[key])
+            except ValueError:
+                continue
+    return values
+
+
+def _row(values: Mapping[str, Any], place: Place) -> Row:
+    inputs = {key: values[key] for key in ("input", "actual_output") if key in values}
+    expected = {key: values[key] for key in _FIELDS if values.get(key)}
+    if tools := list_of(expected.get("expected_tools")):
+        expected["expected_tools"] = tools
+    notes = [text_of(values[key]) for key in ("comments", "additional_metadata") if values.get(key)]
+    return Row(
+        place=place,
+        inputs=inputs,
+        expected=expected or None,
+        title=str(values.get("name") or values["input"])[:_TITLE_MAX],
+        note="; ".join(notes),
+    )
+
+
+# Test files
+
+
+def _read_tests(file: Path, suite: Suite, tests: _Tests) -> None:
+    """Read the metrics, test cases and data files that a test file names.
+
+    Raises:
+        FaultyFileError: It is no Python.
+        SourceError: It cannot be read.
+    """
+    module = _module(file, suite)
+    judges: dict[str, list[JSON]] = {}
+    rows: dict[str, list[Row]] = {}
+    unread: list[Place] = []
+    sources: list[Path] = []
+    for call, name, test in module.calls:
+        at = suite.place(file, call.lineno)
+        if name in _CASES:
+            values = module.literals(call)
+            if isinstance(values.get("input"), str):
+                rows.setdefault(test, []).append(_row(values, at))
+            else:
+                unread.append(at)
+        elif _SOURCE.fullmatch(name):
+            sources += _data_file(module.literals(call), call, file, suite, at)
+        elif name.endswith("Metric") or name in _METRICS:
+            judge = _judge(module, call, name, suite, at)
+            for user in module.users(call, test):
+                judges.setdefault(user, []).append(judge)
+    every = _once(judge for found in judges.values() for judge in found)
+    for found in sources:
+        tests.judges_of[found] = _once([*tests.judges_of.get(found, []), *every])
+    tests.judges = _once([*tests.judges, *every])
+    if not sources:
+        text = "a test case whose `input` is made by code: left out"
+        for at in unread:
+            suite.imported.note("person", at, text)
+    tests.rows[file] = [
+        replace(row, checks=_once(judges.get(test) or every))
+        for test, own in rows.items()
+        for row in own
+    ]
+
+
+def _module(file: Path, suite: Suite) -> _Module:
+    text = suite.repository.read_text(file)
+    try:
+        return _Module(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        shown = Path(suite.repository.relative(file))
+        fault = Fault(path=shown, line=line, message=f"not Python: {error}", fix="correct the file")
+        raise FaultyFileError([fault]) from error
+
+
+def _once(judges: Iterable[JSON]) -> list[JSON]:
+    kept: list[JSON] = []
+    for judge in judges:
+        if judge not in kept:
+            kept.append(judge)
+    return kept
+
+
+class _Module:
+    """The calls of a Python file, its functions, and the names that it assigns once."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._aliases = {
+            alias.asname: alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+            if alias.asname
+        }
+        self._known = {
+            alias.asname or alias.name.partition(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+            if (getattr(node, "module", None) or alias.name).partition(".")[0] == "deepeval"
+        }
+        assigned = [
+            (target.id, node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        ]
+        counts = Counter(name for name, _ in assigned)
+        self._values = {name: value for name, value in assigned if counts[name] == 1}
+        self.calls = [
+            (call, name, test) for call, test in self._nested(tree) if (name := self._name(call))
+        ]
+        self._reads: dict[str, set[str]] = {}
+        for statement in tree.body:
+            if isinstance(statement, _FUNCTIONS):
+                reads = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+                self._reads[statement.name] = reads
+
+    @staticmethod
+    def _nested(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+        """The calls, each with the outermost function that it is in."""
+        for statement in tree.body:
+            test = statement.name if isinstance(statement, _FUNCTIONS) else ""
+            calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+            for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+                yield call, test
+
+    def _name(self, call: ast.Call) -> str:
+        function = call.func
+        if isinstance(function, ast.Name):
+            return self._aliases.get(function.id, function.id)
+        return function.attr if isinstance(function, ast.Attribute) else ""
+
+    def is_of_deepeval(self, call: ast.Call) -> bool:
+        """Return whether a call is to a name of the package."""
+        root = call.func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        return "*" in self._known or (isinstance(root, ast.Name) and root.id in self._known)
+
+    def users(self, call: ast.Call, test: str) -> list[str]:
+        """The functions that use the value of a call: its own, or those that read its name."""
+        if test:
+            return [test]
+        names = {
+            name
+            for name, value in self._values.items()
+            if any(node is call for node in ast.walk(value))
+        }
+        return [test for test, reads in self._reads.items() if names & reads] or [""]
+
+    def literals(self, call: ast.Call) -> dict[str, Any]:
+        """The keyword arguments whose values are literal, or names of literal values."""
+        values: dict[str, Any] = {}
+        for keyword in call.keywords:
+            node = keyword.value
+            if isinstance(node, ast.Name):
+                node = self._values.get(node.id, node)
+            try:
+                values[str(keyword.arg)] = ast.literal_eval(node)
+            except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+                continue
+        return values
+
+
+def _data_file(
+    values: Mapping[str, Any], call: ast.Call, file: Path, suite: Suite, place: Place
+) -> list[Path]:
+    """The data file that a call names; none where it cannot be found."""
+    path = values.get("file_path")
+    if path is None and call.args and isinstance(call.args[0], ast.Constant):
+        path = call.args[0].value
+    try:
+        if isinstance(path, str):
+            for base in (file.parent, suite.repository.root):
+                found = suite.repository.resolve(path, base)
+                if found.is_file():
+                    return [found]
+    except SourceError as error:
+        suite.imported.note("person", place, f"not imported: {error}")
+        return []
+    suite.imported.note("person", place, f"the data file {path or 'of this call'} is missing")
+    return []
+
+
+def _judge(module: _Module, call: ast.Call, name: str, suite: Suite, place: Place) -> JSON:
+    """The judge of a metric."""
+    if not module.is_of_deepeval(call):
+        return suite.unmeasured(name, "its class is Python, which is not run", place)
+    values = module.literals(call)
+    made: dict[str, JSON] = {"metric": name.removesuffix("Metric") or name}
+    for keyword in call.keywords:
+        key = str(keyword.arg)
+        if key == "evaluation_params":
+            made[key] = _parameters(keyword.value)
+        elif key in _DROPPED:
+            text = f"`{key}` of {name}: regauge has its own setting"
+            suite.imported.note("dropped", place, text)
+        elif key in values:
+            made[key] = cast("JSON", values[key])
+        else:
+            text = f"`{key}` of {name} is made by code: write it in the eval"
+            suite.imported.note("person", place, text)
+    return suite.check({"deepeval": made}, name, place)
+
+
+def _parameters(node: ast.expr) -> list[JSON]:
+    """The names of fields: `SingleTurnParams.ACTUAL_OUTPUT` is `actual_output`."""
+    items = node.elts if isinstance(node, ast.List | ast.Tuple) else []
+    names: list[JSON] = [item.attr.lower() for item in items if isinstance(item, ast.Attribute)]
+    return names

@@ -1,0 +1,416 @@
+"""Datasets of Inspect, and its logs, whose outputs become those of a target."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+import zipfile
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.errors import UsageError
+from regauge.extras import require
+from regauge.importers._source import (
+    is_list,
+    is_mapping,
+    list_of,
+    mapping_of,
+    place_of,
+)
+from regauge.importers._suite import Row, Suite, chat_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.digests import JSON
+    from regauge.importers._description import Imported, Place
+
+__all__ = ["read_inspect"]
+
+_LOG_MAX: Final = 256 * 1024 * 1024
+_MEMBER_MAX: Final = 64 * 1024 * 1024
+_ALL_MAX: Final = 1024 * 1024 * 1024
+_SAMPLES_MAX: Final = 10_000
+_ZSTANDARD: Final = 93
+_LOCAL_HEADER: Final = 30
+_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_SAMPLE: Final = re.compile(r"samples/[^/]+\.json")
+_EPOCH: Final = re.compile(r"_epoch_(\d{1,6})\.json\Z")
+_HEADERS: Final = ("header.json", "_journal/start.json")
+_DROPPED: Final = ("sandbox", "files", "setup")
+_KEYS: Final = ("id", "input", "target", "choices", "metadata")
+_NOTE_MAX: Final = 500
+_FIX: Final = "name an .eval or .json log, a dataset (JSON, JSON Lines, CSV), or a directory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scorer:
+    """A scorer of a log with the options that it was given."""
+
+    name: str
+    options: Mapping[str, Any]
+
+
+def read_inspect(path: Path, /, *, root: Path, name: str = "") -> Imported:
+    """Read logs with their outputs and scorers, and datasets.
+
+    Args:
+        path: A file (`.eval`, `.json`, `.jsonl`, `.csv`), or a directory.
+        root: The project's root.
+        name: The stem of the names of written files.
+
+    Raises:
+        UsageError: There is none, or none can be imported.
+        FaultyFileError: The only one cannot be parsed.
+    """
+    suite = Suite(path, root=root, name=name, title="Inspect")
+    files = suite.files(".eval")
+    if suite.path.is_dir():
+        files += suite.files(".json", ".jsonl", ".csv", where=_is_inspect)
+
+    def read(file: Path) -> None:
+        if file.suffix == ".eval":
+            header, samples = _Archive(file, suite).read()
+            _add_log(header, samples, file, suite)
+            return
+        document = _document(file, suite)
+        if is_mapping(document) and is_mapping(document.get("eval")):
+            _add_log(document, iter(list_of(document.get("samples"))), file, suite)
+        else:
+            _add_dataset(document, file, suite)
+
+    suite.read(files, read)
+    return suite.finish(_FIX)
+
+
+def _is_inspect(text: str) -> bool:
+    """Return whether a text may be a dataset or a log."""
+    return "input" in text and ("target" in text or '"eval"' in text or "choices" in text)
+
+
+def _document(file: Path, suite: Suite) -> Any:
+    repository = suite.repository
+    if file.suffix == ".csv":
+        return repository.read_csv(file)
+    return (
+        repository.read_json_lines(file) if file.suffix == ".jsonl" else repository.read_json(file)
+    )
+
+
+# Datasets
+
+
+def _add_dataset(document: Any, file: Path, suite: Suite) -> None:
+    """Add the samples of a dataset, which has no scorer.
+
+    Raises:
+        UsageError: It has none.
+    """
+    rows: list[Row] = []
+    for number, item in enumerate(list_of(document)):
+        at = place_of(document, number, otherwise=suite.place(file))
+        if is_mapping(item) and item.get("input") not in (None, ""):
+            rows.append(_row(item, at, suite))
+        else:
+            suite.imported.note("person", at, "a sample without `input`: left out")
+    if not rows:
+        shown = suite.repository.relative(file)
+        raise UsageError(f"{shown} has no sample with `input`", fix=_FIX)
+    suite.add_dataset(suite.stem(file), rows)
+
+
+def _row(sample: Mapping[str, Any], place: Place, suite: Suite) -> Row:
+    """The case of a sample."""
+    given = sample["input"]
+    chat = chat_of(given) if is_list(given) else None
+    inputs: dict[str, Any] = {"messages": chat} if chat else {"input": text_of(given)}
+    choices = sample.get("choices")
+    if isinstance(choices, str):
+        choices = _parsed(choices)
+    if is_list(choices) and choices:
+        lines = [f"{_letter(n)}) {text_of(choice)}" for n, choice in enumerate(choices)]
+        inputs["choices"] = "\n".join(lines)
+    for key in _DROPPED:
+        if sample.get(key):
+            suite.imported.note("dropped", place, f"`{key}`: a target runs in its own environment")
+    metadata = sample.get("metadata")
+    note = text_of(metadata) if metadata else ""
+    if len(note) > _NOTE_MAX:
+        suite.imported.note("dropped", place, "`metadata`, which is long")
+    target = sample.get("target")
+    return Row(
+        place=place,
+        inputs=inputs,
+        expected=target if target not in (None, "", []) else None,
+        title=str(sample.get("id") or ""),
+        note=note if len(note) <= _NOTE_MAX else "",
+    )
+
+
+def _letter(number: int) -> str:
+    return _LETTERS[number] if number < len(_LETTERS) else str(number - len(_LETTERS) + 1)
+
+
+def _parsed(cell: str) -> Any:
+    """A cell of CSV as a list, in JSON or separated by commas."""
+    try:
+        return json.loads(cell)
+    except ValueError:
+        return [part.strip() for part in cell.split(",")]
+
+
+# Logs
+
+
+def _add_log(header: Mapping[str, Any], samples: Iterator[Any], file: Path, suite: Suite) -> None:
+    """Add the samples of a log with their outputs, one per epoch.
+
+    Raises:
+        UsageError: It has none.
+    """
+    rows: dict[str, Row] = {}
+    outputs: dict[str, list[str]] = {}
+    place = suite.place(file)
+    about = mapping_of(header.get("eval"))
+    scorers = _scorers(header)
+    for sample in samples:
+        if not is_mapping(sample) or sample.get("input") in (None, ""):
+            suite.imported.note("person", place, "a sample without `input`: left out")
+            continue
+        key = str(sample.get("id"))
+        text = _output(sample)
+        if text is None:
+            error = mapping_of(sample.get("error")).get("message")
+            why = f"ended in an error: {str(error)[:100]}" if error else "has no output"
+            suite.imported.note("person", place, f"sample {key} {why}: left out of its trials")
+        rows.setdefault(key, _row(_resolved(sample), place, suite))
+        outputs.setdefault(key, []).extend([] if text is None else [text])
+    if not rows:
+        shown = suite.repository.relative(file)
+        raise UsageError(f"{shown} has no sample", fix="name a log of a run that kept its samples")
+    name = suite.name(str(about.get("task", "")).rpartition("/")[2])
+    judged = [
+        replace(row, checks=[_check(scorer, row, suite) for scorer in scorers])
+        for row in rows.values()
+    ]
+    if any(len(texts) > 1 for texts in outputs.values()):
+        epochs = max(map(len, outputs.values()))
+        text = f"{epochs} epochs became trials of target {name}: pytest evals --trials {epochs}"
+        suite.imported.note("changed", place, text)
+    if header.get("status") != "success":
+        status = header.get("status", "unfinished")
+        suite.imported.note("person", place, f"the run of the log has the status {status}")
+    suite.add_outputs(name, judged, list(outputs.values()))
+
+
+def _resolved(sample: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A sample with its attachments in place."""
+    attachments = mapping_of(sample.get("attachments"))
+    if not attachments:
+        return sample
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, str):
+            return attachments.get(value.removeprefix("attachment://"), value)
+        if is_list(value):
+            return [filled(one) for one in value]
+        return {k: filled(v) for k, v in value.items()} if is_mapping(value) else value
+
+    return {
+        key: filled(sample.get(key)) for key in ("id", "input", "target", "choices", "metadata")
+    }
+
+
+def _output(sample: Mapping[str, Any]) -> str | None:
+    """The text of a sample's completion; None where it has none."""
+    output = mapping_of(sample.get("output"))
+    attachments = mapping_of(sample.get("attachments"))
+    text = output.get("completion")
+    choices = list_of(output.get("choices"))
+    if not isinstance(text, str) and choices:
+        message = mapping_of(mapping_of(choices[0]).get("message"))
+        chat = chat_of([message])
+        text = chat[0].get("content") if chat else None
+    if not isinstance(text, str) or (not text and not choices):
+        return None
+    return str(attachments.get(text.removeprefix("attachment://"), text))
+
+
+def _scorers(header: Mapping[str, Any]) -> list[_Scorer]:
+    """The scorers of a log; older ones name them with the results."""
+    found = list_of(mapping_of(header.get("eval")).get("scorers"))
+    found = found or list_of(mapping_of(header.get("results")).get("scores"))
+    scorers: list[_Scorer] = []
+    for one in map(mapping_of, found):
+        name = str(one.get("scorer") or one.get("name") or "").rpartition("/")[2]
+        options = mapping_of(one.get("options", one.get("params")))
+        if name and name not in [scorer.name for scorer in scorers]:
+            scorers.append(_Scorer(name=name, options=options))
+    return scorers
+
+
+def _check(scorer: _Scorer, row: Row, suite: Suite) -> JSON:
+    """The judge of a scorer, for the target of a sample."""
+    targets = [str(one) for one in _listed(row.expected)]
+    graded = {"model_graded_qa": "closed-qa", "model_graded_fact": "factuality"}
+    if rubric := graded.get(scorer.name):
+        if scorer.options.get("template") or scorer.options.get("instructions"):
+            return suite.unmeasured(scorer.name, "it has its own template", row.place)
+        suite.need_judge_model(row.place)
+        return suite.check({"rubric": {"name": rubric}}, scorer.name, row.place)
+    make = _RULES.get(scorer.name)
+    if make is None:
+        why = "it is Python, which is not run"
+        return suite.unmeasured(scorer.name, why, row.place)
+    if not targets:
+        return suite.unmeasured(scorer.name, "the sample has no target", row.place)
+    spec = make(targets, scorer.options)
+    if isinstance(spec, str):
+        return suite.unmeasured(scorer.name, spec, row.place)
+    return suite.check(cast("JSON", spec), scorer.name, row.place)
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else value if is_list(value) else [value]
+
+
+def _any_of(specs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return specs[0] if len(specs) == 1 else {"any_of": list(specs)}
+
+
+def _includes(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    ignore_case = options.get("ignore_case", True)
+    return {"contains_any": {"texts": targets, "ignore_case": ignore_case}}
+
+
+def _exact(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    del options
+    loose = {"ignore_case": True, "ignore_space": True, "ignore_punctuation": True}
+    return _any_of([{"equals": {"value": target, **loose}} for target in targets])
+
+
+def _match(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any] | str:
+    """The text at a place of the output, its punctuation at the end ignored."""
+    location = options.get("location", "end")
+    ignore_case = options.get("ignore_case", True)
+    if options.get("numeric"):
+        if not all(re.fullmatch(r"[-+]?\d[\d,]*(\.\d+)?", target) for target in targets):
+            return "its target is no number"
+        which = {"end": "last", "begin": "first"}.get(str(location), "any")
+        numbers = [float(target.replace(",", "")) for target in targets]
+        return _any_of([{"number_near": {"to": number, "which": which}} for number in numbers])
+    if location == "any":
+        return _includes(targets, {"ignore_case": ignore_case})
+    quoted = "|".join(re.escape(target.strip()) for target in targets)
+    gap = r"[\s\p{P}]*"
+    pattern = {
+        "end": rf"(?:{quoted}){gap}\Z",
+        "begin": rf"\A{gap}(?:{quoted})",
+        "exact": rf"\A{gap}(?:{quoted}){gap}\Z",
+    }.get(str(location))
+    if pattern is None:
+        return f"the location {location!r} has no counterpart"
+    return {"matches": {"pattern": pattern, "ignore_case": ignore_case}}
+
+
+def _answer(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    del options
+    return {"answer_is": {"to": targets}}
+
+
+def _choice(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    del options
+    return {"choice_is": {"to": targets, "options": list(_LETTERS)}}
+
+
+def _f1(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    del options
+    return {"rouge_n": {"to": targets, "n": 1}}
+
+
+_RULES: Final[Mapping[str, Callable[[Sequence[str], Mapping[str, Any]], Any]]] = {
+    "answer": _answer,
+    "choice": _choice,
+    "exact": _exact,
+    "f1": _f1,
+    "includes": _includes,
+    "match": _match,
+}
+
+
+def _epoch(name: str) -> int:
+    match = _EPOCH.search(name)
+    return int(match[1]) if match else 0
+
+
+class _Archive:
+    """A log in a zip file, whose members are read one by one and within limits."""
+
+    def __init__(self, file: Path, suite: Suite) -> None:
+        self._shown = suite.repository.relative(file)
+        self._data = suite.repository.read_bytes(file, bytes_max=_LOG_MAX)
+        self._left = _ALL_MAX
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(self._data))
+        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+            raise self._faulty(f"is no whole zip file: {error}") from error
+
+    def read(self) -> tuple[Mapping[str, Any], Iterator[Any]]:
+        """The header, and the samples in their order.
+
+        Raises:
+            UsageError: The file has no header, or too many samples.
+        """
+        members = {info.filename: info for info in self._zip.infolist()}
+        names = sorted(filter(_SAMPLE.fullmatch, members), key=_epoch)
+        if len(names) > _SAMPLES_MAX:
+            raise self._faulty(f"has more than {_SAMPLES_MAX:,} samples")
+        header = next((name for name in _HEADERS if name in members), None)
+        if header is None:
+            raise self._faulty("has no header.json")
+        samples = (self._json(members[name]) for name in names)
+        return mapping_of(self._json(members[header])), samples
+
+    def _json(self, info: zipfile.ZipInfo) -> Any:
+        if info.file_size > min(_MEMBER_MAX, self._left):
+            raise self._faulty(f"holds too much: {info.filename} has {info.file_size:,} bytes")
+        self._left -= info.file_size
+        try:
+            if info.compress_type == _ZSTANDARD:
+                data = self._zstandard(info)
+            else:
+                data = self._zip.read(info)
+            if len(data) != info.file_size:
+                raise self._faulty(f"is damaged: {info.filename} has another size")
+            return json.loads(data)
+        except (zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError,
+                NotImplementedError, RecursionError) as error:  # fmt: skip
+            raise self._faulty(f"is damaged: {info.filename}: {error}") from error
+
+    def _zstandard(self, info: zipfile.ZipInfo) -> bytes:
+        """The content of a member that is compressed with Zstandard.
+
+        Raises:
+            UsageError: The package that reads it is not installed.
+        """
+        require("zstandard", use=f"{self._shown}, compressed with Zstandard,")
+        import zstandard
+
+        at = info.header_offset
+        if self._data[at : at + 4] != b"PK\3\4" or info.flag_bits & 1:
+            raise ValueError("it is encrypted, or its header is missing")
+        lengths = struct.unpack_from("<HH", self._data, at + _LOCAL_HEADER - 4)
+        start = at + _LOCAL_HEADER + sum(lengths)
+        source = self._data[start : start + info.compress_size]
+        try:
+            with zstandard.ZstdDecompressor().stream_reader(source) as reader:
+                return reader.read(info.file_size + 1)
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from error
+
+    def _faulty(self, why: str) -> UsageError:
+        fix = "copy it again, or convert it: inspect log convert --to json"
+        return UsageError(f"{self._shown} {why}", fix=fix)

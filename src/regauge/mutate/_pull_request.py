@@ -1,0 +1,513 @@
+"""A change of a prompt, its cases or its judges: the instructions that lose or get a guard.
+
+Classes of unchanged text are those that the base has committed. Changed text is measured with the
+trials of the gate as its base, so that trials of mutants alone are drawn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+from regauge.errors import RegaugeError
+from regauge.gate import StoredNumbers, policy_of
+from regauge.mutate._hunt import HuntPolicy
+from regauge.mutate._operators import choose_operators, mutants_of
+from regauge.mutate._report import judge_digests, mutants_path, parse_mutants, short_digest
+from regauge.mutate._run import Progress, measure
+from regauge.mutate._subject import EvalBench, member_key, subject_of
+from regauge.stop_signals import run_stoppable
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.datasets import Dataset, GoldenCase
+    from regauge.gate import CaseReport, Decided, SuiteBase
+    from regauge.mutate._operators import Mutant, Operator
+    from regauge.mutate._report import Guards, MutantRow, MutantsFile
+    from regauge.mutate._types import Case, Found, MutantClass
+    from regauge.prompts import Prompt
+    from regauge.runner import EvalSession, Suite
+
+# Texts that share less are no edit of each other.
+_EDITED = 0.5
+_TICK_S = 1.0
+_UNGUARDED = frozenset({"survived", "no-effect", "harmful"})
+# Cases of which the gate found nothing but what the base's record predicts.
+_USUAL = frozenset({"passed", "unchanged", "flaky", "known-failing"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardChange:
+    """An instruction that a change deletes, adds, edits, guards, or takes the guard of.
+
+    Attributes:
+        line: Of the prompt file; of the base's where the change deletes the instruction.
+        before: Its class on the base; None where that is not known, and without one there.
+        after: Its class now; None where it was not measured, and where it is deleted.
+        causes: What took its guard away, such as `deletes case X`.
+        cases: The cases that guard it now, that changed, or that got better; of a deleted
+            instruction those that guarded it.
+        reason: Why it was not measured.
+    """
+
+    kind: Literal["deleted", "added", "edited", "unguarded", "guarded"]
+    line: int
+    text: str
+    before: MutantClass | None = None
+    after: MutantClass | None = None
+    causes: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardCount:
+    """The number of guarded instructions of a prompt.
+
+    Attributes:
+        counted: All but equivalent ones.
+        open: Those that are undecided or not measured.
+    """
+
+    guarded: int
+    counted: int
+    open: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedGuards:
+    """The guarded instructions of a prompt under a change, next to those of its base.
+
+    Attributes:
+        suite: The first of its evals, by the name that the gate gives it.
+        base: None where the base has no committed classes.
+        trials: Those of mutants that were drawn or replayed for the change.
+        notes: What a reader should know of the counts.
+        floor: The least share of guarded instructions, as the base's settings have it.
+    """
+
+    prompt: str
+    suite: str
+    now: GuardCount
+    base: GuardCount | None
+    changes: tuple[GuardChange, ...]
+    trials: int = 0
+    notes: tuple[str, ...] = ()
+    floor: float | None = None
+
+    @property
+    def below(self) -> Literal["", "floor", "open"]:
+        """`floor` if the share is below the floor, `open` if mutants without a class decide it."""
+        if self.floor is None or not self.now.counted:
+            return ""
+        least = self.floor * self.now.counted
+        if self.now.guarded + self.now.open < least:
+            return "floor"
+        return "open" if self.now.guarded < least else ""
+
+
+def changed_guards(
+    session: EvalSession, decided: Decided, *, saying: Callable[[str], None]
+) -> list[ChangedGuards]:
+    """Guarded instructions under a gated change, for each prompt that it touches.
+
+    Nothing is drawn unless the change is accepted so far; Ctrl-C keeps every trial.
+
+    Args:
+        saying: Called every second while models answer.
+    """
+    at = decided.at
+    if not at.newest.settings.mutate.pull_request:
+        return []
+    groups: dict[Path, tuple[Prompt, list[SuiteBase]]] = {}
+    for one in decided.suites:
+        target = one.suite.target
+        for prompt in (one.suite.prompt,) if target is None else target.prompts:
+            groups.setdefault(prompt.path, (prompt, []))[1].append(one)
+    changes = [_Change(session, decided, *group, saying) for group in groups.values()]
+    return [guards for change in changes if (guards := change.guards()) is not None]
+
+
+class _Now(TypedDict):
+    """The part of a `GuardChange` that a measurement gives."""
+
+    after: MutantClass | None
+    cases: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """The cases and judges of one side; `judges` is None where they are not known."""
+
+    cases: Mapping[str, GoldenCase]
+    judges: Mapping[str, str] | None
+
+
+@dataclass(slots=True)
+class _Classes:
+    """Mutants of one side that count, each with its class."""
+
+    mutants: dict[str, Mutant]
+    kinds: dict[str, MutantClass | None] = field(default_factory=dict[str, "MutantClass | None"])
+
+    def count(self) -> GuardCount:
+        kinds = [self.kinds.get(id_) for id_ in self.mutants]
+        counted = [kind for kind in kinds if kind != "equivalent"]
+        return GuardCount(
+            guarded=counted.count("killed"),
+            counted=len(counted),
+            open=counted.count(None) + counted.count("undecided"),
+        )
+
+
+class _Change:
+    """One prompt, with the evals of it."""
+
+    def __init__(
+        self,
+        session: EvalSession,
+        decided: Decided,
+        head: Prompt,
+        group: Sequence[SuiteBase],
+        saying: Callable[[str], None],
+    ) -> None:
+        self._session, self._decided, self._group = session, decided, group
+        self._saying = saying
+        self._at = decided.at
+        self._settings = decided.at.newest.settings
+        self._head, self._base = head, decided.at.prompt(head)
+        self._notes: list[str] = []
+        self._trials = 0
+
+    def guards(self) -> ChangedGuards | None:
+        """The guards under the change; None where they are as on the base."""
+        operators = choose_operators(self._settings.mutate.operators)
+        file = self._committed()
+        head = _Classes(_scored(self._head, operators))
+        base = _Classes(_scored(self._base, operators) if self._base is not None else {})
+        rows = self._rows(file)
+        guards = file.guards if file is not None else None
+        before, now = self._members_of_base(), self._members()
+        reduced = _is_reduced(before.cases, now.cases)
+        causes: dict[str, tuple[str, ...]] = {}
+        for id_, row in rows.items():
+            if _lost(row, before, guards):
+                continue  # the base itself has lost the guard
+            base.kinds[id_] = row.kind
+            gone = _lost(row, now, guards)
+            if row.kind == "killed" and not row.cases and reduced:
+                gone = ("changes cases of the suite",)
+            if not gone:
+                head.kinds[id_] = row.kind
+            elif id_ in head.mutants:
+                causes[id_] = gone
+        edits = _edits(
+            [mutant for id_, mutant in base.mutants.items() if id_ not in head.mutants],
+            [mutant for id_, mutant in head.mutants.items() if id_ not in base.mutants],
+        )
+        newly = self._newly_guarded(head, before, now)
+        if not edits and not causes and not newly:
+            return None
+        wanted = [new for _, new in edits if new is not None]
+        wanted += [head.mutants[id_] for id_ in causes]
+        measured, reason = self._measured(wanted)
+        for id_, result in (*measured.items(), *newly.items()):
+            head.kinds[id_] = result.kind
+        changes = [
+            _deleted(old, rows, base)
+            if new is None
+            else GuardChange(
+                kind="edited" if old is not None else "added",
+                line=new.place.line,
+                text=new.text,
+                before=base.kinds.get(old.id) if old is not None else None,
+                **_now(measured.get(new.id), reason),
+            )
+            for old, new in edits
+        ]
+        changes += [
+            GuardChange(
+                kind="unguarded",
+                line=head.mutants[id_].place.line,
+                text=head.mutants[id_].text,
+                before=base.kinds[id_],
+                causes=gone,
+                **_now(measured.get(id_), reason),
+            )
+            for id_, gone in causes.items()
+        ]
+        changes += [
+            GuardChange(
+                kind="guarded",
+                line=head.mutants[id_].place.line,
+                text=head.mutants[id_].text,
+                before=base.kinds.get(id_),
+                **_now(result, reason),
+            )
+            for id_, result in newly.items()
+        ]
+        return ChangedGuards(
+            prompt=self._head.name,
+            suite=self._group[0].name,
+            now=head.count(),
+            base=base.count() if file is not None else None,
+            changes=tuple(changes),
+            trials=self._trials,
+            notes=tuple(self._notes),
+            floor=self._settings.mutate.floor,
+        )
+
+    def _committed(self) -> MutantsFile | None:
+        """The classes that the base has committed; those of the change's own file do not count."""
+        name = self._at.prompt_name(self._head)
+        path = mutants_path(self._at.project, name)
+        data = self._at.read(path)
+        if data is None:
+            self._notes.append(
+                f"{self._at.ref} has no {self._at.project.relative(path)}, so instructions that"
+                f" this change leaves as they are have no class; run there: regauge mutate {name}"
+            )
+            return None
+        try:
+            return parse_mutants(data.decode(errors="replace"), path, name)
+        except RegaugeError as error:
+            self._notes.append(f"classes of {self._at.ref} cannot be read: {error}".split("\n")[0])
+            return None
+
+    def _rows(self, file: MutantsFile | None) -> dict[str, MutantRow]:
+        """The committed classes by id; none where they are those of another model."""
+        if file is None:
+            return {}
+        suites = [one.suite for one in self._group]
+        model = str(
+            next((suite.model for suite in suites if suite.target is None), suites[0].model)
+        )
+        if file.model != model:
+            self._notes.append(f"classes of {self._at.ref} hold for {file.model}, not for {model}")
+            return {}
+        if self._base is not None and file.digest != self._base.digest:
+            self._notes.append(
+                f"classes of {self._at.ref} are older than its prompt; run there:"
+                f" regauge mutate {file.prompt}"
+            )
+        return {row.id: row for row in file.mutants}
+
+    def _members(self) -> _Members:
+        suites = [one.suite for one in self._group]
+        return _Members(_by_key((suite, suite.dataset) for suite in suites), judge_digests(suites))
+
+    def _members_of_base(self) -> _Members:
+        name = self._at.prompt_name(self._head)
+        suites = [one.suite for one in self._group]
+        datasets = [
+            self._at.dataset(suite.dataset, prompt=name) or suite.dataset for suite in suites
+        ]
+        return _Members(_by_key(zip(suites, datasets, strict=True)), None)
+
+    def _newly_guarded(self, head: _Classes, before: _Members, now: _Members) -> dict[str, Found]:
+        """Instructions without a guard on the base that new or edited cases guard."""
+        added = {
+            key
+            for key, case in now.cases.items()
+            if (old := before.cases.get(key)) is None or old.digest != case.digest
+        }
+        unguarded = [
+            mutant for id_, mutant in head.mutants.items() if head.kinds.get(id_) in _UNGUARDED
+        ]
+        if not added:
+            return {}
+        measured, _ = self._measured(unguarded, added)
+        return {id_: found for id_, found in measured.items() if found.kind == "killed"}
+
+    def _measured(
+        self, mutants: Sequence[Mutant], only: Collection[str] | None = None
+    ) -> tuple[dict[str, Found], str]:
+        """The classes of some mutants, or why they are not measured.
+
+        Args:
+            only: The keys of the cases that are run; None runs all.
+        """
+        if not mutants:
+            return {}, ""
+        if self._decided.decision != "accept":
+            return {}, "the gate does not accept the change"
+        if any(one.partial for one in self._group):
+            return {}, "only some cases were selected"
+        try:
+            return run_stoppable(self._measure(mutants, only)), ""
+        except RegaugeError as error:
+            return {}, str(error).partition("\n")[0]
+
+    async def _measure(
+        self, mutants: Sequence[Mutant], only: Collection[str] | None
+    ) -> dict[str, Found]:
+        session = self._session
+        planned = [each for one in self._group for each in one.planned]
+        subject = subject_of(session, planned, self._head.name)
+        cases = self._with_records(subject.cases)
+        gate = replace(policy_of(self._settings.gate), on_broken="block")
+        if only is not None:
+            chosen = [case for case in cases if case.key in only]
+            # Of all checks of the suite, these have their part of the level.
+            share = len(chosen) / len(cases)
+            gate = replace(gate, case=replace(gate.case, alpha=gate.case.alpha * share))
+            cases = chosen
+        policy = HuntPolicy(gate=gate)
+        progress = Progress()
+        ticker = asyncio.ensure_future(self._tick(progress))
+        numbers = StoredNumbers(session)
+        try:
+            async with session.making() as trials:
+                with EvalBench(subject, trials, numbers.of_candidate) as bench:
+                    measured = await measure(
+                        self._head, mutants, cases, bench, policy, progress=progress
+                    )
+        finally:
+            ticker.cancel()
+            with suppress(asyncio.CancelledError):
+                await ticker
+        self._trials += measured.calls + measured.base_calls
+        return {result.mutant.id: result.found for result in measured.results}
+
+    def _with_records(self, cases: Sequence[Case]) -> list[Case]:
+        """The cases with the base's record, where the gate found nothing that speaks against it.
+
+        The change's own baseline does not count. Without a record trials of the gate are one.
+        """
+        reports = {
+            one.case.key: (one.case, report)
+            for one, report in zip(self._decided.compared, self._decided.outcome.cases, strict=True)
+        }
+        planned = [(one, each.case.id) for one in self._group for each in one.planned]
+        found: list[Case] = []
+        for case, (one, id_) in zip(cases, planned, strict=True):
+            gated, report = reports[one.name, id_]
+            history = gated.history if _is_usual(report) else None
+            kept = one.base.history.cases.get(id_) if one.base.history is not None else None
+            same = history is not None and kept is not None and len(kept.answers) == 1
+            found.append(
+                replace(
+                    case,
+                    history=history,
+                    repeats=history.whole.trials if history is not None and same else 0,
+                    answer=kept.answers[0] if kept is not None and same else "",
+                    tier=gated.tier,
+                    strict=gated.strict,
+                )
+            )
+        return found
+
+    async def _tick(self, progress: Progress) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self._saying(
+                f"regauge gate: {progress.done} of {plural(progress.mutants, 'changed line')} of"
+                f" {self._head.name} mutated, {plural(progress.calls, 'trial')}"
+            )
+
+
+def _scored(prompt: Prompt, operators: Sequence[Operator]) -> dict[str, Mutant]:
+    return {one.id: one for one in mutants_of(prompt, operators) if one.scored}
+
+
+def _by_key(pairs: Iterable[tuple[Suite, Dataset]]) -> dict[str, GoldenCase]:
+    found: dict[str, GoldenCase] = {}
+    for suite, dataset in pairs:
+        for case in dataset:
+            found[member_key(case, suite, found)] = case
+    return found
+
+
+def _is_usual(report: CaseReport) -> bool:
+    """Return whether the base's record of a case holds for the change, too."""
+    fixed = report.candidate.passed and report.before.passed <= report.before.failed
+    return report.verdict in _USUAL and not fixed
+
+
+def _lost(row: MutantRow, members: _Members, guards: Guards | None) -> tuple[str, ...]:
+    """The causes that took the guard of a killed mutant away; empty if it is guarded as before.
+
+    A mutant ends at the first cases that break, so these are the only ones known.
+    """
+    if row.kind != "killed" or guards is None:
+        return ()
+    cases = {key: _cause_of_case(row, key, members.cases.get(key), guards) for key in row.cases}
+    gone = [f"{cause} {key}" for key, cause in cases.items() if cause]
+    judges = [
+        f"{'changes' if name in members.judges else 'removes'} judge {name}"
+        for name in row.judges
+        if members.judges is not None
+        and members.judges.get(name, "") != guards.judges.get(name, members.judges.get(name))
+    ]
+    # A judge that is left may have failed another case.
+    unjudged = judges and (len(judges) == len(row.judges) or len(row.cases) > 1)
+    if unjudged or (gone and len(gone) == len(row.cases)):
+        return (*gone, *judges)
+    return ()
+
+
+def _is_reduced(before: Mapping[str, GoldenCase], now: Mapping[str, GoldenCase]) -> bool:
+    """Return whether cases of the base are gone, edited or in another tier."""
+    return any(
+        (case := now.get(key)) is None or (case.digest, case.tier) != (old.digest, old.tier)
+        for key, old in before.items()
+    )
+
+
+def _cause_of_case(row: MutantRow, key: str, case: GoldenCase | None, guards: Guards) -> str:
+    if case is None:
+        return "deletes case"
+    if case.tier == "tracked" or (
+        row.evidence.get("tier") == "critical" and case.tier != "critical"
+    ):
+        return f"sets tier = {case.tier} in case"
+    digest = short_digest(case.digest)
+    return "edits case" if guards.cases.get(key, digest) != digest else ""
+
+
+def _edits(
+    old: Sequence[Mutant], new: Sequence[Mutant]
+) -> list[tuple[Mutant | None, Mutant | None]]:
+    """Deleted and added instructions; an edited one with its earlier text."""
+    pairs = sorted(
+        (
+            (ratio, before.id, after.id)
+            for before in old
+            for after in new
+            if before.operator == after.operator
+            and (ratio := SequenceMatcher(None, before.text, after.text).ratio()) >= _EDITED
+        ),
+        reverse=True,
+    )
+    partner: dict[str, str] = {}
+    for _, before, after in pairs:
+        if after not in partner and before not in partner.values():
+            partner[after] = before
+    by_id = {one.id: one for one in old}
+    edits: list[tuple[Mutant | None, Mutant | None]] = [
+        (by_id.get(partner.get(one.id, "")), one) for one in new
+    ]
+    edits += [(one, None) for one in old if one.id not in partner.values()]
+    return edits
+
+
+def _deleted(old: Mutant | None, rows: Mapping[str, MutantRow], base: _Classes) -> GuardChange:
+    assert old is not None, "one of the two is an instruction"
+    before = base.kinds.get(old.id)
+    cases = tuple(rows[old.id].cases) if before == "killed" else ()
+    return GuardChange(
+        kind="deleted", line=old.place.line, text=old.text, before=before, cases=cases
+    )
+
+
+def _now(found: Found | None, reason: str) -> _Now:
+    if found is None or found.kind == "undecided":
+        return {"after": None, "cases": (), "reason": found.reason if found else reason}
+    return {"after": found.kind, "cases": found.cases, "reason": ""}

@@ -1,0 +1,315 @@
+"""A proposer that calls no model: it varies the inputs of the nearest cases."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, cast
+
+from regauge.errors import UsageError
+from regauge.mutate._outputs import fields_of
+from regauge.mutate._suggest import Draft
+from regauge.statements import content_words, parse
+from regauge.strict_json import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.mutate._suggest import Look, Problem
+
+_NAME = "rules"
+_VARIANTS_MAX = 16
+# Outputs that an expectation is derived from.
+_OUTPUTS = 3
+_CHECKED_MAX = 4
+_CHECKS_MAX = 3
+_EXISTING_MAX = 2
+_LONGER = 3
+_SLOT = re.compile(r"\{\{.*?\}\}")
+_CODE_MARK = re.compile(r"[=<>_(){}\[\]|\\]")
+# Of its characters: sentences have few of the marks of code.
+_CODE_MARKS = 0.03
+_MARKER = re.compile(r"^\s*(?:[-*+\u2022]|\d+[.)]|\|)\s+|\s*\|\s*$")
+_LABEL = re.compile(r"^[*_`\"']*[\w -]{1,40}[*_`\"']*:\s+")
+_NUMBER = re.compile(r"(?<![\w.,-])\d{1,6}(?![\w]|[.,]\d)")
+_WORD = re.compile(r"\w+(?:['\u2019-]\w+)*")
+_FENCED = re.compile(r"\A\s*```\w*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_PLAIN_PATH = re.compile(r"\w+(?:\.\w+|\[\d+\])*")
+
+
+class VariantProposer:
+    """Varies the nearest cases, and expects the output that the prompt has now."""
+
+    async def drafts(self, problem: Problem, look: Look) -> AsyncGenerator[Draft, None]:
+        """The variants whose output depends on the instruction; then checks of existing cases."""
+        differing: list[Draft] = []
+        for variant in _variants(problem):
+            try:
+                seen = await look(variant)
+            except UsageError:
+                continue
+            if seen.chooses:
+                yield variant
+            if fields_of(seen.prompt[0].output) == fields_of(seen.mutant[0].output):
+                continue
+            differing.append(variant)
+            base, mutant = await _outputs(variant, look)
+            expected = _expected(variant.expected, base)
+            if expected != variant.expected and _differs(expected, mutant):
+                yield replace(variant, expected=expected)
+        # A check is a judge more for the whole dataset, so cases without one come first.
+        for variant in differing[:_CHECKED_MAX]:
+            base, mutant = await _outputs(variant, look)
+            expected = _expected(variant.expected, base)
+            for check, reason in _first(_checks(base, mutant, problem.mutant.text)):
+                yield replace(variant, expected=expected, checks=(check,), reason=reason)
+        changed = [key for key in problem.row.cases if key in problem.nearest]
+        for key in changed[:_EXISTING_MAX]:
+            case = problem.nearest[key]
+            existing = replace(_like(key, case), existing=key)
+            base, mutant = await _outputs(existing, look)
+            for check, reason in _first(_checks(base, mutant, problem.mutant.text)):
+                yield replace(existing, checks=(*case.checks, check), reason=reason)
+
+
+def _first(checks: Iterable[tuple[JSON, str]]) -> Iterable[tuple[JSON, str]]:
+    return islice(checks, _CHECKS_MAX)
+
+
+async def _outputs(draft: Draft, look: Look) -> tuple[list[_Output], list[_Output]]:
+    """Some outputs of the prompt and of the mutant."""
+    seen = await look(draft, _OUTPUTS)
+    return (
+        [_Output.of(one.output) for one in seen.prompt],
+        [_Output.of(one.output) for one in seen.mutant],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Output:
+    """An output as text, as a JSON value, and as values by path."""
+
+    text: str
+    value: JSON
+    leaves: Mapping[str, JSON]
+
+    @classmethod
+    def of(cls, text: str) -> _Output:
+        fenced = _FENCED.match(text)
+        try:
+            value: JSON = read_json(fenced[1] if fenced else text)
+        except ValueError:
+            return cls(text=text, value=None, leaves={"": text})
+        if not isinstance(value, dict | list):
+            return cls(text=text, value=value, leaves={"": text})
+        return cls(text=text, value=value, leaves=dict(_leaves(value, "")))
+
+
+def _leaves(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{number}]")
+    else:
+        yield path, value
+
+
+def _expected(before: JSON, base: Sequence[_Output]) -> JSON:
+    """The expectation in the shape of another case's, with the values that all outputs have."""
+    first = base[0]
+    if isinstance(before, dict):
+        values = [one.value if isinstance(one.value, dict) else {} for one in base]
+        return {
+            key: values[0][key]
+            if key in values[0] and all(value.get(key) == values[0][key] for value in values)
+            else expected
+            for key, expected in before.items()
+        }
+    if isinstance(before, str):
+        text = first.text.strip()
+        same = all(one.text.strip() == text for one in base)
+        return text if same and len(text.split()) <= len(before.split()) + _LONGER else before
+    if before is not None and all(one.value == first.value for one in base):
+        return first.value if type(first.value) is type(before) else before
+    return before
+
+
+def _differs(expected: JSON, mutant: Sequence[_Output]) -> bool:
+    if isinstance(expected, dict):
+        return all(
+            not isinstance(one.value, dict)
+            or any(one.value.get(key) != value for key, value in expected.items())
+            for one in mutant
+        )
+    return all(one.text.strip() != expected and one.value != expected for one in mutant)
+
+
+def _checks(
+    base: Sequence[_Output], mutant: Sequence[_Output], text: str
+) -> Iterator[tuple[JSON, str]]:
+    """Checks that all outputs of the prompt pass and all of the mutant fail, the firmest first."""
+    if all(isinstance(one.value, dict) for one in base) and not any(
+        isinstance(one.value, dict) for one in mutant
+    ):
+        yield {"json_parses": {"kind": "object"}}, "the output is a JSON object"
+        return
+    paths = [
+        path
+        for path in base[0].leaves
+        if (not path or _PLAIN_PATH.fullmatch(path)) and all(path in one.leaves for one in base)
+    ]
+    lost = [path for path in paths if path and not any(path in one.leaves for one in mutant)]
+    if lost:
+        yield {"has_keys": lost[:1]}, f"the output has {lost[0]}"
+    shared = [path for path in paths if all(path in one.leaves for one in mutant)]
+    for path in shared:
+        value = base[0].leaves[path]
+        is_steady = path and _is_label(value) and all(one.leaves[path] == value for one in base)
+        if is_steady and all(one.leaves[path] != value for one in mutant):
+            check: JSON = {"field_equals": {"path": path, "expected": value}}
+            yield check, f"{path} depends on the text"
+    for path in shared:
+        values = [one.leaves[path] for one in base]
+        others = [one.leaves[path] for one in mutant]
+        if all(isinstance(one, str) and not _is_label(one) for one in values) and all(
+            isinstance(other, str) for other in others
+        ):
+            yield from _text_checks(
+                path, cast("list[str]", values), cast("list[str]", others), text
+            )
+
+
+def _is_label(value: JSON) -> bool:
+    return not isinstance(value, str) or len(value.split()) <= 1
+
+
+def _text_checks(
+    path: str, base: Sequence[str], mutant: Sequence[str], text: str
+) -> Iterator[tuple[JSON, str]]:
+    field: dict[str, JSON] = {"field": path} if path else {}
+    counts = [len(one.split()) for one in base], [len(one.split()) for one in mutant]
+    if (most := max(counts[0])) < min(counts[1]):
+        limits = [int(n) for n in _NUMBER.findall(text) if most <= int(n) < min(counts[1])]
+        if limits:
+            yield {"max_words": {"n": limits[0], **field}}, "the text limits the length"
+    if (least := min(counts[0])) > max(counts[1]):
+        limits = [int(n) for n in _NUMBER.findall(text) if max(counts[1]) < int(n) <= least]
+        if limits:
+            yield {"min_words": {"n": limits[0], **field}}, "the text limits the length"
+    own = {word.casefold() for word in _WORD.findall(text)}
+    for word in _only(base, mutant, own):
+        check: JSON = {"text": word, "ignore_case": True, "whole_word": True, **field}
+        yield {"contains": check}, f"only with the text, the output has {word!r}"
+        break
+    for word in _only(mutant, base, own):
+        check = {"text": word, "ignore_case": True, "whole_word": True, **field}
+        yield {"not": {"contains": check}}, f"only without the text, the output has {word!r}"
+        break
+
+
+def _only(some: Sequence[str], others: Sequence[str], own: set[str]) -> list[str]:
+    """The words of all of some texts and of none of others; words of the instruction first."""
+    words = [{word.casefold() for word in _WORD.findall(one)} for one in some]
+    met = {word.casefold() for other in others for word in _WORD.findall(other)}
+    found = set[str].intersection(*words) - met
+    return sorted(found, key=lambda word: (word not in own, -len(word), word))
+
+
+def _like(key: str, case: GoldenCase, inputs: Mapping[str, JSON] | None = None) -> Draft:
+    return Draft(
+        inputs=case.inputs if inputs is None else inputs,
+        expected=case.expected,
+        checks=case.checks,
+        like=key,
+        proposer=_NAME,
+    )
+
+
+def _variants(problem: Problem) -> Iterator[Draft]:
+    """Varied inputs of the nearest cases, the nearest first: it fits the instruction best."""
+    nearest = list(problem.nearest.values())
+    made = 0
+    for key, case in problem.nearest.items():
+        met = [case.inputs]
+        for inputs in _varied(case, problem.mutant.text, nearest):
+            if inputs in met:
+                continue
+            met.append(inputs)
+            yield _like(key, case, inputs)
+            made += 1
+            if made == _VARIANTS_MAX:
+                return
+
+
+def _varied(
+    case: GoldenCase, instruction: str, nearest: Sequence[GoldenCase]
+) -> Iterator[Mapping[str, JSON]]:
+    """The inputs of a case, each time varied in one way."""
+    texts = {name: value for name, value in case.inputs.items() if isinstance(value, str)}
+    if not texts:
+        return
+    prose = [name for name, text in texts.items() if _is_prose(text)] or list(texts)
+    main = max(prose, key=lambda name: len(texts[name]))
+    words = content_words(instruction)
+    about = _plain(instruction)
+
+    def having(name: str, text: str) -> Mapping[str, JSON]:
+        return {**case.inputs, name: text}
+
+    for text in _limits(texts[main], instruction):
+        yield having(main, text)
+    sentences = _sentences(texts[main])
+    sharing = [sentence for sentence in sentences if content_words(sentence) & words]
+    if sharing and len(sharing) < len(sentences):
+        yield having(main, " ".join(sharing))
+        yield having(main, " ".join(sentence for sentence in sentences if sentence not in sharing))
+    if about:
+        yield having(main, about)
+        yield having(main, f"{texts[main].rstrip()} {about}")
+        yield {**case.inputs, **dict.fromkeys(prose, about)}
+        clauses = [one.strip() for one in re.split(r"[,;:]\s+|\s+or\s+", about) if one.strip()]
+        if len(clauses) > 1:
+            yield {**case.inputs, **dict.fromkeys(prose, clauses[0])}
+    for other in nearest:
+        value = other.inputs.get(main)
+        if isinstance(value, str) and value != texts[main]:
+            yield having(main, value)
+            break
+    for name in texts:
+        yield having(name, "")
+
+
+def _is_prose(text: str) -> bool:
+    """True for sentences; false for names, numbers and code."""
+    plain = _SLOT.sub("", text).strip()
+    marks = len(_CODE_MARK.findall(plain))
+    return (" " in plain or not plain.isascii()) and marks <= _CODE_MARKS * len(plain)
+
+
+def _plain(instruction: str) -> str:
+    """The words of an instruction as a sentence, without its marker and label."""
+    text = _LABEL.sub("", _MARKER.sub("", instruction)).strip(" *_`|")
+    if not text:
+        return ""
+    text = text[0].upper() + text[1:]
+    return text if text[-1] in ".!?" else f"{text}."
+
+
+def _limits(text: str, instruction: str) -> Iterable[str]:
+    """A text with its first number next to each limit of the instruction."""
+    place = _NUMBER.search(text)
+    if place is None:
+        return
+    for limit in dict.fromkeys(_NUMBER.findall(instruction)):
+        for number in (int(limit) - 1, int(limit) + 1):
+            yield f"{text[: place.start()]}{max(0, number)}{text[place.end() :]}"
+
+
+def _sentences(text: str) -> list[str]:
+    tree = parse(text)
+    return [tree.of(node).strip() for node in tree.root.walk() if node.kind == "sentence"]

@@ -1,0 +1,282 @@
+"""A case is offered by fresh trials alone: the prompt passes all of them, the mutant none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from regauge.datasets import GoldenCase
+from regauge.errors import BudgetError, UsageError
+from regauge.gate import TrialFacts
+from regauge.mutate import (
+    Case,
+    Draft,
+    MutantRow,
+    Observed,
+    Progress,
+    choose_operators,
+    mutants_of,
+    problems_of,
+    suggest,
+    with_cases,
+)
+from regauge.mutate import VariantProposer as Rules
+from regauge.prompts import Message, Prompt
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+    from regauge.digests import JSON
+    from regauge.mutate import Look, Problem, Proposer, Suggestion
+
+PROMPT = Prompt(
+    name="triage",
+    path=Path("triage.prompt.yml"),
+    messages=(
+        Message(role="system", content="- Name the disk.\n- Greet the reader."),
+        Message(role="user", content="{{text}}"),
+    ),
+)
+GOLDEN = GoldenCase(
+    id="full",
+    inputs={"text": "The disk is full."},
+    expected={"severity": "critical"},
+    split="train",
+)
+
+
+@dataclass
+class Scripted:
+    """Draws trials by a rule of the side and of the number."""
+
+    rule: Callable[[str, int], bool]
+    drawn: list[tuple[str, int]]
+
+    async def draw(
+        self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
+    ) -> list[Observed | Exception]:
+        found: list[Observed | Exception] = []
+        for _, number in trials:
+            side = "prompt" if prompt is None else "mutant"
+            self.drawn.append((side, number))
+            passed = self.rule(side, number)
+            facts = TrialFacts(checks={"label": passed}, answer=str(passed))
+            found.append(Observed(facts=facts, output=json.dumps({"label": passed})))
+        return found
+
+
+def as_wanted(side: str, number: int) -> bool:
+    """The prompt passes each trial, the mutant none."""
+    del number
+    return side == "prompt"
+
+
+class Drafts:
+    """Proposes the same drafts for each instruction."""
+
+    def __init__(self, *texts: str, expected: JSON = None) -> None:
+        self.made = [
+            Draft(inputs={"text": text}, expected=expected, like="full", proposer="test")
+            for text in texts
+        ]
+
+    async def drafts(self, problem: Problem, look: Look) -> AsyncGenerator[Draft, None]:
+        del problem, look
+        for draft in self.made:
+            yield draft
+
+
+def problems(golden: GoldenCase = GOLDEN) -> list[Problem]:
+    mutants = mutants_of(PROMPT, choose_operators(None))
+    rows = [
+        MutantRow.model_validate(
+            {
+                "id": mutant.id,
+                "operator": mutant.operator,
+                "line": 1,
+                "span": {"part": "messages[0]", "start": 0, "end": 1},
+                "text": mutant.text,
+                "class": "no-effect",
+            }
+        )
+        for mutant in mutants
+    ]
+    case = Case(key="full", text="The disk is full.", checks=("label",))
+    return problems_of(PROMPT, mutants, rows, [case], {"full": golden})
+
+
+def search(bench: Scripted, proposer: Proposer, which: int = 0) -> Suggestion:
+    found = asyncio.run(
+        suggest(problems()[which : which + 1], [proposer], lambda _: bench, Progress())
+    )
+    return found[0]
+
+
+@given(st.frozensets(st.tuples(st.sampled_from(["prompt", "mutant"]), st.integers(-1, 4))))
+@example(frozenset())
+def test_a_case_is_offered_only_by_five_of_five_fresh_trials(
+    otherwise: frozenset[tuple[str, int]],
+):
+    first = min(number for _, number in proving(Drafts("sda")))
+
+    def rule(side: str, number: int) -> bool:
+        usual = side == "prompt"
+        return usual is not ((side, max(-1, number - first)) in otherwise)
+
+    found = search(Scripted(rule, []), Drafts("sda"))
+    assert (found.status == "offered") == (not otherwise)
+    assert (found.draft is not None) == (not otherwise)
+
+
+def proving(proposer: Proposer) -> list[tuple[str, int]]:
+    """The trials of an offered case that did not choose it."""
+    bench = Scripted(as_wanted, [])
+    assert search(bench, proposer).status == "offered"
+    return [one for one in bench.drawn if one[1] > 0]
+
+
+def test_five_fresh_trials_run_on_each_side():
+    drawn = proving(Drafts("sda"))
+    assert len({*drawn}) == len(drawn) == 10
+    assert [side for side, _ in drawn].count("mutant") == 5
+
+
+def test_a_later_draft_is_proven_by_trials_of_its_own():
+    fresh: list[int] = []
+
+    def rule(side: str, number: int) -> bool:
+        if number > 0 and number not in fresh:
+            fresh.append(number)
+        # The first draft fails its fresh trials.
+        is_first = number in fresh[:2]
+        return as_wanted(side, number) is not is_first
+
+    found = search(Scripted(rule, []), Drafts("sda", "sdb"))
+    assert found.draft is not None
+    assert found.draft.inputs == {"text": "sdb"}
+
+
+def test_a_draft_repeats_no_case():
+    bench = Scripted(as_wanted, [])
+    found = search(bench, Drafts("The disk is full."))
+    assert found.status == "none"
+    assert "repeat" in found.reason
+    assert not bench.drawn
+
+
+def test_a_draft_that_cannot_run_is_passed_over():
+    bench = Scripted(as_wanted, [])
+    drafts = Drafts("sda", "sdb")
+
+    def bench_of(draft: Draft) -> Scripted:
+        if draft.inputs == {"text": "sda"}:
+            raise UsageError("its checks make no sense")
+        return bench
+
+    [found] = asyncio.run(suggest(problems()[:1], [drafts], bench_of, Progress()))
+    assert found.draft == drafts.made[1]
+
+
+def test_a_search_without_budget_stays_open():
+    class Empty(Scripted):
+        async def draw(
+            self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
+        ) -> list[Observed | Exception]:
+            del prompt
+            return [BudgetError("no calls are left") for _ in trials]
+
+    found = search(Empty(lambda *_: True, []), Drafts("sda"))
+    assert (found.status, found.unmeasured) == ("undecided", False)
+
+
+def test_cases_are_marked_and_have_free_ids():
+    offered = [search(Scripted(as_wanted, []), Drafts("sda"), which) for which in range(2)]
+    taken = f"guards-{offered[0].row.id}"
+    found = with_cases(offered, {"full": GOLDEN}, {"full", taken})
+    cases = [one.case for one in found]
+    assert cases[0] is not None
+    # One case guards both instructions.
+    assert cases[0] == cases[1]
+    assert cases[0]["id"] == f"{taken}-2"
+    assert cases[0]["tags"] == ["review"]
+    assert "Name the disk" in str(cases[0]["note"])
+
+
+def test_cases_with_the_same_inputs_and_another_expectation_are_not_both_offered():
+    bench = Scripted(as_wanted, [])
+    one = search(bench, Drafts("sda", expected="a"), 0)
+    other = search(bench, Drafts("sda", expected="b"), 1)
+    found = with_cases([one, other], {"full": GOLDEN}, {"full"})
+    assert [one.status for one in found] == ["offered", "none"]
+
+
+def test_a_case_after_one_that_is_held_out_is_held_out():
+    held = replace(GOLDEN, split="holdout")
+    offered = search(Scripted(as_wanted, []), Drafts("sda"))
+    [found] = with_cases([offered], {"full": held}, {"full"})
+    assert found.case is not None
+    assert found.case["split"] == "holdout"
+
+
+@pytest.mark.parametrize(
+    ("base", "mutant", "check"),
+    [
+        ('{"severity": "critical", "reason": "a"}', '{"severity": "critical"}', "has_keys"),
+        ('{"severity": "critical", "n": 1}', '{"severity": "critical", "n": 2}', "field_equals"),
+        ('{"severity": "critical"}', "critical", "json_parses"),
+        (
+            '{"severity": "critical", "reason": "the disk sda is full"}',
+            '{"severity": "critical", "reason": "it is all very full"}',
+            "contains",
+        ),
+        (
+            '{"severity": "critical", "reason": "it is full"}',
+            '{"severity": "critical", "reason": "sorry it is full"}',
+            "not",
+        ),
+    ],
+)
+def test_rules_find_the_check_that_sees_the_difference(base: str, mutant: str, check: str):
+    class Outputs(Scripted):
+        async def draw(
+            self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
+        ) -> list[Observed | Exception]:
+            facts = TrialFacts(checks={"label": True}, answer="")
+            output = base if prompt is None else mutant
+            return [Observed(facts=facts, output=output) for _ in trials]
+
+    met: list[Draft] = []
+
+    def bench_of(draft: Draft) -> Scripted:
+        met.append(draft)
+        return Outputs(lambda *_: True, [])
+
+    asyncio.run(suggest(problems()[:1], [Rules()], bench_of, Progress()))
+    assert {next(iter(one)) for draft in met for one in map(dict, draft.checks)} >= {check}
+
+
+def test_rules_expect_the_output_of_the_prompt():
+    class Labels(Scripted):
+        async def draw(
+            self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
+        ) -> list[Observed | Exception]:
+            label = "info" if prompt is None else "critical"
+            facts = TrialFacts(checks={"label": prompt is not None}, answer="")
+            output = json.dumps({"severity": label})
+            return [Observed(facts=facts, output=output) for _ in trials]
+
+    met: list[Draft] = []
+
+    def bench_of(draft: Draft) -> Scripted:
+        met.append(draft)
+        return Labels(lambda *_: True, [])
+
+    asyncio.run(suggest(problems()[:1], [Rules()], bench_of, Progress()))
+    assert {"severity": "info"} in [draft.expected for draft in met if not draft.checks]
