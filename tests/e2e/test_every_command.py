@@ -333,7 +333,7 @@ def _bash(root: Path, script: str) -> str:
     done = subprocess.run(
         ["/bin/bash", "-c", script],
         cwd=root,
-        env=os.environ | {"PATH": path},
+        env={k: v for k, v in os.environ.items() if k != "CI"} | {"PATH": path},
         capture_output=True,
         text=True,
         check=False,
