@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["write_whole"]
-
 
 def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Replace a file by one with `content`; a failure at any point leaves the old one as it was.

@@ -11,8 +11,6 @@ import httpx2
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
 
-__all__ = ["BODY_MAX", "BodyTooLargeError", "bounded", "send_bounded"]
-
 BODY_MAX: Final = 64 * 1024 * 1024
 """The bytes of a decompressed body above which a response is refused."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-__all__ = ["CRITERIA", "Criterion"]
-
 Criterion = Literal["correctness", "completeness", "format", "relevance"]
 
 CRITERIA: Final[tuple[Criterion, ...]] = get_args(Criterion)

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["JSON", "canonical_json", "digest_of"]
-
 # `json.dumps` would build an encoder for every call.
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False

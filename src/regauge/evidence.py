@@ -9,22 +9,6 @@ from collections.abc import Mapping  # noqa: TC003 - pydantic reads it
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-__all__ = [
-    "NONE_DRAWN",
-    "CaseState",
-    "CaseTier",
-    "CaseVerdict",
-    "CheckReport",
-    "ControlReport",
-    "Count",
-    "NetReport",
-    "PairsReport",
-    "RateDifference",
-    "RoundReport",
-    "SuiteReport",
-    "SuiteVerdict",
-]
-
 CaseState: TypeAlias = Literal["changed", "unchanged", "new", "removed"]
 CaseTier: TypeAlias = Literal["critical", "required", "tracked"]
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from regauge.errors import UsageError
 
-__all__ = ["EXTRAS", "find_missing", "install_command", "require"]
-
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "anthropic": ("anthropic",),
     "dask": ("distributed",),

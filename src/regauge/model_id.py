@@ -8,8 +8,6 @@ from typing import Final
 
 from regauge.errors import UsageError
 
-__all__ = ["SIMULATED", "ModelId", "is_simulated", "parse_model_id"]
-
 SIMULATED: Final = "sim"
 """The provider of the simulated model."""
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["names_of"]
-
 
 def names_of(
     package: str, modules: Mapping[str, str], *, whole: Sequence[str] = ()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["printable"]
-
 # Control characters except tab and newline, and the marks that reorder or hide text.
 _HARMFUL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]"

@@ -7,8 +7,6 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["end_group", "end_tree"]
-
 
 def end_group(pid: int) -> None:
     """End a process that was started in a session of its own, and every process of its group."""

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from regauge.reports import FailedCase, RunRecord, RunWriter, StyledLine, Suggestion
     from regauge.runner import EvalSession
 
-__all__ = ["PytestEnd"]
-
 _NAMED_MAX = 5
 _MARKUP: dict[str, dict[str, bool]] = {
     "plain": {},

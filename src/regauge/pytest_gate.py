@@ -46,16 +46,6 @@ if TYPE_CHECKING:
     from regauge.reports import CaseDocument, DecisionDocument, RunWriter, StyledLine
     from regauge.runner import EvalSession, PlannedCase, Trial
 
-__all__ = [
-    "GateFailed",
-    "GateRequest",
-    "GatedResult",
-    "PartResult",
-    "PytestGate",
-    "missing_trials",
-    "request_key",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRequest:

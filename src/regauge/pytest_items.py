@@ -20,24 +20,6 @@ if TYPE_CHECKING:
 
     from regauge.runner import CaseFailed, EvalResult, TrialOutcome
 
-__all__ = [
-    "FIXTURE",
-    "CaseRun",
-    "PromptCase",
-    "PromptFile",
-    "Turns",
-    "commanded_key",
-    "failed_case",
-    "is_empty_eval",
-    "is_prompt_file",
-    "locate",
-    "planned_case",
-    "raised",
-    "skip_error",
-    "was_skipped",
-    "words_of",
-]
-
 _KEYS = (re.compile(r"^messages:", re.MULTILINE), re.compile(r"^testData:", re.MULTILINE))
 
 # A value with more characters is no label.

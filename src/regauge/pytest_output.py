@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from regauge.reports import FailedCase
     from regauge.workflow_commands import GuardedOutput
 
-__all__ = [
-    "GuardedLog",
-    "loggers_may_appear",
-    "redact_property",
-    "redact_report",
-    "redact_terminal",
-    "terminal_stream",
-    "without_grouped",
-]
-
 
 class _Loggers(dict[str, "logging.Logger | logging.PlaceHolder"]):
     """Loggers by name, of which new ones may come while a user goes through them."""

@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.runner import PlannedCase, Suite
 
-__all__ = [
-    "CollectedEvals",
-    "CommandLine",
-    "owed_by",
-    "owes_evals",
-    "project_of",
-    "refuse_few_descriptors",
-    "refuse_runs_of_nothing",
-]
-
 # Options that select fewer items: pytest's own, then those of plugins that split a suite.
 _SELECTING = (
     *("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "stepwise"),

@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from regauge.reports import FailedCase
     from regauge.runner import IndependentTrials, Progress, Suite
 
-__all__ = ["PytestRun"]
-
 # A failure that does not fail the run, in pytest's terms: its category, letter and word.
 _NOT_BLOCKING = ("not blocking", "~", ("NOT BLOCKING", {"yellow": True}))
 

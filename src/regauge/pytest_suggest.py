@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from regauge.runner import EvalResult, Suite
 
-__all__ = ["Suggesting", "suggestion_lines"]
-
 _CYCLES = 2
 _DIFF_LINES_MAX = 40
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["BYTES_MAX", "open_regular", "read_regular"]
-
 BYTES_MAX: Final = 1024 * 1024 * 1024
 """The size of a file above which it is refused: 1 GiB."""
 

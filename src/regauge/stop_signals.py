@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-__all__ = ["held", "interrupted_once", "run_stoppable", "stoppable"]
-
 Result = TypeVar("Result")
 
 # Ending takes a moment; a signal that comes later than this finds an end that hangs.

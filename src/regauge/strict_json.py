@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NoNumberError", "TooDeepError", "TwiceError", "no_constant", "read_json", "unique"]
-
 _Value = TypeVar("_Value")
 
 

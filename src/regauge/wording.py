@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["closest", "cut", "did_you_mean", "plural", "snake_case"]
-
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """A count with its noun; `nouns` where an s does not make many of it.

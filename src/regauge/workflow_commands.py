@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer as Buffer
 
-__all__ = ["GuardedOutput", "break_commands", "in_github_actions", "print_command"]
-
 _MARKER = re.compile(r"((?:\A|(?<=[\r\n]))[^!-~\r\n]*:[^ -~\r\n]*):|(#[^ -~\r\n]*#[^ -~\r\n]*)\[")
 _INVISIBLE = re.compile(r"[^ -~]")
 

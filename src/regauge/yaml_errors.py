@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["explain_yaml_error"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Mistake:

@@ -12,19 +12,6 @@ from regauge.git._run import failure_of, run_git, work_tree
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "Branch",
-    "check_branch",
-    "commit_files",
-    "current_branch",
-    "differing",
-    "has_unpushed",
-    "is_proposal",
-    "push",
-    "remote_address",
-    "remote_tip",
-]
-
 _TIMEOUT_S = 120
 # The last line of our commits: with the tree in it, one that was amended is no longer ours.
 _TREE = "Refinement-tree"

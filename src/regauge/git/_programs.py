@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Setting", "add_settings", "override_programs", "parse_settings"]
-
 _REPOSITORY_SCOPES: Final = frozenset({"local", "worktree"})
 # The last part of each key that git or git-lfs starts as a program, and the value without one.
 _PROGRAMS: Final = {

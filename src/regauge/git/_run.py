@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["failure_of", "git", "run_git", "work_tree"]
-
 # A hook runs with these set for the repository of the hook, which need not be the project's.
 _INHERITED: Final = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["Api", "GitHubAccess", "Purpose", "repo_of_remote"]
-
 _API_URL: Final = "https://api.github.com"
 _REPO: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -12,8 +12,6 @@ from regauge.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Event", "pull_request_number", "read_event"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from regauge.github._event import Event
     from regauge.github._texts import Mark
 
-__all__ = ["GitHub", "Posted", "Remark"]
-
 _PULL: Final = "pull-requests: write` and `contents: write"
 _ISSUE: Final = "issues: write"
 _READ: Final = "pull-requests: read"

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from regauge.errors import UsageError
 
-__all__ = ["BODY_CHARS_MAX", "Mark", "cut_markdown", "github_length", "is_marked"]
-
 # GitHub takes 65,536 characters of a comment, an issue or a pull request.
 BODY_CHARS_MAX = 65_536
 _FENCE = re.compile(r"\s*(?P<ticks>`{3,})(?P<rest>.*)")

@@ -74,24 +74,6 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.runner import EvalSession, Suite
 
-__all__ = [
-    "AskedAnchor",
-    "AskedEval",
-    "AskedPrompt",
-    "BaselineUpdate",
-    "Done",
-    "TextLine",
-    "ask_anchor",
-    "history_json",
-    "history_lines",
-    "is_flaky",
-    "issue_text",
-    "no_baseline",
-    "open_baseline_issue",
-    "summary",
-    "uncommitted_notes",
-]
-
 _FLAKY_FROM = 0.95
 
 

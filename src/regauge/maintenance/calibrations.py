@@ -38,21 +38,6 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.runner import CallTotals
 
-__all__ = [
-    "StandingRow",
-    "calibration_document",
-    "calibration_lines",
-    "calibration_of",
-    "disagreement_lines",
-    "heading",
-    "lint_calibrations",
-    "lint_labels",
-    "standings",
-    "used_text",
-    "usual_labels",
-    "write_record",
-]
-
 
 def usual_labels(judge: ModelJudge, project: Project) -> str:
     """Whose labels a judge is compared with: its own, else those of the record there is."""

@@ -36,19 +36,6 @@ if TYPE_CHECKING:
     from regauge.project import Project, TargetSettings
     from regauge.runner import EvalSession
 
-__all__ = [
-    "THE_SAME_COMMAND",
-    "NoEvalsError",
-    "NotCollectedError",
-    "UsedJudge",
-    "cases_of_prompt",
-    "find_judge",
-    "judges_in",
-    "judges_of_evals",
-    "option_words",
-    "with_evals",
-]
-
 
 def cases_of_prompt(evals: EvalSession, project: Project, name: str) -> list[PlannedCase]:
     """The planned cases of a prompt, and the rows of its file's own `testData`.

@@ -36,17 +36,6 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.runner import EvalSession
 
-__all__ = [
-    "DoctorFinding",
-    "EvalsSeen",
-    "Level",
-    "duplicates",
-    "findings_of",
-    "leaks",
-    "look_at_evals",
-    "model_findings",
-]
-
 Level: TypeAlias = Literal["ok", "warning", "error"]
 
 

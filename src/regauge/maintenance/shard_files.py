@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from regauge.recordings import Redactor
 
-__all__ = ["SecretSearch", "ShardRecordings", "read_recordings", "untrusted_lines"]
-
 _BYTES_MAX: Final = 512 * 1024 * 1024
 _OWN_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
 _CLEAN_TEXTS_MAX: Final = 1000

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from regauge.recordings import Redactor
     from regauge.reports import ShardPart, ShardSuite, SuiteSummary, TrialRow
 
-__all__ = ["Merged", "merge_shards"]
-
 _FILES: Final = frozenset({"run.json", "trials.jsonl", PART_TRIALS, PART_RECORDINGS})
 _NAMED_MAX: Final = 5
 _COPIED_BYTES: Final = 1024 * 1024

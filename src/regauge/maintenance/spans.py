@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from regauge.project import Settings
     from regauge.prompts import Prompt
 
-__all__ = ["CandidateCases", "SpanCall", "candidate_cases", "read_spans", "write_candidates"]
-
 _BYTES_MAX = 512 * 1024 * 1024
 # Word sets of two inputs; in logs of support tickets pairs above it ask for the same thing.
 _ALIKE = 0.9

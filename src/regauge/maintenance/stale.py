@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from regauge.recordings import MeasurementsFile, RecordingKey, RecordingsFile
     from regauge.runner import EvalSession
 
-__all__ = [
-    "PrunedFile",
-    "StaleFile",
-    "lint_judgements",
-    "lint_recordings",
-    "prune_judgements",
-    "recording_faults",
-    "stale_files",
-    "unreported_reasons",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunedFile:

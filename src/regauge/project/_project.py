@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-__all__ = ["Project", "line_of", "setting_problems"]
-
 
 def line_of(text: str, where: Sequence[int | str]) -> int | None:
     r"""The line of a setting's key; that of its table where the key is not there.

@@ -22,32 +22,6 @@ from regauge.errors import UsageError
 from regauge.model_id import parse_model_id
 from regauge.wording import did_you_mean
 
-__all__ = [
-    "ENDPOINT_IDENTITY",
-    "SETTING_NAMES",
-    "TARGET_KINDS",
-    "TRIALS_MAX",
-    "AcknowledgedCase",
-    "CalibrationSettings",
-    "CommandTarget",
-    "EndpointSettings",
-    "GateSettings",
-    "GoalSettings",
-    "HttpTarget",
-    "PriceSettings",
-    "PythonTarget",
-    "RecordMode",
-    "RecordedTarget",
-    "RefineSettings",
-    "Settings",
-    "TargetChange",
-    "TargetSettings",
-    "has_credentials",
-    "is_store",
-    "shown_store",
-    "shown_url",
-]
-
 _STORE = re.compile(r"(postgres|postgresql|postgresql\+psycopg)://|sqlite:///.")
 # A password may hold what ought to be escaped in a URL, so all up to the last @ counts as one.
 _PASSWORD = re.compile(r"(?<=//)([^:/@?]*):.*@")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from regauge.prompts._types import Message
     from regauge.statements import Node, Tree
 
-__all__ = ["ContentError", "content_errors", "without_errors"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentError:

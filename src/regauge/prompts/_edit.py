@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from regauge.prompts._prompt import Prompt
     from regauge.prompts._types import Part
 
-__all__ = ["Bump", "bump", "meaning", "set_contents", "set_model", "set_version"]
-
 _Splice = tuple[int, int, str]
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ,.;()/+'-]*[A-Za-z0-9.)]")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")

@@ -17,15 +17,6 @@ if TYPE_CHECKING:
 
     from regauge.prompts._prompt import Prompt
 
-__all__ = [
-    "CANDIDATES_ENV",
-    "LOADED_SUFFIX",
-    "find_prompt",
-    "load_prompt",
-    "parse_version",
-    "prompt_files",
-]
-
 CANDIDATES_ENV: Final = "REGAUGE_CANDIDATES"
 """Names the directory with the candidate texts of prompts, in the process of a target."""
 

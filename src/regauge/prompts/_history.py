@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from regauge.prompts._lock import LockEntry
     from regauge.prompts._prompt import Prompt
 
-__all__ = [
-    "Commit",
-    "ReleaseState",
-    "Repository",
-    "VersionRecord",
-    "load_version",
-    "prompt_at",
-    "states",
-    "text_at",
-    "version_records",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:

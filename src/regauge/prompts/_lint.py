@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.prompts._prompt import Prompt
 
-__all__ = ["lint_prompts", "lint_warnings"]
-
 _FENCE = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.MULTILINE | re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 # Shorter ones repeat by chance: headings, list items, lines of a table.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from regauge.prompts._prompt import Prompt
 
-__all__ = ["LOCK_NAME", "LockEntry", "PromptLock", "lock_of"]
-
 LOCK_NAME = "prompts.lock"
 _HEADER = """\
 # Released prompt versions: name@version, digest of its behaviour, digest of its contract.

@@ -39,20 +39,6 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
 
-__all__ = [
-    "SUFFIXES",
-    "TOP_KEYS",
-    "parse_prompt",
-    "prompt_name",
-    "read_changelog",
-    "read_evaluators",
-    "read_inputs",
-    "read_parameters",
-    "read_response_format",
-    "read_test_data",
-    "read_version",
-]
-
 _NUMBERS = {"temperature", "top_p", "frequency_penalty", "presence_penalty", "min_p"}
 _INTEGERS = {"max_tokens", "seed", "top_k", "top_logprobs"}
 _TEXTS = {"reasoning_effort", "verbosity", "service_tier"}

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
         Template,
     )
 
-__all__ = ["Prompt"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:

@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from regauge.prompts._types import Message
     from regauge.prompts._yaml import Reader
 
-__all__ = [
-    "MessageSection",
-    "Replaceable",
-    "SectionError",
-    "begins_section",
-    "headings",
-    "read_replaceable",
-    "replaceable_faults",
-    "section_below",
-]
-
 _HEADING = re.compile(r"(?P<marks>#{1,6})\s+\S")
 _TAG = re.compile(r"<(?P<name>[A-Za-z][\w-]*)>")
 _FENCE = re.compile(r"(?:`{3,}|~{3,})")

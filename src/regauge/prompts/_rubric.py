@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts._yaml import Entries, Reader
 
-__all__ = ["RubricKind", "RubricSpec", "read_rubric"]
-
 RubricKind = Literal["graded", "binary", "choice", "pair"]
 
 _KINDS: tuple[RubricKind, ...] = get_args(RubricKind)

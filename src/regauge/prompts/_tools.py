@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts._yaml import Entries, Reader
 
-__all__ = [
-    "conversation_of",
-    "is_conversation",
-    "read_message_extras",
-    "read_tool_choice",
-    "read_tools",
-    "tool_calls_of",
-]
-
 _TOOL_KEYS: Final = ("name", "description", "parameters", "strict")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CHOICES: Final = ("auto", "none", "required")

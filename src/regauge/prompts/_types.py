@@ -13,29 +13,6 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
 
-__all__ = [
-    "NAME",
-    "Acknowledgement",
-    "Attachment",
-    "ChangelogEntry",
-    "Evaluator",
-    "InputSpec",
-    "Message",
-    "Part",
-    "PromptVersion",
-    "Role",
-    "Semver",
-    "Template",
-    "ToolCall",
-    "attachment_of",
-    "compile_template",
-    "content_of",
-    "first_lines",
-    "input_text",
-    "odd_braces",
-    "template_tags",
-]
-
 Part = Literal["major", "minor", "patch"]
 
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"

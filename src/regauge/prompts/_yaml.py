@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
 
-__all__ = [
-    "BYTES_MAX",
-    "DEPTH_MAX",
-    "Entries",
-    "Reader",
-    "compose",
-    "is_scalar",
-    "line_of",
-    "read_text",
-    "scalar_resolvers",
-    "scalar_tag",
-]
-
 BYTES_MAX = 1024 * 1024
 DEPTH_MAX = 100
 _STANDARD = "tag:yaml.org,2002:"

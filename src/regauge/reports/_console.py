@@ -19,26 +19,6 @@ if TYPE_CHECKING:
     from regauge.reports._tally import CauseGroup
     from regauge.runner import Budget, MissingAnswers, MissingJudgements, Progress
 
-__all__ = [
-    "FailedCase",
-    "StyledLine",
-    "cause_lines",
-    "duration",
-    "failed_lines",
-    "in_batch",
-    "judge_lines",
-    "missing_judgement_lines",
-    "missing_lines",
-    "money",
-    "not_blocking_lines",
-    "progress_line",
-    "quantity",
-    "rates_of_k",
-    "recorded_lines",
-    "shard_lines",
-    "suite_lines",
-]
-
 Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
 
 _NAMED_CASES_MAX = 5

@@ -14,19 +14,6 @@ from regauge.evidence import (  # noqa: TC001 - pydantic reads them
     SuiteReport,
 )
 
-__all__ = [
-    "AnchorDocument",
-    "AnswerDocument",
-    "AuditDocument",
-    "CallsDocument",
-    "CaseDocument",
-    "DecisionDocument",
-    "NextDocument",
-    "PromptDocument",
-    "RefusalDocument",
-    "RuleDocument",
-]
-
 
 class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -28,23 +28,6 @@ if TYPE_CHECKING:
         PromptDocument,
     )
 
-__all__ = [
-    "VERDICTS",
-    "CaseGroup",
-    "answer_diff",
-    "answer_lines",
-    "broke_words",
-    "calls_line",
-    "decision_lines",
-    "gate_progress_line",
-    "groups_of",
-    "guard_lines",
-    "headline",
-    "reasons_beside",
-    "verdict_words",
-    "version_step",
-]
-
 _VALUE_CHARS_MAX = 40
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from regauge.reports._gate_console import CaseGroup
     from regauge.reports._schema import Suggestion, SuiteSummary
 
-__all__ = ["decision_markdown", "pass_rates", "prompt_table"]
-
 
 def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> Iterator[str]:
     """The results of each prompt's cases, with cost and latency.

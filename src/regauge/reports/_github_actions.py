@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
     from regauge.reports._schema import RunRecord
 
-__all__ = [
-    "decision_annotations",
-    "failure_annotations",
-    "gate_annotations",
-    "mark_line",
-    "write_job_summary",
-]
-
 # GitHub shows ten errors and ten warnings of a step.
 _EACH_MAX = 10
 _LEVELS = {

@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 
     from regauge.reports._schema import RunRecord, Suggestion, SuiteSummary
 
-__all__ = [
-    "escape_markdown",
-    "fenced",
-    "inline_code",
-    "run_markdown",
-    "shown_name",
-    "shown_text",
-    "suggestion_blocks",
-    "suite_table",
-    "taking_lines",
-]
-
 # What has a meaning inside a table cell, in Markdown, to GitHub or in HTML. A list, a heading or a
 # rule begins a line, which a cell never does; a colon matters in an address alone.
 _SPECIAL = re.compile(

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     # By case: how many of its measured trials passed, and how many there are.
     CaseCounts = Mapping[tuple[str, str], tuple[int, int]]
 
-__all__ = ["compare_models", "difference_text", "models_of", "rate_text"]
-
 _LEVEL = 0.05
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from regauge.reports._schema import RunRecord
 
-__all__ = ["export_run", "verdict_events"]
-
 _BATCH = 512  # events a request, as the SDK's own processor sends them
 
 

@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 
     from regauge.project import Project
 
-__all__ = [
-    "find_run",
-    "list_runs",
-    "parse_row",
-    "read_record",
-    "read_rows",
-    "row_lines",
-    "trials_table",
-    "write_csv",
-    "write_parquet",
-]
-
 _SECOND = len("20260131-235959")
 # A count of 64 bits; longer ones overflow where shares are computed from them.
 _DIGITS_MAX = 19

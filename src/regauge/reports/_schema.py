@@ -14,24 +14,6 @@ from regauge.criteria import Criterion  # noqa: TC001 - pydantic reads it
 from regauge.datasets import SHARDS_MAX
 from regauge.reports._decision import DecisionDocument  # noqa: TC001 - pydantic reads it
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "Cause",
-    "GitState",
-    "JobState",
-    "JudgeName",
-    "LabelRow",
-    "MergedShards",
-    "ModelComparison",
-    "RunRecord",
-    "ShardPart",
-    "ShardSuite",
-    "Suggestion",
-    "SuiteSummary",
-    "TrialRow",
-    "VerdictRow",
-]
-
 SCHEMA_VERSION = 1
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from regauge.reports._schema import JudgeName, LabelRow, SuiteSummary
 
-__all__ = ["CauseGroup", "LabelCounts", "RunTally", "label_table", "wrong_labels"]
-
 _LABELS_MAX: Final = 12
 _LABEL_CHARS_MAX: Final = 40
 # With fewer outputs per label on average, the values are hardly classes.

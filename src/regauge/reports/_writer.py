@@ -47,18 +47,6 @@ if TYPE_CHECKING:
     from regauge.reports._schema import RunRecord, ShardPart, Suggestion
     from regauge.runner import EvalResult, JudgedVerdict, PlannedCase, Suite
 
-__all__ = [
-    "RECORD",
-    "RunEnd",
-    "RunWriter",
-    "cause_of",
-    "git_state",
-    "job_state",
-    "junit_properties",
-    "parts_of",
-    "rows_of",
-]
-
 _TIMEOUT_S = 10
 
 

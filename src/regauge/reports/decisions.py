@@ -70,23 +70,6 @@ if TYPE_CHECKING:
     from regauge.reports._decision import GuardsDocument
     from regauge.runner import Trial
 
-__all__ = [
-    "AnswerFailure",
-    "calls_of",
-    "case_document",
-    "decide_again",
-    "decision_document",
-    "next_step",
-    "policy_of_decision",
-    "prompt_diff",
-    "prompt_document",
-    "reasons_of",
-    "rule_document",
-    "shown_answer",
-    "suite_test",
-    "verdict_counts",
-]
-
 
 def calls_of(decided: Decided) -> CallsDocument:
     """The trials of a gate run by kind, and what the live ones used."""

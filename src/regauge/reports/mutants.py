@@ -23,24 +23,6 @@ if TYPE_CHECKING:
     )
     from regauge.prompts import Prompt
 
-__all__ = [
-    "CLASS_MEANINGS",
-    "CLASS_TONES",
-    "CLASS_WORDS",
-    "NOT_MEASURED",
-    "OBEYED",
-    "WORST_FIRST",
-    "Tone",
-    "class_words",
-    "guards_document",
-    "missing_lines",
-    "mutation_badge",
-    "mutation_headline",
-    "mutation_lines",
-    "mutation_markdown",
-    "score_lines",
-]
-
 Tone = Literal["plain", "good", "bad", "warn", "quiet"]
 
 CLASS_WORDS: dict[MutantClass, str] = {

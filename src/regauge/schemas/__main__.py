@@ -14,8 +14,6 @@ from regauge.prompts import Role, RubricKind
 if TYPE_CHECKING:
     from regauge.digests import JSON
 
-__all__ = ["built", "golden_schema", "prompt_schema", "settings_schema"]
-
 
 def golden_schema() -> dict[str, JSON]:
     """A dataset in YAML or JSON is a list of cases; one line of a JSONL file is one case."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from regauge.statements._match import Match
     from regauge.statements._nodes import Node, Tree
 
-__all__ = ["Change", "Comparison", "MergeError", "compare", "merge"]
-
 
 class MergeError(ValueError):
     """Two texts change the same statement of a third one."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from regauge.statements._nodes import Node, Tree
     from regauge.statements._numbering import Numbered
 
-__all__ = ["delete", "insert", "move", "renumber", "replace"]
-
 Where = Literal["after", "before"]
 Patch = tuple[int, int, str]
 _INLINE = frozenset({"sentence", "clause"})

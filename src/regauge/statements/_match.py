@@ -14,8 +14,6 @@ from regauge.statements._numbering import numbering, references
 if TYPE_CHECKING:
     from regauge.statements._nodes import Node, Tree
 
-__all__ = ["Match", "alike", "match", "owner", "tokens"]
-
 _ALIKE = 0.5
 _WORDS = re.compile(r"\w+")
 _WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Kind", "Node", "Tree", "normalise"]
-
 Kind = Literal[
     "text",  # the whole of it
     "section",  # a heading with all below it

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from regauge.statements._nodes import Node, Tree
 
-__all__ = ["Chain", "Numbered", "Reference", "numbering", "references"]
-
 _ROMAN = (
     *("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"),
     *("x", "xi", "xii", "xiii", "xiv", "xv"),

@@ -14,8 +14,6 @@ from regauge.statements._sentences import sentences
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MARKER", "parse"]
-
 _NUMERAL = r"\d{1,3}(?:\.\d{1,3})*|[a-zA-Z]|[ivxIVX]{2,5}|[０-９]{1,2}|[一二三四五六七八九十]{1,3}"
 MARKER = re.compile(
     r"(?P<mark>[-*+•‣◦▪●○・–—][ \t]+"

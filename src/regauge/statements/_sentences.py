@@ -10,8 +10,6 @@ from regauge.statements._languages import abbreviations, has_ordinal_dots
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["sentences"]
-
 _STOP = re.compile(r"[.!?…‽؟۔।॥።。！？．]+[\"'”’»›)\]）」』】*_`]*")
 _WIDE = frozenset("。！？．।॥")
 _LAST_WORD = re.compile(r"[^\s(\[\"'“„«]*$")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from regauge.stats._counts import Direction
 
-__all__ = ["AUDIT_STEPS", "FULL_AUDIT", "AuditStep", "audit_p_value"]
-
 
 def failure_weight(fails: ArrayLike, trials: ArrayLike) -> IntArray:
     """The weight of one failure of a case: 3, 2 or 1, larger for rarer failures.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from regauge.mutate import Mutant, MutantRow, MutationReport
     from regauge.prompts import Prompt
 
-__all__ = ["coverage_html"]
-
 _SCRIPTS = ("dom.js", "diff.js", "page.js", "coverage.js")
 # So many lines before the first instruction are folded.
 _FOLDED_FROM = 8

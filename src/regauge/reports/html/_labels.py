@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.judges.calibration import LabelSheet
 
-__all__ = ["labels_html"]
-
 _SCRIPTS = ("dom.js", "page.js", "labels.js")
 
 

@@ -36,20 +36,6 @@ if TYPE_CHECKING:
     from regauge.reports._schema import JudgeName, RunRecord, SuiteSummary
     from regauge.reports.html._source import PassRate, ReportSource
 
-__all__ = [
-    "TRACKED",
-    "ChangedCases",
-    "Kind",
-    "Overview",
-    "Plot",
-    "PlotMark",
-    "PromptPage",
-    "cases_by_prompt",
-    "model_arms",
-    "overview_of",
-    "plot_of",
-]
-
 # Of a case of the tier `tracked`: it blocks nothing.
 TRACKED = "failed (tracked)"
 # Of another case whose failure does not fail the run.

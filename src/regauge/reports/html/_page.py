@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from regauge.reports.html._overview import Overview
     from regauge.reports.html._source import ReportSource
 
-__all__ = ["Place", "count_verdicts", "encoded_cases", "html_report", "render_page", "run_page"]
-
 _SCRIPTS = ("dom.js", "data.js", "diff.js", "table.js", "case.js", "page.js", "main.js")
 # What ends a script element or a line of script has another spelling in JSON.
 _SPELT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from regauge.reports._schema import RunRecord
     from regauge.reports.html._source import GoldenFile, ReportSource
 
-__all__ = ["case_count", "write_pages"]
-
 # The golden cases of so many pages are in memory at once; each part reads the whole file.
 _PART_PAGES: Final = 20
 # A browser looks through so many cases without delay.

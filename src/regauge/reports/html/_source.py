@@ -23,22 +23,6 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.reports._schema import RunRecord, Suggestion, SuiteSummary
 
-__all__ = [
-    "Cycle",
-    "CycleNote",
-    "GoldenFile",
-    "Measured",
-    "PassRate",
-    "Repair",
-    "ReportSource",
-    "golden_of",
-    "load_source",
-    "pass_counts",
-    "points_of",
-    "read_golden",
-    "read_repairs",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenFile:
