@@ -112,6 +112,8 @@ class ResultReader:
 
     def _of_value(self, value: object, reason: str, result: object) -> Verdict:
         label = self.label
+        if getattr(value, "shape", None) == ():
+            value = cast("Any", value).item()  # a scalar of numpy or torch
         if isinstance(value, bool):
             if value:
                 return passed(reason or f"{label} returned true")

@@ -156,8 +156,8 @@ def _split_block(text: str) -> Iterator[str]:
 def _goes_on(text: str, mark: re.Match[str]) -> bool:
     """Return whether a sentence continues behind a mark that ends others."""
     if mark[0][0] not in ".!?":
-        # A particle of quotation: "...。」と言った".
-        quoted = mark[0][-1] in "\u300d\u300f"
+        # A particle or a verb behind a quotation: "...。」と言った".
+        quoted = mark[0][-1] in "\u300d\u300f\u201d"
         return quoted and _LISTS.pattern("quotation").match(text, mark.end()) is not None
     following = next_word(text, mark.end())[:_WORD_CHARS].strip(_AROUND)
     if not following:

@@ -90,7 +90,17 @@ def as_expected(probe: dict[str, Any]) -> bool:
     "probe",
     [
         probe
-        for name in ("known", "seen", "unseen", "fresh", "newest", "formats", "blind", "review")
+        for name in (
+            "known",
+            "seen",
+            "unseen",
+            "fresh",
+            "newest",
+            "formats",
+            "blind",
+            "review",
+            "scripts",
+        )
         for probe in read_probes(name)
     ],
     ids=lambda probe: probe["id"],

@@ -299,7 +299,7 @@ def min_chars(n: int, *, field: str | None = None) -> Check:
     return counted("min_chars", len, "character", at_least=n, field=field)
 
 
-@count_rule("sentence", version=3)
+@count_rule("sentence", version=4)
 def sentence_count(text: str) -> Count:
     """The number of sentences.
 

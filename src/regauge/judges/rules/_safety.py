@@ -54,11 +54,11 @@ def _own_words(text: str) -> str:
     return rest if re.search(r"\w", rest) else text
 
 
-@rule(version=4, about="relevance")
+@rule(version=5, about="relevance")
 def is_refusal() -> Check:
     """The model refused: by its words, by the provider's report, or by an empty output.
 
-    By phrases near the beginning, in English and about 30 other languages, outside of quotations.
+    By phrases near the beginning, in English and about 40 other languages, outside of quotations.
     Most evals need `~is_refusal()`.
 
     Fails as: no_refusal

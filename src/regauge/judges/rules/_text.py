@@ -733,6 +733,9 @@ def language_chances(text: str) -> dict[str, float]:
 
 
 _CODES: Final = WordData("formats")
+# Letters of languages that also use Chinese characters, which alone are most likely Chinese.
+_HAN: Final = re.compile("[\u3400-\u9fff]")
+_OWN_LETTERS: Final = {"ja": re.compile("[\u3041-\u30ff]"), "ko": re.compile("[\uac00-\ud7a3]")}
 # A text of fewer letters is judged only where the evidence is strong.
 _LETTERS_MIN = 20
 _SURE = 0.9
@@ -756,7 +759,7 @@ def _language(code: str) -> str:
     )
 
 
-@rule(version=2, about="format", needs="langdetect")
+@rule(version=3, about="format", needs="langdetect")
 def is_language(
     code: str, *, unclear: Literal["abstain", "pass", "fail"] = "abstain", field: str | None = None
 ) -> Check:
@@ -790,6 +793,13 @@ def is_language(
         chances = language_chances(text)
         if not chances:
             return undecided("no language shows")
+        if _HAN.search(text):
+            others = {name for name, own in _OWN_LETTERS.items() if not own.search(text)}
+            whole = sum(chance for name, chance in chances.items() if name not in others)
+            chances = {
+                name: 2 * _UNLIKELY if name in others else chance / whole
+                for name, chance in chances.items()
+            }
         if wanted == "zh":
             chances["zh"] = chances.pop("zh-cn") + chances.pop("zh-tw")
         found = max(chances, key=lambda name: chances[name])
