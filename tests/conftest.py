@@ -76,9 +76,13 @@ class EvalProject:
     Args:
         pytester: Where it is.
         base_url: Of the provider `local`; without one the simulated model answers.
+
+    Attributes:
+        loaded: Modules that its commands need not load, besides those of all commands.
     """
 
     case = staticmethod(case)
+    loaded: tuple[str, ...] = ()
 
     def __init__(self, pytester: Pytester, *, base_url: str | None = None) -> None:
         self.root = pytester.path
@@ -156,7 +160,13 @@ class EvalProject:
         own = f"--basetemp={self.root / f'runpytest-{self._runs}'}"
         begun = time.perf_counter()
         done = processes.run(
-            "pytest", *parallel, own, *arguments, cwd=Path.cwd(), env={**os.environ}
+            "pytest",
+            *parallel,
+            own,
+            *arguments,
+            cwd=Path.cwd(),
+            env={**os.environ},
+            loaded=self.loaded,
         )
         took_s = time.perf_counter() - begun
         sys.stdout.write(done.stdout + done.stderr)
@@ -165,7 +175,9 @@ class EvalProject:
 
     def start(self, *arguments: str) -> processes.Started:
         """`pytest evals` with arguments, not waited for."""
-        return processes.start("pytest", "evals", *arguments, cwd=self.root, env={**os.environ})
+        words = ("pytest", "evals", *arguments)
+        env = {**os.environ}
+        return processes.start(*words, cwd=self.root, env=env, loaded=self.loaded)
 
     def start_from_nothing(self, *arguments: str) -> subprocess.Popen[str]:
         """The same in a process that has loaded nothing."""
@@ -191,7 +203,8 @@ class EvalProject:
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`regauge` with arguments, to its end."""
-        return processes.run("regauge", *arguments, cwd=self.root, env={**os.environ})
+        env = {**os.environ}
+        return processes.run("regauge", *arguments, cwd=self.root, env=env, loaded=self.loaded)
 
     def recordings(self, name: str = "triage") -> list[dict[str, Any]]:
         path = self.root / "fixtures" / "recordings" / f"{name}.jsonl"

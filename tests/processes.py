@@ -5,7 +5,7 @@ loads them, and what it forks becomes the command: with its own directory, envir
 and streams, and an end like any other's. Run as a script, this file is the process that forks.
 
 A command with `-n` has xdist's workers made in the same way: forks of what it was before pytest
-ran in it.
+ran in it. What few commands load is `loaded` by a process that forks for these alone.
 
 What a command does before it has loaded anything is no matter for this: how it answers signals
 and what it imports is tested with processes that start from nothing.
@@ -87,10 +87,11 @@ def run(
     given: str = "",
     timeout_s: float = 120,
     one_stream: bool = False,
+    loaded: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     """`python -m MODULE` with arguments, to its end.
 
-    A module with a slash is a script, `-c` a program, which is the first argument. `given` is what it can read. With `one_stream`, what it writes to both streams is its output.
+    A module with a slash is a script, `-c` a program, which is the first argument. `given` is what it can read. With `one_stream`, what it writes to both streams is its output. `loaded` are further modules that the process that forks has loaded.
     """
     as_module = () if "/" in module or module == "-c" else ("-m",)
     command = [sys.executable, *as_module, module, *arguments]
@@ -112,7 +113,8 @@ def run(
         streams[0].seek(0)
         request = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": env}
         fds = [stream.fileno() for stream in streams]
-        code = _forking().run(request, [*fds[:2], fds[1 if one_stream else 2]], timeout_s)
+        streams_of_it = [*fds[:2], fds[1 if one_stream else 2]]
+        code = _forking(*loaded).run(request, streams_of_it, timeout_s)
         if code is None:
             raise subprocess.TimeoutExpired(command, timeout_s)
         for stream in streams[1:]:
@@ -128,13 +130,15 @@ class Started:
         self,
         module: str,
         arguments: Sequence[str],
+        *,
         cwd: Path,
         env: dict[str, str],
         stdin: int | None,
+        loaded: tuple[str, ...],
     ) -> None:
         self.returncode: int | None = None
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
-        self._connection = _forking().another()
+        self._connection = _forking(*loaded).another()
         request = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": env}
         with Path(os.devnull).open("rb") as nothing:
             number = self._output.fileno()
@@ -155,13 +159,18 @@ class Started:
         """End it as a power cut would: it cannot tidy up."""
         self.send_signal(signal.SIGKILL)
 
+    def printed(self) -> str:
+        """What it has written so far."""
+        number = self._output.fileno()
+        # Not read from here on: it would write there.
+        return os.pread(number, os.fstat(number).st_size, 0).decode()
+
     def communicate(self, timeout: float | None = None) -> tuple[str, None]:
         """Wait for the end; the output."""
         if self._ended_within(timeout) is None:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
         with self._output:
-            self._output.seek(0)
-            return self._output.read().decode(), None
+            return self.printed(), None
 
     def _ended_within(self, seconds: float | None) -> int | None:
         if self.returncode is None and select.select([self._connection], [], [], seconds)[0]:
@@ -171,10 +180,15 @@ class Started:
 
 
 def start(
-    module: str, *arguments: str, cwd: Path, env: dict[str, str], stdin: int | None = None
+    module: str,
+    *arguments: str,
+    cwd: Path,
+    env: dict[str, str],
+    stdin: int | None = None,
+    loaded: tuple[str, ...] = (),
 ) -> Started:
     """`python -m MODULE` with arguments, as `run` takes them, not waited for."""
-    return Started(module, arguments, cwd, env, stdin)
+    return Started(module, arguments, cwd=cwd, env=env, stdin=stdin, loaded=loaded)
 
 
 @contextlib.contextmanager
@@ -215,30 +229,12 @@ def _fixed_at_start(env: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Forking:
-    """The process that forks, seen from the tests."""
+    """A process that forks, seen from the tests; it ends when its connection is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: socket.socket) -> None:
         self.fixed_at_start = _fixed_at_start(os.environ)
         self._one_at_a_time = threading.Lock()
-        self._socket, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
-                # Not the directory of the first test, which waits until no process is left there.
-                cwd=Path(__file__).parents[1],
-                env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-                | {"OPENBLAS_NUM_THREADS": "1"},
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        atexit.register(self._end)
-
-    def _end(self) -> None:
-        """It ends when nobody can ask it any more."""
-        self._socket.close()
-        self._process.wait()
+        self._socket = connection
 
     def run(self, request: dict[str, Any], streams: list[int], timeout_s: float) -> int | None:
         """The exit code of what was asked for, None if it did not end in time."""
@@ -251,22 +247,46 @@ class _Forking:
             code = _number(self._socket)
             return code if ended else None
 
-    def another(self) -> socket.socket:
+    def another(self, *loaded: str) -> socket.socket:
         """A connection to another process that forks; it ends with the connection."""
         ours, theirs = socket.socketpair()
         with theirs:
-            self.serve(theirs)
+            self.serve(theirs, *loaded)
         return ours
 
-    def serve(self, connection: socket.socket) -> None:
-        """Have another process fork for who asks by this connection, until it is closed."""
+    def serve(self, connection: socket.socket, *loaded: str) -> None:
+        """Have another process fork for who asks by this connection, until it is closed.
+
+        It has loaded these modules, too.
+        """
         with self._one_at_a_time:
-            _send(self._socket, {}, [connection.fileno()])
+            _send(self._socket, {"loaded": loaded}, [connection.fileno()])
 
 
 @functools.cache
-def _forking() -> _Forking:
-    return _Forking()
+def _forking(*loaded: str) -> _Forking:
+    if loaded:
+        return _Forking(_forking().another(*loaded))
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(theirs.fileno())],
+            # Not the directory of the first test, which waits until no process is left there.
+            cwd=Path(__file__).parents[1],
+            env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+            | {"OPENBLAS_NUM_THREADS": "1"},
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return _Forking(ours)
 
 
 def _number(connection: socket.socket) -> int:
@@ -324,10 +344,13 @@ def _next(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Fork for each request, wait for each child; returns in the child only."""
     while True:
         request, streams = _received(connection)
-        if not request:
+        if "module" not in request:
             # Nobody waits for it: what it is asked for ends when it ends.
             if not os.fork():
                 connection.close()
+                for name in request["loaded"]:
+                    importlib.import_module(name)
+                gc.freeze()
                 return _next(socket.socket(fileno=streams[0]))
             os.close(streams[0])
             continue

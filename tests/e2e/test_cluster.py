@@ -11,12 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import processes
 from tests.conftest import PRICES
 from tests.labelled import told
 
@@ -42,6 +43,9 @@ def take():
 
 threading.Thread(target=take, daemon=True).start()
 """
+FROM_NOTHING = "import os, sys; os.execv(sys.executable, [sys.executable, '-m', *sys.argv[1:]])"
+# What Dask's own commands load, and those that connect to its scheduler.
+LOADED = ("distributed", "distributed.cli.utils")
 KEY = "sk-very-secret-123"
 
 
@@ -54,14 +58,13 @@ def free_port() -> int:
 class Dask:
     """A scheduler and its workers, as processes on 127.0.0.1 whose directory is a project."""
 
-    def __init__(self, root: Path, logs: Path) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
-        self._logs = logs
         self.port = free_port()
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.option = f"--cluster={self.address}"
-        self.scheduler: subprocess.Popen[bytes] | None = None
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.scheduler: processes.Started | None = None
+        self.workers: list[processes.Started] = []
 
     def start(self, *workers: dict[str, str], nthreads: int = 8) -> None:
         """Start a scheduler, and a worker with each of these environments."""
@@ -80,7 +83,7 @@ class Dask:
         cwd: Path | None = None,
         address: str = "",
         **environment: str,
-    ) -> subprocess.Popen[bytes]:
+    ) -> processes.Started:
         words = ["--no-dashboard", f"--nthreads={nthreads}"]
         words += options or ["--no-nanny", "--memory-limit=0"]
         worker = self._process(
@@ -91,28 +94,28 @@ class Dask:
 
     def _process(
         self, module: str, *words: str, cwd: Path | None = None, **environment: str
-    ) -> subprocess.Popen[bytes]:
-        number = len(list(self._logs.iterdir()))
-        with (self._logs / f"{number}-{module}.log").open("wb") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.{module}", *words],
-                cwd=cwd or self.root,
-                env={**os.environ, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+    ) -> processes.Started:
+        env = {**os.environ, **environment}
+        # Only an interpreter that starts from nothing reads sitecustomize.py.
+        command = ("-c", FROM_NOTHING) if "PYTHONPATH" in environment else ()
+        program = (*command, f"distributed.cli.{module}")
+        return processes.start(*program, *words, cwd=cwd or self.root, env=env, loaded=LOADED)
+
+    def wait_for_workers(self, number: int, wait_until: Callable[..., None]) -> None:
+        """Wait until so many workers, of all that were started, have found the scheduler."""
+        wait_until(lambda: self.logs().count("Registered to:") == number)
 
     def logs(self) -> str:
-        return "\n".join(path.read_text() for path in sorted(self._logs.iterdir()))
+        processes = [self.scheduler, *self.workers]
+        return "\n".join(process.printed() for process in processes if process is not None)
 
     def stop(self) -> None:
         for process in (*self.workers, self.scheduler):
             if process is not None:
-                with suppress(ProcessLookupError):
-                    process.send_signal(signal.SIGCONT)
+                process.send_signal(signal.SIGCONT)
                 process.kill()
-                process.wait(30)
+                sys.stdout.write(process.communicate(30)[0])
+        self.scheduler, self.workers = None, []
 
 
 class Proxy:
@@ -176,12 +179,12 @@ class Proxy:
 
 
 @pytest.fixture
-def dask(live: EvalProject, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
+def dask(live: EvalProject) -> Iterator[Dask]:
     """A cluster for the project `live`; no process runs yet."""
-    cluster = Dask(live.root, tmp_path_factory.mktemp("dask"))
+    cluster = Dask(live.root)
+    live.loaded = LOADED
     yield cluster
     cluster.stop()
-    sys.stdout.write(cluster.logs())
 
 
 def recorded(project: EvalProject, name: str = "triage") -> list[Any]:
@@ -236,7 +239,7 @@ def test_a_killed_worker_loses_no_answer_and_pays_again_only_what_it_made(
     live.golden([live.case(number) for number in range(60)])
     endpoint.latency_s = 0.3
     dask.start({}, {}, nthreads=4)
-    run = live.start_from_nothing(dask.option)
+    run = live.start(dask.option)
     wait_until(lambda: endpoint.answered.total() > 10, process=run, within_s=60)
     dask.workers[0].kill()
     out, _ = run.communicate(timeout=120)
@@ -252,7 +255,7 @@ def test_a_scheduler_that_is_killed_leaves_cases_unmeasured_and_the_same_command
     live.golden([live.case(number) for number in range(40)])
     endpoint.latency_s = 0.3
     dask.start(nthreads=4)
-    run = live.start_from_nothing(dask.option)
+    run = live.start(dask.option)
     wait_until(lambda: endpoint.answered.total() > 8, process=run, within_s=60)
     assert dask.scheduler is not None
     dask.scheduler.kill()
@@ -332,7 +335,7 @@ def test_a_network_that_is_away_for_ten_seconds_loses_nothing(
     live.golden([live.case(number) for number in range(60)])
     endpoint.latency_s = 0.3
     dask.start(nthreads=4)
-    run = live.start_from_nothing(proxy.option)
+    run = live.start(proxy.option)
     wait_until(lambda: endpoint.answered.total() > 8, process=run, within_s=60)
     proxy.cut()
     time.sleep(10)
@@ -349,7 +352,7 @@ def test_two_runs_at_once_share_the_workers_and_pay_once(
     live.golden([live.case(number) for number in range(60)])
     endpoint.latency_s = 0.3
     dask.start({}, {}, nthreads=4)
-    runs = [live.start_from_nothing(dask.option) for _ in range(2)]
+    runs = [live.start(dask.option) for _ in range(2)]
     for run in runs:
         out, _ = run.communicate(timeout=180)
         assert run.returncode == 0, out
@@ -372,7 +375,11 @@ def test_a_clock_that_is_an_hour_ahead_on_a_worker_changes_nothing(
 
 
 def test_a_worker_that_is_not_like_the_driver_is_refused_and_the_others_continue(
-    live: EvalProject, endpoint: Endpoint, dask: Dask, tmp_path: Path
+    live: EvalProject,
+    endpoint: Endpoint,
+    dask: Dask,
+    tmp_path: Path,
+    wait_until: Callable[..., None],
 ):
     live.settings(provider=f'{PRICES}api_key_env = "DESK_SECRET"\n')
     live.write(".gitignore", ".regauge/\n")
@@ -392,7 +399,7 @@ def test_a_worker_that_is_not_like_the_driver_is_refused_and_the_others_continue
     dask.start_worker(DESK_SECRET=KEY, cwd=tmp_path / "older")
     dask.start_worker(DESK_SECRET=KEY, cwd=tmp_path / "other")
     dask.start_worker()
-    time.sleep(8)
+    dask.wait_for_workers(4, wait_until)
     live.golden([live.case(number) for number in range(40)])
     done = live.command("record", dask.option)
     said = done.stdout + done.stderr
@@ -403,7 +410,7 @@ def test_a_worker_that_is_not_like_the_driver_is_refused_and_the_others_continue
     assert "no key for provider 'local': DESK_SECRET is not set" in said
     assert endpoint.total == 0
     dask.start_worker(DESK_SECRET=KEY)
-    time.sleep(8)
+    dask.wait_for_workers(5, wait_until)
     done = live.command("record", dask.option)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "40 of 40 answers recorded" in done.stdout
@@ -423,8 +430,9 @@ def test_a_worker_out_of_memory_leaves_cases_unmeasured_and_the_same_command_con
     done = live.command("record", dask.option)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "--memory-limit" in done.stderr
-    small.terminate()
-    small.wait(30)
+    small.send_signal(signal.SIGTERM)
+    sys.stdout.write(small.communicate(30)[0])
+    dask.workers.remove(small)
     endpoint.latency_s = 0
     dask.start_worker()
     done = live.command("record", dask.option)
@@ -447,6 +455,8 @@ def test_a_cluster_with_tls(live: EvalProject, dask: Dask, tmp_path: Path, monke
     for end in ("CLIENT__CERT", "CLIENT__KEY", "CA_FILE"):
         file = key if end.endswith("KEY") else pem
         monkeypatch.setenv(f"DASK_DISTRIBUTED__COMM__TLS__{end}", str(file))
+    # Dask reads its environment when it is loaded.
+    live.loaded = ()
     assert live.run(f"--cluster={address}").ret == 0
     assert len(live.recordings()) == 5
 
@@ -490,8 +500,12 @@ def test_a_target_is_called_on_workers_that_have_its_files(
 
 
 def test_local_workers_need_no_scheduler(live: EvalProject, endpoint: Endpoint):
-    run = live.start_from_nothing("--cluster=local")
-    out, _ = run.communicate(timeout=180)
+    """And no port of their own: another cluster has the one that Dask takes first."""
+    with ExitStack() as stack:
+        with suppress(OSError):  # as it may really be
+            stack.enter_context(socket.create_server(("127.0.0.1", 8787)))
+        run = live.start_from_nothing("--cluster=local")
+        out, _ = run.communicate(timeout=180)
     assert run.returncode == 0, out
     assert "5 passed" in out
     assert endpoint.total == 5

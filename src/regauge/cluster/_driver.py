@@ -486,6 +486,8 @@ def _start_local() -> Any:
         threads_per_worker=_LOCAL_CALLS,
         host="127.0.0.1",
         dashboard_address=None,
+        # Any free port for what it shows of itself, or another local cluster has it and Dask warns.
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
         silence_logs=logging.CRITICAL,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -140,3 +141,12 @@ def test_a_process_that_does_not_end_is_ended_and_the_next_one_runs(tmp_path: Pa
         processes.run("waits", cwd=tmp_path, env={**os.environ}, timeout_s=0.2)
     (tmp_path / "ends.py").write_text("print('done')")
     assert processes.run("ends", cwd=tmp_path, env={**os.environ}).stdout == "done\n"
+
+
+def test_what_few_commands_load_is_loaded_for_these_alone(tmp_path: Path):
+    program = "import sys; print('zipapp' in sys.modules, sys.argv)"
+    run = functools.partial(processes.run, "-c", program, "a", cwd=tmp_path, env={**os.environ})
+    assert run(loaded=("zipapp",)).stdout == "True ['-c', 'a']\n"
+    assert run().stdout == "False ['-c', 'a']\n"
+    started = processes.start("-c", program, cwd=tmp_path, env={**os.environ}, loaded=("zipapp",))
+    assert started.communicate(30) == ("True ['-c']\n", None)
