@@ -409,7 +409,9 @@ def test_recorded_outputs_are_judged_in_every_mode(app: EvalProject) -> None:
     assert app.recordings() == []
 
     app.write(
-        "fixtures/outputs/logs.jsonl", '{"case": "c0", "txet": "x"}\nno JSON\n{"case": "c1"}\n'
+        "fixtures/outputs/logs.jsonl",
+        '\ufeff{"case": "c0", "txet": "x"}\nno JSON\n{"case": "c1"}\n'
+        '{"case": "c1", "text": "x", "cost_usd": Infinity}\n',
     )
     broken = app.run()
     broken.stdout.fnmatch_lines(
@@ -418,6 +420,7 @@ def test_recorded_outputs_are_judged_in_every_mode(app: EvalProject) -> None:
             "*fix: did you mean 'text'?",
             "*logs.jsonl:2: *",
             "*logs.jsonl:3: it has neither `text` nor `messages`",
+            "*logs.jsonl:4: *it holds NaN or an infinity, which JSON does not have",
         ]
     )
 
@@ -429,6 +432,7 @@ def test_recorded_outputs_are_judged_in_every_mode(app: EvalProject) -> None:
         ('callable = "a:b"', "app has no kind of target: None"),
         ('kind = "python"\ncallable = "app"', "not the name of a callable: 'app'"),
         ('kind = "python"\ncallable = "a:b"\nfile = ["x"]', "did you mean 'files'?"),
+        ('kind = "command"\nargv = []', "argv: must be a list of length 1 or more, not []"),
         ('kind = "recorded"\npath = "../x"', "not a relative path: '../x'"),
         ('kind = "http"\nurl = "localhost"', "no URL of an HTTP endpoint: localhost"),
         ('kind = "python"\ncallable = "a:b"\nfiles = ["gone.py"]', "there is no gone.py"),
@@ -563,7 +567,7 @@ def test_what_goes_wrong_at_an_endpoint_is_unmeasured_with_a_fix(
     for said in (
         "redirects are not followed, this one goes to http://127.0.0.1:9/",
         'status 400: {"error": "no index"}',
-        "the response has no $.answer; it has reply",
+        "the response has no $.answer; it has reply: '{",
         "correct `text` of the target service in pyproject.toml",
         "the response is not JSON",
         "the response is larger than 10,000,000 bytes",
@@ -597,6 +601,11 @@ if text == "large":
     print("x" * 11_000_000)
 if text == "silent":
     sys.exit()
+if text == "nan":
+    print('{"text": "critical", "cost_usd": NaN}')
+    sys.exit()
+if text == "left":
+    subprocess.Popen(["sleep", "8"], start_new_session=True)
 if text == "environment":
     print(json.dumps({"severity": "info", "names": sorted(os.environ)}))
 else:
@@ -612,6 +621,7 @@ def test_a_program_is_started_without_a_shell_and_ends_with_pytest(
     monkeypatch.setenv("APP_KEY", "a-key")
     monkeypatch.setenv("OTHER_KEY", "another")
     words = ["fire", "fail", "sleep", "large", "silent", "environment", "killed", "detached"]
+    words += ["nan", "left"]
     settings = (
         f'[tool.regauge.targets.service]\nkind = "command"\nargv = [{json.dumps(sys.executable)},'
         ' "program.py", "$(touch shell)"]\nenv = ["APP_KEY", "APP_URL?"]\nversion = "1"\ntimeout_s = 5\n'
@@ -627,14 +637,16 @@ def test_a_program_is_started_without_a_shell_and_ends_with_pytest(
         "the command wrote more than 10,000,000 bytes",
         "the command wrote nothing to standard output",
         "the command was ended by SIGKILL",
-        "2 passed, 6 unmeasured",
+        "it holds NaN or an infinity, which JSON does not have",
+        "the command ended, and a process it left holds its output after 5 s",
+        "2 passed, 8 unmeasured",
     ):
         assert said in text
     assert not (app.root / "shell").exists()
     seen = next(line for line in app.recordings() if line["case"] == "c5")["completion"]["text"]
     assert "APP_KEY" in seen
     assert "OTHER_KEY" not in seen
-    assert list(_sleeping(app.root)) == []
+    wait_until(lambda: not any(_sleeping(app.root)))  # the process that was left ends by itself
 
     app.settings(provider=settings.replace("timeout_s = 5", "timeout_s = 600"))
     running = app.start("-p", "no:cacheprovider", "-k", "c2")
@@ -912,6 +924,25 @@ def test_a_module_that_calls_import_is_named(app: EvalProject) -> None:
     assert "warning: the target app imports app/words.py during its calls" in named
     app.settings(provider=f'{TABLE}files = ["app"]\n')
     assert "during its calls" not in app.run("--record=all").stdout.str()
+
+
+def test_files_that_calls_read_undeclared_are_named(app: EvalProject) -> None:
+    app.prompt()
+    app.write("words.txt", "fire")
+    app.write(
+        "app/pipeline.py",
+        "from pathlib import Path\nfrom regauge import load_prompt\nWORDS = open('words.txt').read()\n"
+        "def answer(text):\n    load_prompt('triage')\n    Path('log.txt').write_text(text)\n"
+        "    return {'severity': Path('app/severity.txt').resolve().read_text()}\n",
+    )
+    app.write("app/severity.txt", "info")
+    app.golden([case(0, "rain"), case(1, "sun")])
+    named = app.run("--record=all").stdout.str()
+    files = "app/severity.txt, prompts/triage.prompt.yml, words.txt"
+    assert f"warning: the target app reads {files}, so a change there leaves its" in named
+    more = 'files = ["app", "words.txt"]\nprompts = ["triage"]\n'
+    app.settings(provider=f"{TABLE}{more}")
+    assert "warning" not in app.run("--record=all").stdout.str()
 
 
 PROMPTED = """\

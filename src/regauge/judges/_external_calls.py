@@ -45,8 +45,9 @@ _LOOK_S: Final = 0.005
 _SIGNALS: Final = 128
 _USUAL_FIX: Final = "make the service accept this JSON document"
 _FIXES: Final[dict[int, str]] = {
-    HTTPStatus.UNAUTHORIZED: "name the variable with the credentials in `headers`",
-    HTTPStatus.FORBIDDEN: "check the credentials that `headers` names",
+    HTTPStatus.UNAUTHORIZED: "name the variable with the credentials in `headers`, of a target in"
+    " `headers_env`",
+    HTTPStatus.FORBIDDEN: "check the credentials in the variable that the headers name",
     HTTPStatus.NOT_FOUND: "check the address",
     HTTPStatus.METHOD_NOT_ALLOWED: "set `method` to one that the service accepts",
     HTTPStatus.REQUEST_TIMEOUT: "raise timeout_s",
@@ -206,11 +207,13 @@ async def run_program(
             end_group(process.pid)  # what it left behind could hold its output open
             body, errors, _ = await reading
     except TimeoutError:
-        raise ProviderError(
-            f"the command did not end within {timeout_s:g} s and was stopped\n"
-            "  fix: raise `timeout_s`",
-            kind="timeout",
-        ) from None
+        if process.returncode is None:
+            why = f"the command did not end within {timeout_s:g} s and was stopped"
+            fix = "raise `timeout_s`"
+        else:
+            why = f"the command ended, and a process it left holds its output after {timeout_s:g} s"
+            fix = "end that process in the command, or give it other streams"
+        raise ProviderError(f"{why}\n  fix: {fix}", kind="timeout") from None
     finally:
         (end_tree if process.returncode is None else end_group)(process.pid)
         if reading is not None and not reading.done():
@@ -374,17 +377,22 @@ async def send(
                     return _read(error, ends, output_max)
                 raise _refused(what, error) from None
         except TimeoutError as error:
-            raise _failed(f"{what}: no response within {timeout_s:.2g} s", "timeout") from error
+            raise _late(what, timeout_s) from error
         except IncompleteRead as error:
             raise _failed(f"{what}: the response ended early", "connection") from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             if isinstance(reason, TimeoutError):
-                raise _failed(f"{what}: no response within {timeout_s:.2g} s", "timeout") from error
+                raise _late(what, timeout_s) from error
             fix = "start the service, or correct its address"
             raise _failed(f"{what}: no connection: {reason}\n  fix: {fix}", "connection") from error
 
     return await _in_thread(transfer)
+
+
+def _late(what: str, timeout_s: float) -> AttemptError:
+    words = f"{what}: no response within {timeout_s:.2g} s"
+    return _failed(f"{words}\n  fix: raise `timeout_s`, or make the service faster", "timeout")
 
 
 def _failed(message: str, kind: str) -> AttemptError:

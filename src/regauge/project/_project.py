@@ -87,6 +87,7 @@ _BOUNDS = {
     "greater_than_equal": ("ge", "a number of {} or more"),
     "less_than": ("lt", "a number below {}"),
     "less_than_equal": ("le", "a number of {} or less"),
+    "too_short": ("min_length", "a list of length {} or more"),
 }
 _TYPES = {
     "int": "a whole number",

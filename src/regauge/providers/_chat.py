@@ -121,8 +121,8 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
     refusal: str | None = message.get("refusal") or None
     tool_calls = _tool_calls(message)
     finish_reason: FinishReason = _FINISH.get(str(choice.get("finish_reason")).lower(), "unknown")
-    if text is None and refusal is None and not tool_calls:
-        # Some servers say nothing at all where the answer is empty.
+    if not text and refusal is None and not tool_calls:
+        # Some servers send null for an empty text; a content filter or a limit left none.
         text = "" if finish_reason == "stop" else None
     fingerprint = table.get("system_fingerprint")
     return WireAnswer(

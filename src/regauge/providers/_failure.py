@@ -174,8 +174,9 @@ def refused(
         fix = "the account has no quota left: add credit, or use another model with --model"
         return AttemptError(f"{said}\n  fix: {fix}", kind="quota", status=status, transient=False)
     if status in _TRANSIENT or (status >= _SERVER and status != _NOT_IMPLEMENTED):
+        fix = "run the same command again later; it makes only the calls that are missing"
         failure = AttemptError(
-            said,
+            f"{said}\n  fix: {fix}",
             kind=_TRANSIENT.get(status, "server"),
             status=status,
             transient=True,

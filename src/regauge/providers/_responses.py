@@ -126,8 +126,9 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
     if stated := table.get("error"):
         raise EmbeddedError(stated)
     status, output = table.get("status"), table.get("output")
-    if not isinstance(output, list) or status not in (None, "completed", "incomplete"):
-        state = f" with status {status!r}" if status is not None else " without any output"
+    unfinished = status not in (None, "completed", "incomplete")
+    if unfinished or not isinstance(output, list) or (not output and status != "incomplete"):
+        state = f" with status {status!r}" if unfinished else " without any output"
         raise malformed(f"{where} answered{state}", transient=True)
     texts: list[str] = []
     refusals: list[str] = []
@@ -149,7 +150,7 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
                 elif isinstance(refusal := part.get("refusal"), str):
                     refusals.append(refusal)
     reason = _finish_reason(table, calls=bool(calls))
-    text = "".join(texts) if texts else None
+    text = "".join(texts) or None
     if text is None and not refusals and not calls and reason == "stop":
         text = ""
     return WireAnswer(

@@ -104,7 +104,7 @@ class HttpCaller:
 
     def _output(self, body: bytes) -> JSON:
         try:
-            text = body.decode("utf-8")
+            text = body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise _malformed(f"{self._settings.url}: the response is not UTF-8: {error}") from error
         if not self._paths:
@@ -120,8 +120,9 @@ class HttpCaller:
             value = _value_at(document, steps)
             if isinstance(value, Missing):
                 keys = f"; it has {', '.join(document)}" if isinstance(document, Mapping) else ""
+                shown = cut(text, 200)
                 raise ProviderError(
-                    f"{self._settings.url}: the response has no {path}{keys}\n"
+                    f"{self._settings.url}: the response has no {path}{keys}: {shown!r}\n"
                     f"  fix: correct `{part}` of the target {self._name} in pyproject.toml",
                     kind="malformed",
                 )
@@ -187,5 +188,8 @@ def _filled(template: JSON, inputs: Mapping[str, JSON], whole: Callable[[JSON], 
 
 
 def _malformed(message: str) -> ProviderError:
-    fix = "correct `url`, or the JSON paths of the target in pyproject.toml"
+    fix = (
+        "correct `url`: it responds with one JSON document, no stream or web page; to judge plain"
+        " text, remove the JSON paths of the target"
+    )
     return ProviderError(f"{message}\n  fix: {fix}", kind="malformed")

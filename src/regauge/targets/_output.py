@@ -74,13 +74,16 @@ def completion_of(
     )
     if not stated:
         parts = {"text": json.dumps(output, ensure_ascii=False)}
+    else:
+        _check_numbers(parts)
     messages = tuple(_mappings(parts, "messages"))
     calls = parts.get("tool_calls")
     if calls is None:
         calls = [call for message in messages for call in message.get("tool_calls") or ()]
     cost = parts.get("cost_usd")
-    if cost is not None and (isinstance(cost, bool) or not isinstance(cost, (int, float))):
-        raise _malformed(f"`cost_usd` is no number: {_shown(cost)}")
+    is_number = isinstance(cost, (int, float)) and not isinstance(cost, bool)
+    if cost is not None and not (is_number and cost >= 0):
+        raise _malformed(f"`cost_usd` is no number from 0: {_shown(cost)}")
     tool_calls = _tool_calls(calls)
     text = _text(parts, messages)
     return Completion(
@@ -98,6 +101,14 @@ def completion_of(
         cost_usd=cost_usd if cost is None else float(cost),
         attempts=attempts,
     )
+
+
+def _check_numbers(parts: Mapping[str, Any]) -> None:
+    """See that recordings can hold the parts; programs write NaN, which JSON does not have."""
+    try:
+        json.dumps(parts, allow_nan=False)
+    except ValueError:
+        raise _malformed("it holds NaN or an infinity, which JSON does not have") from None
 
 
 def _finish_reason(

@@ -19,6 +19,7 @@ from regauge.targets._python import PythonCaller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from regauge.datasets import GoldenCase
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["TargetProvider"]
 
 _AUTO_WIDTH: Final = 64
+_NAMED_MAX: Final = 5
 # A second attempt may have another result than these had.
 _PASSING: Final = frozenset({"timeout", "exception", "crash", "command"})
 
@@ -145,14 +147,29 @@ class TargetProvider:
             return
         await self._opened.aclose()
         if isinstance(self._opened, PythonCaller) and self._target.as_declared:
-            files = cast("Mapping[str, JSON]", self._target.identity["files"])
-            late = sorted(self._opened.late - files.keys())
-            if late:
-                self._note(
-                    f"the target {self._target.name} imports {', '.join(late)} during its calls, so"
-                    " a change there leaves its recordings as they are; import it at the top of a"
-                    " module, or name it in `files` of the target"
-                )
+            self._note_undeclared(self._opened.late)
+
+    def _note_undeclared(self, late: AbstractSet[str]) -> None:
+        """Warn of files that outputs depend on and that the identity of the target leaves out."""
+        files = cast("Mapping[str, JSON]", self._target.identity["files"])
+        root = self._target.root
+        prompts = {prompt.path.relative_to(root).as_posix() for prompt in self._target.prompts}
+        undeclared = sorted(late - files.keys() - prompts)
+        modules = [path for path in undeclared if path.endswith(".py")]
+        others = [path for path in undeclared if not path.endswith(".py")]
+        so = "so a change there leaves its recordings as they are"
+        if modules:
+            self._note(
+                f"the target {self._target.name} imports {', '.join(modules)} during its calls,"
+                f" {so}; import it at the top of a module, or name it in `files` of the target"
+            )
+        if others:
+            named = ", ".join(others[:_NAMED_MAX])
+            more = f" and {len(others) - _NAMED_MAX} more" if len(others) > _NAMED_MAX else ""
+            self._note(
+                f"the target {self._target.name} reads {named}{more}, {so};"
+                " name prompts in `prompts` and other files in `files` of the target"
+            )
 
     def _caller(self) -> Caller:
         if self._opened is None:

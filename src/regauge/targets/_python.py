@@ -51,7 +51,7 @@ class _Process:
         name: The callable.
 
     Attributes:
-        late: The modules below the root that calls imported.
+        late: The files below the root that calls imported or read.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
@@ -226,7 +226,7 @@ def document_of(case: GoldenCase) -> dict[str, JSON]:
 def _with_fix(reply: Mapping[str, Any], name: str) -> str:
     words: str = reply["error"]
     match reply["kind"]:
-        case "import":
+        case "import" | "crash":
             module = name.partition(":")[0]
             fix = (
                 "correct `target` or `callable`, or see that"
@@ -263,7 +263,7 @@ class PythonCaller:
         is_tool: Whether it answers tool calls of a model, with any JSON value.
 
     Attributes:
-        late: The modules below the root that calls imported, once it is closed.
+        late: The files below the root that calls imported or read, once it is closed.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -80,7 +81,7 @@ def read_outputs(
         raise DatasetError([Fault(path=shown, line=None, message="no such file", fix=fix)])
     found: dict[str, dict[int, Mapping[str, JSON]]] = defaultdict(dict)
     faults: list[Fault] = []
-    for number, line in enumerate(data.splitlines(), start=1):
+    for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), start=1):
         if not line.strip():
             continue
         try:

@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,13 +60,10 @@ def _load(name: str, root: Path) -> Any:
     return found
 
 
-def _modules_below(root: Path) -> list[str]:
-    """The files of the modules that are loaded and are part of the project."""
+def _below(root: Path, files: Iterable[str]) -> list[str]:
+    """The files that are part of the project, relative to its root."""
     found: set[str] = set()
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if not file or not file.endswith(".py"):
-            continue
+    for file in files:
         path = Path(file).resolve()
         if root in path.parents:
             inside = path.relative_to(root)
@@ -74,6 +71,42 @@ def _modules_below(root: Path) -> list[str]:
             if not hidden and "site-packages" not in inside.parts:
                 found.add(inside.as_posix())
     return sorted(found)
+
+
+def _modules_below(root: Path) -> list[str]:
+    """The files of the modules that are loaded and are part of the project."""
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return _below(root, (file for file in files if file and file.endswith(".py")))
+
+
+class _ReadFiles:
+    """Notes which files Python code opens for reading, besides code and settings.
+
+    Args:
+        root: The project's root, which is the working directory.
+
+    Attributes:
+        paths: Absolute or relative to the root; also those that do not exist.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._prefix = f"{root}{os.sep}"
+        self.paths: set[str] = set()
+        sys.addaudithook(self._note)
+
+    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open":
+            return
+        path, _, flags = arguments
+        if flags & (os.O_WRONLY | os.O_RDWR) or not isinstance(path, str | os.PathLike):
+            return
+        name = os.fspath(path)
+        if (
+            isinstance(name, str)
+            and (name.startswith(self._prefix) or not os.path.isabs(name))  # noqa: PTH117 - faster
+            and not name.endswith((".py", ".pyc", "pyproject.toml"))
+        ):
+            self.paths.add(name)
 
 
 def _arguments(function: Any, case: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
@@ -189,7 +222,8 @@ class _Worker:
         self._function: Any = None
         self._root = Path(setup["root"]).resolve()
         self._files: list[str] = []
-        self._loaded = 0
+        self._read = _ReadFiles(self._root)
+        self._noted = (0, 0)
         self._calls: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._threads = 0
@@ -205,7 +239,7 @@ class _Worker:
             self._write({"error": str(error), "kind": error.kind})
         else:
             self._files = _modules_below(self._root)
-            self._loaded = len(sys.modules)
+            self._noted = (len(sys.modules), 0)
             self._write({"files": self._files})
 
     def read(self, lines: IO[bytes]) -> None:
@@ -281,9 +315,12 @@ class _Worker:
     def _reply(self, number: int, output: Any) -> None:
         document = _tool_result(output) if self._tool else _document(output)
         reply: dict[str, Any] = {"id": number, "output": document}
-        if len(sys.modules) != self._loaded:
-            self._loaded = len(sys.modules)
-            reply["late"] = [file for file in _modules_below(self._root) if file not in self._files]
+        noted = len(sys.modules), len(self._read.paths)
+        if noted != self._noted:
+            self._noted = noted
+            late = _modules_below(self._root)
+            late += _below(self._root, filter(os.path.isfile, [*self._read.paths]))
+            reply["late"] = [file for file in late if file not in self._files]
         self._send(self._line(reply))
 
     def _refuse(self, number: int, error: BaseException) -> None:

@@ -289,6 +289,12 @@ def test_an_answer_that_was_cut_says_why(responses: Api, anthropic: Api):
         assert responses.talk([cut]).completion.finish_reason == name
     cut = message(text("ye"), stop="max_tokens")
     assert anthropic.talk([cut]).completion.finish_reason == "length"
+    filtered = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+    assert responses.talk([response(said(""), **filtered)]).completion.text is None
+
+
+def test_a_response_without_any_output_is_tried_again(responses: Api):
+    assert responses.talk([response(), response(said("yes"))]).completion.text == "yes"
 
 
 def test_logprobs_of_the_responses_api_are_read(responses: Api):

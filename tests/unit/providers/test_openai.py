@@ -131,8 +131,9 @@ def test_a_refusal_is_kept_and_has_no_text(kit):
 
 def test_null_content_after_a_stop_is_empty_text_and_otherwise_none(kit):
     assert kit.talk([kit.Reply(document=kit.chat(None))]).completion.text == ""
-    cut = kit.Reply(document=kit.chat(None, finish="content_filter"))
-    assert kit.talk([cut]).completion.text is None
+    for content in (None, ""):
+        cut = kit.Reply(document=kit.chat(content, finish="content_filter"))
+        assert kit.talk([cut]).completion.text is None
 
 
 def test_content_in_parts_is_joined(kit):
