@@ -73,6 +73,48 @@ def test_a_new_prompt_its_case_and_its_eval_run(place: Place):
     assert (place.root / "prompts/prompt.schema.json").is_file()
 
 
+def test_one_command_makes_an_eval_of_an_application(place: Place):
+    """The function is read for the names of its inputs, and not run until the eval is."""
+    place.write(
+        "app/pipeline.py",
+        "print('loaded')\n\ndef answer(question, top_k=3):\n    return question\n",
+    )
+    written = place.regauge("new", "eval", "support", "--target", "app.pipeline:answer")
+    assert "loaded" not in written
+    assert "regauge new case support first -i question=TEXT --expected TEXT\n" in written
+    added = place.regauge("new", "case", "support", "first", "-i", "question=How?")
+    assert "added first to fixtures/golden/support.jsonl:1" in added
+    assert "1 passed" in place.evals("-p", "no:cacheprovider", "-k", "support")
+    assert "is there already" in place.regauge(
+        "new", "eval", "support", "--target", "app.pipeline:answer", code=2
+    )
+
+
+def test_an_eval_of_an_application_brings_settings_to_a_project_without_any(place: Place):
+    (place.root / "pyproject.toml").unlink()
+    written = place.regauge("new", "eval", "bot", "--target", "some.package:answer", "--json")
+    assert json.loads(written) == {"written": ["evals/test_bot.py", "pyproject.toml"]}
+    text = (place.root / "pyproject.toml").read_text()
+    assert "asyncio_default_fixture_loop_scope" in text
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("app.pipeline:anser", "app/pipeline.py has no function 'anser'; functions: answer\n"),
+        ("app.pipeline:anser", "fix: did you mean 'answer'?"),
+        ("app.pipline:answer", "there is no app/pipline.py\n  fix: correct 'app.pipline:answer'"),
+        ("app.broken:answer", "app/broken.py:1: not Python"),
+        ("pipeline", "declare [tool.regauge.targets.pipeline] in pyproject.toml"),
+    ],
+)
+def test_a_target_that_is_none_is_refused(place: Place, target: str, said: str):
+    place.write("app/pipeline.py", "def answer(question):\n    return question\n")
+    place.write("app/broken.py", "def answer(:\n")
+    assert said in place.regauge("new", "eval", "support", "--target", target, code=2)
+    assert not (place.root / "evals/test_support.py").exists()
+
+
 def test_a_new_judge_is_a_rubric_that_loads(place: Place):
     place.regauge("new", "rubric", "tone")
     shown = json.loads(place.regauge("show", "tone", "--json"))
@@ -84,7 +126,10 @@ def test_a_new_judge_is_a_rubric_that_loads(place: Place):
     ("arguments", "said"),
     [
         (("prompt", "Shout"), "there is a prompt 'shout' already: prompts/shout.prompt.yml"),
-        (("prompt", "../evil"), "cannot be the name of a prompt\n  fix: a-z, A-Z, 0-9 and"),
+        (
+            ("prompt", "../evil"),
+            "cannot be the name of a prompt or dataset\n  fix: a-z, A-Z, 0-9 and",
+        ),
         (("eval", "shout"), "evals/test_shout.py is there already"),
         (("eval", "shuot"), "did you mean 'shout'"),
         (("case", "shout", "one", "-i", "text=x"), "fixtures/golden/shout.jsonl:1"),

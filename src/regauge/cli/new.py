@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -25,7 +27,7 @@ from regauge.cli._terminal import echo, short
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import DatasetError, UsageError
 from regauge.maintenance.spans import candidate_cases, read_spans, write_candidates
-from regauge.project import Project
+from regauge.project import Project, PythonTarget
 from regauge.prompts import find_prompt, load_prompt
 from regauge.scaffold import (
     WORKFLOWS,
@@ -33,24 +35,28 @@ from regauge.scaffold import (
     WorkflowHost,
     find_install,
     given_install,
+    merge_pyproject,
     new_eval,
     new_judge,
     new_prompt,
+    new_target_eval,
     refuse_blocked,
     workflow,
 )
 from regauge.scaffold._golden import append_case, redacted
 from regauge.strict_json import read_json
-from regauge.wording import plural
+from regauge.targets import settings_of_target
+from regauge.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.digests import JSON
-    from regauge.scaffold import NewFile
+    from regauge.scaffold import NewFile, Planned
 
 __all__ = ["command"]
 
+_INPUT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 # GitHub runs no larger matrix.
 _SHARDS_MAX = 256
 _EPILOG = """\
@@ -58,6 +64,7 @@ _EPILOG = """\
 Examples:
   regauge new prompt alert-severity
   regauge new eval alert-severity
+  regauge new eval support --target app.pipeline:answer
   regauge new case ticket-kind slow-page -i ticket=@mail.txt --expected '{"kind": "bug"}'
   regauge new case ticket-kind wrong-price-2 --from-run latest --case wrong-price --edit
   regauge new case ticket-kind --from-spans spans.json
@@ -102,15 +109,101 @@ def rubric_command(name: str, *, dry_run: bool, as_json: bool) -> None:
 
 @command.command(name="eval", epilog=_EPILOG)
 @click.argument("name")
+@click.option(
+    "--target",
+    metavar="TARGET",
+    help="Test an application: a Python function, `module:function`, or a target of the settings.",
+)
 @dry_run_option
 @json_option
-def eval_command(name: str, *, dry_run: bool, as_json: bool) -> None:
-    """Write evals/test_NAME.py, an eval of prompt NAME."""
+def eval_command(name: str, *, target: str | None, dry_run: bool, as_json: bool) -> None:
+    """Write evals/test_NAME.py, an eval of prompt NAME or of a target.
+
+    With --target, NAME is the dataset. Settings of pytest and regauge are added where there are
+    none. The function is not run.
+    """
     project = Project.find()
-    prompt = load_prompt(find_prompt(name))
-    _write(project, [new_eval(prompt)], as_json=as_json, dry_run=dry_run)
+    if target is None:
+        _write(
+            project, [new_eval(load_prompt(find_prompt(name)))], as_json=as_json, dry_run=dry_run
+        )
+    else:
+        settings = merge_pyproject(project.root)
+        inputs = _inputs_of_target(target, project)
+        _write(
+            project,
+            [new_target_eval(name, target)],
+            as_json=as_json,
+            dry_run=dry_run,
+            extended=() if settings.action == "keep" else (settings,),
+        )
+        if not (as_json or dry_run or _has_cases(project, name)):
+            values = "".join(f" -i {input_}=TEXT" for input_ in inputs or ("INPUT",))
+            echo(f"  next: regauge new case {name} first{values} --expected TEXT")
+            echo("  then: choose judges (regauge judges list), and run pytest evals")
+            return
     if not (as_json or dry_run):
-        echo("  next: choose judges (regauge judges lists them), then pytest evals")
+        echo("  next: choose judges (regauge judges list), then pytest evals")
+
+
+def _inputs_of_target(target: str, project: Project) -> list[str]:
+    """The inputs that a target names in its settings or its source, which is read, not imported.
+
+    Raises:
+        UsageError: There is no such target, or its module has no such function.
+    """
+    _, settings = settings_of_target(target, project.settings)
+    if not isinstance(settings, PythonTarget):
+        return list(dict.fromkeys(_INPUT.findall(settings.model_dump_json())))
+    module, _, function = settings.callable.partition(":")
+    roots = [root for root in (project.root, project.root / "src") if root.is_dir()]
+    path = Path(*module.split("."))
+    files = [root / file for root in roots for file in (f"{path}.py", path / "__init__.py")]
+    file = next((one for one in files if one.is_file()), None)
+    if file is None:
+        if any((root / path.parts[0]).is_dir() for root in roots):
+            raise UsageError(f"there is no {short(files[0])}", fix=f"correct {target!r}")
+        return []  # of an installed package
+    try:
+        source = file.read_text(encoding="utf-8")
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise UsageError(f"{short(file)}:{line}: not Python: {error}", fix="correct it") from error
+    functions = {
+        node.name: node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    if function in functions:
+        return _required(functions[function].args)
+    if "import *" in source or function.split(".")[0] in re.findall(r"\w+", source):
+        return []
+    hint = did_you_mean(function, functions)
+    known = ", ".join(functions) or "none"
+    raise UsageError(
+        f"{short(file)} has no function {function!r}; functions: {known}",
+        fix=hint or "name one of them",
+    )
+
+
+def _required(arguments: ast.arguments) -> list[str]:
+    """The parameters without a default; `case` alone is the whole case."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    named = positional[: len(positional) - len(arguments.defaults)]
+    named += [
+        one
+        for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        if default is None
+    ]
+    names = [one.arg for one in named]
+    return [] if names == ["case"] else names
+
+
+def _has_cases(project: Project, name: str) -> bool:
+    try:
+        find_dataset(name, fixtures_dir=project.fixtures_dir)
+    except DatasetError:
+        return False
+    return True
 
 
 @command.command(name="workflow", epilog=_EPILOG)
@@ -343,6 +436,7 @@ def _write(
     as_json: bool,
     dry_run: bool,
     fix: str = "choose another name",
+    extended: Sequence[Planned] = (),
 ) -> None:
     paths = [project.root / piece.path for piece in pieces]
     for path in paths:
@@ -351,23 +445,37 @@ def _write(
     for piece in pieces:
         refuse_blocked(project.root, piece.path)
     if dry_run:
-        for piece in pieces:
-            echo(f"would write {piece.path}")
-            echo(piece.text)
+        _show_planned(pieces, extended)
         return
     for path, piece in zip(paths, pieces, strict=True):
-        try:
-            write_whole(path, piece.text.encode())
-        except OSError as error:
-            raise UsageError(
-                f"{short(path)} cannot be written: {error.strerror or error}\n"
-                "  fix: give write permission, then run the command again"
-            ) from error
+        _write_text(path, piece.text)
+    for one in extended:
+        _write_text(one.path, one.text)
+    paths += [one.path for one in extended]
     if as_json:
-        click.echo(json.dumps({"written": [piece.path for piece in pieces]}, indent=2))
+        written = [project.relative(path).as_posix() for path in paths]
+        click.echo(json.dumps({"written": written}, indent=2))
     else:
         for path in paths:
             echo(f"wrote {short(path)}", style="green")
+
+
+def _show_planned(pieces: Sequence[NewFile], extended: Sequence[Planned]) -> None:
+    for piece in pieces:
+        echo(f"would write {piece.path}")
+        echo(piece.text)
+    for one in extended:
+        echo(f"would {one.action} {short(one.path)}")
+
+
+def _write_text(path: Path, text: str) -> None:
+    try:
+        write_whole(path, text.encode())
+    except OSError as error:
+        raise UsageError(
+            f"{short(path)} cannot be written: {error.strerror or error}\n"
+            "  fix: give write permission, then run the command again"
+        ) from error
 
 
 def _edited(document: dict[str, JSON]) -> dict[str, JSON]:

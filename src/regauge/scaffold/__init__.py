@@ -10,6 +10,7 @@ from regauge.scaffold._files import (
     new_eval,
     new_judge,
     new_prompt,
+    new_target_eval,
     refuse_blocked,
 )
 from regauge.scaffold._workflows import (
@@ -46,6 +47,7 @@ __all__ = [
     "new_eval",
     "new_judge",
     "new_prompt",
+    "new_target_eval",
     "own_prompts",
     "plan_working_set",
     "refuse_blocked",

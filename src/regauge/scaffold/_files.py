@@ -28,6 +28,7 @@ __all__ = [
     "new_eval",
     "new_judge",
     "new_prompt",
+    "new_target_eval",
     "refuse_blocked",
     "template",
 ]
@@ -226,25 +227,53 @@ def new_judge(name: str, root: Path) -> list[NewFile]:
 
 def new_eval(prompt: Prompt) -> NewFile:
     """An eval of a prompt, with the judges that its response format suggests."""
-    function = re.sub(r"\W+", "_", prompt.name).strip("_").lower()
     kind = str((prompt.response_format or {}).get("type", "text"))
-    structured = kind in {"json_schema", "json_object"}
+    return _eval(
+        prompt.name,
+        f"Holds the prompt `{prompt.name}` to its golden cases.",
+        structured=kind in {"json_schema", "json_object"},
+    )
+
+
+def new_target_eval(name: str, target: str) -> NewFile:
+    """An eval of an application.
+
+    Args:
+        name: Of its dataset.
+        target: As `golden` takes it.
+
+    Raises:
+        UsageError: The name is none.
+    """
+    _refuse_name(name)
+    heading = f"Holds `{target}` to the golden cases of `{name}`."
+    return _eval(name, heading, target=f' target="{target}",')
+
+
+def _eval(name: str, heading: str, *, target: str = "", structured: bool = False) -> NewFile:
+    function = re.sub(r"\W+", "_", name).strip("_").lower()
     text = filled(
         "new_eval.py.txt",
-        name=prompt.name,
+        name=name,
         function=function,
+        heading=heading,
+        target=target,
         judges="json_parses" if structured else "min_chars",
         calls='json_parses(kind="object")' if structured else "min_chars(1)",
     )
     return NewFile(path=f"evals/test_{function}.py", text=text)
 
 
-def _refuse_taken(name: str, root: Path) -> None:
+def _refuse_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} cannot be the name of a prompt\n"
+            f"{name!r} cannot be the name of a prompt or dataset\n"
             "  fix: a-z, A-Z, 0-9 and . _ - only, at most 100, such as alert-severity"
         )
+
+
+def _refuse_taken(name: str, root: Path) -> None:
+    _refuse_name(name)
     for path in prompt_files(root / "prompts"):
         if prompt_name(path).lower() == name.lower():
             raise UsageError(

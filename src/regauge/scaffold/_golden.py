@@ -14,6 +14,7 @@ from regauge.datasets import Dataset, find_dataset, load_dataset
 from regauge.errors import DatasetError, UsageError
 from regauge.prompts import find_prompt, load_prompt
 from regauge.recordings import map_texts, redactor_for
+from regauge.runner import declared_evals
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
@@ -25,7 +26,7 @@ __all__ = ["append_case", "redacted"]
 def append_case(
     project: Project, name: str, document: dict[str, JSON], *, dataset: str = ""
 ) -> tuple[Path, int]:
-    """Add a case to the golden dataset of a prompt; the file is made where there is none.
+    """Add a case to the golden dataset of a prompt or target; the file is made where there is none.
 
     Args:
         dataset: The name of the dataset of a case that has run; by default that of the prompt.
@@ -48,7 +49,7 @@ def append_case(
     after = before + gap + line.encode("utf-8", "backslashreplace") + b"\n"
     cases = _loaded(project, path, after).cases
     number = int(cases[-1].at.rpartition(":")[2])
-    if not dataset:
+    if not dataset and not _is_of_target(project, name):
         prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
         prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
     try:
@@ -76,13 +77,25 @@ def _file(project: Project, name: str) -> Path:
             file.name.startswith(f"{name}.") for file in project.golden_dir.iterdir()
         ):  # two of them
             raise
-        find_prompt(name, root=project.root)
+        if not _is_of_target(project, name):
+            find_prompt(name, root=project.root)
     if path.suffix != ".jsonl":
         raise UsageError(
             f"{project.relative(path)} is no JSONL file, so nothing is added to it\n"
             "  fix: add the case by hand; --dry-run shows it"
         )
     return path
+
+
+def _is_of_target(project: Project, name: str) -> bool:
+    """Return whether an eval puts the cases of this name to a target, and none to a prompt."""
+    targets = [
+        declared.target
+        for file in sorted((project.root / "evals").rglob("*.py"))
+        for declared in declared_evals(file.read_bytes())
+        if declared.texts[:1] == (name,)
+    ]
+    return bool(targets) and None not in targets
 
 
 def _loaded(project: Project, path: Path, data: bytes) -> Dataset:
