@@ -289,7 +289,7 @@ def wait_until() -> Callable[..., None]:
         holds: Callable[[], bool],
         *,
         process: processes.Started | subprocess.Popen[str] | None = None,
-        within_s: float = 30,
+        within_s: float = 120,
         every_s: float = 0.01,
     ) -> None:
         until = time.monotonic() + within_s

@@ -240,7 +240,7 @@ def test_a_killed_worker_loses_no_answer_and_pays_again_only_what_it_made(
     endpoint.latency_s = 0.3
     dask.start({}, {}, nthreads=4)
     run = live.start(dask.option)
-    wait_until(lambda: endpoint.answered.total() > 10, process=run, within_s=60)
+    wait_until(lambda: endpoint.answered.total() > 10, process=run, within_s=120)
     dask.workers[0].kill()
     out, _ = run.communicate(timeout=120)
     assert run.returncode == 0, out
@@ -256,7 +256,7 @@ def test_a_scheduler_that_is_killed_leaves_cases_unmeasured_and_the_same_command
     endpoint.latency_s = 0.3
     dask.start(nthreads=4)
     run = live.start(dask.option)
-    wait_until(lambda: endpoint.answered.total() > 8, process=run, within_s=60)
+    wait_until(lambda: endpoint.answered.total() > 8, process=run, within_s=120)
     assert dask.scheduler is not None
     dask.scheduler.kill()
     out, _ = run.communicate(timeout=120)
@@ -336,7 +336,7 @@ def test_a_network_that_is_away_for_ten_seconds_loses_nothing(
     endpoint.latency_s = 0.3
     dask.start(nthreads=4)
     run = live.start(proxy.option)
-    wait_until(lambda: endpoint.answered.total() > 8, process=run, within_s=60)
+    wait_until(lambda: endpoint.answered.total() > 8, process=run, within_s=120)
     proxy.cut()
     time.sleep(10)
     proxy.up.set()

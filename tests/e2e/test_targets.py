@@ -152,9 +152,9 @@ def test_processes_of_a_function_end_with_pytest(
     app.golden([case(0, "sleep")])
     running = app.start("-p", "no:cacheprovider")
     try:
-        wait_until(lambda: any(_sleeping(app.root)), within_s=60)
+        wait_until(lambda: any(_sleeping(app.root)), within_s=120)
         os.kill(running.pid, signal.SIGKILL)
-        wait_until(lambda: not any(_sleeping(app.root)), within_s=20)
+        wait_until(lambda: not any(_sleeping(app.root)), within_s=120)
     finally:
         running.kill()
         running.communicate()
@@ -651,9 +651,9 @@ def test_a_program_is_started_without_a_shell_and_ends_with_pytest(
     app.settings(provider=settings.replace("timeout_s = 5", "timeout_s = 600"))
     running = app.start("-p", "no:cacheprovider", "-k", "c2")
     try:
-        wait_until(lambda: any(_sleeping(app.root)), within_s=60)
+        wait_until(lambda: any(_sleeping(app.root)), within_s=120)
         os.kill(running.pid, signal.SIGKILL)
-        wait_until(lambda: not any(_sleeping(app.root)), within_s=20)
+        wait_until(lambda: not any(_sleeping(app.root)), within_s=120)
     finally:
         running.kill()
         running.communicate()
