@@ -1,42 +1,79 @@
-"""Patterns and word lists that are data: `lexicon.toml` next to the code that reads with them."""
+"""Patterns, word lists and tables that are data: TOML files next to the code that reads them."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
+
+_REFERENCE: Final = re.compile(r"\(\?&(\w+)(?::(\w+))?\)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lexicon:
-    """One table of a package's `lexicon.toml`; its patterns are attributes, compiled when used."""
+    """A TOML file of a package, or one table of it.
+
+    Its patterns are attributes, compiled when used. A pattern may take several lines, which are
+    joined without the spaces around them. In it, `(?&name)` is the pattern of that name, and
+    `(?&name:word)` the same with `word` for `{}`.
+    """
 
     package: str
-    table: str
+    table: str = ""
+    file: str = "lexicon.toml"
+    _patterns: dict[tuple[str, ...], re.Pattern[str]] = field(default_factory=dict)
+    _words: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> re.Pattern[str]:
         if name.startswith("__"):
             raise AttributeError(name)
-        pattern = self.__dict__[name] = re.compile("".join(self.entry(name)))
+        pattern = self.__dict__[name] = self.pattern(name)
         return pattern
 
     def entry(self, name: str) -> Any:
-        """An entry as the file has it: the parts of a pattern, a text, a list or a table."""
-        return read_tables(self.package, "lexicon.toml")[self.table][name]
+        """An entry as the file has it."""
+        return self.entries()[name]
+
+    def entries(self) -> dict[str, Any]:
+        """All entries."""
+        tables = _read_tables(self.package, self.file)
+        return tables[self.table] if self.table else tables
+
+    def pattern(self, name: str, /, **given: str) -> re.Pattern[str]:
+        """A pattern in which the given texts stand for the patterns of their names."""
+        key = (name, *given.values())
+        if key not in self._patterns:
+            self._patterns[key] = self._compile(f"(?&{name})", given)
+        return self._patterns[key]
 
     def patterns(self, name: str) -> dict[Any, re.Pattern[str]]:
         """The patterns of a table."""
-        return {key: re.compile("".join(parts)) for key, parts in self.entry(name).items()}
+        return {key: self._compile(_joined(text), {}) for key, text in self.entry(name).items()}
 
     def words(self, name: str) -> frozenset[str]:
         """The words of a text."""
-        return frozenset(self.entry(name).split())
+        if name not in self._words:
+            self._words[name] = frozenset(self.entry(name).split())
+        return self._words[name]
+
+    def _compile(self, text: str, given: dict[str, str]) -> re.Pattern[str]:
+        while match := _REFERENCE.search(text):
+            part, word = match.groups()
+            filled = given.get(part) or _joined(self.entry(part))
+            if word:
+                filled = _REFERENCE.sub(rf"(?&\1:{word})", filled).replace("{}", word)
+            text = f"{text[: match.start()]}{filled}{text[match.end() :]}"
+        return re.compile(text)
+
+
+def _joined(text: str) -> str:
+    return "".join(line.strip(" ") for line in text.splitlines()) if "\n" in text else text
 
 
 @cache
-def read_tables(package: str, *path: str) -> dict[str, Any]:
+def _read_tables(package: str, file: str) -> dict[str, Any]:
     """The tables of a TOML file in a package; each file is read once."""
-    return tomllib.loads(files(package).joinpath(*path).read_text("utf-8"))
+    return tomllib.loads(files(package).joinpath(file).read_text("utf-8"))

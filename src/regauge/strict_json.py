@@ -1,14 +1,15 @@
-"""Strict reading of JSON by users or models: each key once, only JSON's numbers."""
+"""Strict reading of JSON by users or models: each key once, only JSON's numbers; its values."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from sys import intern
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
 _Value = TypeVar("_Value")
 
@@ -91,3 +92,14 @@ def no_constant(word: str) -> NoReturn:
         NoNumberError: Always.
     """
     raise NoNumberError(word)
+
+
+def walk(value: object) -> Iterator[object]:
+    """A value, and all values in it; keys of mappings too."""
+    yield value
+    if isinstance(value, Mapping):
+        for pair in cast("Mapping[object, object]", value).items():
+            yield from walk(pair)
+    elif isinstance(value, list | tuple):
+        for part in cast("Sequence[object]", value):
+            yield from walk(part)

@@ -22,6 +22,7 @@ from regauge.importers._names import case_ids, slug, unique
 from regauge.importers._source import Repository, SourceError, is_list, is_mapping
 from regauge.judges import judge_from_spec
 from regauge.recordings import find_secrets
+from regauge.strict_json import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -192,7 +193,10 @@ class Suite:
         ]
         # JSON escapes the quotes around a key; and it shows the name before a key.
         for place, text in dict.fromkeys(
-            (place, text) for place, value in texts for text in (text_of(value), *_strings(value))
+            (place, text)
+            for place, value in texts
+            for text in (text_of(value), *walk(value))
+            if isinstance(text, str)
         ):
             for found in find_secrets(text):
                 secret = text[found.start : found.end]
@@ -380,15 +384,6 @@ def input_name(key: str) -> str:
 def text_of(value: object) -> str:
     """A value as an input is inserted: a text as it is, any other as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _strings(value: object) -> Iterator[str]:
-    """All texts in a value."""
-    if isinstance(value, str):
-        yield value
-    elif is_mapping(value) or is_list(value):
-        for part in value.values() if is_mapping(value) else value:
-            yield from _strings(part)
 
 
 def chat_of(value: object) -> list[dict[str, JSON]] | None:

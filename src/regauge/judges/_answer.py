@@ -221,17 +221,6 @@ def normalise(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def walk(value: object) -> Iterator[object]:
-    """A value, and all values in it; keys of mappings too."""
-    yield value
-    if isinstance(value, Mapping):
-        for pair in cast("Mapping[object, object]", value).items():
-            yield from walk(pair)
-    elif isinstance(value, list | tuple):
-        for part in cast("Sequence[object]", value):
-            yield from walk(part)
-
-
 def map_leaves(value: object, change: Callable[[object], object]) -> object:
     """A value of the same form, with every value in it that is no list and no mapping changed."""
     if isinstance(value, Mapping):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, cast
 from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError, UsageError
 from regauge.judges._asking import Declared
-from regauge.judges._data import WordData
 from regauge.judges._registry import judge_from_spec
 from regauge.judges._rule import Rule
 from regauge.judges.rules._combine import all_of
 from regauge.judges.rules._text import contains, ends_with, equals, starts_with
+from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ _CHOICES_SLOT: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _KEYS: Final = frozenset({"modelId", "prompt", "choices", "systemPrompt"})
 _GRADES: Final[Mapping[str, float]] = {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0}
 
-_BUILT_IN: Final = WordData("evaluators")
+_BUILT_IN: Final = Lexicon("regauge.judges", file="data/evaluators.toml")
 _AGAINST_FACTS: Final = frozenset({"similarity", "groundedness"})
 
 
@@ -107,9 +107,7 @@ def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> UnboundChoice:
 
 def built_in(name: str, plugin: str, prompt: Prompt) -> UnboundChoice:
     """The judge that `uses: github/PLUGIN` stands for, asking in regauge's own words."""
-    made = _made(
-        name, prompt, asks=_BUILT_IN.tables[plugin], system="", choices=_GRADES, model=None
-    )
+    made = _made(name, prompt, asks=_BUILT_IN.entry(plugin), system="", choices=_GRADES, model=None)
     return made.judging("correctness") if plugin in _AGAINST_FACTS else made
 
 
@@ -229,9 +227,9 @@ def _judge(evaluator: Evaluator, prompt: Prompt) -> Judge | UnboundJudge:
             return llm_evaluator(evaluator, prompt)
         case "uses":
             vendor, _, plugin = str(evaluator.body).partition("/")
-            if vendor == "github" and plugin in _BUILT_IN.tables:
+            if vendor == "github" and plugin in _BUILT_IN.entries():
                 return built_in(evaluator.name, plugin, prompt)
-            known = ", ".join(f"github/{name}" for name in sorted(_BUILT_IN.tables))
+            known = ", ".join(f"github/{name}" for name in sorted(_BUILT_IN.entries()))
             raise ValueError(f"no evaluator {evaluator.body!r}; there are {known}")
         case "judge":
             return _named_judge(evaluator)

@@ -39,11 +39,11 @@ from regauge.judges._answer import (
     Missing,
     map_leaves,
     normalise_value,
-    walk,
 )
 from regauge.judges._function import as_rule
 from regauge.judges._rule import AdviceTemplate, Rule, first_sentence
 from regauge.judges._types import quote
+from regauge.strict_json import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,7 +6,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, Final
 
-from regauge.judges._data import WordData
+from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ UNSPACED = (
     "\u4e00-\u9fff\ua000-\ua48c\ua9e0-\ua9ef\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f"
     "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
-_LISTS: Final = WordData("sentences")
+_LISTS: Final = Lexicon("regauge.judges", file="data/sentences.toml")
 _UNSPACED = re.compile(f"[{UNSPACED}]+")
 
 
@@ -109,7 +109,7 @@ def count_sentences(text: str) -> tuple[int, int]:
     (2, 2)
     """
     least = len(sentences_in(text))
-    spaces = 0 if text.isascii() else sum(1 for _ in _LISTS.pattern("unmarked").finditer(text))
+    spaces = 0 if text.isascii() else sum(1 for _ in _LISTS.unmarked.finditer(text))
     return least, least + spaces
 
 
@@ -130,7 +130,7 @@ def _blocks(text: str) -> Iterator[str]:
     """The paragraphs, headings and list items of a text, without their marks."""
     lines: list[str] = []
     for line in text.splitlines():
-        mark = _LISTS.pattern("mark").match(line)
+        mark = _LISTS.mark.match(line)
         if (mark or not line.strip()) and lines:
             yield "\n".join(lines)
             lines = []
@@ -145,7 +145,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 def _split_block(text: str) -> Iterator[str]:
     start = 0
-    for mark in _LISTS.pattern("end").finditer(text):
+    for mark in _LISTS.end.finditer(text):
         if _goes_on(text, mark):
             continue
         yield text[start : mark.end()].strip()
@@ -158,7 +158,7 @@ def _goes_on(text: str, mark: re.Match[str]) -> bool:
     if mark[0][0] not in ".!?":
         # A particle or a verb behind a quotation: "...。」と言った".
         quoted = mark[0][-1] in "\u300d\u300f\u201d"
-        return quoted and _LISTS.pattern("quotation").match(text, mark.end()) is not None
+        return quoted and _LISTS.quotation.match(text, mark.end()) is not None
     following = next_word(text, mark.end())[:_WORD_CHARS].strip(_AROUND)
     if not following:
         return False

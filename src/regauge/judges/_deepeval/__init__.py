@@ -25,7 +25,7 @@ from regauge.judges._answer import (
     value_at,
 )
 from regauge.judges._asking import Declared
-from regauge.judges._data import WordData
+from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
     from regauge.criteria import Criterion
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["FIELDS", "DeepevalDeclaration", "Fields", "deepeval"]
 
 _COLDEST: Final[Mapping[str, JSON]] = MappingProxyType({"temperature": 0.0})
-METRICS: Final = WordData("deepeval")
+METRICS: Final = Lexicon("regauge.judges", file="data/deepeval.toml")
 """The known parts of deepeval's metrics."""
 _OURS: Final = ("model", "async_mode", "verbose_mode", "eval_mode", "system_one_model")
 
@@ -146,7 +146,7 @@ def deepeval(
             "  fix: give its name, its class, a function that makes one, or a metric"
         )
     for kind in (kind_of(metric), f"{metric}Metric"):
-        if why := METRICS.tables["unsupported"].get(kind):
+        if why := METRICS.entry("unsupported").get(kind):
             raise UsageError(f"deepeval: {kind} is not supported: {why}\n  fix: remove it")
     if options and hasattr(metric, "measure") and not isinstance(metric, type):
         raise UsageError(
@@ -167,7 +167,7 @@ def deepeval(
         model=model,
         parameters=dict(parameters),
         threshold=threshold,
-        criterion=METRICS.tables["criteria"].get(_label(metric), "relevance"),
+        criterion=METRICS.entry("criteria").get(_label(metric), "relevance"),
     )
 
 

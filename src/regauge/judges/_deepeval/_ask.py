@@ -13,14 +13,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeVar, cast
 
 from regauge.errors import JudgeError
-from regauge.judges._answer import JsonFault, find_json, parse_json, walk
+from regauge.judges._answer import JsonFault, find_json, parse_json
 from regauge.judges._deepeval import METRICS
 from regauge.judges._types import quote
 from regauge.judges.model._ask import again
 from regauge.judges.model._delimited import coldest, fence_note, nonce_of, with_note
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest
-from regauge.strict_json import TwiceError, unique
+from regauge.strict_json import TwiceError, unique, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator

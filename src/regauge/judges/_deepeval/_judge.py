@@ -336,7 +336,7 @@ def _judged(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judge
     if not 0 <= number <= 1:
         raise _broken(judge, f"its score is {number:g}, which is not from 0 to 1")
     kind = kind_of(metric)
-    counted = METRICS.tables["items"].get(kind)
+    counted = METRICS.entry("items").get(kind)
     verdicts = _verdicts(metric)
     if counted and (verdicts is None or _list(getattr(metric, counted, None)) is None):
         raise moved(f"{kind}.{counted}", "a measurement without items is no evidence")
@@ -347,14 +347,14 @@ def _judged(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judge
     )
     if asked is not None and answered is not None:
         _same_count(judge, len(answered), len(asked), "questions")
-    judged = METRICS.tables["judged_items"]
-    for name in (*judged, *METRICS.tables["found_items"]):
+    judged = METRICS.entry("judged_items")
+    for name in (*judged, *METRICS.entry("found_items")):
         items = _list(getattr(metric, name, None))
         if items is not None:
             _same_count(judge, len(verdicts), len(items), name)
             return _Judged(name, len(items), vacuous=not items and name in judged)
     for base in type(metric).__mro__:
-        if part := METRICS.tables["per_part"].get(base.__name__):
+        if part := METRICS.entry("per_part").get(base.__name__):
             items = _list(getattr(test_case, part, None)) or []
             _same_count(judge, len(verdicts), len(items), f"entries of {part}")
     return _Judged("verdicts", len(verdicts), vacuous=not verdicts)

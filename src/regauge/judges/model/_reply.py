@@ -21,8 +21,8 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from regauge.judges._data import WordData
 from regauge.judges._types import listed, number, quote
+from regauge.lexicon import Lexicon
 from regauge.prompts import RubricSpec
 from regauge.strict_json import NoNumberError, TwiceError, no_constant, unique
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
 
 
-_WORDS: Final = WordData("replies")
+_WORDS: Final = Lexicon("regauge.judges", file="data/replies.toml")
 _PERCENT: Final = 100
 
 
@@ -86,7 +86,7 @@ def share_of(value: float, spec: RubricSpec) -> float:
 
 
 def _written(text: str, spec: RubricSpec) -> float:
-    match = _WORDS.pattern("parts").fullmatch(text.strip())
+    match = _WORDS.parts.fullmatch(text.strip())
     if match is None:
         raise ReplyFault(f"the score is {quote(text)}, not a number")
     value = float(match["value"])
@@ -157,25 +157,24 @@ def statements_of_spec(prose: str, spec: RubricSpec) -> list[Statement]:
     if spec.kind != "graded":
         names = {label: label for label in spec.labels}
         return statements_of_labels(prose, names, (spec.verdict_key, "verdict"))
-    if _WORDS.pattern("score").fullmatch(prose.strip()):
+    if _WORDS.score.fullmatch(prose.strip()):
         at = len(prose) - len(prose.lstrip())
         words = prose.strip()
         return [_statement(prose, at, at + len(words), value=words, weight="plain")]
     named = [
         _weighed(prose, match, match["value"])
-        for pattern in (_WORDS.pattern("grade"), _WORDS.pattern("final_grade"))
+        for pattern in (_WORDS.grade, _WORDS.final_grade)
         for match in _found(pattern, prose)
     ]
     named += [
         _statement(prose, match.start(), match.end(), value=match["value"], weight="mention")
-        for match in _found(_WORDS.pattern("loose_grade"), prose)
+        for match in _found(_WORDS.loose_grade, prose)
     ]
     found = _strongest(named)
     if not any(statement.weight not in {"mention", "partial"} for statement in found):
         # `3/5` may count steps: it is a grade only where no score is named.
         found += [
-            _weighed(prose, match, match["value"])
-            for match in _found(_WORDS.pattern("bare_grade"), prose)
+            _weighed(prose, match, match["value"]) for match in _found(_WORDS.bare_grade, prose)
         ]
     return sorted(_strongest(found), key=lambda statement: statement.start)
 
@@ -257,37 +256,27 @@ def _weighed(
 def _weight(text: str, start: int, end: int, *, words: str, formal: bool) -> Weight:
     before, after = _before(text, start), _after(text, end)
     if not formal:
-        before = _WORDS.pattern("correction").sub("", before)
-    if (
-        _is_set_apart(text, start, before)
-        or _WORDS.pattern("tentative").match(after)
-        or _asks(text, end)
-    ):
+        before = _WORDS.correction.sub("", before)
+    if _is_set_apart(text, start, before) or _WORDS.tentative.match(after) or _asks(text, end):
         return "mention"
     if _is_denied(before) or (formal and not _is_verdict_line(before, after)):
         return "mention"
-    if formal and (
-        _WORDS.pattern("final_word").search(before) or _WORDS.pattern("final_word").match(words)
-    ):
+    if formal and (_WORDS.final_word.search(before) or _WORDS.final_word.match(words)):
         return "final"
-    if _WORDS.pattern("concludes").search(before) or (
-        not formal and _WORDS.pattern("conclusion").match(words)
-    ):
+    if _WORDS.concludes.search(before) or (not formal and _WORDS.conclusion.match(words)):
         return "conclusion"
-    partial = _WORDS.pattern("partial_after").match(after) or _WORDS.pattern(
-        "partial_before"
-    ).search(before)
+    partial = _WORDS.partial_after.match(after) or _WORDS.pattern("partial_before").search(before)
     return "partial" if partial and not formal else "plain"
 
 
 def _is_verdict_line(before: str, after: str) -> bool:
     """Return whether a sentence is made to state a verdict of the form `Verdict: pass`."""
     leads = (
-        _WORDS.pattern("concludes").search(before)
-        or _WORDS.pattern("opens").match(before)
+        _WORDS.concludes.search(before)
+        or _WORDS.opens.match(before)
         or _is_leading(_led_in(before))
     )
-    return bool(leads and _WORDS.pattern("goes_on").match(after))
+    return bool(leads and _WORDS.goes_on.match(after))
 
 
 def _weight_alone(text: str, match: re.Match[str]) -> Weight:
@@ -298,7 +287,7 @@ def _weight_alone(text: str, match: re.Match[str]) -> Weight:
     lead = _line_before(text, match.start())
     if lead.endswith(":") and _is_denied(lead):
         return "mention"
-    return "final" if lead.endswith(":") and _WORDS.pattern("final_word").search(lead) else "plain"
+    return "final" if lead.endswith(":") and _WORDS.final_word.search(lead) else "plain"
 
 
 def object_weight(text: str, start: int, end: int) -> Weight:
@@ -310,29 +299,29 @@ def object_weight(text: str, start: int, end: int) -> Weight:
     'mention'
     """
     before, after = _before(text, start), _after(text, end)
-    if _is_quote(text, start) or _WORDS.pattern("tentative").match(after):
+    if _is_quote(text, start) or _WORDS.tentative.match(after):
         return "mention"
     return "mention" if _is_denied(before) else "final"
 
 
 def _is_denied(before: str) -> bool:
     """Return whether a sentence denies, reports or conditions its verdict."""
-    own = _WORDS.pattern("but").split(_led_in(before))[-1]
+    own = _WORDS.but.split(_led_in(before))[-1]
     # `The date is wrong, so the verdict is ...`: only the last clause can deny it.
-    clause = _WORDS.pattern("so").split(own)[-1]
-    return bool(_WORDS.pattern("denies").search(clause) or _WORDS.pattern("distances").search(own))
+    clause = _WORDS.so.split(own)[-1]
+    return bool(_WORDS.denies.search(clause) or _WORDS.distances.search(own))
 
 
 def _led_in(before: str) -> str:
     """The text of a sentence before its verdict, without phrases that only lead in."""
-    return _WORDS.pattern("mine").sub(" ", _WORDS.pattern("leads_in").sub(" ", before))
+    return _WORDS.mine.sub(" ", _WORDS.leads_in.sub(" ", before))
 
 
 def _before(text: str, start: int) -> str:
     """The text of its sentence before a statement, or the line that leads to it."""
     begin = max(0, start - _CONTEXT_CHARS)
     window = text[begin:start]
-    ends = [match.end() for match in _WORDS.pattern("sentence_end").finditer(window)]
+    ends = [match.end() for match in _WORDS.sentence_end.finditer(window)]
     before = window[ends[-1] :] if ends else window
     if re.sub(r"[\s*_`#|>-]", "", before):
         return before
@@ -343,12 +332,12 @@ def _before(text: str, start: int) -> str:
 def _after(text: str, end: int) -> str:
     """The text of its sentence after a statement."""
     window = text[end : end + _CONTEXT_CHARS]
-    match = _WORDS.pattern("sentence_end").search(window)
+    match = _WORDS.sentence_end.search(window)
     return window[: match.start()] if match else window
 
 
 def _asks(text: str, end: int) -> bool:
-    match = _WORDS.pattern("sentence_end").search(text, end, end + _CONTEXT_CHARS)
+    match = _WORDS.sentence_end.search(text, end, end + _CONTEXT_CHARS)
     return match is not None and match[0] in {"?", "\uff1f"}
 
 
@@ -377,7 +366,7 @@ def _in_fence(text: str, start: int) -> bool:
 
 def _is_leading(before: str) -> bool:
     """Return whether a sentence says nothing before its verdict that could turn it around."""
-    said = _WORDS.pattern("list_mark").sub("", before).replace("’", "'")  # noqa: RUF001 - an apostrophe
+    said = _WORDS.list_mark.sub("", before).replace("’", "'")  # noqa: RUF001 - an apostrophe
     words = re.findall(r"[^\W_]+(?:'[a-z]+)?", said.casefold())
     return all(word in _WORDS.words("leading") or word.isdecimal() for word in words)
 
@@ -411,10 +400,7 @@ def settled(
     values = {one.start: value_of(one) for one in found if one in own or _reads(one, value_of)}
     if len({values.get(one.start, one.value) for one in found}) > 1:
         last = _last_word(text, found, own, values)
-    if any(
-        _WORDS.pattern("taken_back").match(line)
-        for line in _SETTLED_SENTENCE.split(text[last.end :])
-    ):
+    if any(_WORDS.taken_back.match(line) for line in _SETTLED_SENTENCE.split(text[last.end :])):
         raise ReplyFault("the reply takes its verdict back")
     return last
 
@@ -557,7 +543,7 @@ class Repeated:
 def _plain(text: str) -> str:
     """The text that a reader sees, without spaces, case and marks."""
     folded = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    return _WORDS.pattern("unseen").sub("", folded).casefold()
+    return _WORDS.unseen.sub("", folded).casefold()
 
 
 def _bare(line: str) -> str:
@@ -673,8 +659,8 @@ def _without_thoughts(text: str) -> str:
         ReplyFault: The block has no end.
     """
     begins, ends = (
-        list(_WORDS.pattern("thinks").finditer(text)),
-        list(_WORDS.pattern("thought").finditer(text)),
+        list(_WORDS.thinks.finditer(text)),
+        list(_WORDS.thought.finditer(text)),
     )
     opened = bool(begins) and not text[: begins[0].start()].strip()
     if opened and not ends:
@@ -796,7 +782,7 @@ def _check_sides(reply: Reply, text: str, spec: RubricSpec, repeated: Repeated) 
         _is_good(one.value)
         for one in found
         if one.weight != "mention"
-        and _WORDS.pattern("named").match(one.words)
+        and _WORDS.named.match(one.words)
         and not repeated.holds(one.words)
     }
     if (reply.score > _HALF and False in sides) or (reply.score < _HALF and True in sides):
@@ -829,7 +815,7 @@ def json_object(text: str) -> dict[str, JSON]:
 
 def _unfenced(text: str) -> str:
     """The inside of a text that is one fenced block and nothing else."""
-    match = _WORDS.pattern("fence").fullmatch(text)
+    match = _WORDS.fence.fullmatch(text)
     return match["body"].strip() if match and "```" not in match["body"] else text
 
 

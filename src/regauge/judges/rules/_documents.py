@@ -16,11 +16,11 @@ from xml.parsers import expat
 
 from regauge.errors import UsageError
 from regauge.judges._answer import Missing, parse_integer, parse_path, value_at
-from regauge.judges._data import WordData
 from regauge.judges._rule import Check, Rule, listing, on_answer, on_text
 from regauge.judges._rule_factory import Place, rule
 from regauge.judges._types import Verdict, abstained, around, failed, listed, passed, quote
 from regauge.judges.rules._counts import Count, count_rule
+from regauge.lexicon import Lexicon
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -789,7 +789,7 @@ def contains_xml(*, elements: Sequence[str] = (), field: str | None = None) -> C
     return on_text(field, check)
 
 
-_HTML: Final = WordData("formats")
+_HTML: Final = Lexicon("regauge.judges", file="data/formats.toml")
 _HTML_TAG = re.compile(
     r"</?([A-Za-z][A-Za-z0-9]*)(?=[\s/>])[^<>]*>|<!doctype\s+html", re.IGNORECASE
 )

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
-from regauge.judges._data import WordData
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, listed, passed
 from regauge.judges.rules._documents import yaml_documents
+from regauge.lexicon import Lexicon
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["kubernetes_manifests", "sql_parses", "terraform_parses"]
 
 _HCL_CHARS_MAX = 20_000
-_KNOWN: Final = WordData("formats")
+_KNOWN: Final = Lexicon("regauge.judges", file="data/formats.toml")
 
 
 @functools.cache
@@ -70,7 +70,7 @@ def _hcl_blocks(text: str) -> list[str] | str:
             for label in part.children
             if getattr(label, "data", "") in {"identifier", "string"}
         )
-        needed = _KNOWN.tables["terraform_labels"].get(kind, len(labels))
+        needed = _KNOWN.entry("terraform_labels").get(kind, len(labels))
         if len(labels) != needed:
             return f"{kind} takes {plural(needed, 'label')}, and one has {len(labels)}"
         names.add(".".join((kind, *labels)))
@@ -147,7 +147,7 @@ def _dig(value: Any, *keys: str) -> Any:
 
 def _containers(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The containers of a manifest with the place each stands at."""
-    steps = _KNOWN.tables["pod_templates"].get(str(manifest.get("kind")))
+    steps = _KNOWN.entry("pod_templates").get(str(manifest.get("kind")))
     if steps is None:
         return
     spec = _dig(manifest, *steps, "spec")
@@ -178,7 +178,7 @@ def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
 
 def _all_privileges(manifest: Mapping[str, Any]) -> Iterator[str]:
     """The privileges that a manifest's pods take from their nodes, each with its place."""
-    steps = _KNOWN.tables["pod_templates"].get(str(manifest.get("kind")))
+    steps = _KNOWN.entry("pod_templates").get(str(manifest.get("kind")))
     if steps is None:
         return
     spec = _mapping(_dig(manifest, *steps, "spec"))
@@ -229,7 +229,7 @@ def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
     if (
         linux.get("user")
         or linux.get("role")
-        or linux.get("type", "") not in _KNOWN.tables["selinux_types"]
+        or linux.get("type", "") not in _KNOWN.entry("selinux_types")
     ):
         yield "seLinuxOptions"
 
@@ -248,7 +248,7 @@ def _faults(
         if not isinstance(value, str):
             yield "missing_field", f"no {path}"
     name = f"{document.get('kind')}/{title}"
-    if document.get("kind") in _KNOWN.tables["pod_templates"] and not list(_containers(document)):
+    if document.get("kind") in _KNOWN.entry("pod_templates") and not list(_containers(document)):
         yield "missing_field", f"{name}: no containers"
     if unprivileged:
         yield from (("privileged", f"{name}{what}") for what in _all_privileges(document))

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, JsonFault, expected, same
-from regauge.judges._data import WordData
 from regauge.judges._rule import Check, on_answer, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, abstained, around, failed, listed, number, passed, quote
 from regauge.judges._words import UNSPACED
+from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -732,7 +732,7 @@ def language_chances(text: str) -> dict[str, float]:
     return dict(zip(factory.langlist, chances.tolist(), strict=True))
 
 
-_CODES: Final = WordData("formats")
+_CODES: Final = Lexicon("regauge.judges", file="data/formats.toml")
 # Letters of languages that also use Chinese characters, which alone are most likely Chinese.
 _HAN: Final = re.compile("[\u3400-\u9fff]")
 _OWN_LETTERS: Final = {"ja": re.compile("[\u3041-\u30ff]"), "ko": re.compile("[\uac00-\ud7a3]")}
@@ -750,7 +750,7 @@ def _language(code: str) -> str:
     """
     full = code.lower().replace("_", "-")
     bare = full.partition("-")[0]
-    aliases, known = _CODES.tables["language_aliases"], _CODES.words("languages")
+    aliases, known = _CODES.entry("language_aliases"), _CODES.words("languages")
     for name in (full, aliases.get(full), bare, aliases.get(bare)):
         if name in known:
             return name

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
-from regauge.judges._data import WordData
 from regauge.judges._rule import Check, on_answer
 from regauge.judges._rule_factory import Amount, resolve_in, rule
 from regauge.judges._types import Verdict, failed, listed, passed, quote
 from regauge.judges.rules._json import is_close
 from regauge.judges.rules._text import normaliser
+from regauge.lexicon import Lexicon
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ __all__ = [
     "number_near",
 ]
 
-_WORDS: Final = WordData("values")
+_WORDS: Final = Lexicon("regauge.judges", file="data/values.toml")
 Which = Literal["first", "last", "only", "any"]
 Mark = Literal[".", ","]
 
@@ -60,7 +60,7 @@ def _units() -> dict[str, tuple[str, float, float]]:
         "°C": ("temperature", 1.0, 273.15),
         "°F": ("temperature", 5 / 9, 273.15 - 32 * 5 / 9),
     }
-    for row in _WORDS.tables["units"].replace(",\n", ",").strip().splitlines():
+    for row in _WORDS.entry("units").replace(",\n", ",").strip().splitlines():
         kind, _, groups = row.partition(":")
         for group in groups.split(","):
             *names, factor = group.split()
@@ -97,7 +97,7 @@ def _value(digits: str, decimal: Mark | None, power: str) -> float:
     Without `decimal`, the later of two kinds of marks is the decimal one; a mark that occurs
     more than once, or a comma before exactly three digits, separates groups, unless 0 precedes it.
     """
-    bare = _WORDS.pattern("separators").sub("", digits)
+    bare = _WORDS.separators.sub("", digits)
     if decimal is None:
         dot, comma = bare.rfind("."), bare.rfind(",")
         if dot >= 0 and comma >= 0:
@@ -130,13 +130,13 @@ def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
     [(-1234.5, 'ms'), (1500.0, ''), (20.0, '%')]
     """
     text = text.translate(_MARKS)
-    for match in _WORDS.pattern("number").finditer(text):
+    for match in _WORDS.number.finditer(text):
         before = match["before"] or ""
         value = _value(match["digits"], decimal, match["power"] or "")
         if (match["sign"] or before.strip()[:1]) in {"-", "\u2212"}:
             value = -value
         end = match.end()
-        unit = _WORDS.pattern("unit").match(text, end)
+        unit = _WORDS.unit.match(text, end)
         word = unit["unit"] if unit else ""
         # A unit stands apart from the number, or is another letter: `1.2k`, `$3M`.
         attached = _ATTACHED.get(word, 1.0) if word == text[end : end + 1] else 1.0
@@ -146,7 +146,7 @@ def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
         if unit and scale != 1:
             value *= scale
             end = unit.end()
-            unit = _WORDS.pattern("unit").match(text, end)
+            unit = _WORDS.unit.match(text, end)
         name = unit["unit"].replace(" ", "") if unit else ""
         currency = before.strip(" -+\u2212")
         yield Number(
@@ -231,7 +231,7 @@ def _spell_duration(match: re.Match[str]) -> str:
 
 def _plain(given: str, decimal: Mark | None) -> Iterator[Number]:
     """The numbers of a text; a text that is a fraction is one number."""
-    fraction = _WORDS.pattern("fraction").fullmatch(bare_answer(given.removesuffix("%").strip()))
+    fraction = _WORDS.fraction.fullmatch(bare_answer(given.removesuffix("%").strip()))
     if fraction is None or not int(fraction[2] or fraction[4]):
         yield from numbers_in(given, decimal)
         return
@@ -241,7 +241,7 @@ def _plain(given: str, decimal: Mark | None) -> Iterator[Number]:
 
 def _joined(text: str, decimal: Mark | None) -> list[Number]:
     """The numbers of a text; what two of them state together, as in `1 h 30 min`, is one."""
-    text = _WORDS.pattern("duration").sub(_spell_duration, text)
+    text = _WORDS.duration.sub(_spell_duration, text)
     joined: list[Number] = []
     end = 0
     for part in numbers_in(text, decimal):
@@ -253,7 +253,7 @@ def _joined(text: str, decimal: Mark | None) -> list[Number]:
             and smaller
             and larger[0] == smaller[0] in _IN_PARTS
             and larger[1] > smaller[1]
-            and _WORDS.pattern("joined").fullmatch(text, end, max(at, end))
+            and _WORDS.joined.fullmatch(text, end, max(at, end))
         ):
             whole = joined.pop()
             sign = -1 if whole.value < 0 else 1
@@ -469,13 +469,13 @@ class _Options:
         discussed: set[str] = set()
         for match in () if stated else self._stated.finditer(text):
             before = text[max(0, match.start() - 30) : match.start()]
-            if self._is_article(match, text) or _WORDS.pattern("denies").search(before):
+            if self._is_article(match, text) or _WORDS.denies.search(before):
                 continue
             label = match["chosen"] or match["judged"] or match["it"]
-            judged = _WORDS.pattern("judged").match(text, match.end())
+            judged = _WORDS.judged.match(text, match.end())
             if self._is_stated(match) or (judged and not judged["weak"]):
                 stated.append(label)
-            elif judged or _WORDS.pattern("alone").match(text, match.end()):
+            elif judged or _WORDS.alone.match(text, match.end()):
                 alone.add(label)
             else:
                 discussed.add(label)
@@ -583,9 +583,7 @@ def number_readings(text: str) -> Iterator[tuple[str, list[set[str]]]]:
     >>> list(number_readings("1. It took 1,200 ms, 1.50 s"))
     [('1,200', [{'1200'}]), ('1.50', [{'1.5'}])]
     """
-    for match in _WORDS.pattern("written_number").finditer(
-        _WORDS.pattern("list_mark").sub("", text)
-    ):
+    for match in _WORDS.written_number.finditer(_WORDS.list_mark.sub("", text)):
         yield match[0], _readings(match[0])
 
 
@@ -596,7 +594,7 @@ def _readings(found: str) -> list[set[str]]:
     # Digits of any script, such as Arabic ones.
     bare = "".join(str(int(char)) if char.isdecimal() else char for char in found.lower())
     readings: list[set[str]] = []
-    if grouped := _WORDS.pattern("grouped").fullmatch(bare):
+    if grouped := _WORDS.grouped.fullmatch(bare):
         readings.append({_canonical(bare.replace(grouped[1], "").replace(",", "."))})
     if sum(map(bare.count, ",.'\u2019\u00a0\u202f")) <= 1 and not (grouped and grouped[1] != "."):
         readings.append({_canonical(bare.replace(",", "."))})
@@ -672,7 +670,7 @@ def _invented(new: list[str], total: int, noun: str, code: str) -> Verdict:
 @functools.cache
 def _months() -> dict[str, int]:
     """The number of each month, by its names in nine languages."""
-    lines = _WORDS.tables["months"].split("\n")[:12]
+    lines = _WORDS.entry("months").split("\n")[:12]
     return {name: number for number, line in enumerate(lines, start=1) for name in line.split()}
 
 
@@ -704,7 +702,7 @@ def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
             day = f"{int(month):02}-{int(parts['day']):02}"
             year = parts.get("year")
             found.append((date.start(), date[0], [f"{year}-{day}", day] if year else [day]))
-    for clock in _WORDS.pattern("clock").finditer(spaced):
+    for clock in _WORDS.clock.finditer(spaced):
         hour = int(clock["hour"])
         if clock["half"]:
             hour = hour % 12 + (12 if clock["half"][0] in "pP" else 0)
