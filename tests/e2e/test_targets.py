@@ -733,6 +733,34 @@ def test_the_gate_calls_the_code_of_both_commits(repository: EvalProject) -> Non
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr
 
 
+@pytest.mark.parametrize(
+    ("base", "said", "counts"),
+    [
+        (
+            "def answer(text):\n    if text == '3': raise KeyError(text)\n",
+            "the base of triage: app.pipeline:answer raised an error: KeyError: '3'",
+            "1 undecided, 7 passed",
+        ),
+        (
+            "def answer(txt):\n",
+            "the base of triage: app.pipeline:answer: the function takes (txt)",
+            "8 undecided",
+        ),
+    ],
+)
+def test_a_base_whose_code_fails_can_be_changed(
+    repository: EvalProject, base: str, said: str, counts: str
+) -> None:
+    returns = "    return {'severity': 'critical'}\n"
+    repository.write("app/pipeline.py", base + returns)
+    commit(repository, branch="change")
+    repository.write("app/pipeline.py", f"def answer(text):\n{returns}")
+    gated = repository.command("gate", "main")
+    assert gated.returncode == 4, gated.stdout
+    for words in (said, counts, "the base of triage could not be called", "merge after a review"):
+        assert words in gated.stdout
+
+
 def test_a_target_accepts_broken_cases_in_its_changelog(repository: EvalProject) -> None:
     assert repository.command("record").returncode == 0
     commit(repository, branch="change")

@@ -221,7 +221,7 @@ def decide(
     finally:
         comparison.at.checkout.remove()
     unavailable = _unavailable_bases(run)
-    notes += [f"{name}: {why}" for name, why in unavailable.items()]
+    notes += [f"the base of {name}: {why}" for name, why in unavailable.items()]
     notes += _spoilt_notes(comparison, outcome)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
     if change is not None and rejected_before:
@@ -302,7 +302,7 @@ def draw_part(
 
 
 def _unavailable_bases(run: GateRun) -> dict[str, str]:
-    """By prompt, why the target of its base cannot be called at all: what, and the last line."""
+    """By prompt, why the target of its base cannot be called: what, and the last line."""
     found: dict[str, str] = {}
     for (prompt, _, arm), trials in run.trials.items():
         for trial in trials if arm == "main" else ():

@@ -235,7 +235,7 @@ class Decided:
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
         moved_bars: Parts of the bar that the change lowers; the base's decided.
         caveats: What else the change edits that an accepted prompt was measured by.
-        base_unavailable: By prompt, why the target of its base cannot be called at all.
+        base_unavailable: By prompt, why the target of its base cannot be called, for some case.
         rejected_before: How many other versions of the pull request or branch were rejected.
         notes: What a reader should know.
     """

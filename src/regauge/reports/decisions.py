@@ -135,7 +135,7 @@ def next_step(document: DecisionDocument, missing: str = "") -> NextDocument:
         case "reject":
             return _after_rejecting(document)
         case "undecided":
-            return _after_undecided(missing)
+            return _after_undecided(document, missing)
         case "unmeasured":
             fixes = dict.fromkeys(one.fix for one in document.unmeasured if one.fix)
             open_ = any(guards.below for prompt in document.prompts for guards in prompt.guards)
@@ -155,9 +155,14 @@ def _after_accepting(document: DecisionDocument) -> NextDocument:
     )
 
 
-def _after_undecided(missing: str) -> NextDocument:
+def _after_undecided(document: DecisionDocument, missing: str) -> NextDocument:
     text = "undecided is not accepted (exit code 4); continue"
-    if "--more-trials" in missing:
+    if document.base_unavailable:
+        text = (
+            "undecided is not accepted (exit code 4); the code of the base fails: merge after"
+            " a review of these cases, or have it run here and continue"
+        )
+    elif "--more-trials" in missing:
         text = (
             "undecided is not accepted (exit code 4); mark the cases that matter as critical, or"
             " continue with the workflow's input `more-trials` or this command"

@@ -35,8 +35,11 @@ _NAMED_MAX: Final = 5
 # A second attempt may have another result than these had.
 _PASSING: Final = frozenset({"timeout", "exception", "crash", "command"})
 
-# Of a whole target; one of the base then has no say, and the gate has its history alone.
-_WHOLE: Final = frozenset({"import", "outside"})
+# Failures of the code itself, which no later run of the same base mends; the gate then has the
+# history of the base alone.
+_OF_CODE: Final = frozenset(
+    {"import", "outside", "signature", "exception", "crash", "command", "malformed", "too-large"}
+)
 
 
 class Caller(Protocol):
@@ -120,9 +123,10 @@ class TargetProvider:
                     raise
                 except ProviderError as error:
                     kind = error.kind
-                    if self._target.checkout is not None and kind in _WHOLE:
+                    transient = kind in _PASSING
+                    if self._target.checkout is not None and kind in _OF_CODE:
                         kind = "unavailable"
-                    raise AttemptError(str(error), kind=kind, transient=kind in _PASSING) from error
+                    raise AttemptError(str(error), kind=kind, transient=transient) from error
                 finally:
                     took_s = time.perf_counter() - began
                     ledger.spent_s += took_s

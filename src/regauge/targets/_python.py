@@ -229,7 +229,7 @@ def _with_fix(reply: Mapping[str, Any], name: str) -> str:
         case "import" | "crash":
             module = name.partition(":")[0]
             fix = (
-                "correct `target` or `callable`, or see that"
+                "correct the name of the function, or see that"
                 f" `python -c 'import {module}'` succeeds in the root of the project"
             )
         case "outside":
