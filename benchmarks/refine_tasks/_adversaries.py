@@ -62,7 +62,8 @@ def attacking(task: Task, trial: Trial) -> Trial:
 
 def cycling(task: Task, trial: Trial) -> Trial:
     """Proposals go back and forth between the same few texts, spaced and spelled differently."""
-    wrong = [task.seed_fault("delete", name, random.Random(1)) for name in task.names[:2]]
+    faults = task.faults or [("delete", name) for name in task.names]
+    wrong = [task.seed_fault(*fault, random.Random(1)) for fault in faults[:2]]
     texts = [trial.prompt, *wrong, task.healthy_prompt()]
 
     def propose(state: State) -> Sequence[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.lexicon import Lexicon
 from regauge.refine.edits import EditError, PromptText, count_words, ops_between
 from regauge.statements import (
     MergeError,
+    alike,
     compare,
     content_words,
     insert,
@@ -22,13 +23,15 @@ from regauge.statements import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from regauge.refine.edits import Edit
     from regauge.statements import Change, Comparison, Node, Tree
 
 _RE = Lexicon("regauge.refine", "changes")
 
+# So much of a clause that is gone has another one of its sentence.
+_RECAST = 0.5
 # A renaming changes no more words than these in one statement.
 _RENAMED_MAX = 3
 
@@ -76,7 +79,7 @@ def units_of(before: PromptText, after: PromptText) -> list[Unit]:
 def _units(compared: Sequence[Comparison]) -> list[Unit]:
     groups: dict[object, Unit] = {}
     for index, found in enumerate(compared):
-        taken: dict[object, object] = {}
+        taken = _recast(index, found)
         for change in found.changes:
             key = _key(index, found, change)
             if (old := found.instead.get(id(change))) and change.kind == "added":
@@ -111,6 +114,8 @@ def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
     for unit in units:
         if len(units) > 1 and not _only_removes(unit):
             yield _composed(before, compared, unit)
+        if any(change.was and change.was.kind == "clause" for _, change in unit):
+            continue  # a sentence that was written again is one change
         added = [(index, change) for index, change in unit if change.kind == "added"]
         pieces = [list(group) for _, group in groupby(added, lambda one: _piece(compared, one))]
         if len(pieces) > 1 or len(added) < len(unit):
@@ -194,15 +199,66 @@ def _key(index: int, found: Comparison, change: Change) -> object:
     if change.kind != "moved" and sorted(_RE.slot.findall(was)) != sorted(_RE.slot.findall(now)):
         return "inputs"
     if change.kind == "reworded":
-        old, new = _tokens(was) - _tokens(now), _tokens(now) - _tokens(was)
-        if 0 < old.total() <= _RENAMED_MAX and new.total() <= _RENAMED_MAX:
-            return "renamed", tuple(sorted(old.elements())), tuple(sorted(new.elements()))
-        return id(change)
+        renamed = _renamed(was, now)
+        return ("renamed", *renamed) if renamed else id(change)
     if change.kind == "added" and change.now:
         return "added", index, id(_block(found.after, change.now, _fresh(found, "added")))
     if change.kind == "removed" and change.was:
         return "removed", index, id(_block(found.before, change.was, _fresh(found, "removed")))
     return id(change)
+
+
+def _renamed(was: str, now: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The few words that a statement loses and gains; None where they are many."""
+    old, new = _tokens(was) - _tokens(now), _tokens(now) - _tokens(was)
+    if 0 < old.total() <= _RENAMED_MAX and new.total() <= _RENAMED_MAX:
+        return tuple(sorted(old.elements())), tuple(sorted(new.elements()))
+    return None
+
+
+def new_statements(
+    before: PromptText, after: PromptText, is_known: Callable[[str], bool]
+) -> Iterator[str]:
+    """The statements that a text adds or rewords, without those that get a few known words.
+
+    A corrected label or unit is no new statement, whatever stands next to it.
+    """
+    for found in comparisons(before, after):
+        for change in found.changes:
+            if change.now is None or change.kind == "moved":
+                continue
+            now = found.after.of(change.now)
+            renamed = _renamed(found.before.of(change.was), now) if change.was else None
+            if renamed is None or not is_known(" ".join(renamed[1])):
+                yield now
+
+
+def _recast(index: int, found: Comparison) -> dict[object, object]:
+    """By the key of each change of a sentence whose clauses swap words the key of its first.
+
+    What one clause loses another one has: none of these changes stands on its own.
+    """
+    joined: dict[object, object] = {}
+    clauses = [
+        one for one in found.changes if "clause" in {n.kind for n in (one.was, one.now) if n}
+    ]
+    for one, other in product(clauses, clauses):
+        if (
+            one.was
+            and one.kind == "removed"
+            and other.now
+            and other.kind != "moved"
+            and alike(found.before.of(one.was), found.after.of(other.now)) >= _RECAST
+        ):
+            around = found.before.parent(one.was), found.after.parent(other.now)
+            ours = [
+                _key(index, found, change)
+                for change in clauses
+                if (change.was and found.before.parent(change.was) is around[0])
+                or (change.now and found.after.parent(change.now) is around[1])
+            ]
+            joined |= dict.fromkeys(ours, ours[0])
+    return joined
 
 
 def _fresh(found: Comparison, kind: str) -> set[int]:
@@ -345,13 +401,14 @@ def statement_words(tree: Tree) -> dict[str, Node]:
 
 
 def _lists(tree: Tree) -> list[Node]:
-    """The last entries of the lists that instruct; those within entries do not count."""
+    """The last entries of the lists that instruct; footnotes and those within entries do not."""
     return [
         node.children[-1]
         for node in tree.nodes("list")
         if not tree.is_data(node)
         and all(above.kind != "entry" for above in tree.path(node))
         and "{{" not in tree.of(node.children[-1])
+        and not tree.of(node).startswith("[^")
     ]
 
 

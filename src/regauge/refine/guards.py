@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from regauge.prompts import SectionError
 from regauge.refine.changes import (
     changed_lines,
-    changed_statements,
     comparisons,
     lost_statements,
+    new_statements,
     units_of,
 )
 from regauge.refine.edits import PromptText, ReplaceSection, count_words, section_at, section_text
@@ -286,7 +286,7 @@ class Guard:
         """The parts that new text takes from an attacker, a case or a user."""
         if takes_over(changed_lines(before, after)[0]):
             return "it speaks to the model in another's name"
-        added, _ = changed_statements(before, after)
+        added = "\n".join(new_statements(before, after, self._leaks.is_public))
         leak = self._leaks.found(added)
         if leak:
             return f"it gives a case away: {leak}"

@@ -193,8 +193,8 @@ def _of_token(token: str) -> Iterator[str]:
                 if len(part) > _DIGITS_MIN and not part.isalpha() and not part.isdigit():
                     yield part
     for number in _RE.number.findall(token):
-        # A single digit tells nothing about a case.
-        if len(number) == 1:
+        # A single digit tells nothing about a case, nor does the "03" of a date.
+        if len(number.lstrip("0")) < 2:  # noqa: PLR2004
             continue
         bare = number.replace(",", "").replace("_", "")
         if not has_digit or not token[0].isalpha() or len(bare) >= _DIGITS_MIN:
@@ -390,6 +390,12 @@ class Leaks:
         readings = (added, *dict.fromkeys(decoded(added)))
         leak = next((leak for reading in readings if (leak := self._plainly(reading))), "")
         return leak or self._backwards(added)
+
+    def is_public(self, words: str) -> bool:
+        """Return whether each of some words is known from elsewhere than from cases."""
+        return not specific(words) - self._public_specific and not any(
+            map(self._is_private, keys(words))
+        )
 
     def _backwards(self, added: str) -> str:
         """Words and long identifiers that are written from their end."""

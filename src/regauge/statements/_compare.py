@@ -214,7 +214,9 @@ def _assembled(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
     places: dict[int, int] = {}
     for places, source in items:
         body = trees[source].of(trees[source].atoms[places[source]])
-        follows = next((tree for tree in sorted(places) if last[tree] == places[tree] - 1), None)
+        # What has other words stands behind its neighbour as it does there.
+        order = sorted(places, key=lambda tree: (tree != source, tree))
+        follows = next((tree for tree in order if last[tree] == places[tree] - 1), None)
         if follows is not None and (out or places[follows] == 0):
             before = _gap(trees[follows], places[follows])
         else:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from regauge.statements._nodes import Node, Tree
 
 _ALIKE = 0.5
+# So many signs tell one block from another.
+_HELD = 60
 _WORDS = re.compile(r"\w+")
 _WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 
@@ -118,8 +120,16 @@ def _keys(tree: Tree) -> list[str]:
         said = "".join([*parts, tree.text[at : atom.end]])
         # Marks alone, such as a fence without text, say nothing but themselves; data is no heading.
         kind = "data" if atom.kind == "data" else atom.kind in {"sentence", "clause"}
-        keys.append(f"{kind} {normalise(said) or said}")
+        keys.append(f"{kind} {normalise(said) or said}{_held_first(tree, atom)}")
     return keys
+
+
+def _held_first(tree: Tree, atom: Node) -> str:
+    """What a tag's block begins with: of several blocks with one name, each has its own tags."""
+    block = tree.parent(atom)
+    if atom.kind != "tag" or block is None or block.kind != "block":
+        return ""
+    return normalise(tree.text[block.children[0].end : block.children[-1].start])[:_HELD]
 
 
 def _reworded(

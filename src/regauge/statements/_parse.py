@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NUMERAL = r"\d{1,3}(?:\.\d{1,3})*|[a-zA-Z]|[ivxIVX]{2,5}|[０-９]{1,2}|[一二三四五六七八九十]{1,3}"
 MARKER = re.compile(
-    r"(?P<mark>[-*+•‣◦▪●○・–—][ \t]+"
+    r"(?P<mark>[-*+•‣◦▪●○・–—][ \t]+|\[\^[^\]\s]+\]:[ \t]+"
     rf"|(?P<open>[(（]?)(?P<number>{_NUMERAL})(?:(?P<close>[)）])[ \t]*|(?P<dot>[.:])[ \t]+"
     r"|(?P<wide>[、．：])[ \t]*)"
     r"|(?P<circled>[①-⑳])[ \t]*"
@@ -309,7 +309,7 @@ class _Parser:
         found = self._marker(at)
         assert found is not None
         number = found["number"] or found["nth"] or found["circled"] or ""
-        shape = "1" if number[:1].isdigit() else "a" if number else found["mark"].strip()
+        shape = "1" if number[:1].isdigit() else "a" if number else found["mark"].strip()[:2]
         return shape, found["open"], found["close"] or found["dot"] or found["wide"], found["word"]
 
     def _list(self, at: int, end: int) -> tuple[Node, int]:

@@ -23,6 +23,8 @@ _ENTRY = re.compile(r",\s+|、|，")
 _CLAUSE_WORDS = 3
 # An entry of more words is a clause that happens to have a comma.
 _ENTRY_WORDS = 8
+# The last letter of a sentence is within so many signs of its end.
+_NEAR = 20
 # A line that is so long, and so much of the longest one, was broken to fit.
 _WRAPPED, _FULL = 50, 0.7
 
@@ -71,7 +73,13 @@ def _stops(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _goes_on(text: str, at: int, end: int) -> bool:
-    """Return whether the next word is in lower case, as no sentence begins."""
+    """Return whether the next word is in lower case, as no sentence begins.
+
+    A field in backticks begins one, and so does any Latin word behind a script without case.
+    """
+    begun = next((sign for sign in reversed(text[max(0, at - _NEAR) : at]) if sign.isalpha()), "A")
+    if begun.lower() == begun.upper() or text[at:end].lstrip().startswith("`"):
+        return False
     return next((sign for sign in text[at:end] if sign.isalpha()), "").islower()
 
 

@@ -15,7 +15,7 @@ from benchmarks.refine_tasks.incidents import TASK as INCIDENTS
 from benchmarks.refine_tasks.invoices import TASK as INVOICES
 from benchmarks.refine_tasks.tickets import TASK as TICKETS
 from regauge.refine._policy import GuardPolicy
-from regauge.refine.edits import PromptText, apply
+from regauge.refine.edits import Edit, PromptText, apply, ops_between
 from regauge.refine.guards import Guard, faults_in
 from regauge.refine.leaks import CaseText, Leaks
 from regauge.refine.subject import public_of
@@ -121,6 +121,31 @@ def test_labels_of_the_schema_are_no_secret():
 
     assert Leaks(cases, [], GuardPolicy()).found(line)
     assert not Leaks(cases, public_of(about, []), GuardPolicy()).found(line)
+
+
+@pytest.mark.parametrize(
+    ("label", "date", "refused"),
+    [
+        ("stain", "3 October", False),
+        ("repair", "2026-10-03", False),
+        ("repair", "2026-08-13", True),
+        ("quokka", "3 October", True),
+    ],
+)
+def test_a_corrected_example_is_judged_by_the_words_that_are_new_in_it(label, date, refused):
+    said = "Kinds: stain, repair.\n\nInput: a spot since 3 October\nOutput: "
+    answer = '{{"kind": "{}", "item": "shirt", "date": "{}"}}'
+    before = PromptText.of(said + answer.format("repair", "3 October"))
+    cases = [
+        CaseText(id=f"c{n}", texts=("A shirt.",), expected=answer.format("stain", f"2026-08-{n}"))
+        for n in range(11, 20)
+    ]
+    cases.append(CaseText(id="c9", texts=("A hat.",), expected=answer.format("quokka", "May")))
+    guard = Guard(before, cases, [], GuardPolicy())
+    after = PromptText.of(said + answer.format(label, date))
+    edit = Edit(ops=ops_between(before, after), strategy="rewrite", proposer="model:m")
+
+    assert guard.objection(edit, before, after).startswith("it gives a case away") is refused
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from regauge.refine.changes import units_of
+from regauge.refine.changes import parts_of, units_of, without_losses
 from regauge.refine.edits import (
     Anchor,
     Delete,
@@ -296,8 +296,22 @@ def test_what_a_rewrite_loses_next_to_its_cure_is_kept():
         ('Sort.\n\nInput: a\nOutput: {"k": 1}\n\nInput: b\nOutput: {"k": 2}',
          'Sort.\n\nInput: a\nOutput: {"k": 1}\n\nInput: c d\nOutput: {"k": 3}\n\nInput: b\nOutput: {"k": 2}'),
         ("| a | b |\n|---|---|\n| 1 | 2 |", "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |"),
+        ("<case>\nIt hums.\n</case>\n<case>\nIt rings.\n</case>",
+         "<case>\nIt hums.\n</case>\n<case>\nIt smells odd.\n</case>\n<case>\nIt rings.\n</case>"),
+        ("It is red what can wait for a week, and blue what must be done today.",
+         "It is red what must be done today, and blue what can wait for a week."),
         ("Be kind.", "Be kind.\n\n<tone>\nWrite short words.\nName no host.\n</tone>"),
     ],
 )  # fmt: skip
 def test_what_a_person_calls_one_change_is_one_unit(before, after):
     assert len(units_of(PromptText.of(before), PromptText.of(after))) == 1
+
+
+def test_swapped_clauses_come_back_as_one_whole_sentence():
+    before = PromptText.of("Sort.\n\nRed is what can wait a week, and blue what we must do today.")
+    cured = "Sort.\n\nRed is what we must do today, and blue what can wait a week."
+    after = PromptText.of(f"{cured}\n\nYour work is important.")
+
+    assert cured in without_losses(before, after).whole
+    assert cured in {part.whole for part in parts_of(before, after)}
+    assert all(part.whole.count(" what ") == 2 for part in parts_of(before, after))

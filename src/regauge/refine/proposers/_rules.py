@@ -149,7 +149,7 @@ def _reworded(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
         return []
     edits: list[tuple[str, PromptText]] = []
     for index, tree in enumerate(text.trees):
-        for node in tree.statements:
+        for node in (*tree.statements, *tree.nodes("row")):
             said = tree.of(node)
             found = list(_RE.measure.finditer(said))
             if len(found) != 1 or not _is_about(tree, node, found[0], advice, wanted):

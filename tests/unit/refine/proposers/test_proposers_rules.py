@@ -160,11 +160,17 @@ def test_a_shared_word_replaces_nothing(prompt_text, advice):
         assert not lost_words(prompt(prompt_text), apply(prompt(prompt_text), edit.ops))
 
 
-def test_a_unit_that_is_wrong_is_corrected_where_it_is():
-    said = "- reason: why it is so. At most 30 sentences."
+@pytest.mark.parametrize(
+    "said",
+    [
+        "- reason: why it is so. At most 30 sentences.",
+        "| Field | Limit |\n| --- | --- |\n| reason | at most 30 sentences |",
+    ],
+)
+def test_a_unit_that_is_wrong_is_corrected_where_it_is(said):
     edits = propose_by_rules(prompt(said), cluster(), CHECKS)
     assert [after(said, e).rstrip() for e in edits if e.strategy == "set-unit"] == [
-        "- reason: why it is so. At most 30 words."
+        said.replace("sentences", "words")
     ]
 
 
