@@ -125,7 +125,7 @@ def _keys(tree: Tree) -> list[str]:
 
 
 def _held_first(tree: Tree, atom: Node) -> str:
-    """What a tag's block begins with: of several blocks with one name, each has its own tags."""
+    """The beginning of a tag's block: of several blocks with one name, each has its own tags."""
     block = tree.parent(atom)
     if atom.kind != "tag" or block is None or block.kind != "block":
         return ""

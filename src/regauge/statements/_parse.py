@@ -192,7 +192,7 @@ class _Parser:
             return len(match[1])
         if _TITLE.match(line):
             return _TITLE_LEVEL
-        if match := _UNDERLINE.match(self._line_below(at, end)):
+        if line and (match := _UNDERLINE.match(self._line_below(at, end))):
             is_title = (
                 self._marker(at) is None and not line.startswith("|") and line[-1] not in ".。"
             )

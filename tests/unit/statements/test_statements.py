@@ -112,6 +112,7 @@ def test_lists_stay_numbered_and_references_follow_their_step(steps, at, to, new
         ("हिंदी में लिखो। छोटा रखो।", ["हिंदी में लिखो।", "छोटा रखो।"]),
         ("인사는 하지 않습니다. `note`는 짧게 씁니다. id를 씁니다.", ["인사는 하지 않습니다.", "`note`는 짧게 씁니다.", "id를 씁니다."]),
         ("Be brief. `note` is short, e.g. one word.", ["Be brief.", "`note` is short, e.g. one word."]),
+        ("**Task**\n\nSort it.\n\n---\n\nStop.", ["Sort it.", "Stop."]),
         ("[^1]: Sort it.\n[^2]: Stop.", ["Sort it.", "Stop."]),
         ("هل هذا صحيح؟ أجب بنعم.", ["هل هذا صحيح؟", "أجب بنعم."]),
         ("Name hosts, e.g. web-1. Use v1.2 of J. Doe's list.", ["Name hosts, e.g. web-1.", "Use v1.2 of J. Doe's list."]),
