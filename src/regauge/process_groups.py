@@ -33,7 +33,7 @@ def _descendants(pid: int) -> list[int]:
             # The name of the program, in parentheses, may hold anything.
             parent = int(stat.read_bytes().rpartition(b")")[2].split()[1])
             children.setdefault(parent, []).append(int(stat.parent.name))
-    found = children.get(pid, [])[:]
-    for each in found:
-        found += children.get(each, [])
-    return found
+    descendants = children.get(pid, [])[:]
+    for each in descendants:
+        descendants += children.get(each, [])
+    return descendants

@@ -161,11 +161,11 @@ class PartResult(EvalResult):
     @property
     def error(self) -> UnmeasuredError | None:
         """The first error that leaves the case unmeasured."""
-        known = any(trial.error is None for trial in self.trials)
+        measured = any(trial.error is None for trial in self.trials)
         for trial in (*self.trials, *self.base):
             if trial.error is None or is_base_unavailable(trial.error):
                 continue
-            if not (known and isinstance(trial.error, MissingRecordingError)):
+            if not (measured and isinstance(trial.error, MissingRecordingError)):
                 return trial.error
         return None
 
@@ -347,21 +347,21 @@ class PytestGate:
 
     def result(self, planned: PlannedCase, *, where: str) -> GatedResult | PartResult:
         """The item's case; a case without a trial is skipped if nothing is recorded."""
-        known = self._results.get(id(planned)) or self._parts.get(id(planned))
-        if known is not None:
-            return known
+        kept = self._results.get(id(planned)) or self._parts.get(id(planned))
+        if kept is not None:
+            return kept
         document = self._cases.get(id(planned))
         if document is None:
             self._left_alone.add(id(planned))
             pytest.skip("not run: the decision needs no trial")
-        found = self._session.result(planned, where=where, waiting=lambda _: None)
-        if found.outcome == "unmeasured":
+        made = self._session.result(planned, where=where, waiting=lambda _: None)
+        if made.outcome == "unmeasured":
             self._left_alone.add(id(planned))
             pytest.skip(document.message)
         return GatedResult(
-            suite=found.suite,
-            case=found.case,
-            trials=found.trials,
+            suite=made.suite,
+            case=made.case,
+            trials=made.trials,
             where=where,
             gated=document,
         )

@@ -203,7 +203,7 @@ def failed_case(planned: PlannedCase, error: CaseFailed) -> FailedCase:
     """A failed case, with how its first failing judge failed it."""
     judged = next(failure for trial in error.result.trials for failure in trial.failures)
     verdict = judged.verdict
-    labels = [one for one in (verdict.expected, verdict.actual) if _is_label(one)]
+    labels = [label for label in (verdict.expected, verdict.actual) if _is_label(label)]
     prompt = planned.suite.prompt
     return FailedCase(
         prompt=prompt.name,

@@ -76,8 +76,8 @@ def redact_property(pair: tuple[str, object], redact: Callable[[str], str]) -> t
     """Take secrets out of a property; one without a secret is returned itself."""
     name, value = pair
     clean = redact(value) if type(value) is str else map_texts(value, redact)
-    known = redact(name)
-    return pair if clean == value and known == name else (known, clean)
+    redacted = redact(name)
+    return pair if clean == value and redacted == name else (redacted, clean)
 
 
 def redact_report(
@@ -91,9 +91,9 @@ def redact_report(
     if not (report.longrepr or report.sections or "wasxfail" in words or "regauge_short" in words):
         return report
     whole = config.hook.pytest_report_to_serializable(config=config, report=report)
-    said = {name: whole[name] for name in _WORDS if whole.get(name)}
-    clean = map_texts(said, redact)
-    if clean is said:
+    texts = {name: whole[name] for name in _WORDS if whole.get(name)}
+    clean = map_texts(texts, redact)
+    if clean is texts:
         return report
     data = whole | clean
     redacted: pytest.TestReport = config.hook.pytest_report_from_serializable(

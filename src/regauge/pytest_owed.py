@@ -108,7 +108,7 @@ def project_of(config: pytest.Config) -> Project:
     project = Project.find(config.rootpath)
     if not project.exists:
         below = (Project.find(path) for path in CommandLine.read(config).paths)
-        project = next((one for one in below if one.exists), project)
+        project = next((candidate for candidate in below if candidate.exists), project)
     return project
 
 

@@ -247,9 +247,9 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Keep what an xdist worker has to say at its end."""
-    said = getattr(node, "workeroutput", {}).get(_WORKER_OUTPUT)
-    if said is not None:
-        node.config.stash.setdefault(_workers_key, []).append(said)
+    output = getattr(node, "workeroutput", {}).get(_WORKER_OUTPUT)
+    if output is not None:
+        node.config.stash.setdefault(_workers_key, []).append(output)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -318,8 +318,8 @@ def _unknown_option(error: BaseException) -> Exception | None:
     from regauge.errors import UsageError
     from regauge.wording import did_you_mean
 
-    known = list(inspect.signature(golden).parameters)[1:]
-    fix = did_you_mean(match[1], known) or f"it has {', '.join(known)}"
+    options = list(inspect.signature(golden).parameters)[1:]
+    fix = did_you_mean(match[1], options) or f"it has {', '.join(options)}"
     return UsageError(f"@golden has no option {match[1]!r}", fix=fix)
 
 
@@ -386,7 +386,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         return (yield)
     from regauge.stop_signals import stoppable
 
-    with stoppable(config.add_cleanup, ours=lambda: _workers_run_evals(config)):
+    with stoppable(config.add_cleanup, is_ours=lambda: _workers_run_evals(config)):
         return (yield)
 
 
@@ -451,12 +451,12 @@ def pytest_report_teststatus(
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Publish recordings and close the run record."""
     config = session.config
-    said = config.stash.setdefault(_workers_key, [])
+    reports = config.stash.setdefault(_workers_key, [])
     run = config.stash.get(_run_key, None)
-    if run is None and (said or _workers_left_rows(session)):
+    if run is None and (reports or _workers_left_rows(session)):
         run = _run(config)
     if run is not None:
-        report = run.finish(session, workers=said)
+        report = run.finish(session, workers=reports)
         if report is not None:
             config.workeroutput[_WORKER_OUTPUT] = report  # type: ignore[attr-defined] # xdist's
 
@@ -472,9 +472,9 @@ def pytest_terminal_summary(
     from regauge.pytest_output import without_grouped
 
     with without_grouped(terminalreporter) as failed:
-        shown = yield
+        outcome = yield
     run.summarise(terminalreporter, failed, items=terminalreporter.config.stash.get(_items_key, 0))
-    return shown
+    return outcome
 
 
 def _run_of_eval(metafunc: pytest.Metafunc) -> PytestRun:

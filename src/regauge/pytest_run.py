@@ -164,7 +164,7 @@ class PytestRun:
         planned = _planned_cases(suites)
         node = metafunc.definition.nodeid
         self._collected.add(node, inspect.unwrap(function), suites, planned)
-        ids = [_item_name(one, suites) for one in planned]
+        ids = [_item_name(case, suites) for case in planned]
         metafunc.parametrize(FIXTURE, planned, ids=ids, indirect=True)
 
     def cases_of_prompt_file(self, path: Path) -> list[tuple[str, PlannedCase]]:
@@ -181,7 +181,7 @@ class PytestRun:
         planned = _planned_cases(suites)
         node = Path(os.path.relpath(path, self._config.rootpath)).as_posix()
         self._collected.add(node, None, suites, planned)
-        return [(_item_name(one, suites), one) for one in planned]
+        return [(_item_name(case, suites), case) for case in planned]
 
     def plan(self, session: pytest.Session) -> None:
         """Plan the evals among the selected items, and call the hook of other plugins."""
@@ -525,7 +525,7 @@ def _refuse_directories(project: Project) -> None:
     Raises:
         FaultyFileError: There are some.
     """
-    found = [project.prompts_dir / LOCK_NAME, *sorted(project.recordings_dir.glob("*.jsonl"))]
-    faults = [Fault.unreadable(path, IsADirectoryError()) for path in found if path.is_dir()]
+    paths = [project.prompts_dir / LOCK_NAME, *sorted(project.recordings_dir.glob("*.jsonl"))]
+    faults = [Fault.unreadable(path, IsADirectoryError()) for path in paths if path.is_dir()]
     if faults:
         raise FaultyFileError(faults)

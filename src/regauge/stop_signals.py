@@ -33,8 +33,8 @@ _ALL: Final = (signal.SIGINT, *_SIGTERM_AND_SIGHUP)
 class _AsCtrlC:
     """Raises KeyboardInterrupt for the first signal, and leaves further ones without effect."""
 
-    def __init__(self, ours: Callable[[], bool]) -> None:
-        self._ours = ours
+    def __init__(self, is_ours: Callable[[], bool]) -> None:
+        self._ours = is_ours
         self._deciding = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
@@ -165,19 +165,19 @@ def stoppable(
     at_end: Callable[[Callable[[], None]], object],
     *,
     calls: bool = True,
-    ours: Callable[[], bool] = lambda: True,
+    is_ours: Callable[[], bool] = lambda: True,
 ) -> Generator[None]:
     """Run the block so that signals can end it, and a second one disturbs no end.
 
     Args:
         at_end: Takes what puts the handlers back, and calls it when an interrupted run has ended.
         calls: Whether models are called in the block; else only Ctrl-C is handled.
-        ours: Whether the run is ours to end so; else the signal does what it did before.
+        is_ours: Whether the run is ours to end so; else the signal does what it did before.
     """
     handlers = ExitStack()
     # The first signal leaves all of them without effect.
     handlers.callback(_put_back, {number: signal.getsignal(number) for number in _ALL})
-    handlers.enter_context(_handled(_ALL if calls else (signal.SIGINT,), _AsCtrlC(ours)))
+    handlers.enter_context(_handled(_ALL if calls else (signal.SIGINT,), _AsCtrlC(is_ours)))
     try:
         yield
     except KeyboardInterrupt:
@@ -206,12 +206,12 @@ def _put_back(before: Mapping[int, Any], handler: _Handler | None = None) -> Non
     """Restore handlers where `handler` has taken over, or any of this module by default."""
     if threading.current_thread() is not threading.main_thread():
         return
-    for number, known in before.items():
+    for number, previous in before.items():
         now = signal.getsignal(number)
-        if isinstance(now, _Held) and isinstance(known, _Once):
+        if isinstance(now, _Held) and isinstance(previous, _Once):
             continue
         if now is handler or (handler is None and isinstance(now, _Handler)):
-            signal.signal(number, known)
+            signal.signal(number, previous)
 
 
 def _take(numbers: Sequence[int], handler: _Handler | signal.Handlers) -> Mapping[int, Any]:
@@ -219,7 +219,7 @@ def _take(numbers: Sequence[int], handler: _Handler | signal.Handlers) -> Mappin
     if threading.current_thread() is not threading.main_thread():
         return {}
     before = {number: signal.getsignal(number) for number in numbers}
-    taken = {number: known for number, known in before.items() if _is_default(known)}
+    taken = {number: previous for number, previous in before.items() if _is_default(previous)}
     for number in taken:
         signal.signal(number, handler)
     return taken

@@ -30,17 +30,17 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """A question that names the closest known name, or the empty text where none is close.
 
     >>> did_you_mean("test_data", ["testData", "messages"])
     "did you mean 'testData'?"
     """
-    near = closest(name, known)
+    near = closest(name, names)
     return f"did you mean {near!r}?" if near else ""
 
 
-def closest(name: str, known: Iterable[str]) -> str:
+def closest(name: str, names: Iterable[str]) -> str:
     """The known name that may have been meant, or the empty text where none is close.
 
     Of all misspellings by one letter it finds nearly all at 0.7, as it does at the 0.6 of
@@ -51,7 +51,7 @@ def closest(name: str, known: Iterable[str]) -> str:
     """
     from difflib import get_close_matches  # only who errs waits for it
 
-    by_form = {snake_case(candidate): candidate for candidate in known}
+    by_form = {snake_case(candidate): candidate for candidate in names}
     close = get_close_matches(snake_case(name), by_form, n=1, cutoff=0.7)
     return by_form[close[0]] if close else ""
 

@@ -87,8 +87,8 @@ def explain_yaml_error(error: yaml.MarkedYAMLError) -> tuple[int | None, str, st
     >>> explain('- a\nb: 1')[1]
     'this line does not fit the lines above it'
     """
-    said = " | ".join(filter(None, (error.context, error.problem)))
-    mistake = next(one for one in _MISTAKES if re.search(one.words, said))
+    explanation = " | ".join(filter(None, (error.context, error.problem)))
+    mistake = next(entry for entry in _MISTAKES if re.search(entry.words, explanation))
     here = error.problem_mark or error.context_mark
     mark = (error.context_mark if mistake.begun else None) or here
     problem = mistake.problem or error.problem or error.context or "cannot be parsed"

@@ -84,11 +84,13 @@ def check_branch(path: Path, name: str, *, renew: bool = False) -> None:
     parts = name.split("/")
     above = ["/".join(parts[:length]) for length in range(1, len(parts))]
     names = git_says(root, "for-each-ref", "--format=%(refname)", "refs/heads/").split()
-    for known in (one.removeprefix("refs/heads/") for one in names):
-        if known == name and renew and is_proposal(path, f"refs/heads/{name}"):
+    for existing in (ref.removeprefix("refs/heads/") for ref in names):
+        if existing == name and renew and is_proposal(path, f"refs/heads/{name}"):
             continue
-        if known in {name, *above} or known.startswith(f"{name}/"):
-            raise UsageError(f"there is a branch {known!r} already\n  fix: --branch ANOTHER-NAME")
+        if existing in {name, *above} or existing.startswith(f"{name}/"):
+            raise UsageError(
+                f"there is a branch {existing!r} already\n  fix: --branch ANOTHER-NAME"
+            )
 
 
 def current_branch(path: Path) -> str:
@@ -99,10 +101,10 @@ def current_branch(path: Path) -> str:
 def is_proposal(path: Path, commit: str) -> bool:
     """Return whether a commit is a proposal of `commit_on_branch`, without a user's work."""
     root = path.resolve().parent
-    said = git_says(
+    trailers = git_says(
         root, "log", "-1", f"--format=%(trailers:key={_TREE},valueonly)", commit, check=False
     )
-    return bool(said) and said == _tree_of(root, commit)
+    return bool(trailers) and trailers == _tree_of(root, commit)
 
 
 def differing(files: Sequence[Path]) -> list[Path]:
@@ -154,8 +156,8 @@ def remote_address(path: Path, remote: str = "origin") -> str:
 def remote_tip(path: Path, branch: str, remote: str = "origin") -> str:
     """The commit that a branch of the remote is at; empty where there is no such branch."""
     _refuse_remote_inside(path, remote)
-    said = git_says(path.resolve().parent, *_LS_REMOTE, remote, f"refs/heads/{branch}")
-    return said.split(maxsplit=1)[0] if said else ""
+    listing = git_says(path.resolve().parent, *_LS_REMOTE, remote, f"refs/heads/{branch}")
+    return listing.split(maxsplit=1)[0] if listing else ""
 
 
 def _refuse_remote_inside(path: Path, remote: str) -> None:

@@ -209,8 +209,8 @@ class Api:
         """
         again = method != "POST" if again is None else again
         response = self._response(method, self._url(path), purpose, document, again=again)
-        found = self._document(response, purpose)
-        return self._checked(found, purpose, needs) if needs else found
+        answer = self._document(response, purpose)
+        return self._checked(answer, purpose, needs) if needs else answer
 
     def pages(
         self,
@@ -233,10 +233,10 @@ class Api:
             if url is None:
                 return
             response = self._response("GET", url, purpose)
-            found: Any = self._document(response, purpose)
-            if not isinstance(found, list):
+            document: Any = self._document(response, purpose)
+            if not isinstance(document, list):
                 raise self._malformed(purpose, "no list")
-            for element in cast("list[object]", found):
+            for element in cast("list[object]", document):
                 yield self._checked(element, purpose, needs)
             following = response.links.get("next", {}).get("url")
             url = self._own(following, purpose) if following else None
@@ -309,11 +309,11 @@ class Api:
         """An address that GitHub named; the token goes to no other host."""
         try:
             url = urljoin(base, named)
-            ours, theirs = urlsplit(self.access.api_url), urlsplit(url)
+            own, target = urlsplit(self.access.api_url), urlsplit(url)
         except ValueError as error:
             raise self._malformed(purpose, f"it points to {named!r}") from error
-        if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
-            raise self._malformed(purpose, f"it points to {theirs.netloc!r}")
+        if (own.scheme, own.netloc) != (target.scheme, target.netloc):
+            raise self._malformed(purpose, f"it points to {target.netloc!r}")
         return url
 
     def _document(self, response: httpx2.Response, purpose: Purpose) -> Any:
@@ -324,11 +324,11 @@ class Api:
         except ValueError as error:
             raise self._malformed(purpose, "no JSON") from error
 
-    def _checked(self, found: object, purpose: Purpose, needs: Sequence[str]) -> dict[str, Any]:
+    def _checked(self, document: object, purpose: Purpose, needs: Sequence[str]) -> dict[str, Any]:
         """An object of a response, whose values are of the kinds that GitHub documents."""
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise self._malformed(purpose, "no object")
-        table = cast("dict[str, Any]", found)
+        table = cast("dict[str, Any]", document)
         for key, kind in _KINDS.items():
             value: object = table.get(key)
             if not isinstance(value, kind) and (value is not None or key in needs):

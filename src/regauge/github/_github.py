@@ -354,15 +354,15 @@ class GitHub:
         )
         # A number that is an issue's has comments too.
         self._api.ask("GET", f"pulls/{number}", purpose)
-        found: list[Remark] = []
+        listed: list[Remark] = []
         others = 0
         for path in ("issues/{}/comments", "pulls/{}/comments", "pulls/{}/reviews"):
             for written in self._api.pages(path.format(number), purpose):
                 if _is_ours(written):
                     others += 1
                 elif (written.get("body") or "").strip():
-                    found.append(_remark(written))
-        return sorted(found, key=lambda remark: remark.at), others
+                    listed.append(_remark(written))
+        return sorted(listed, key=lambda remark: remark.at), others
 
     def _pulls(self, query: dict[str, str], what: str) -> list[dict[str, Any]]:
         return list(

@@ -95,8 +95,8 @@ def cut_markdown(text: str, *, where: str = "", chars_max: int = BODY_CHARS_MAX)
         used += github_length(line) + 1
         kept.append(line)
         open_ = after
-    said = _NOTICE.format(left=len(lines) - len(kept), all=len(lines), where=where).rstrip()
-    return "\n".join(kept) + open_.closed() + f"\n\n{said}"
+    ending = _NOTICE.format(left=len(lines) - len(kept), all=len(lines), where=where).rstrip()
+    return "\n".join(kept) + open_.closed() + f"\n\n{ending}"
 
 
 class _Open:

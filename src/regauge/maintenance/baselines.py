@@ -130,8 +130,8 @@ def history_lines(
     for name in sorted(key.judges):
         yield TextLine(f"  judge {name}  {key.judges[name][:12]}")
     width = max((len(case_id) for case_id, _ in cases), default=0)
-    shown = [(case_id, case) for case_id, case in cases if every or case.whole.failed]
-    for case_id, case in shown:
+    listed = [(case_id, case) for case_id, case in cases if every or case.whole.failed]
+    for case_id, case in listed:
         failed = ", ".join(
             f"{name} failed {count.failed}"
             for name, count in sorted(case.checks.items())
@@ -139,8 +139,8 @@ def history_lines(
         )
         flaky = "  flaky" if is_flaky(case) else ""
         yield TextLine(f"  {case_id:{width}}  {case.whole}{flaky}  {failed}".rstrip())
-    if len(shown) < len(cases):
-        yield TextLine(f"  {plural(len(cases) - len(shown), 'case')} passed every time")
+    if len(listed) < len(cases):
+        yield TextLine(f"  {plural(len(cases) - len(listed), 'case')} passed every time")
 
 
 def history_json(project: Project, baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
@@ -195,7 +195,11 @@ def uncommitted_notes(project: Project, prompts: Iterable[Prompt]) -> Iterator[s
     if repository is None or not repository.has_commits():
         return
     # An eval may ask for a released version, which is not what the file says.
-    by_path = {one.path: one for one in prompts if read_prompt_text(one.path) == one.source}
+    by_path = {
+        prompt_used.path: prompt_used
+        for prompt_used in prompts
+        if read_prompt_text(prompt_used.path) == prompt_used.source
+    }
     texts = repository.read_all(("HEAD", repository.inside(path)) for path in by_path)
     for prompt, data in zip(by_path.values(), texts, strict=True):
         if data is None or data.decode("utf-8", "replace") != prompt.source:
@@ -207,9 +211,9 @@ def _anchor_of(
 ) -> AnchorComparison | None:
     """A history next to the old version that the baseline keeps; None without such a version."""
     anchors = (
-        stored_anchor([baseline], one.history.version, history.key) for one in baseline.anchors
+        stored_anchor([baseline], each.history.version, history.key) for each in baseline.anchors
     )
-    anchor = next((one for one in anchors if one is not None), None)
+    anchor = next((each for each in anchors if each is not None), None)
     if anchor is None or anchor.history.version == history.version:
         return None
     try:
@@ -274,17 +278,17 @@ def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
 
 def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "Fresh trials of the default branch fail where earlier ones passed."
-    for one in done:
-        drift: Mapping[str, Any] = one["drift"] or {"worse": False, "changes": []}
-        worse = [change for change in one["changes"] if change["direction"] == "worse"]
+    for result in done:
+        drift: Mapping[str, Any] = result["drift"] or {"worse": False, "changes": []}
+        worse = [change for change in result["changes"] if change["direction"] == "worse"]
         drifted = [change for change in drift["changes"] if change["direction"] == "worse"]
-        audit: Mapping[str, Any] = one["audit"] or {"result": "agree"}
+        audit: Mapping[str, Any] = result["audit"] or {"result": "agree"}
         selected = audit["result"] == "better"
-        lost = one["anchor_lost"]
+        lost = result["anchor_lost"]
         if not (worse or drift["worse"] or selected or lost):
             continue
         yield ""
-        named = f"{one['prompt']} {one['version']} ({one['model']})"
+        named = f"{result['prompt']} {result['version']} ({result['model']})"
         yield f"**{escape_markdown(named)}**"
         if worse:
             yield ""
@@ -295,11 +299,11 @@ def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield (
                 f"{escape_markdown(audit['message'])}. A user may have recorded failing cases"
                 " until they passed, or edited recordings. Record all of them again:"
-                f" `regauge record --refresh {one['prompt']}`."
+                f" `regauge record --refresh {result['prompt']}`."
             )
         if lost:
             yield ""
-            yield f"{escape_markdown(one['anchor']['message'])}."
+            yield f"{escape_markdown(result['anchor']['message'])}."
         if drift["worse"]:
             before, now = drift["before"], drift["now"]
             yield ""
@@ -382,20 +386,20 @@ class AskedAnchor:
         if self.stored is None:
             return
         accepted = accepted_since(self.head.prompt, self.version)
-        found = compare_histories(self.stored, history, accepted=accepted)
-        if found is not None and not complete:
-            found = replace(found, suspected=False)
-        self.comparison = found
+        comparison = compare_histories(self.stored, history, accepted=accepted)
+        if comparison is not None and not complete:
+            comparison = replace(comparison, suspected=False)
+        self.comparison = comparison
 
     def second_drawing(self, now: datetime, policy: TopUpPolicy) -> AskedSuite | None:
         """The anchor next to the version of today; None where the kept trials do not ask for it."""
         suspected = self.comparison is not None and self.comparison.suspected
         if not suspected or self.suite is None or not self.cases:
             return None
-        known = (self.stored.history,) if self.stored is not None else ()
-        wanted = replace(policy, per_session=policy.wanted, sessions=1, any_time=True)
+        histories = (self.stored.history,) if self.stored is not None else ()
+        again = replace(policy, per_session=policy.wanted, sessions=1, any_time=True)
         return AskedSuite(
-            asked=_top_up(self.suite, known, self.cases, now=now, policy=wanted, anew=True),
+            asked=_top_up(self.suite, histories, self.cases, now=now, policy=again, anew=True),
             cases=self.cases,
         )
 
@@ -413,38 +417,38 @@ class AskedAnchor:
 
     def line(self) -> str:
         """The difference since the anchor, or why it is not measured."""
-        found = self.comparison
-        if found is None:
+        comparison = self.comparison
+        if comparison is None:
             why = self.trouble or "its trials run with those of the next version"
             return f"since {self.version}: not measured: {why}"
-        words = str(found)
-        if found.confirmed:
-            words += f"; a loss, confirmed with fresh trials of both (p = {found.p_value:.2g})"
-        elif found.suspected:
+        words = str(comparison)
+        if comparison.confirmed:
+            words += f"; a loss, confirmed with fresh trials of both (p = {comparison.p_value:.2g})"
+        elif comparison.suspected:
             why = f": {self.trouble}" if self.trouble else ""
             words += f"; {self.version} was not measured again, so this is not confirmed{why}"
-        elif found.redrawn:
-            words += f"; not confirmed with fresh trials of both (p = {found.p_value:.2g})"
+        elif comparison.redrawn:
+            words += f"; not confirmed with fresh trials of both (p = {comparison.p_value:.2g})"
         return words
 
     def to_json(self) -> dict[str, Any]:
         """For programs, and for the issue."""
-        found = self.comparison
+        comparison = self.comparison
         return {
             "version": self.version,
             "message": self.line(),
-            "cases": found.cases if found is not None else 0,
+            "cases": comparison.cases if comparison is not None else 0,
             "difference": {
-                "main": found.difference.main,
-                "candidate": found.difference.candidate,
-                "low": found.difference.low,
-                "high": found.difference.high,
+                "main": comparison.difference.main,
+                "candidate": comparison.difference.candidate,
+                "low": comparison.difference.low,
+                "high": comparison.difference.high,
             }
-            if found is not None
+            if comparison is not None
             else None,
-            "p_value": found.p_value if found is not None else None,
-            "redrawn": found is not None and found.redrawn,
-            "confirmed": found is not None and found.confirmed,
+            "p_value": comparison.p_value if comparison is not None else None,
+            "redrawn": comparison is not None and comparison.redrawn,
+            "confirmed": comparison is not None and comparison.confirmed,
             "trouble": self.trouble,
         }
 
@@ -475,35 +479,37 @@ def ask_anchor(
     version = anchor_version(setting, released, current=head.version)
     if version is None:
         return None
-    found = AskedAnchor(version=str(version), head=suite)
+    anchor_asked = AskedAnchor(version=str(version), head=suite)
     try:
-        found.suite = anchor_suite(suite, version)
+        anchor_asked.suite = anchor_suite(suite, version)
     except (FaultyFileError, GitError) as error:
-        found.trouble = str(error).splitlines()[0].replace(str(head.path), head.path.name)
-        found.stored = stored_anchor([baseline], found.version, key_of(suite))
-        return found
-    key = key_of(found.suite)
-    found.stored = next(
+        anchor_asked.trouble = str(error).splitlines()[0].replace(str(head.path), head.path.name)
+        anchor_asked.stored = stored_anchor([baseline], anchor_asked.version, key_of(suite))
+        return anchor_asked
+    key = key_of(anchor_asked.suite)
+    anchor_asked.stored = next(
         (anchor for anchor in baseline.anchors if not anchor.history.key.differences(key)), None
     )
-    if found.stored is None and (known := baseline.find(key)) is not None:
-        found.stored = Anchor(history=replace(known, audited=""))
-    found.cases = tuple(
-        PlannedCase(found.suite, one.case) for one in planned if _renders(found.suite, one)
+    if anchor_asked.stored is None and (history := baseline.find(key)) is not None:
+        anchor_asked.stored = Anchor(history=replace(history, audited=""))
+    anchor_asked.cases = tuple(
+        PlannedCase(anchor_asked.suite, case.case)
+        for case in planned
+        if _renders(anchor_asked.suite, case)
     )
-    if left_out := len(planned) - len(found.cases):
+    if left_out := len(planned) - len(anchor_asked.cases):
         of = plural(len(planned), "case")
-        found.trouble = f"the prompt of {version} cannot be rendered for {left_out} of {of}"
-    if current.wanted and found.cases:
+        anchor_asked.trouble = f"the prompt of {version} cannot be rendered for {left_out} of {of}"
+    if current.wanted and anchor_asked.cases:
         most = AnchorPolicy().trials_of(len(suite.dataset), baseline_trials=policy.wanted)
         share = max(policy.per_session, -(-most // policy.sessions))
-        wanted = replace(policy, wanted=most, per_session=share, sessions=1, any_time=True)
-        stored = (found.stored.history,) if found.stored is not None else ()
-        found.asked = AskedSuite(
-            asked=_top_up(found.suite, stored, found.cases, now=now, policy=wanted),
-            cases=found.cases,
+        plan = replace(policy, wanted=most, per_session=share, sessions=1, any_time=True)
+        stored = (anchor_asked.stored.history,) if anchor_asked.stored is not None else ()
+        anchor_asked.asked = AskedSuite(
+            asked=_top_up(anchor_asked.suite, stored, anchor_asked.cases, now=now, policy=plan),
+            cases=anchor_asked.cases,
         )
-    return found
+    return anchor_asked
 
 
 def _top_up(
@@ -788,14 +794,14 @@ class BaselineUpdate:
     @property
     def worse(self) -> bool:
         """Return whether the base is worse than the version before, or than its history."""
-        return any(one.worse for one in self._done)
+        return any(done.worse for done in self._done)
 
     def to_json(self) -> dict[str, Any]:
         """The plan, the work done and the results, as a document."""
         return {
             "dry_run": self._dry_run,
             "planned": self._estimates,
-            "done": [one.to_json() for one in self._done],
+            "done": [done.to_json() for done in self._done],
             **({} if self._batches is None else {"batches": self._batches}),
         }
 
@@ -847,8 +853,8 @@ class BaselineUpdate:
 
         An audit of recordings waits for live trials.
         """
-        for one in every:
-            one.audited = one.asked.asked.history.audited
+        for asked in every:
+            asked.audited = asked.asked.asked.history.audited
         batches = ProjectBatches(self._project, evals, options, environ=os.environ)
         with batches.open():
             self._draw(every, evals)
@@ -864,27 +870,27 @@ class BaselineUpdate:
             self.pending = ["the session is kept once all of its trials are measured"]
 
     def _draw(self, asked: list[AskedEval], evals: EvalSession) -> None:
-        anchors = [one.anchor for one in asked if one.anchor is not None]
+        anchors = [each.anchor for each in asked if each.anchor is not None]
         of_anchors = [anchor.asked for anchor in anchors if anchor.asked is not None]
-        suites = [one.asked for one in asked]
+        suites = [each.asked for each in asked]
         landed = draw_trials([*suites, *of_anchors], session=evals, waiting=lambda _: None)
-        for one, got in zip(asked, landed[: len(asked)], strict=True):
-            one.landed = got
+        for each, got in zip(asked, landed[: len(asked)], strict=True):
+            each.landed = got
         drawn = [anchor for anchor in anchors if anchor.asked is not None]
         for anchor, got in zip(drawn, landed[len(asked) :], strict=True):
             anchor.take(got, now=self._now)
 
     def _compare_with_anchors(self, every: list[AskedEval], evals: EvalSession) -> None:
         """Hold each version against its anchor; where it is worse, draw the anchor again today."""
-        for one in every:
-            if one.anchor is None:
+        for asked in every:
+            if asked.anchor is None:
                 continue
-            history, after = self._after(one)
-            one.anchor.compare(history, complete=after.complete)
-            again = one.anchor.second_drawing(self._now, self._policy(len(one.suite.dataset)))
+            history, after = self._after(asked)
+            asked.anchor.compare(history, complete=after.complete)
+            again = asked.anchor.second_drawing(self._now, self._policy(len(asked.suite.dataset)))
             if again is not None:
                 (landed,) = draw_trials([again], session=evals, waiting=lambda _: None)
-                one.anchor.replace_with(again, landed, history, now=self._now)
+                asked.anchor.replace_with(again, landed, history, now=self._now)
 
     def _draw_again(self, complete: list[AskedEval], evals: EvalSession) -> None:
         """Hold complete histories against fresh trials; those that no longer agree begin again."""
@@ -892,26 +898,30 @@ class BaselineUpdate:
         redraws = [
             AskedRedraw(
                 redraw=Redraw(
-                    one.asked.asked.history,
-                    {planned.case.id: planned.case.digest for planned in one.asked.cases},
+                    each.asked.asked.history,
+                    {planned.case.id: planned.case.digest for planned in each.asked.cases},
                     policy,
-                    prompt=one.suite.prompt.name,
+                    prompt=each.suite.prompt.name,
                     trials=self._redraw,
                     prompts=len(complete),
                 ),
-                checks=one.asked.asked.history.key.judges,
-                cases=self._today(one.asked.cases),
+                checks=each.asked.asked.history.key.judges,
+                cases=self._today(each.asked.cases),
             )
-            for one in complete
+            for each in complete
         ]
         landed = redraw_trials(redraws, session=evals, waiting=lambda _: None)
         stale: list[AskedEval] = []
-        for one, asked, got in zip(complete, redraws, landed, strict=True):
-            one.redrawn, one.drift = got, asked.redraw.drift(served=got.served)
-            if one.drift.stale:
-                known = Baseline(prompt=one.suite.prompt.name, histories=(one.asked.asked.history,))
-                one.asked = replace(one.asked, asked=self._top_up(one.suite, known, anew=True))
-                stale.append(one)
+        for each, asked, got in zip(complete, redraws, landed, strict=True):
+            each.redrawn, each.drift = got, asked.redraw.drift(served=got.served)
+            if each.drift.stale:
+                baseline = Baseline(
+                    prompt=each.suite.prompt.name, histories=(each.asked.asked.history,)
+                )
+                each.asked = replace(
+                    each.asked, asked=self._top_up(each.suite, baseline, anew=True)
+                )
+                stale.append(each)
         if stale:
             self._draw(stale, evals)
 
@@ -929,21 +939,21 @@ class BaselineUpdate:
             reader.close()
 
     def _audit_eval(
-        self, one: AskedEval, baseline: Baseline, evals: EvalSession, reader: EvalSession
+        self, asked: AskedEval, baseline: Baseline, evals: EvalSession, reader: EvalSession
     ) -> None:
-        name, history = one.suite.prompt.name, one.asked.asked.history
+        name, history = asked.suite.prompt.name, asked.asked.asked.history
         checks = sorted(history.key.judges)
-        cases = {planned.case.id: planned for planned in one.asked.cases}
+        cases = {planned.case.id: planned for planned in asked.asked.cases}
         recorded = recorded_outcomes(
             reader,
             [(name, planned, checks) for planned in cases.values()],
             numbers=lambda _: _AUDITED_NUMBERS,
         )
         state = digest_of([[x.case, x.series, x.number, x.recorded_at] for x in recorded])
-        landed = one.landed if one.landed.facts else one.redrawn
+        landed = asked.landed if asked.landed.facts else asked.redrawn
         facts = landed.facts if landed is not None else {}
         if not recorded or history.audited == state:
-            one.audited = history.audited
+            asked.audited = history.audited
             return
         if facts:
             fresh = {
@@ -951,23 +961,23 @@ class BaselineUpdate:
                 for case, trials in facts.items()
             }
             report = audit_fresh(recorded, fresh)
-        elif one.asked.asked.complete:
-            again = {planned.case.id: planned for planned in self._today(one.asked.cases)}
+        elif asked.asked.asked.complete:
+            again = {planned.case.id: planned for planned in self._today(asked.asked.cases)}
             report = audit_by_steps(evals, recorded, again, checks, seed=self._commit())
         else:
             return
-        one.audited = state
+        asked.audited = state
         better = report is not None and report.result == "better"
-        if report is not None and better and self._base_is_worse(one, baseline, evals):
+        if report is not None and better and self._base_is_worse(asked, baseline, evals):
             report = replace(report, result="base-worse")
-        one.audit = report
+        asked.audit = report
 
-    def _base_is_worse(self, one: AskedEval, baseline: Baseline, evals: EvalSession) -> bool:
+    def _base_is_worse(self, asked: AskedEval, baseline: Baseline, evals: EvalSession) -> bool:
         """Return whether the base passes less today than in its history, or the version before.
 
         Of a new version nothing is known but what this session drew.
         """
-        history, suite = one.asked.asked.history, one.suite
+        history, suite = asked.asked.asked.history, asked.suite
         if not history.cases:
             before = baseline.before(history.key)
             if before is None or not before.version:
@@ -977,20 +987,22 @@ class BaselineUpdate:
             except RegaugeError:  # no commit holds it
                 return False
             history, suite = before, replace(suite, prompt=prompt)
-        known = {
+        measured = {
             planned.case.id: (PlannedCase(suite, planned.case), stored.whole)
-            for planned in one.asked.cases
+            for planned in asked.asked.cases
             if (stored := history.history(planned.case.id, planned.case.digest)) is not None
         }
-        if not known:
+        if not measured:
             return False
         today = fresh_counts(
             evals,
-            self._today(planned for planned, _ in known.values()),
+            self._today(planned for planned, _ in measured.values()),
             sorted(history.key.judges),
             nth=_AUDITED_NUMBERS,
         )
-        return today_is_worse([count for _, count in known.values()], [today[id_] for id_ in known])
+        return today_is_worse(
+            [count for _, count in measured.values()], [today[id_] for id_ in measured]
+        )
 
     def _today(self, cases: Iterable[PlannedCase]) -> tuple[PlannedCase, ...]:
         """Cases whose fresh trials are those of this day, in UTC, and of no day before."""
@@ -1013,17 +1025,17 @@ class BaselineUpdate:
         by_suite: dict[Suite, list[PlannedCase]] = {}
         for planned in evals.plan.cases:
             by_suite.setdefault(planned.suite, []).append(planned)
-        found: dict[str, AskedPrompt] = {}
+        prompts: dict[str, AskedPrompt] = {}
         for suite, cases in by_suite.items():
             name = suite.prompt.name
-            if name not in found:
-                known, older = baseline_of(self._project, suite)
-                found[name] = AskedPrompt(
-                    name=name, baseline=known or Baseline(prompt=name), older=older
+            if name not in prompts:
+                baseline, older = baseline_of(self._project, suite)
+                prompts[name] = AskedPrompt(
+                    name=name, baseline=baseline or Baseline(prompt=name), older=older
                 )
             key = key_of(suite)
-            prompt = found[name]
-            if any(not one.asked.asked.history.key.differences(key) for one in prompt.suites):
+            prompt = prompts[name]
+            if any(not each.asked.asked.history.key.differences(key) for each in prompt.suites):
                 continue  # another eval measures the very same
             asked = AskedSuite(asked=self._top_up(suite, prompt.baseline), cases=tuple(cases))
             anchor = ask_anchor(
@@ -1036,7 +1048,7 @@ class BaselineUpdate:
                 now=self._now,
             )
             prompt.suites.append(AskedEval(suite=suite, asked=asked, anchor=anchor))
-        return list(found.values())
+        return list(prompts.values())
 
     def _top_up(self, suite: Suite, baseline: Baseline, *, anew: bool = False) -> TopUp:
         return top_up(
@@ -1052,19 +1064,19 @@ class BaselineUpdate:
 
     def _estimate(self, evals: EvalSession, prompt: AskedPrompt, asked: AskedEval) -> None:
         """Say what this session draws, before the first call."""
-        suite, one = asked.suite, asked.asked
+        suite, asked_suite = asked.suite, asked.asked
         again = self._due(asked)
         draws = (
             [
                 Draw(planned, stored_number("main", nth))
                 for nth in range(self._redraw)
-                for planned in self._today(one.cases)
+                for planned in self._today(asked_suite.cases)
             ]
             if again
-            else draws_of(one)
+            else draws_of(asked_suite)
         )
         bill = self._bill(evals, draws)
-        cases = len(one.cases) if again else len(one.asked.wanted)
+        cases = len(asked_suite.cases) if again else len(asked_suite.asked.wanted)
         self._estimates.append(
             {
                 "prompt": prompt.name,
@@ -1077,17 +1089,17 @@ class BaselineUpdate:
                 "tokens": bill.tokens,
                 "cost_usd": bill.cost_usd,
                 "batch_cost_usd": bill.batch_cost_usd,
-                "waits_h": one.asked.waits_h,
+                "waits_h": asked_suite.asked.waits_h,
             }
         )
         label = f"{prompt.name}@{suite.version or '-'} ({suite.model})"
-        if one.asked.waits_h:
+        if asked_suite.asked.waits_h:
             self._say(
                 f"{label}: no trials now, sessions are {self._apart()} apart; the next may"
-                f" begin in {one.asked.waits_h:.1f} h, or now with --new-session"
+                f" begin in {asked_suite.asked.waits_h:.1f} h, or now with --new-session"
             )
         elif not draws:
-            self._say(f"{label}: complete, {summary(one.asked.history)}")
+            self._say(f"{label}: complete, {summary(asked_suite.asked.history)}")
         else:
             judged = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
             fresh = "complete, compared with " if again else ""
@@ -1133,20 +1145,20 @@ class BaselineUpdate:
         """The calls and cost of trials that have no completion yet."""
         return bill_draws([x for x in draws if not evals.answers.has(x.planned, x.key)], evals)
 
-    def _after(self, one: AskedEval) -> tuple[StoredHistory, TopUp]:
+    def _after(self, asked: AskedEval) -> tuple[StoredHistory, TopUp]:
         """The history with the trials of this session, and the trials that are still missing."""
-        top, landed = one.asked.asked, one.landed
+        top, landed = asked.asked.asked, asked.landed
         history = applied(top, landed.facts, now=self._now, served=landed.served)
-        history = replace(history, audited=one.audited)
-        known = Baseline(prompt=one.suite.prompt.name, histories=(history,))
-        return history, self._top_up(one.suite, known)
+        history = replace(history, audited=asked.audited)
+        baseline = Baseline(prompt=asked.suite.prompt.name, histories=(history,))
+        return history, self._top_up(asked.suite, baseline)
 
     def _keep(self, prompt: AskedPrompt) -> None:
         """Write the baseline of a prompt, and compare it with the version before."""
         updated: list[tuple[StoredHistory, bool]] = []
         lacking: list[str] = []
-        for one in prompt.suites:
-            history, after = self._after(one)
+        for asked in prompt.suites:
+            history, after = self._after(asked)
             updated.append((history, after.complete))
             lacking.append("" if after.complete else self._lacking(after))
         path = baseline_path(self._project, prompt.name)
@@ -1160,27 +1172,27 @@ class BaselineUpdate:
         written = bool(baseline.histories) and save_baseline(path, baseline)
         if written and prompt.older is not None:
             prompt.older.unlink(missing_ok=True)
-        shown = str(self._project.relative(path))
-        for one, (history, complete), lacks in zip(prompt.suites, updated, lacking, strict=True):
-            wanted = one.asked.asked.wanted
-            before = prompt.baseline.before(history.key) if wanted else None
-            accepted = accepted_since(one.suite.prompt, before.version) if before else ()
+        relative = str(self._project.relative(path))
+        for asked, (history, complete), lacks in zip(prompt.suites, updated, lacking, strict=True):
+            cases_drawn = asked.asked.asked.wanted
+            before = prompt.baseline.before(history.key) if cases_drawn else None
+            accepted = accepted_since(asked.suite.prompt, before.version) if before else ()
             changes = changes_between(before, history, accepted=accepted) if before else ()
             done = Done(
                 prompt=prompt.name,
                 history=history,
-                drawn=sum(len(trials) for trials in one.landed.facts.values()),
+                drawn=sum(len(trials) for trials in asked.landed.facts.values()),
                 complete=complete,
                 lacking=lacks,
-                waits_h=one.asked.asked.waits_h,
-                written=shown if written else "",
+                waits_h=asked.asked.asked.waits_h,
+                written=relative if written else "",
                 changes=changes,
                 accepted=tuple(sorted({*accepted} & history.cases.keys())),
-                landed=one.landed,
-                drift=one.drift,
-                redrawn=one.redrawn,
-                audit=one.audit,
-                anchor=one.anchor,
+                landed=asked.landed,
+                drift=asked.drift,
+                redrawn=asked.redrawn,
+                audit=asked.audit,
+                anchor=asked.anchor,
             )
             self._done.append(done)
             self._tell(done, before)

@@ -41,11 +41,15 @@ if TYPE_CHECKING:
 
 def usual_labels(judge: ModelJudge, project: Project) -> str:
     """Whose labels a judge is compared with: its own, else those of the record there is."""
-    known = _known(judge, project)
-    if labels_path(judge.name, project).exists() or known is None:
+    judge_record = _known(judge, project)
+    if labels_path(judge.name, project).exists() or judge_record is None:
         return judge.name
     return next(
-        (calibration.labels.of for calibration in known.calibrations if calibration.labels.of),
+        (
+            calibration.labels.of
+            for calibration in judge_record.calibrations
+            if calibration.labels.of
+        ),
         judge.name,
     )
 
@@ -72,11 +76,11 @@ def calibration_of(
 def write_record(project: Project, judge: ModelJudge, calibration: Calibration) -> str:
     """Write the record; returns the result of it."""
     path = calibration_path(judge.name, project)
-    known = _known(judge, project)
-    if known is None:
+    judge_record = _known(judge, project)
+    if judge_record is None:
         file = CalibrationFile(judge=judge.name, calibrations=(calibration,))
     else:
-        file = known.with_calibration(calibration)
+        file = judge_record.with_calibration(calibration)
     word = "written" if write_calibrations(path, file) else "unchanged"
     return f"{word}: {project.relative(path).as_posix()}"
 
@@ -129,21 +133,21 @@ class StandingRow:
 def standings(project: Project, used: Mapping[str, UsedJudge]) -> list[StandingRow]:
     """Every judge of evals that asks a model, then every record that no eval uses."""
     rows: list[StandingRow] = []
-    for name, one in sorted(used.items()):
-        for judge in (one.judge, *one.rivals):
+    for name, use in sorted(used.items()):
+        for judge in (use.judge, *use.rivals):
             standing = standing_of(judge, project)
             rows.append(
                 StandingRow(
                     judge=name,
-                    prompts=tuple(sorted(set(one.prompts))),
+                    prompts=tuple(sorted(set(use.prompts))),
                     models=tuple(judge.models),
                     gates=standing.gates,
                     reason=standing.reason,
                     measured=_measured(judge, project),
                 )
             )
-    known = {calibration_path(name, project) for name in used}
-    unused = [path for path in _records(project) if path not in known]
+    current = {calibration_path(name, project) for name in used}
+    unused = [path for path in _records(project) if path not in current]
     rows += [
         StandingRow(
             judge=path.name.removesuffix(_SUFFIX),
@@ -172,9 +176,9 @@ def lint_calibrations(project: Project, used: Mapping[str, UsedJudge]) -> list[F
     known to inform only.
     """
     faults: list[Fault] = []
-    for name, one in sorted(used.items()):
+    for name, use in sorted(used.items()):
         path = calibration_path(name, project)
-        for judge in (one.judge, *one.rivals) if path.exists() else ():
+        for judge in (use.judge, *use.rivals) if path.exists() else ():
             try:
                 current_calibration(judge, project)
             except UncalibratedError as error:
@@ -271,19 +275,19 @@ def calibration_lines(calibration: Calibration) -> list[str]:
 def disagreement_lines(kind: LabelKind, judged: Sequence[Judged]) -> list[str]:
     """Where judge and people differ, with both reasons; and what the judge did not decide."""
     lines: list[str] = []
-    found = disagrees(kind, judged)
-    if found:
-        lines += ["", f"judge and people disagree on {len(found)} of {len(judged)}:"]
+    disagreements = disagrees(kind, judged)
+    if disagreements:
+        lines += ["", f"judge and people disagree on {len(disagreements)} of {len(judged)}:"]
         if kind == "scores":
-            found.sort(key=lambda one: -abs(float(one.label.says) - one.first.score))
-        for one in found[:_SHOWN_MAX]:
-            lines += _both_sides(kind, one)
-        if len(found) > _SHOWN_MAX:
-            lines.append(f"  and {len(found) - _SHOWN_MAX} more, see --json")
-    unreadable = [one for one in judged if "unreadable" in one.first.said]
+            disagreements.sort(key=lambda case: -abs(float(case.label.says) - case.first.score))
+        for case in disagreements[:_SHOWN_MAX]:
+            lines += _both_sides(kind, case)
+        if len(disagreements) > _SHOWN_MAX:
+            lines.append(f"  and {len(disagreements) - _SHOWN_MAX} more, see --json")
+    unreadable = [case for case in judged if "unreadable" in case.first.said]
     if unreadable:
         lines += ["", f"no verdict on {len(unreadable)} of {len(judged)}:"]
-        lines += [f"  {one.label.id}: {_first_line(one.first.reason)}" for one in unreadable]
+        lines += [f"  {case.label.id}: {_first_line(case.first.reason)}" for case in unreadable]
     return lines
 
 
@@ -307,16 +311,16 @@ def calibration_document(
         "reason": missing,
         "judged": [
             {
-                "id": one.label.id,
-                "case": one.label.case,
-                "at": one.label.at,
-                "label": one.label.says,
-                "why": one.label.why,
-                "by": one.label.by,
-                "agrees": one.first.readable and one.label.id not in differing,
-                "judgements": [dataclasses.asdict(judgement) for judgement in one.judgements],
+                "id": case.label.id,
+                "case": case.label.case,
+                "at": case.label.at,
+                "label": case.label.says,
+                "why": case.label.why,
+                "by": case.label.by,
+                "agrees": case.first.readable and case.label.id not in differing,
+                "judgements": [dataclasses.asdict(judgement) for judgement in case.judgements],
             }
-            for one in judged
+            for case in judged
         ],
     }
 
@@ -354,19 +358,19 @@ def _cells(texts: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _both_sides(kind: LabelKind, judged: Judged) -> list[str]:
-    label, said = judged.label, judged.first
+    label, first = judged.label, judged.first
     where = f" (case {label.case})" if label.case else ""
     says = f"{label.says:g}" if isinstance(label.says, float) else label.says
     by = f", {label.by}" if label.by else ""
     verdict = {
-        "outcomes": f"{said.said[0]} ({said.score:.2f})",
-        "scores": f"{said.score:.2f}",
-        "pairs": " and, exchanged, ".join(said.said),
+        "outcomes": f"{first.said[0]} ({first.score:.2f})",
+        "scores": f"{first.score:.2f}",
+        "pairs": " and, exchanged, ".join(first.said),
     }[kind]
     return [
         f"  {label.id}{where}  {label.at}",
         f"    people: {says}{by}" + (f": {_first_line(label.why)}" if label.why else ""),
-        f"    judge:  {verdict}" + (f": {_first_line(said.reason)}" if said.reason else ""),
+        f"    judge:  {verdict}" + (f": {_first_line(first.reason)}" if first.reason else ""),
     ]
 
 

@@ -266,13 +266,13 @@ def _no_eval(project: Project, prompt: str, driver: _Driver) -> UsageError:
             f"{prompt!r} is a target, and this command takes the name of an eval\n"
             f"  fix: name an eval that tests it: {evals}"
         )
-    known = ", ".join(sorted(met)) or "none"
+    names = ", ".join(sorted(met)) or "none"
     try:
         find_prompt(prompt, root=project.root)
         fix = f"regauge new eval {prompt}"
     except PromptError:
         fix = did_you_mean(prompt, met) or "name one of these, or write one: regauge new --help"
-    return UsageError(f"no eval of prompt {prompt!r}; there are evals of: {known}\n  fix: {fix}")
+    return UsageError(f"no eval of prompt {prompt!r}; there are evals of: {names}\n  fix: {fix}")
 
 
 def _own_frames(traceback: str) -> str:
@@ -332,13 +332,13 @@ def judges_in(evals: EvalSession) -> dict[str, UsedJudge]:
     suites = {id(case.suite): case.suite for case in evals.plan.cases}
     for suite in suites.values():
         for judge in suite.judges:
-            for one in calibrated_judges(judge) if isinstance(judge, ModelJudge) else ():
-                known = used.setdefault(one.name, UsedJudge(judge=one))
-                if one.digest not in {other.digest for other in (known.judge, *known.rivals)}:
-                    known.rivals.append(one)
-                known.prompts.append(suite.prompt.name)
+            for part in calibrated_judges(judge) if isinstance(judge, ModelJudge) else ():
+                use = used.setdefault(part.name, UsedJudge(judge=part))
+                if part.digest not in {other.digest for other in (use.judge, *use.rivals)}:
+                    use.rivals.append(part)
+                use.prompts.append(suite.prompt.name)
                 for case in suite.dataset:
-                    known.cases.setdefault(case.id, case)
+                    use.cases.setdefault(case.id, case)
     return used
 
 
@@ -363,23 +363,23 @@ def find_judge(name: str, project: Project, evals: Path, model: str | None) -> U
         UsageError: There is none, or it names its model itself and another one is wanted.
     """
     used = judges_of_evals(project, evals, judge_model=model)
-    found = used.get(name) or next(
-        (judge for known, judge in used.items() if file_stem(known) == name), None
+    use = used.get(name) or next(
+        (judge for full_name, judge in used.items() if file_stem(full_name) == name), None
     )
-    if found is None:
-        found = _unused_rubric(name, project, model, known=sorted(used))
-    _refuse_rivals(found)
-    asked = ", ".join(found.judge.models)
+    if use is None:
+        use = _unused_rubric(name, project, model, judges=sorted(used))
+    _refuse_rivals(use)
+    asked = ", ".join(use.judge.models)
     if model is not None and asked != str(parse_model_id(model, at="--judge-model")):
         raise UsageError(
-            f"judge {found.judge.name!r} names its model itself: {asked}\n"
+            f"judge {use.judge.name!r} names its model itself: {asked}\n"
             "  fix: change it where the judge is declared, or leave --judge-model out"
         )
-    return found
+    return use
 
 
 def _unused_rubric(
-    name: str, project: Project, model: str | None, *, known: Sequence[str]
+    name: str, project: Project, model: str | None, *, judges: Sequence[str]
 ) -> UsedJudge:
     context = JudgeContext(project=project, model=project.settings.judge_model)
     if name in {"criterion", "criteria"}:
@@ -389,8 +389,8 @@ def _unused_rubric(
     file = project.prompts_dir / "judges" / f"{name}.prompt.yml"
     shipped = shipped_rubric(name, project)
     if not file.is_file() and shipped is None:
-        names = ", ".join(known) or "none"
-        fix = did_you_mean(name, known) or f"write {project.relative(file)}"
+        names = ", ".join(judges) or "none"
+        fix = did_you_mean(name, judges) or f"write {project.relative(file)}"
         raise UsageError(
             f"there is no judge {name!r}; evals have these that ask a model: {names}\n  fix: {fix}"
         )

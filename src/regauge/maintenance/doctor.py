@@ -106,12 +106,12 @@ def duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorFinding]:
             ("error", contrary, "the same inputs, and expect something else"),
             ("warning", twins, "the same inputs"),
         ]
-        for level, found, what in kinds:
-            if found:
+        for level, pairs, what in kinds:
+            if pairs:
                 yield DoctorFinding(
                     check="duplicate cases",
                     level=level,
-                    message=f"{dataset.name}: {len(found)} with {what}: {_listed(found)}",
+                    message=f"{dataset.name}: {len(pairs)} with {what}: {_listed(pairs)}",
                     fix="keep one of each pair",
                 )
 
@@ -119,24 +119,24 @@ def duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorFinding]:
 def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorFinding]:
     """Cases whose text stands in the prompt: the model need not know, only copy."""
     prompt_text = _plain(" ".join(message.content for message in prompt.messages))
-    found: dict[str, list[str]] = {"holdout": [], "train": []}
+    sources: dict[str, list[str]] = {"holdout": [], "train": []}
     for case in dataset:
         if any(_tellable(text) and text in prompt_text for text in map(_plain, _texts(case))):
-            found[case.split].append(f"{case.id} ({case.at})")
-    if found["holdout"]:
+            sources[case.split].append(f"{case.id} ({case.at})")
+    if sources["holdout"]:
         yield DoctorFinding(
             check="leaking cases",
             level="error",
-            message=f"{prompt.name}: its text holds {_count(found['holdout'])} held out:"
-            f" {_listed(found['holdout'])}",
+            message=f"{prompt.name}: its text holds {_count(sources['holdout'])} held out:"
+            f" {_listed(sources['holdout'])}",
             fix="take them out of the prompt, or out of the dataset",
         )
-    if found["train"]:
+    if sources["train"]:
         yield DoctorFinding(
             check="leaking cases",
             level="warning",
-            message=f"{prompt.name}: its text holds {_count(found['train'])}:"
-            f" {_listed(found['train'])}",
+            message=f"{prompt.name}: its text holds {_count(sources['train'])}:"
+            f" {_listed(sources['train'])}",
             fix="write examples of your own: these cases pass whatever the prompt is worth",
         )
 
@@ -164,13 +164,13 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _count(found: list[str]) -> str:
-    return "a case" if len(found) == 1 else f"{len(found)} cases"
+def _count(cases: list[str]) -> str:
+    return "a case" if len(cases) == 1 else f"{len(cases)} cases"
 
 
-def _listed(found: list[str]) -> str:
-    more = len(found) - _SHOWN_MAX
-    return ", ".join(found[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
+def _listed(cases: list[str]) -> str:
+    more = len(cases) - _SHOWN_MAX
+    return ", ".join(cases[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def model_findings(
@@ -185,9 +185,9 @@ def model_findings(
             yield DoctorFinding(check="models", level="error", message=error.message, fix=error.fix)
             continue
         by_provider.setdefault(model.provider, set()).add(model.model)
-    for provider, wanted in sorted(by_provider.items()):
+    for provider, names_asked in sorted(by_provider.items()):
         if provider == SIMULATED:
-            names = ", ".join(sorted(wanted))
+            names = ", ".join(sorted(names_asked))
             yield DoctorFinding(
                 check="models", level="ok", message=f"{names}: simulated, needs no key; no LLM"
             )
@@ -200,16 +200,18 @@ def model_findings(
             )
             continue
         if declared is not None:
-            found = [*_of_endpoint(provider, wanted, declared, environ, offline=offline)]
-            yield from found
-            if not any(finding.check == "models" for finding in found):
-                yield from _announced(provider, wanted)
+            endpoint_findings = [
+                *_of_endpoint(provider, names_asked, declared, environ, offline=offline)
+            ]
+            yield from endpoint_findings
+            if not any(finding.check == "models" for finding in endpoint_findings):
+                yield from _announced(provider, names_asked)
 
 
-def _announced(provider: str, wanted: set[str]) -> Iterator[DoctorFinding]:
+def _announced(provider: str, models: set[str]) -> Iterator[DoctorFinding]:
     """Models that are shut down, or soon, by what their vendors announce."""
     today = datetime.now(UTC).date()
-    for name in sorted(wanted):
+    for name in sorted(models):
         model = ModelId(provider=provider, model=name)
         last = find_last_day(model)
         if last is not None and last.day - today <= SOON:
@@ -218,7 +220,7 @@ def _announced(provider: str, wanted: set[str]) -> Iterator[DoctorFinding]:
 
 def _of_endpoint(
     provider: str,
-    wanted: set[str],
+    models: set[str],
     endpoint: EndpointSettings,
     environ: Mapping[str, str],
     *,
@@ -269,7 +271,7 @@ def _of_endpoint(
     message = f"{provider} lists {plural(len(listed), 'model')}"
     yield DoctorFinding(check="endpoints", level="ok", message=message)
     today = datetime.now(UTC).date()
-    for name in sorted(wanted):
+    for name in sorted(models):
         yield _of_model(ModelId(provider=provider, model=name), listed, today)
 
 
@@ -424,17 +426,20 @@ def _unused(
             prompt = load_prompt(path, root=project.root)
         except RegaugeError:
             continue  # the prompt files have findings of their own
-        shown = project.relative(path).as_posix()
+        relative = project.relative(path).as_posix()
         named = f'"{prompt.name}"' in source or f"'{prompt.name}'" in source
         if prompt.rubric is not None and not named:
             fix = f'use it: rubric("{prompt.name}") in an eval; or remove it'
             yield DoctorFinding(
-                check="unused judges", level="warning", message=f"{shown}: no eval uses it", fix=fix
+                check="unused judges",
+                level="warning",
+                message=f"{relative}: no eval uses it",
+                fix=fix,
             )
         elif prompt.rubric is None and path.resolve() not in prompts and not prompt.evaluators:
             fix = f"regauge new eval {prompt.name}"
             yield DoctorFinding(
-                check="unused prompts", level="warning", message=f"{shown} has no eval", fix=fix
+                check="unused prompts", level="warning", message=f"{relative} has no eval", fix=fix
             )
     for path in sorted(project.golden_dir.glob("*")):
         hidden = path.name.startswith(".")
@@ -443,11 +448,11 @@ def _unused(
 
 
 def _unused_dataset(project: Project, path: Path) -> DoctorFinding:
-    shown = project.relative(path).as_posix()
+    relative = project.relative(path).as_posix()
     try:
         count = len(load_dataset(path, fixtures_dir=project.fixtures_dir))
     except FaultyFileError as error:
         return DoctorFinding(check="cases", level="error", message=str(error))
-    words = f"{shown}: no eval uses it; cases: {count}"
+    words = f"{relative}: no eval uses it; cases: {count}"
     fix = f"regauge new eval {path.stem}"
     return DoctorFinding(check="unused cases", level="warning", message=words, fix=fix)

@@ -215,11 +215,11 @@ def _files(directory: Path) -> list[Path]:
         for name in [*folders, *files]:
             path = Path(folder) / name
             mode = path.lstat().st_mode
-            known = (
+            regular = (
                 (stat.S_ISDIR(mode) and (inside.parts or name in _FOLDERS))
                 or (stat.S_ISREG(mode) and name.endswith(".jsonl"))
             ) and not name.startswith(".")
-            if not known:
+            if not regular:
                 fault = Fault(
                     path=path, line=None, message="no file of recordings", fix="remove it"
                 )

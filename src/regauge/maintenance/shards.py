@@ -255,15 +255,15 @@ def _distinct(parts: Iterable[_Part]) -> list[_Part]:
     Raises:
         UsageError: Two runs are of the same shard.
     """
-    known: dict[int, _Part] = {}
+    parts_by_index: dict[int, _Part] = {}
     for part in sorted(parts, key=lambda part: (part.shard.number, str(part.directory))):
-        other = known.setdefault(part.shard.number, part)
+        other = parts_by_index.setdefault(part.shard.number, part)
         if other.record != part.record:
             raise UsageError(
                 f"shard {part.shard.number} is in {other.directory} and in {part.directory}, with"
                 " different runs\n  fix: name one of them"
             )
-    return list(known.values())
+    return list(parts_by_index.values())
 
 
 def _refuse_contradictions(parts: Sequence[_Part], project: Project) -> None:
@@ -290,18 +290,19 @@ def _refuse_contradictions(parts: Sequence[_Part], project: Project) -> None:
             )
 
 
-def _compared(one: _Part, other: _Part) -> Iterator[tuple[str, object, object]]:
+def _compared(first: _Part, second: _Part) -> Iterator[tuple[str, object, object]]:
     """Everything that shards of one run have in common, with its name."""
-    a, b = one.record, other.record
-    yield "the number of shards", one.shard.count, other.shard.count
-    yield "--shard-by", one.shard.by, other.shard.by
-    yield "the base of the gate", one.shard.base or "no gate", other.shard.base or "no gate"
-    yield "the record mode", one.shard.record, other.shard.record
+    a, b = first.record, second.record
+    yield "the number of shards", first.shard.count, second.shard.count
+    yield "--shard-by", first.shard.by, second.shard.by
+    yield "the base of the gate", first.shard.base or "no gate", second.shard.base or "no gate"
+    yield "the record mode", first.shard.record, second.shard.record
     yield "the commit", a.git and a.git.commit, b.git and b.git.commit
     yield "the version of regauge", a.regauge_version, b.regauge_version
     yield "the options", a.options, b.options
     suites, others = (
-        {(suite.eval, suite.model): suite for suite in part.shard.suites} for part in (one, other)
+        {(suite.eval, suite.model): suite for suite in part.shard.suites}
+        for part in (first, second)
     )
     yield "the evals", sorted(suites), sorted(others)
     for key, suite in suites.items():
@@ -411,15 +412,15 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _Counts:
             if fault or suite is None:
                 raise FaultyFileError([Fault(path=path, line=number, message=printable(fault))])
             seen.add(key)
-            said = {name: value for name, value in document.items() if name not in _OWN_TEXTS}
-            search.check(said, number)
+            kept = {name: value for name, value in document.items() if name not in _OWN_TEXTS}
+            search.check(kept, number)
             counts.tally.add(document)
             nodes.setdefault((suite.eval, suite.model), set()).add(row.node)
             if row.arm is None and row.tier != "tracked" and not row.not_blocking:
                 counts.failed |= row.case_outcome == "failed"
             counts.unmeasured |= row.arm != "main" and row.case_outcome == "unmeasured"
             file.write(line + b"\n")
-    counts.nodes = {key: len(found) for key, found in nodes.items()}
+    counts.nodes = {key: len(names) for key, names in nodes.items()}
     counts.tally.settle(compared=len({suite.model for suite in part.shard.suites}) > 1)
     return counts
 
@@ -454,10 +455,10 @@ def _missing_cases(part: _Part, counts: _Counts) -> Iterator[str]:
     if part.shard.base:
         return
     for suite in part.shard.suites:
-        found = counts.nodes.get((suite.eval, suite.model), 0)
-        if found < suite.planned:
+        count = counts.nodes.get((suite.eval, suite.model), 0)
+        if count < suite.planned:
             yield (
-                f"shard {part.shard.number}: {suite.planned - found} of"
+                f"shard {part.shard.number}: {suite.planned - count} of"
                 f" {plural(suite.planned, 'case')} of {suite.eval} have no result"
             )
 

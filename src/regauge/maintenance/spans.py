@@ -131,16 +131,16 @@ def _spans(document: object) -> Iterator[dict[str, Any]]:
         for item in cast("list[object]", document):
             yield from _spans(item)
     elif isinstance(document, dict):
-        found = cast("dict[str, Any]", document)
+        fields = cast("dict[str, Any]", document)
         inner = [
-            found[key]
+            fields[key]
             for key in ("resourceSpans", "scopeSpans", "instrumentationLibrarySpans", "spans")
-            if isinstance(found.get(key), list)
+            if isinstance(fields.get(key), list)
         ]
         for items in inner:
             yield from _spans(items)
-        if not inner and "attributes" in found:
-            yield found
+        if not inner and "attributes" in fields:
+            yield fields
 
 
 def _call(span: dict[str, Any], place: str) -> SpanCall | None:
@@ -202,12 +202,12 @@ def _add_event(
                 values.setdefault(key, value)
 
 
-def _attributes(found: object) -> dict[str, Any]:
+def _attributes(pairs: object) -> dict[str, Any]:
     """Attributes as a mapping, from OTLP's list of keys and typed values or from a mapping."""
-    if isinstance(found, dict):
-        return dict(cast("dict[str, Any]", found))
+    if isinstance(pairs, dict):
+        return dict(cast("dict[str, Any]", pairs))
     values: dict[str, Any] = {}
-    for item in cast("list[object]", found) if isinstance(found, list) else []:
+    for item in cast("list[object]", pairs) if isinstance(pairs, list) else []:
         if isinstance(item, dict):
             pair = cast("dict[str, Any]", item)
             values[str(pair.get("key"))] = _value(pair.get("value"))
@@ -221,7 +221,7 @@ def _value(value: object) -> Any:
         return cast("Any", value)
     ((kind, inner),) = wrapped.items()
     if kind == "arrayValue":
-        return [_value(one) for one in inner.get("values", [])]
+        return [_value(item) for item in inner.get("values", [])]
     if kind == "kvlistValue":
         return _attributes(inner.get("values"))
     return cast("object", inner) if kind.endswith("Value") else wrapped
@@ -251,9 +251,9 @@ def _texts(value: object) -> list[str]:
 
 
 def _messages(value: object, role: str) -> list[tuple[str, str]]:
-    found = _parsed(value)
+    listed = _parsed(value)
     messages: list[tuple[str, str]] = []
-    for item in cast("list[object]", found) if isinstance(found, list) else []:
+    for item in cast("list[object]", listed) if isinstance(listed, list) else []:
         if isinstance(item, dict):
             message = cast("dict[str, Any]", item)
             text = "\n".join(_texts(message.get("parts") or message.get("content")))
@@ -263,14 +263,14 @@ def _messages(value: object, role: str) -> list[tuple[str, str]]:
 
 
 def _numbered(values: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
-    found: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+    fields: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     for key, value in values.items():
         match = _NUMBERED.fullmatch(key)
         if match:
             side = "sent" if match["way"].endswith(("prompt", "input_messages")) else "received"
-            found[side, int(match["number"])][match["key"]] = "\n".join(_texts(value))
+            fields[side, int(match["number"])][match["key"]] = "\n".join(_texts(value))
     sides: dict[str, list[tuple[str, str]]] = {"sent": [], "received": []}
-    for (side, _), message in sorted(found.items()):
+    for (side, _), message in sorted(fields.items()):
         if message.get("content"):
             role = message.get("role", "user" if side == "sent" else "assistant")
             sides[side].append((role, message["content"]))
@@ -281,7 +281,7 @@ def candidate_cases(
     calls: Sequence[SpanCall],
     prompt: Prompt | None,
     settings: Settings,
-    known: Sequence[Mapping[str, JSON]] = (),
+    existing: Sequence[Mapping[str, JSON]] = (),
 ) -> CandidateCases:
     """Make golden cases for review from model calls.
 
@@ -293,7 +293,7 @@ def candidate_cases(
         calls: From `read_spans`.
         prompt: The prompt; None for a target, whose input `input` is the last user message.
         settings: With the names of further secrets.
-        known: Inputs of existing golden cases, which are not proposed again.
+        existing: Inputs of existing golden cases, which are not proposed again.
     """
     redactor = redactor_for(settings, os.environ)
     masked = 0
@@ -302,9 +302,9 @@ def candidate_cases(
         nonlocal masked
         clean = redactor.redact(text)
         masked += clean != text
-        for kind, found in list(personal_data(clean, get_args(PersonalKind))):
+        for kind, value in list(personal_data(clean, get_args(PersonalKind))):
             masked += 1
-            clean = clean.replace(found, f"<{kind}>")
+            clean = clean.replace(value, f"<{kind}>")
         return clean
 
     unmatched: list[str] = []
@@ -317,7 +317,7 @@ def candidate_cases(
         clean = {name: mask(text) for name, text in inputs.items()}
         read.append((clean, replace(call, output=mask(call.output))))
     words = [_words(inputs) for inputs, _ in read]
-    old = [_words(inputs) for inputs in known]
+    old = [_words(inputs) for inputs in existing]
     groups = _groups([*old, *words])
     documents: list[tuple[int, dict[str, JSON]]] = []
     for members in groups:
@@ -325,7 +325,7 @@ def candidate_cases(
             continue
         inputs, call = read[members[0] - len(old)]
         documents.append((len(members), _document(inputs, call, len(members))))
-    documents.sort(key=lambda found: (-found[0], str(found[1]["id"])))
+    documents.sort(key=lambda entry: (-entry[0], str(entry[1]["id"])))
     return CandidateCases(
         documents=tuple(document for _, document in documents),
         calls=len(calls),
@@ -335,7 +335,7 @@ def candidate_cases(
     )
 
 
-def write_candidates(path: Path, found: CandidateCases) -> int:
+def write_candidates(path: Path, candidates: CandidateCases) -> int:
     """Add cases to a JSON Lines file; cases whose id is there already are left out.
 
     Returns:
@@ -346,8 +346,8 @@ def write_candidates(path: Path, found: CandidateCases) -> int:
     """
     try:
         before = path.read_text(encoding="utf-8") if path.is_file() else ""
-        known = {json.loads(line)["id"] for line in before.splitlines() if line.strip()}
-        new = [document for document in found.documents if document["id"] not in known]
+        existing = {json.loads(line)["id"] for line in before.splitlines() if line.strip()}
+        new = [document for document in candidates.documents if document["id"] not in existing]
         lines = [json.dumps(document, ensure_ascii=False) for document in new]
         gap = "" if not before or before.endswith("\n") else "\n"
         if new:
@@ -390,29 +390,29 @@ def _groups(sets: Sequence[frozenset[str]]) -> list[list[int]]:
         ordered = sorted(words, key=lambda word: (counts[word], word)) or [""]
         prefix = ordered[: len(ordered) - -(-len(ordered) * 9 // 10) + 1]
         near = {leader for word in prefix for leader in leaders[word]}
-        found = next((leader for leader in sorted(near) if _alike(sets[leader], words)), None)
-        if found is None:
+        near_leader = next((leader for leader in sorted(near) if _alike(sets[leader], words)), None)
+        if near_leader is None:
             groups[number] = [number]
             for word in prefix:
                 leaders[word].append(number)
         else:
-            groups[found].append(number)
+            groups[near_leader].append(number)
     return list(groups.values())
 
 
-def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    return len(one & other) >= _ALIKE * len(one | other)
+def _alike(words: frozenset[str], others: frozenset[str]) -> bool:
+    return len(words & others) >= _ALIKE * len(words | others)
 
 
 def _document(inputs: Mapping[str, str], call: SpanCall, count: int) -> dict[str, JSON]:
     model = f" of {call.model}" if call.model else ""
     output = " ".join(call.output.split())
-    shown = output if len(output) <= _SHOWN_CHARS else f"{output[:_SHOWN_CHARS]}…"
+    excerpt = output if len(output) <= _SHOWN_CHARS else f"{output[:_SHOWN_CHARS]}…"
     seen = f"review: {count} like it in spans, first {call.place}"
     return {
         "id": f"span-{digest_of(dict(inputs))[:10]}",
         "inputs": dict(inputs),
         "tier": "tracked",
         "tags": ["from-spans"],
-        "note": f"{seen}; output{model}: {shown}" if shown else seen,
+        "note": f"{seen}; output{model}: {excerpt}" if excerpt else seen,
     }

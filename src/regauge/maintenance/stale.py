@@ -46,27 +46,27 @@ def prune_judgements(
     evals: EvalSession, project: Project, prompts: Sequence[str] = (), *, dry_run: bool
 ) -> Iterator[PrunedFile]:
     """Drop what a replay of every recorded answer does not use, file by file."""
-    for found in _stale(evals, project, prompts):
-        total = len(found.file)
-        if found.stale and not dry_run:
-            found.file.prune(found.needed)  # type: ignore[arg-type]  # each knows its own keys
-            found.file.save()
-        path = project.relative(found.file.path).as_posix()
-        yield PrunedFile(path=path, removed=found.stale, of=total, noun=f"{found.noun}s")
+    for stale in _stale(evals, project, prompts):
+        total = len(stale.file)
+        if stale.stale and not dry_run:
+            stale.file.prune(stale.needed)  # type: ignore[arg-type]  # each knows its own keys
+            stale.file.save()
+        path = project.relative(stale.file.path).as_posix()
+        yield PrunedFile(path=path, removed=stale.stale, of=total, noun=f"{stale.noun}s")
 
 
 def lint_judgements(evals: EvalSession, project: Project) -> list[Fault]:
     """One fault per file that holds what no replay uses: a rubric or a judge model changed."""
     return [
         Fault(
-            path=found.file.path,
+            path=stale.file.path,
             line=None,
-            message=f"{found.stale} of {len(found.file)} {found.noun}s are unused: outputs or"
-            f" judges changed since ({', '.join(found.judges)})",
-            fix=_fix(found.file.path.stem, missing=found.missing),
+            message=f"{stale.stale} of {len(stale.file)} {stale.noun}s are unused: outputs or"
+            f" judges changed since ({', '.join(stale.judges)})",
+            fix=_fix(stale.file.path.stem, missing=stale.missing),
         )
-        for found in _stale(evals, project)
-        if found.stale
+        for stale in _stale(evals, project)
+        if stale.stale
     ]
 
 
@@ -84,7 +84,7 @@ def _stale(
             file=calls,
             noun="judge call",
             needed=set(used.calls),
-            judges=_named(one.judge for one in unused),
+            judges=_named(use.judge for use in unused),
             stale=len(unused),
             missing=missing,
         )
@@ -158,14 +158,14 @@ def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
     """
     faults = [
         Fault(
-            path=found.file.path,
+            path=stale.file.path,
             line=None,
-            message=f"{found.stale} of {len(found.file)} recordings answer requests that no"
+            message=f"{stale.stale} of {len(stale.file)} recordings answer requests that no"
             " eval makes any more",
-            fix=_fix(found.file.path.stem, missing=found.missing),
+            fix=_fix(stale.file.path.stem, missing=stale.missing),
         )
-        for found in stale_files(evals, project)
-        if found.stale
+        for stale in stale_files(evals, project)
+        if stale.stale
     ]
     return [*faults, *lint_judgements(evals, project)]
 

@@ -49,8 +49,8 @@ def line_of(text: str, where: Sequence[int | str]) -> int | None:
     header, end = _table(lines, where)
     if header is None and tables:
         header, end = _named_table(lines, f"tool.regauge.{'.'.join(tables)}")
-    found = (n for n in range(header or 0, end) if begins.match(lines[n]))
-    line = next(found, header)
+    lines_at = (n for n in range(header or 0, end) if begins.match(lines[n]))
+    line = next(lines_at, header)
     if line is None and tables:
         # The key is missing, or within an inline table.
         return line_of(text, tables)
@@ -151,10 +151,10 @@ def _problem(where: tuple[int | str, ...], items: list[ErrorDetails]) -> str:
         case "value_error" | "extra_forbidden":
             return item["msg"]
         case _:
-            wanted = " or ".join(_wanted(each) for each in items)
-            shown = repr(given)
-            shown = f"{shown[:60]}..." if len(shown) > 60 else shown  # noqa: PLR2004 - one line
-            return f"must be {wanted}, not {shown}\n  fix: set {key} to {wanted}"
+            expected = " or ".join(_wanted(each) for each in items)
+            quoted = repr(given)
+            quoted = f"{quoted[:60]}..." if len(quoted) > 60 else quoted  # noqa: PLR2004 - one line
+            return f"must be {expected}, not {quoted}\n  fix: set {key} to {expected}"
 
 
 def _wanted(item: ErrorDetails) -> str:

@@ -99,10 +99,10 @@ def content_errors(
     """
     schema = _schema(response_format)
     slots = frozenset(
-        found["slot"] for message in messages for found in _SLOT_IN_TAG.finditer(message.content)
+        match["slot"] for message in messages for match in _SLOT_IN_TAG.finditer(message.content)
     )
     language = guess_language("\n".join(m.content for m in messages if m.role != "assistant"))
-    found: list[ContentError] = []
+    errors: list[ContentError] = []
     for number, message in enumerate(messages):
         if message.role == "assistant":
             continue
@@ -114,11 +114,11 @@ def content_errors(
             *_against_schema(tree, schema),
             *_swapped_inputs(tree, slots),
         )
-        found += [replace(one, message=number) for one in every]
+        errors += [replace(each, message=number) for each in every]
     kept: list[ContentError] = []
-    for one in sorted(found, key=lambda error: (error.message, error.start, -error.end)):
-        if not kept or kept[-1].message != one.message or kept[-1].end <= one.start:
-            kept.append(one)
+    for each in sorted(errors, key=lambda error: (error.message, error.start, -error.end)):
+        if not kept or kept[-1].message != each.message or kept[-1].end <= each.start:
+            kept.append(each)
     return tuple(kept)
 
 
@@ -140,10 +140,10 @@ def without_errors(
 def _orders(tree: Tree, language: str) -> Iterator[ContentError]:
     for node in _sentences(tree):
         text = tree.of(node)
-        shown = _shown(text)
+        quoted = _shown(text)
         if _OVERRIDE.search(text):
             yield _taken_out(
-                tree, node, f"overrides the other instructions: {shown}",
+                tree, node, f"overrides the other instructions: {quoted}",
                 "take it out, or say it where the rule stands that it changes",
             )  # fmt: skip
         elif twice := _TWICE_NEGATED.search(text):
@@ -151,11 +151,11 @@ def _orders(tree: Tree, language: str) -> Iterator[ContentError]:
             gone = text.replace(f"{inner} ", "", 1) if inner and inner.endswith("to") else None
             yield ContentError(
                 message=0, start=node.start, end=node.end, instead=gone,
-                text=f"negates twice: {shown}", fix="say what to do, or what not to do",
+                text=f"negates twice: {quoted}", fix="say what to do, or what not to do",
             )  # fmt: skip
         elif _is_foreign(text, language):
             yield _taken_out(
-                tree, node, f"is in another language than the rest, and models obey it: {shown}",
+                tree, node, f"is in another language than the rest, and models obey it: {quoted}",
                 "say it in the language of the prompt, and see that nothing contradicts it",
             )  # fmt: skip
 
@@ -200,16 +200,16 @@ def _listed_twice(tree: Tree) -> Iterator[ContentError]:
     entries = list(_ENTRY.finditer(text))
     for n, entry in enumerate(entries):
         earlier = [
-            one
-            for one in entries[:n]
-            if one["indent"] == entry["indent"]
-            and normalise(one["label"]) == normalise(entry["label"])
+            each
+            for each in entries[:n]
+            if each["indent"] == entry["indent"]
+            and normalise(each["label"]) == normalise(entry["label"])
         ]
         if not earlier:
             continue
         was, now = _entry_at(text, earlier[0]), _entry_at(text, entry)
-        mine, its = _masked(text[slice(*now)]), _masked(text[slice(*was)])
-        alike = sum((mine & its).values()) * 2 >= sum(mine.values())
+        words, its = _masked(text[slice(*now)]), _masked(text[slice(*was)])
+        alike = sum((words & its).values()) * 2 >= sum(words.values())
         if alike and text[slice(*now)].strip() != text[slice(*was)].strip():
             yield ContentError(
                 message=0, start=now[0], end=now[1], instead="",
@@ -255,32 +255,35 @@ def _against_schema(tree: Tree, schema: Mapping[str, Any]) -> Iterator[ContentEr
         return
     text = tree.text
     entries = list(_KEY_ENTRY.finditer(text))
-    listed = [one["key"] for one in entries]
-    shown = [(found, value) for found in _OBJECT.finditer(text) if (value := _value(found[0]))]
+    listed = [each["key"] for each in entries]
+    examples = [(match, value) for match in _OBJECT.finditer(text) if (value := _value(match[0]))]
     unknown = [
         key
         for key in listed
         if key not in properties and _in_key_list(tree, listed, key, properties)
     ]
     unknown += [
-        key for _, value in shown for key in value if key not in properties and key not in unknown
+        key
+        for _, value in examples
+        for key in value
+        if key not in properties and key not in unknown
     ]
     missing = [key for key in properties if key not in listed]
     renamed = dict(zip(unknown, missing, strict=False)) if len(unknown) == len(missing) else {}
     for entry in entries:
         if entry["key"] in unknown:
             yield _wrong_key(entry.start("key"), entry["key"], renamed)
-    for found, value in shown:
+    for match, value in examples:
         if not set(value) & (set(properties) | set(unknown)):
             continue
-        for key, said in value.items():
-            at = found.start() + found[0].index(f'"{key}"') + 1
+        for key, stated in value.items():
+            at = match.start() + match[0].index(f'"{key}"') + 1
             allowed: list[Any] | None = _object(properties.get(renamed.get(key, key))).get("enum")
             if key not in properties:
                 yield _wrong_key(at, key, renamed)
-            elif allowed is not None and said not in allowed:
-                quoted = json.dumps(said, ensure_ascii=False)
-                place = text.find(quoted, at, found.end())
+            elif allowed is not None and stated not in allowed:
+                quoted = json.dumps(stated, ensure_ascii=False)
+                place = text.find(quoted, at, match.end())
                 values = ", ".join(map(str, allowed))
                 yield ContentError(
                     message=0, start=max(at, place), end=max(at, place) + len(quoted),
@@ -294,7 +297,7 @@ def _in_key_list(
 ) -> bool:
     """Return whether an entry stands in one list with keys that the schema has."""
     for node in tree.nodes("list"):
-        keys = [found["key"] for found in _KEY_ENTRY.finditer(tree.of(node))]
+        keys = [match["key"] for match in _KEY_ENTRY.finditer(tree.of(node))]
         if key in keys and listed.count(key) == 1 and any(other in properties for other in keys):
             return True
     return False
@@ -311,11 +314,11 @@ def _wrong_key(at: int, key: str, renamed: Mapping[str, str]) -> ContentError:
 
 def _swapped_inputs(tree: Tree, slots: frozenset[str]) -> Iterator[ContentError]:
     """A placeholder between the tags of another one that the prompt has as well."""
-    for found in _SLOT_IN_TAG.finditer(tree.text):
-        tag, slot = found["tag"], found["slot"]
+    for match in _SLOT_IN_TAG.finditer(tree.text):
+        tag, slot = match["tag"], match["slot"]
         if tag != slot and tag in slots:
             yield ContentError(
-                message=0, start=found.start("slot"), end=found.end("slot"), instead=tag,
+                message=0, start=match.start("slot"), end=match.end("slot"), instead=tag,
                 text=f"<{tag}> holds {{{{{slot}}}}}", fix=f"put {{{{{tag}}}}} there",
             )  # fmt: skip
 
@@ -337,5 +340,5 @@ def _value(text: str) -> dict[str, Any]:
 
 
 def _shown(text: str) -> str:
-    said = " ".join(text.split())
-    return repr(said if len(said) <= _SHOWN else f"{said[: _SHOWN - 3]}...")
+    plain = " ".join(text.split())
+    return repr(plain if len(plain) <= _SHOWN else f"{plain[: _SHOWN - 3]}...")

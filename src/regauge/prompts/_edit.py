@@ -55,8 +55,8 @@ def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, pat
     if lines:
         splices.append(_top_level_splice(text, root, lines, newline, path))
     changelog = before.changelog if entry is None else (entry, *before.changelog)
-    wanted = replace(before, version=version, changelog=changelog)
-    return _edited(text, splices, root, wanted, path)
+    expected = replace(before, version=version, changelog=changelog)
+    return _edited(text, splices, root, expected, path)
 
 
 def set_model(text: str, model: str, *, path: Path) -> str:
@@ -80,7 +80,9 @@ def _newline(text: str) -> str:
     return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
 
 
-def _edited(text: str, splices: list[_Splice], root: yaml.Node, wanted: Prompt, path: Path) -> str:
+def _edited(
+    text: str, splices: list[_Splice], root: yaml.Node, expected: Prompt, path: Path
+) -> str:
     """The text with its edits, which is read again and has to mean what is wanted."""
     edited = text
     for start, end, new in sorted(splices, reverse=True):
@@ -89,7 +91,7 @@ def _edited(text: str, splices: list[_Splice], root: yaml.Node, wanted: Prompt, 
         after = parse_prompt(edited, path=path)
     except PromptError as error:
         raise _uneditable(path, line_of(root), "the edit would break the file") from error
-    if meaning(after) != meaning(wanted):
+    if meaning(after) != meaning(expected):
         raise _uneditable(path, line_of(root), "the edit would change more than that")
     return edited
 
@@ -121,7 +123,7 @@ def _changelog_splice(
         return key.end_mark.index + 1, end, body
     first = items[0].start_mark.index
     if isinstance(value, yaml.SequenceNode) and value.flow_style:
-        pairs = (f"{name}: {_quoted(said)}" for name, said in _pairs(entry))
+        pairs = (f"{name}: {_quoted(words)}" for name, words in _pairs(entry))
         return first, first, "{" + ", ".join(pairs) + "}, "
     dash = text.rfind("-", start, first)
     line_start = text.rfind("\n", 0, dash) + 1
@@ -150,13 +152,13 @@ def _top_level_splice(
 
 
 def _entry_lines(entry: ChangelogEntry, indent: str) -> list[str]:
-    pairs = [f"{name}: {_scalar(said)}" for name, said in _pairs(entry)]
+    pairs = [f"{name}: {_scalar(text)}" for name, text in _pairs(entry)]
     return [f"{indent}- {pairs[0]}", *(f"{indent}  {pair}" for pair in pairs[1:])]
 
 
 def _pairs(entry: ChangelogEntry) -> list[tuple[str, str]]:
     pairs = [("version", entry.version), ("date", entry.date), ("text", entry.text)]
-    return [(name, said) for name, said in pairs if said]
+    return [(name, text) for name, text in pairs if text]
 
 
 def _scalar(text: str) -> str:
@@ -228,7 +230,7 @@ def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
     edited = text
     for start, end, new in sorted(splices, reverse=True):
         edited = edited[:start] + new + edited[end:]
-    wanted = tuple(
+    expected = tuple(
         replace(message, content=content)
         for message, content in zip(before.messages, contents, strict=True)
     )
@@ -236,7 +238,7 @@ def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
         after = parse_prompt(edited, path=path)
     except PromptError as error:
         raise _unwritable(path, 1, "the edit would break the file") from error
-    if meaning(after) != meaning(replace(before, messages=wanted)):
+    if meaning(after) != meaning(replace(before, messages=expected)):
         raise _unwritable(path, 1, "the edit would change more than the messages")
     return edited
 
@@ -245,15 +247,15 @@ def _content_nodes(text: str, path: Path) -> list[tuple[yaml.Node, yaml.ScalarNo
     """The key and the value of every message's content; None where it has none of its own."""
     root = compose(text, path)
     messages = next(value for key, value in root.value if getattr(key, "value", "") == "messages")
-    found: list[tuple[yaml.Node, yaml.ScalarNode] | None] = []
+    nodes: list[tuple[yaml.Node, yaml.ScalarNode] | None] = []
     for item in messages.value:
-        found.append(None)
+        nodes.append(None)
         for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
             if getattr(key, "value", "") == "content" and is_scalar(value):
                 if value.start_mark.index < key.end_mark.index:
                     raise _unwritable(path, line_of(key), "a message's content is an alias")
-                found[-1] = (key, value)
-    return found
+                nodes[-1] = (key, value)
+    return nodes
 
 
 def _splice(file: _File, key: yaml.Node, node: yaml.ScalarNode, old: str, new: str) -> _Splice:

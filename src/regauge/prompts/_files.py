@@ -33,8 +33,8 @@ def prompt_files(prompts_dir: Path) -> list[Path]:
     for directory, names, files in os.walk(prompts_dir):
         names[:] = [name for name in names if not name.startswith(".")]
         # macOS writes `._<name>` next to files on other file systems.
-        shown = [name for name in files if not name.startswith(".")]
-        paths += [Path(directory, name) for name in (*names, *shown) if name.endswith(SUFFIXES)]
+        visible = [name for name in files if not name.startswith(".")]
+        paths += [Path(directory, name) for name in (*names, *visible) if name.endswith(SUFFIXES)]
     return sorted(paths)
 
 
@@ -66,12 +66,12 @@ def find_prompt(
         message = f"several prompts are named {text!r}: {places}"
         fix = "rename all but one: a name stands for one prompt everywhere"
         raise PromptError([Fault(path=prompts_dir, line=None, message=message, fix=fix)])
-    known = [prompt_name(path) for path in files]
-    fix = did_you_mean(text, [*known, *also]) or fix
+    names = [prompt_name(path) for path in files]
+    fix = did_you_mean(text, [*names, *also]) or fix
     if not fix:
-        known += also
-        listed = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")  # noqa: PLR2004  # a line's worth
-        fix = f"prompts here: {listed}" if known else f"write {prompts_dir / text}.prompt.yml"
+        names += also
+        listed = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")  # noqa: PLR2004  # a line's worth
+        fix = f"prompts here: {listed}" if names else f"write {prompts_dir / text}.prompt.yml"
     if text in Project.find(root).settings.targets:
         fix = f"it is a target, which has no prompt file: regauge log {text} lists its states"
     message = f"there is no prompt {text!r}"

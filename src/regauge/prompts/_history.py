@@ -55,12 +55,12 @@ class Repository:
         if start is None:
             return None
         try:
-            shown = git(start, "rev-parse", "--show-toplevel")
+            toplevel = git(start, "rev-parse", "--show-toplevel")
         except GitError as error:
             if "not a git repository" in str(error) or "must be run in a work tree" in str(error):
                 return None
             raise
-        top = Path(os.fsdecode(shown.removesuffix(b"\n"))).resolve()
+        top = Path(os.fsdecode(toplevel.removesuffix(b"\n"))).resolve()
         if not start.is_relative_to(top):
             raise GitError(
                 f"{start / '.git'} names another work tree: {top}\n"
@@ -150,7 +150,7 @@ class Repository:
     def read_all(self, places: Iterable[tuple[str, str]]) -> list[bytes | None]:
         """Files at commits, all through one process; None for each that does not exist."""
         places = list(places)
-        found: list[bytes | None] = []
+        contents: list[bytes | None] = []
         # The protocol is line by line, so a path with a line break cannot be asked for.
         asked = [f"{commit}:{path}" if "\n" not in path else "-" for commit, path in places]
         data = self._run("cat-file", "--batch", given="".join(f"{name}\n" for name in asked))
@@ -160,12 +160,12 @@ class Repository:
             header = data[at:end].split(b" ")
             at = end + 1
             if len(header) < 3 or not header[-1].isdigit() or header[-2] not in _OBJECT_KINDS:  # noqa: PLR2004  # "missing" has no size
-                found.append(None)
+                contents.append(None)
                 continue
             size = int(header[-1])
-            found.append(data[at : at + size] if header[-2] == b"blob" else None)
+            contents.append(data[at : at + size] if header[-2] == b"blob" else None)
             at += size + 1
-        return found
+        return contents
 
     def history(self, path: str) -> list[Commit]:
         """The commits that touched a file, newest first, followed through renames."""
@@ -338,8 +338,8 @@ def load_version(path: Path, version: Semver) -> Prompt:
     if working is not None and working.version == version and _is(working, entry):
         return working
     repository = Repository.at(path.parent)
-    found = states(path, repository)
-    stating = [state for state in found if state.stated == version]
+    released = states(path, repository)
+    stating = [state for state in released if state.stated == version]
     for state in stating:
         prompt = _parsed(state.text, path, state.beside)
         if prompt is not None and _is(prompt, entry):
@@ -356,9 +356,9 @@ def load_version(path: Path, version: Semver) -> Prompt:
             " longer holds it\n"
             "  fix: commit a prompt and prompts.lock together, right after the bump"
         )
-    known = ", ".join(dict.fromkeys(str(s.stated) for s in found if s.stated is not None))
+    versions = ", ".join(dict.fromkeys(str(s.stated) for s in released if s.stated is not None))
     message = f"no commit has version {version} of {path}"
-    raise repository.missing(message + (f"; there are: {known}" if known else ""))
+    raise repository.missing(message + (f"; there are: {versions}" if versions else ""))
 
 
 def text_at(path: Path, ref: str) -> str:
@@ -419,23 +419,25 @@ def version_records(path: Path, repository: Repository | None) -> list[VersionRe
     """Every version that the lock, git or the changelog knows, newest first."""
     name = prompt_name(path)
     entries = {entry.version: entry for entry in lock_of(path).of(name)}
-    found = states(path, repository) if repository is not None else []
+    committed = states(path, repository) if repository is not None else []
     working = _parsed(_read_or_empty(path), path)
-    versions = set(entries) | {state.stated for state in found if state.stated is not None}
+    versions = set(entries) | {state.stated for state in committed if state.stated is not None}
     if working is not None and working.version is not None:
         versions.add(working.version)
-    records = [_record(version, entries.get(version), found, working, path) for version in versions]
+    records = [
+        _record(version, entries.get(version), committed, working, path) for version in versions
+    ]
     return sorted(records, key=lambda record: record.version, reverse=True)
 
 
 def _record(
     version: Semver,
     entry: LockEntry | None,
-    found: list[ReleaseState],
+    committed: list[ReleaseState],
     working: Prompt | None,
     path: Path,
 ) -> VersionRecord:
-    stating = [state for state in found if state.stated == version]
+    stating = [state for state in committed if state.stated == version]
     # The first commit with the released content dates a release; of what was never released, the
     # newest state counts.
     ordered = reversed(stating) if entry is not None else iter(stating)
@@ -452,11 +454,11 @@ def _record(
         if note.version == str(version)
     ]
     date = commit.date[:10] if commit is not None else ""
-    known = entry if entry is not None else prompt
+    described = entry if entry is not None else prompt
     return VersionRecord(
         version=version,
-        digest=known.digest if known is not None else None,
-        contract_digest=known.contract_digest if known is not None else None,
+        digest=described.digest if described is not None else None,
+        contract_digest=described.contract_digest if described is not None else None,
         released=entry is not None,
         date=date or next((note.date for note in notes if note.date), ""),
         commit=commit.hash if commit is not None else "",

@@ -167,12 +167,12 @@ def _repeated_sentences(prompt: Prompt) -> Iterator[Fault]:
                 continue
             if form in seen:
                 reported.add(form)
-                shown = sentence.strip().lstrip("-*#> ")
-                shown = shown if len(shown) <= 60 else f"{shown[:57]}..."  # noqa: PLR2004  # a line's worth
+                excerpt = sentence.strip().lstrip("-*#> ")
+                excerpt = excerpt if len(excerpt) <= 60 else f"{excerpt[:57]}..."  # noqa: PLR2004  # a line's worth
                 yield Fault(
                     path=prompt.path,
                     line=_second_line(prompt, form),
-                    message=f"says twice: {shown!r}",
+                    message=f"says twice: {excerpt!r}",
                     fix="say it once, where it matters most",
                 )
             seen.add(form)

@@ -77,7 +77,7 @@ class PromptLock:
             LockError: As `load`.
         """
         faults: list[Fault] = []
-        found: dict[tuple[str, Semver], LockEntry] = {}
+        entries: dict[tuple[str, Semver], LockEntry] = {}
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip() or line.startswith("#"):
                 continue
@@ -87,7 +87,7 @@ class PromptLock:
                 fix = _KEEP_BOTH if marker else "restore the line from git, or remove it"
                 faults.append(Fault(path=path, line=number, message=entry, fix=fix))
                 continue
-            twin = found.setdefault((entry.name, entry.version), entry)
+            twin = entries.setdefault((entry.name, entry.version), entry)
             if twin != entry:
                 message = (
                     f"{entry.name}@{entry.version} has another digest than on line {twin.line}"
@@ -96,12 +96,12 @@ class PromptLock:
                 faults.append(Fault(path=path, line=number, message=message, fix=fix))
         if faults:
             raise LockError(faults)
-        return cls(path, tuple(found.values()))
+        return cls(path, tuple(entries.values()))
 
     def of(self, name: str) -> list[LockEntry]:
         """The released versions of one prompt, oldest first."""
-        mine = (entry for entry in self.entries if entry.name == name)
-        return sorted(mine, key=lambda entry: entry.version)
+        own = (entry for entry in self.entries if entry.name == name)
+        return sorted(own, key=lambda entry: entry.version)
 
     def get(self, name: str, version: Semver) -> LockEntry | None:
         """One released version."""
@@ -165,17 +165,17 @@ class PromptLock:
         """Entries of an older lock that are missing or changed in this one."""
         faults: list[Fault] = []
         for entry in older.entries:
-            mine = self.get(entry.name, entry.version)
+            own = self.get(entry.name, entry.version)
             which = f"{entry.name}@{entry.version}"
-            if mine is None:
+            if own is None:
                 message = f"{which} was removed; {ref} has it, and the lock is only added to"
                 faults.append(
                     Fault(path=self.path, line=None, message=message, fix=f"add back: {entry}")
                 )
-            elif mine != entry:
+            elif own != entry:
                 message = f"{which} has another digest than in {ref}"
                 fix = f"restore the line: {entry}"
-                faults.append(Fault(path=self.path, line=mine.line, message=message, fix=fix))
+                faults.append(Fault(path=self.path, line=own.line, message=message, fix=fix))
         return faults
 
     def __str__(self) -> str:

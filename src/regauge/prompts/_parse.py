@@ -306,7 +306,7 @@ def _acknowledged(reader: Reader, node: yaml.Node, key: str) -> tuple[Acknowledg
     """The cases an entry speaks of, each with a reason; one alone needs no list."""
     alone = isinstance(node, yaml.MappingNode)
     items = [node] if alone else reader.items(node, f"changelog {key}", _ACKNOWLEDGED_FIX)
-    found: dict[str, Acknowledgement] = {}
+    accepted: dict[str, Acknowledgement] = {}
     for item in items:
         what = f"a case of changelog {key}"
         entries = reader.mapping(item, what, _ACKNOWLEDGED_FIX)
@@ -321,11 +321,11 @@ def _acknowledged(reader: Reader, node: yaml.Node, key: str) -> tuple[Acknowledg
         missing = [name for name in ("case", "reason") if not texts.get(name)]
         if missing:
             reader.fault(item, f"{what} has no {missing[0]!r}", _ACKNOWLEDGED_FIX)
-        elif texts["case"] in found:
+        elif texts["case"] in accepted:
             reader.fault(item, f"changelog {key} has case {texts['case']!r} twice")
         else:
-            found[texts["case"]] = Acknowledgement(**texts, line=line_of(item))
-    return tuple(found.values())
+            accepted[texts["case"]] = Acknowledgement(**texts, line=line_of(item))
+    return tuple(accepted.values())
 
 
 def read_test_data(reader: Reader, node: yaml.Node) -> tuple[dict[str, JSON], ...]:
@@ -367,27 +367,29 @@ def _declared(
     reader: Reader, node: yaml.Node
 ) -> list[tuple[str | None, yaml.Node, Entries | str | None]]:
     """Name, node and body of every declared input; a text as the body is its description."""
-    found: list[tuple[str | None, yaml.Node, Entries | str | None]] = []
+    entries_of: list[tuple[str | None, yaml.Node, Entries | str | None]] = []
     if isinstance(node, yaml.MappingNode):
         for name, (key, value) in reader.entries(node, "inputs").items():
             if is_scalar(value):
                 text = (
                     None if scalar_tag(value) == "null" else reader.text(value, f"input {name!r}")
                 )
-                found.append((name, key, text))
+                entries_of.append((name, key, text))
             else:
-                found.append((name, key, reader.mapping(value, f"input {name!r}", _INPUT_FIX)))
-        return found
+                entries_of.append((name, key, reader.mapping(value, f"input {name!r}", _INPUT_FIX)))
+        return entries_of
     for item in reader.items(node, "inputs", _INPUT_FIX):
         if is_scalar(item):
-            found.append((reader.text(item, "an input", _INPUT_FIX), item, None))
+            entries_of.append((reader.text(item, "an input", _INPUT_FIX), item, None))
             continue
         entries = reader.mapping(item, "an input", _INPUT_FIX)
         if entries is not None and "name" not in entries:
             reader.fault(item, "an input has no 'name'", _INPUT_FIX)
         elif entries is not None:
-            found.append((reader.text(entries["name"][1], "the name of an input"), item, entries))
-    return found
+            entries_of.append(
+                (reader.text(entries["name"][1], "the name of an input"), item, entries)
+            )
+    return entries_of
 
 
 def _input_spec(
@@ -571,7 +573,7 @@ def _read_messages(
         reader.fault(root, "there are no `messages`", _MESSAGES_FIX)
         return []
     key, node = entries["messages"]
-    found: list[tuple[Message, yaml.Node]] = []
+    read: list[tuple[Message, yaml.Node]] = []
     items = reader.items(node, "messages", _MESSAGES_FIX)
     if not items and (isinstance(node, yaml.SequenceNode) or scalar_tag(node) == "null"):
         reader.fault(key, "`messages` is empty", _MESSAGES_FIX)
@@ -579,8 +581,8 @@ def _read_messages(
         lines[f"messages[{number}]"] = line_of(item)
         message = _read_message(reader, item)
         if message is not None:
-            found.append(message)
-    return found
+            read.append(message)
+    return read
 
 
 def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] | None:
@@ -607,8 +609,8 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
     )
     content = reader.text(content_node, "the content of a message", fix)
     if role is not None and role not in _ROLES:
-        known = f"write one of {', '.join(_ROLES)}"
-        reader.fault(role_node, f"role {role!r} is unknown", did_you_mean(role, _ROLES) or known)
+        roles = f"write one of {', '.join(_ROLES)}"
+        reader.fault(role_node, f"role {role!r} is unknown", did_you_mean(role, _ROLES) or roles)
     extras = read_message_extras(reader, item, entries)
     if content is not None and not content.strip() and "tool_calls" not in entries:
         reader.fault(content_node, "the content of a message is empty", "write it, or remove it")
@@ -655,9 +657,9 @@ def _note_variables(
             reader.warn(line, f"{tag} is plain text, not a condition or a loop", fix)
 
 
-def _line_of_text(text: str, node: yaml.Node, wanted: str) -> int:
+def _line_of_text(text: str, node: yaml.Node, part: str) -> int:
     """The line of a text inside a node, as the file has it."""
-    at = text.find(wanted, node.start_mark.index, node.end_mark.index)
+    at = text.find(part, node.start_mark.index, node.end_mark.index)
     return line_of(node) if at < 0 else text.count("\n", 0, at) + 1
 
 

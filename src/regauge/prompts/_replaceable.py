@@ -56,11 +56,11 @@ def section_below(content: str, heading: str) -> MessageSection:
     Raises:
         SectionError: There is no such line, there are several, or nothing stands below it.
     """
-    found = headings(content, heading)
-    if len(found) != 1:
-        times = "no line says" if not found else f"{len(found)} lines say"
+    places = headings(content, heading)
+    if len(places) != 1:
+        times = "no line says" if not places else f"{len(places)} lines say"
         raise SectionError(f"{times} {heading!r}")
-    (at,) = found
+    (at,) = places
     lines = content.split("\n")
     first, end = at + 1, _end(lines, at)
     while first < end and not lines[first].strip():
@@ -74,12 +74,12 @@ def section_below(content: str, heading: str) -> MessageSection:
 
 def headings(content: str, heading: str) -> list[int]:
     """The lines that say what begins a section; none inside a code block counts."""
-    wanted = heading.strip()
-    if not begins_section(wanted):
+    title = heading.strip()
+    if not begins_section(title):
         return []
     lines = content.split("\n")
     fenced = _fenced(lines)
-    return [n for n, line in enumerate(lines) if line.strip() == wanted and not fenced[n]]
+    return [n for n, line in enumerate(lines) if line.strip() == title and not fenced[n]]
 
 
 def begins_section(line: str) -> bool:
@@ -112,16 +112,16 @@ def _end(lines: list[str], at: int) -> int:
 
 def _fenced(lines: list[str]) -> list[bool]:
     """The lines in code blocks, with their fences."""
-    found: list[bool] = []
+    fenced: list[bool] = []
     fence = ""
     for line in lines:
         mark = _FENCE.match(line.strip())
-        found.append(bool(fence or mark))
+        fenced.append(bool(fence or mark))
         if not fence and mark is not None:
             fence = mark[0]
         elif fence and mark is not None and line.strip() == mark[0] and mark[0].startswith(fence):
             fence = ""
-    return found
+    return fenced
 
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -169,7 +169,7 @@ class Replaceable:
 
 def read_replaceable(reader: Reader, node: yaml.Node) -> tuple[Replaceable, ...]:
     """The sections that may be replaced: the lines that begin them, or mappings that say more."""
-    found: list[Replaceable] = []
+    parts: list[Replaceable] = []
     for item in reader.items(node, "replaceable", _FIX):
         mark = _replaceable(reader, item)
         if mark is None:
@@ -177,11 +177,11 @@ def read_replaceable(reader: Reader, node: yaml.Node) -> tuple[Replaceable, ...]
         if not begins_section(mark.section):
             message = f"{mark.section!r} begins no section"
             reader.fault(item, message, "a heading is '## Labels', 'Labels:' or '<labels>'")
-        elif mark in found:
+        elif mark in parts:
             reader.fault(item, f"replaceable has {mark.section!r} twice")
         else:
-            found.append(mark)
-    return tuple(found)
+            parts.append(mark)
+    return tuple(parts)
 
 
 def _replaceable(reader: Reader, item: yaml.Node) -> Replaceable | None:

@@ -176,11 +176,11 @@ def _kind(reader: Reader, node: yaml.Node, inner: Entries) -> RubricKind | None:
         reader.fault(node, "rubric has no `kind`", _FIX)
         return None
     stated = reader.text(inner["kind"][1], "the kind of a rubric", _FIX)
-    found: RubricKind | None = next((kind for kind in _KINDS if kind == stated), None)
-    if found is None and stated is not None:
+    matching: RubricKind | None = next((kind for kind in _KINDS if kind == stated), None)
+    if matching is None and stated is not None:
         fix = did_you_mean(stated, _KINDS) or _FIX
         reader.fault(inner["kind"][1], f"rubric: the kind {stated!r} is unknown", fix)
-    return found
+    return matching
 
 
 def _scale(reader: Reader, inner: Entries) -> tuple[float, float]:

@@ -92,8 +92,8 @@ def _values_in_file(
         fix = "write it in the folder of the prompt, or correct the path"
         reader.fault(node, f"tools: the file {file!r} cannot be read: {why}", fix)
         return ()
-    found = cast("list[JSON]", document if isinstance(document, list) else [document])
-    return tuple(found)
+    values = cast("list[JSON]", document if isinstance(document, list) else [document])
+    return tuple(values)
 
 
 def _value(reader: Reader, node: yaml.Node) -> JSON:
@@ -118,8 +118,8 @@ def _tool(reader: Reader, node: yaml.Node, value: JSON) -> dict[str, JSON] | Non
         fix = did_you_mean(unknown, _TOOL_KEYS) or f"known keys: {', '.join(_TOOL_KEYS)}"
         reader.fault(node, f"a tool has no key {unknown!r}", fix)
     elif not isinstance(name, str) or not _NAME.fullmatch(name):
-        shown = "a tool has no `name`" if name is None else f"{name!r} cannot name a tool"
-        reader.fault(node, shown, "write up to 64 letters, digits, _ and -")
+        problem = "a tool has no `name`" if name is None else f"{name!r} cannot name a tool"
+        reader.fault(node, problem, "write up to 64 letters, digits, _ and -")
     elif not isinstance(value.get("parameters", {}), dict):
         reader.fault(node, f"the parameters of tool {name!r} are no JSON schema", _TOOLS_FIX)
     elif not isinstance(value.get("strict", False), bool):
@@ -136,8 +136,8 @@ def read_tool_choice(reader: Reader, node: yaml.Node, names: tuple[str, ...]) ->
         return choice
     if choice in names:
         return {"type": "function", "function": {"name": choice}}
-    known = (*_CHOICES, *names)
-    fix = did_you_mean(choice, known) or f"write one of {', '.join(known)}"
+    choices = (*_CHOICES, *names)
+    fix = did_you_mean(choice, choices) or f"write one of {', '.join(choices)}"
     reader.fault(node, f"toolChoice names no tool: {choice!r}", fix)
     return None
 

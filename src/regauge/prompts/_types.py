@@ -131,8 +131,8 @@ class Template:
             if name is None:
                 parts.append(r"\s*".join(re.escape(word) for word in re.split(r"\s+", piece)))
             else:
-                known = f"(?P<{name}>" in "".join(parts)
-                parts.append(f"(?P={name})" if known else f"(?P<{name}>.*?)")
+                named_before = f"(?P<{name}>" in "".join(parts)
+                parts.append(f"(?P={name})" if named_before else f"(?P<{name}>.*?)")
         return re.compile(rf"\s*{''.join(parts)}\s*", re.DOTALL)
 
 

@@ -228,13 +228,13 @@ class Reader:
         """The plain value of a node. What is no JSON is a fault, and null here."""
         return self._json(node, what, ())
 
-    def unknown(self, entries: Entries, known: Iterable[str], what: str) -> None:
+    def unknown(self, entries: Entries, names: Iterable[str], what: str) -> None:
         """Note the keys that are not read."""
-        known = tuple(known)
+        names = tuple(names)
         for name, (key, _) in entries.items():
-            if name not in known:
+            if name not in names:
                 message = f"{what} has no key {name!r}"
-                fix = did_you_mean(name, known) or f"known keys: {', '.join(known)}"
+                fix = did_you_mean(name, names) or f"known keys: {', '.join(names)}"
                 if self._lenient:
                     self.warn(line_of(key), f"{message}; it is ignored", fix)
                 else:

@@ -121,9 +121,9 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
         suites: Of the run, for the number of cases.
     """
     judges: dict[tuple[str, str, str], dict[str, list[FailedCase]]] = {}
-    for one in failed:
-        modes = judges.setdefault((one.prompt, one.version, one.judge), {})
-        modes.setdefault(one.mode, []).append(one)
+    for case in failed:
+        modes = judges.setdefault((case.prompt, case.version, case.judge), {})
+        modes.setdefault(case.mode, []).append(case)
     lines: list[StyledLine] = []
     ordered = sorted(judges.items(), key=lambda item: -sum(map(len, item[1].values())))
     for (prompt, version, judge), modes in ordered[:_GROUPS_MAX]:
@@ -136,12 +136,12 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
         text = f"{prompt} {version}: {number} of {_count(of, 'case')} FAILED on {judge}"
         labels = ", expected -> output" if any(" -> " in mode for mode in modes) else ""
         lines.append(StyledLine(printable(f"{text}{labels}:"), "bad"))
-        shown = sorted(modes.items(), key=lambda item: -len(item[1]))
+        by_size = sorted(modes.items(), key=lambda item: -len(item[1]))
         lines += [
-            StyledLine(printable(_mode_line(mode, cases))) for mode, cases in shown[:_MODES_MAX]
+            StyledLine(printable(_mode_line(mode, cases))) for mode, cases in by_size[:_MODES_MAX]
         ]
-        if len(shown) > _MODES_MAX:
-            lines.append(StyledLine(f"  and {len(shown) - _MODES_MAX} more", "quiet"))
+        if len(by_size) > _MODES_MAX:
+            lines.append(StyledLine(f"  and {len(by_size) - _MODES_MAX} more", "quiet"))
     if len(ordered) > _GROUPS_MAX:
         rest = sum(len(cases) for _, modes in ordered[_GROUPS_MAX:] for cases in modes.values())
         lines.append(StyledLine(f"and {_count(rest, 'case')} that failed on other judges", "bad"))
@@ -184,17 +184,19 @@ def cause_lines(groups: Sequence[CauseGroup], *, tracebacks: bool = False) -> li
 def missing_lines(missing: Sequence[MissingAnswers]) -> list[StyledLine]:
     """The missing recordings, about their cost, and the command that records them."""
     lines: list[StyledLine] = []
-    for one in missing:
-        older = f", {one.stale} of them recorded for an older request" if one.stale else ""
-        model = f"{one.model}, simulated" if one.simulated else one.model
-        calls = f" {one.calls} calls," if one.calls != one.answers else ""
+    for group in missing:
+        older = f", {group.stale} of them recorded for an older request" if group.stale else ""
+        model = f"{group.model}, simulated" if group.simulated else group.model
+        calls = f" {group.calls} calls," if group.calls != group.answers else ""
         lines += [
-            StyledLine(f"needs recording: {one.prompt}, {_count(one.cases, 'case')}{older}", "bad"),
             StyledLine(
-                f"  {_count(one.answers, 'answer')} of {model}: about{calls}"
-                f" {quantity(one.tokens)} tokens, {_about(one.cost_usd, one.batch_cost_usd)}"
+                f"needs recording: {group.prompt}, {_count(group.cases, 'case')}{older}", "bad"
             ),
-            StyledLine(f"  record them: {one.command}"),
+            StyledLine(
+                f"  {_count(group.answers, 'answer')} of {model}: about{calls}"
+                f" {quantity(group.tokens)} tokens, {_about(group.cost_usd, group.batch_cost_usd)}"
+            ),
+            StyledLine(f"  record them: {group.command}"),
         ]
     return lines
 
@@ -242,8 +244,8 @@ def rates_of_k(suite: SuiteSummary) -> str:
     """pass^k and pass@k of a suite; empty where its cases have one trial."""
 
     def listed(mark: str, rates: Sequence[float]) -> str:
-        shown = sorted({*range(1, min(len(rates), _K_SHOWN) + 1), len(rates)})
-        return ", ".join(f"pass{mark}{k} {rates[k - 1]:.0%}" for k in shown)
+        ks = sorted({*range(1, min(len(rates), _K_SHOWN) + 1), len(rates)})
+        return ", ".join(f"pass{mark}{k} {rates[k - 1]:.0%}" for k in ks)
 
     if not suite.all_of_k:
         return ""
@@ -276,22 +278,24 @@ def _table_lines(table: Sequence[Sequence[str]]) -> list[StyledLine]:
 def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[StyledLine]:
     """The missing judgements, about their cost, and the command that records them."""
     lines: list[StyledLine] = []
-    for one in missing:
+    for group in missing:
         older = (
-            f", {one.stale} of them recorded for an older request of the judge" if one.stale else ""
+            f", {group.stale} of them recorded for an older request of the judge"
+            if group.stale
+            else ""
         )
-        models = f"{one.models}, simulated" if one.simulated else one.models
+        models = f"{group.models}, simulated" if group.simulated else group.models
         lines += [
             StyledLine(
-                f"needs recording: {one.prompt}, judge {one.judge},"
-                f" {_count(one.judgements, 'judgement')} of {_count(one.cases, 'case')}{older}",
+                f"needs recording: {group.prompt}, judge {group.judge},"
+                f" {_count(group.judgements, 'judgement')} of {_count(group.cases, 'case')}{older}",
                 "bad",
             ),
             StyledLine(
-                f"  about {_count(one.calls, 'call')} of {models}: about"
-                f" {quantity(one.tokens)} tokens, {_about(one.cost_usd, one.batch_cost_usd)}"
+                f"  about {_count(group.calls, 'call')} of {models}: about"
+                f" {quantity(group.tokens)} tokens, {_about(group.cost_usd, group.batch_cost_usd)}"
             ),
-            StyledLine(f"  record them: {one.command}"),
+            StyledLine(f"  record them: {group.command}"),
         ]
     return lines
 
@@ -407,8 +411,10 @@ def _cells(suite: SuiteSummary) -> dict[str, str]:
 
 
 def _compared_cells(suite: SuiteSummary) -> tuple[str, str]:
-    found = suite.comparison
-    return ("-", "-") if found is None else (rate_text(found), difference_text(found))
+    comparison = suite.comparison
+    return (
+        ("-", "-") if comparison is None else (rate_text(comparison), difference_text(comparison))
+    )
 
 
 def _aligned(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:

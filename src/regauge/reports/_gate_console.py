@@ -56,8 +56,8 @@ def groups_of(cases: Iterable[CaseDocument]) -> list[CaseGroup]:
     groups: dict[str, list[CaseDocument]] = {}
     for case in cases:
         groups.setdefault(_kind(case), []).append(case)
-    found = [CaseGroup(kind=kind, cases=members) for kind, members in groups.items()]
-    return sorted(found, key=lambda group: -len(group.cases))
+    listed = [CaseGroup(kind=kind, cases=members) for kind, members in groups.items()]
+    return sorted(listed, key=lambda group: -len(group.cases))
 
 
 def _kind(case: CaseDocument) -> str:
@@ -341,9 +341,9 @@ def _lines(document: DecisionDocument) -> Iterator[StyledLine]:
         yield StyledLine(printable(f"    fix: {refusal.fix}"))
     for reason in reasons_beside(document):
         yield StyledLine(printable(f"  {reason}"), tone)
-    for one in document.unmeasured:
-        if one.fix:
-            yield StyledLine(printable(f"  fix of {one.path}: {one.fix}"))
+    for omission in document.unmeasured:
+        if omission.fix:
+            yield StyledLine(printable(f"  fix of {omission.path}: {omission.fix}"))
     for prompt in document.prompts:
         nothing = "not run" if document.not_run else "nothing to compare"
         yield from _prompt_lines(document, prompt, nothing)
@@ -380,9 +380,9 @@ def _prompt_lines(
 
 def guard_lines(guards: GuardsDocument) -> list[str]:
     """Changed guards, a line each; then notes."""
-    shown = [change.message for change in guards.changes[:_GUARDS_MAX]]
-    more = len(guards.changes) - len(shown)
-    return [*shown, *([f"and {more} more"] if more else []), *guards.notes]
+    messages = [change.message for change in guards.changes[:_GUARDS_MAX]]
+    more = len(guards.changes) - len(messages)
+    return [*messages, *([f"and {more} more"] if more else []), *guards.notes]
 
 
 def _prompt_diff(prompt: PromptDocument, ref: str) -> Iterator[StyledLine]:

@@ -44,7 +44,7 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
         if any(prompt.counts.get(verdict) for prompt in document.prompts)
     ]
     drawn = any(case.candidate.trials for case in document.cases)
-    columns = ["cases", *(VERDICTS[one].column for one in met), *(["pass rate"] if drawn else [])]
+    columns = ["cases", *(VERDICTS[name].column for name in met), *(["pass rate"] if drawn else [])]
     if suites:
         columns += ["cost per 1000", "p50"]
     yield f"| prompt | version | {' | '.join(columns)} |"
@@ -91,11 +91,11 @@ def _percent(rate: float) -> str:
 def _step(
     prompt: PromptDocument,
     suites: Sequence[SuiteSummary],
-    shown: Callable[[SuiteSummary], str],
+    cell_of: Callable[[SuiteSummary], str],
 ) -> str:
     """Main's value and the candidate's, where both were drawn and differ."""
     of_arms = {
-        suite.arm: shown(suite)
+        suite.arm: cell_of(suite)
         for suite in suites
         if suite.prompt == prompt.prompt and suite.trials > suite.unmeasured
     }
@@ -195,9 +195,9 @@ def _parts(
             yield f"  - … and {more} more"
     reasons = [f"- {shown_text(reason)}" for reason in reasons_beside(document)]
     reasons += [
-        f"- Fix of {shown_text(one.path)}: {shown_text(one.fix)}"
-        for one in document.unmeasured
-        if one.fix
+        f"- Fix of {shown_text(omission.path)}: {shown_text(omission.fix)}"
+        for omission in document.unmeasured
+        if omission.fix
     ]
     yield from reasons
     if document.prompts and document.decision != "refused":

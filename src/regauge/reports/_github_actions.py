@@ -48,10 +48,13 @@ def decision_annotations(document: DecisionDocument, *, below: str = "") -> list
 
 def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str]]:
     prompts = {prompt.prompt: prompt for prompt in document.prompts}
-    for one in document.unmeasured:
-        fix = f"\nfix: {one.fix}" if one.fix else ""
-        place = (below + one.path, one.line or 1)
-        yield "error", mark_line("error", place, "regauge: not measured", f"{one.message}{fix}")
+    for omission in document.unmeasured:
+        fix = f"\nfix: {omission.fix}" if omission.fix else ""
+        place = (below + omission.path, omission.line or 1)
+        yield (
+            "error",
+            mark_line("error", place, "regauge: not measured", f"{omission.message}{fix}"),
+        )
     for prompt in document.prompts:
         for rule in prompt.rules:
             fix = f"\nfix: {rule.fix}" if rule.fix else ""
@@ -71,8 +74,8 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
         words = "\n".join([headline(document), *reasons_beside(document)])
         yield "error", mark_line("error", place, "regauge gate: undecided", words)
         return
-    said = document.unmeasured or any(prompt.rules for prompt in document.prompts)
-    if document.decision != "accept" and not said:
+    annotated = document.unmeasured or any(prompt.rules for prompt in document.prompts)
+    if document.decision != "accept" and not annotated:
         first = document.prompts[0] if document.prompts else None
         if first is not None and not any(case.verdict in _LEVELS for case in document.cases):
             place = (below + first.path, first.line)

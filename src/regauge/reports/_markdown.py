@@ -69,18 +69,18 @@ def fenced(
     language: str = "diff",
 ) -> Iterator[str]:
     """A block of code, cut where it is longer than that."""
-    shown: list[str] = []
+    kept: list[str] = []
     chars_left = chars_max
     for line in lines[:lines_max]:
         if chars_left <= 0:
             break
-        shown.append(line if len(line) <= chars_left else f"{line[:chars_left]}…")
+        kept.append(line if len(line) <= chars_left else f"{line[:chars_left]}…")
         chars_left -= len(line)
-    if len(lines) > len(shown):
-        shown.append(f"… {len(lines) - len(shown)} more lines")
-    fence = "`" * max(3, 1 + _longest_run(shown))
+    if len(lines) > len(kept):
+        kept.append(f"… {len(lines) - len(kept)} more lines")
+    fence = "`" * max(3, 1 + _longest_run(kept))
     yield f"{indent}{fence}{language}"
-    yield from (f"{indent}{line}" for line in shown)
+    yield from (f"{indent}{line}" for line in kept)
     yield f"{indent}{fence}"
 
 
@@ -124,15 +124,15 @@ def suggestion_blocks(suggestions: Sequence[Suggestion]) -> Iterator[str]:
     Everything a model or a file says is escaped.
     """
     revisions = [suggestion for suggestion in suggestions if suggestion.diff]
-    for one in revisions[:_SHOWN_MAX]:
+    for proposal in revisions[:_SHOWN_MAX]:
         yield ""
-        yield f"<details><summary>Suggested revision: {_line(one.headline)}</summary>"
+        yield f"<details><summary>Suggested revision: {_line(proposal.headline)}</summary>"
         yield ""
-        yield from (f"- {_line(text)}" for text in one.evidence)
-        yield f"- Cost: {shown_text(cost_of(one))}."
-        yield from (f"- {text}" for text in taking_lines(one))
+        yield from (f"- {_line(text)}" for text in proposal.evidence)
+        yield f"- Cost: {shown_text(cost_of(proposal))}."
+        yield from (f"- {text}" for text in taking_lines(proposal))
         yield ""
-        diff = printable(one.diff).splitlines()
+        diff = printable(proposal.diff).splitlines()
         yield from fenced(diff, lines_max=_LINES_MAX, chars_max=_CHARS_MAX)
         yield ""
         yield "</details>"
@@ -251,8 +251,12 @@ def suite_table(suites: Sequence[SuiteSummary]) -> list[str]:
 
 
 def _suite_row(suite: SuiteSummary, *, compared: bool) -> str:
-    found = suite.comparison
-    comparison = (rate_text(found), difference_text(found)) if found is not None else ("-", "-")
+    with_other = suite.comparison
+    comparison = (
+        (rate_text(with_other), difference_text(with_other))
+        if with_other is not None
+        else ("-", "-")
+    )
     model = f"{suite.model} (simulated)" if suite.simulated else suite.model
     cells = [
         escape_markdown(suite.prompt),
@@ -303,15 +307,15 @@ def _conversations(rows: Iterable[dict[str, Any]]) -> list[str]:
 def _criteria_notes(suites: Sequence[SuiteSummary]) -> list[str]:
     """Where any verdict that decides fails: how many, by what kind of quality it is about."""
     judges = [judge for suite in suites for judge in suite.judges if judge.gates]
-    said: list[str] = []
+    notes: list[str] = []
     for criterion in CRITERIA:
         failed = sum(judge.failed for judge in judges if judge.criterion == criterion)
         passed = sum(judge.passed for judge in judges if judge.criterion == criterion)
         if failed or passed:
-            said.append(f"{criterion} {failed} of {failed + passed}")
-    if not any(judge.failed for judge in judges) or len(said) <= 1:
+            notes.append(f"{criterion} {failed} of {failed + passed}")
+    if not any(judge.failed for judge in judges) or len(notes) <= 1:
         return []
-    return ["", f"Failed verdicts by criterion: {', '.join(said)}."]
+    return ["", f"Failed verdicts by criterion: {', '.join(notes)}."]
 
 
 def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
@@ -321,8 +325,8 @@ def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
     if calls:
         tokens = sum(suite.judge_input_tokens + suite.judge_output_tokens for suite in suites)
         costs = [suite.judge_cost_usd for suite in suites]
-        known = [cost for cost in costs if cost is not None]
-        cost = money(sum(known) if len(known) == len(costs) else None)
+        priced = [cost for cost in costs if cost is not None]
+        cost = money(sum(priced) if len(priced) == len(costs) else None)
         made = "1 model call" if calls == 1 else f"{calls} model calls"
         notes += ["", f"Judges made {made}: {quantity(tokens)} tokens, {cost}."]
     informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]

@@ -43,23 +43,25 @@ def _compared(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> Mo
     both = [key for key in first or () if key in counts]
     if first is None or not both:
         return own
-    arms = [[one[key][place] for key in both] for one in (first, counts) for place in (0, 1)]
-    found = rate_difference(*arms)
-    assert found is not None, "every case has trials of both"
+    arms = [
+        [tallies[key][place] for key in both] for tallies in (first, counts) for place in (0, 1)
+    ]
+    comparison = rate_difference(*arms)
+    assert comparison is not None, "every case has trials of both"
     worse, better = (
         float(suite_p_value(*arms, weights=1, direction=direction))
         for direction in ("worse", "better")
     )
     p_value = min(1.0, 2 * tests * min(worse, better))
-    shown = p_value <= _LEVEL
+    significant = p_value <= _LEVEL
     return own.model_copy(
         update={
             "cases": len(both),
-            "difference": found.value,
-            "difference_low": found.low,
-            "difference_high": found.high,
+            "difference": comparison.value,
+            "difference_low": comparison.low,
+            "difference_high": comparison.high,
             "p_value": p_value,
-            "outcome": ("worse" if worse < better else "better") if shown else "not shown",
+            "outcome": ("worse" if worse < better else "better") if significant else "not shown",
         }
     )
 
@@ -73,19 +75,21 @@ def models_of(record: RunRecord) -> dict[str, list[str]]:
     return {prompt: list(named) for prompt, named in models.items()}
 
 
-def rate_text(found: ModelComparison) -> str:
+def rate_text(comparison: ModelComparison) -> str:
     """A pass rate with its 95 % interval."""
-    if found.rate is None:
+    if comparison.rate is None:
         return "-"
-    return f"{100 * found.rate:.0f} % ({100 * found.low:.0f} to {100 * found.high:.0f})"
+    return (
+        f"{100 * comparison.rate:.0f} % ({100 * comparison.low:.0f} to {100 * comparison.high:.0f})"
+    )
 
 
-def difference_text(found: ModelComparison) -> str:
+def difference_text(comparison: ModelComparison) -> str:
     """The difference to the first model in points, with its 95 % interval and p-value."""
-    if found.difference is None:
+    if comparison.difference is None:
         return "-"
-    low, high = 100 * found.difference_low, 100 * found.difference_high
-    points = f"{100 * found.difference:+.1f} points ({low:.1f} to {high:.1f})"
-    word = f"{found.outcome}, " if found.outcome != "not shown" else ""
-    p_value = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.2g}"  # noqa: PLR2004 - in the text
+    low, high = 100 * comparison.difference_low, 100 * comparison.difference_high
+    points = f"{100 * comparison.difference:+.1f} points ({low:.1f} to {high:.1f})"
+    word = f"{comparison.outcome}, " if comparison.outcome != "not shown" else ""
+    p_value = "p < 0.001" if comparison.p_value < 0.001 else f"p = {comparison.p_value:.2g}"  # noqa: PLR2004 - in the text
     return f"{points}, {word}{p_value}"

@@ -90,14 +90,14 @@ def read_record(run: Path) -> RunRecord:
     """
     path = run / "run.json"
     document = _parsed(path, _read(path), "run record")
-    found: object = document.get("schema_version")
-    if found != SCHEMA_VERSION:
+    version: object = document.get("schema_version")
+    if version != SCHEMA_VERSION:
         raise FaultyFileError(
             [
                 Fault(
                     path=path,
                     line=None,
-                    message=f"schema version {found!r}; this regauge reads {SCHEMA_VERSION}",
+                    message=f"schema version {version!r}; this regauge reads {SCHEMA_VERSION}",
                     fix="read it with the regauge that wrote it",
                 )
             ]
@@ -365,7 +365,7 @@ def _may_be_formula(text: str) -> bool:
     """
     if text[:1] in {"\t", "\r"}:
         return True
-    seen = next((one for one in text if not _is_unseen(one)), "")
+    seen = next((character for character in text if not _is_unseen(character)), "")
     return seen == "\u2212" or unicodedata.normalize("NFKC", seen)[:1] in {"=", "+", "-", "@"}
 
 

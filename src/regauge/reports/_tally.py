@@ -52,7 +52,7 @@ class LabelCounts:
         output = expected if passed else _NONE if given is None else _label(given) or _OTHER
         self.counts[expected, output] += 1
         # An eval on free texts must not keep them all.
-        self.usable = len({one for one, _ in self.counts}) <= _LABELS_MAX * _LABEL_CHARS_MAX
+        self.usable = len({label for label, _ in self.counts}) <= _LABELS_MAX * _LABEL_CHARS_MAX
         return True
 
     def join(self, other: LabelCounts) -> None:
@@ -70,11 +70,11 @@ class LabelCounts:
             return []
         if total < _EACH_MIN * len(labels):
             return []
-        known = {*labels, _NONE}
+        listed = {*labels, _NONE}
         merged: Counter[tuple[str, str]] = Counter()
         for (expected, output), count in self.counts.items():
-            merged[expected, output if output in known else _OTHER] += count
-        given = {one: sum(merged[other, one] for other in labels) for one in labels}
+            merged[expected, output if output in listed else _OTHER] += count
+        given = {column: sum(merged[other, column] for other in labels) for column in labels}
         rows: list[LabelRow] = []
         for label in labels:
             outputs = {
@@ -520,17 +520,17 @@ class RunTally:
             else:
                 self._suites[key] = suite
         for key, group in other._causes.items():
-            known = self._causes.setdefault(key, group)
-            known.cases |= group.cases
-            known.prompts |= group.prompts
+            cause = self._causes.setdefault(key, group)
+            cause.cases |= group.cases
+            cause.prompts |= group.prompts
 
     def not_blocking(self) -> dict[str, list[str]]:
         """Per prompt, each failed case that does not fail the run, with the reason."""
-        found: dict[str, list[str]] = {}
+        cases: dict[str, list[str]] = {}
         for suite in self._suites.values():
             if suite.not_blocking:
-                found.setdefault(suite.first["prompt"], []).extend(suite.not_blocking.values())
-        return found
+                cases.setdefault(suite.first["prompt"], []).extend(suite.not_blocking.values())
+        return cases
 
     def suites(
         self, models: Sequence[str] = (), *, across_versions: bool = False

@@ -177,18 +177,18 @@ class RunEnd:
 
 
 def _joined(
-    one: Sequence[MissingJudgements], other: Sequence[MissingJudgements]
+    before: Sequence[MissingJudgements], more: Sequence[MissingJudgements]
 ) -> list[MissingJudgements]:
     """Each process judges cases of its own."""
-    joined = {(missing.prompt, missing.judge): missing for missing in one}
-    for missing in other:
+    joined = {(missing.prompt, missing.judge): missing for missing in before}
+    for missing in more:
         key = (missing.prompt, missing.judge)
         joined[key] = joined[key].plus(missing) if key in joined else missing
     return list(joined.values())
 
 
-def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {path: one.get(path, 0) + other.get(path, 0) for path in sorted({*one, *other})}
+def _added(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {path: before.get(path, 0) + more.get(path, 0) for path in sorted({*before, *more})}
 
 
 def parts_of(
@@ -282,9 +282,11 @@ def rows_of(result: EvalResult, *, arm: str | None = None) -> Iterator[dict[str,
 def cause_of(error: UnmeasuredError) -> dict[str, JSON]:
     """The kind and the words of an error, in the shape of `Cause`."""
     named = error.__cause__ if isinstance(error.__cause__, RegaugeError) else error
-    told = next((one for one in (error, named) if isinstance(one, ProviderError)), None)
+    reported = next(
+        (failure for failure in (error, named) if isinstance(failure, ProviderError)), None
+    )
     cause: dict[str, JSON] = {
-        "kind": told.kind if told else type(named).__name__,
+        "kind": reported.kind if reported else type(named).__name__,
         "message": str(error),
     }
     if isinstance(error, JudgeError) and error.raw is not None:
@@ -553,9 +555,9 @@ def _finite(value: object) -> object:
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     if isinstance(value, list):
-        return [_finite(one) for one in cast("list[object]", value)]
+        return [_finite(item) for item in cast("list[object]", value)]
     if isinstance(value, dict):
-        return {name: _finite(one) for name, one in cast("dict[str, object]", value).items()}
+        return {name: _finite(item) for name, item in cast("dict[str, object]", value).items()}
     return value
 
 

@@ -116,8 +116,8 @@ def _used(trial: Trial) -> Iterator[Mapping[str, Any]]:
             yield asdict(judged.calls)
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _sum(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else first + second
 
 
 def next_step(document: DecisionDocument, missing: str = "") -> NextDocument:
@@ -137,7 +137,7 @@ def next_step(document: DecisionDocument, missing: str = "") -> NextDocument:
         case "undecided":
             return _after_undecided(document, missing)
         case "unmeasured":
-            fixes = dict.fromkeys(one.fix for one in document.unmeasured if one.fix)
+            fixes = dict.fromkeys(omission.fix for omission in document.unmeasured if omission.fix)
             open_ = any(guards.below for prompt in document.prompts for guards in prompt.guards)
             what = "measure the changed lines with a key" if open_ else "make the missing trials"
             text = "; ".join(fixes) or what
@@ -173,10 +173,10 @@ def _after_undecided(document: DecisionDocument, missing: str) -> NextDocument:
 def _after_rejecting(document: DecisionDocument) -> NextDocument:
     steps = list(dict.fromkeys(_steps(document)))
     blocking = [case.prompt for case in document.cases if case.verdict == "broken" and case.blocks]
-    tests = ((one.prompt, one.test) for one in document.prompts)
+    tests = ((each.prompt, each.test) for each in document.prompts)
     worse = [name for name, test in tests if test is not None and test.verdict == "worse"]
     targets = {
-        one.prompt for one in document.prompts if one.model.partition(":")[0] in TARGET_KINDS
+        each.prompt for each in document.prompts if each.model.partition(":")[0] in TARGET_KINDS
     }
     prompts = [name for name in (*blocking, *worse) if name not in targets]
     if targets.intersection((*blocking, *worse)):
@@ -219,15 +219,15 @@ _KEY = re.compile(r"([A-Za-z]\w*):")
 
 
 def prompt_document(
-    decided: Decided, one: SuiteBase, guards: Iterable[ChangedGuards] = ()
+    decided: Decided, compared: SuiteBase, guards: Iterable[ChangedGuards] = ()
 ) -> PromptDocument:
     """The document of one prompt."""
-    suite, main = one.suite, one.base.suite
+    suite, main = compared.suite, compared.base.suite
     project = decided.at.project
     return PromptDocument(
-        prompt=one.name,
+        prompt=compared.name,
         path=str(project.relative(suite.prompt.path)),
-        state="new" if main is None else "unchanged" if one.base.unchanged else "changed",
+        state="new" if main is None else "unchanged" if compared.base.unchanged else "changed",
         version=suite.version or None,
         base_version=(main.version or None) if main else None,
         digest=suite.prompt.digest,
@@ -236,12 +236,16 @@ def prompt_document(
         base_model=str(main.model) if main else None,
         simulated=is_simulated(str(suite.model)),
         line=_changed_line(suite.prompt, main.prompt) if main is not None else 1,
-        diff=_prompt_diff(decided, one),
-        counts=verdict_counts(decided.outcome, one.name),
-        test=suite_test(decided.outcome, one.name),
-        anchor=_anchor(decided, one.name),
-        guards=[guards_document(each, decided.at.ref) for each in guards if each.suite == one.name],
-        rules=[rule_document(rule, fault, project.relative) for rule, fault in decided.rules(one)],
+        diff=_prompt_diff(decided, compared),
+        counts=verdict_counts(decided.outcome, compared.name),
+        test=suite_test(decided.outcome, compared.name),
+        anchor=_anchor(decided, compared.name),
+        guards=[
+            guards_document(each, decided.at.ref) for each in guards if each.suite == compared.name
+        ],
+        rules=[
+            rule_document(rule, fault, project.relative) for rule, fault in decided.rules(compared)
+        ],
     )
 
 
@@ -260,13 +264,13 @@ def _anchor(decided: Decided, name: str) -> AnchorDocument | None:
     report = decided.anchors.get(name)
     if report is None:
         return None
-    found = report.comparison
+    comparison = report.comparison
     return AnchorDocument(
         version=report.version,
         message=report.message,
-        cases=found.cases if found is not None else 0,
-        difference=found.difference if found is not None else None,
-        p_value=found.p_value if found is not None else None,
+        cases=comparison.cases if comparison is not None else 0,
+        difference=comparison.difference if comparison is not None else None,
+        p_value=comparison.p_value if comparison is not None else None,
         of_base=report.of_base,
         base_lost=report.base_lost,
         lost=report.lost,
@@ -285,13 +289,13 @@ def _changed_line(head: Prompt, base: Prompt) -> int:
     return next(of_messages, spans[0][0] if spans else 1)
 
 
-def _prompt_diff(decided: Decided, one: SuiteBase) -> str:
-    main = one.base.suite
-    if main is None or main.prompt.source == one.suite.prompt.source:
+def _prompt_diff(decided: Decided, compared: SuiteBase) -> str:
+    main = compared.base.suite
+    if main is None or main.prompt.source == compared.suite.prompt.source:
         return ""
-    path = str(decided.at.project.relative(one.suite.prompt.path))
+    path = str(decided.at.project.relative(compared.suite.prompt.path))
     files = f"{path} ({decided.at.ref})", path
-    return "\n".join(prompt_diff(main.prompt.source, one.suite.prompt.source, files=files))
+    return "\n".join(prompt_diff(main.prompt.source, compared.suite.prompt.source, files=files))
 
 
 def prompt_diff(before: str, now: str, *, files: tuple[str, str]) -> list[str]:
@@ -316,13 +320,13 @@ def prompt_diff(before: str, now: str, *, files: tuple[str, str]) -> list[str]:
 
 def _sections(source: str) -> dict[str, tuple[int, list[str]]]:
     """The lines below each key of a prompt file, with the line before them."""
-    found: dict[str, tuple[int, list[str]]] = {}
+    sections: dict[str, tuple[int, list[str]]] = {}
     name = ""
     for number, line in enumerate(source.splitlines()):
         if (key := _KEY.match(line)) is not None:
             name = key[1]
-        found.setdefault(name, (number, []))[1].append(line)
-    return found
+        sections.setdefault(name, (number, []))[1].append(line)
+    return sections
 
 
 def _hunk(
@@ -404,7 +408,7 @@ def decision_document(
     prompts = [prompt_document(decided, suite, guards) for suite in decided.suites]
     decision = _held_to_floor(decided.decision, prompts)
     relative = decided.at.project.relative
-    unmeasured = [rule_document("unmeasured", one, relative) for one in decided.unmeasured]
+    unmeasured = [rule_document("unmeasured", fault, relative) for fault in decided.unmeasured]
     document = DecisionDocument(
         decision=decision,
         exit_code=EXIT_CODES[decision],
@@ -482,35 +486,35 @@ def reasons_of(
     not_run: int = 0,
 ) -> list[str]:
     """The deciding reasons that concern no single case: versions, whole prompts, sums."""
-    found: list[str] = []
+    reasons: list[str] = []
     if rules := sum(len(prompt.rules) for prompt in prompts):
-        found.append(f"{plural(rules, 'rule')} of versions broken")
-    found += [
+        reasons.append(f"{plural(rules, 'rule')} of versions broken")
+    reasons += [
         f"{prompt.prompt}: {prompt.anchor.message}"
         for prompt in prompts
         if prompt.anchor is not None and prompt.anchor.blocks
     ]
-    found += [
+    reasons += [
         f"{guards.prompt}: {_floor_words(guards)}"
         for prompt in prompts
         for guards in prompt.guards
         if guards.below
     ]
-    found += [f"not measured: {one.path}: {one.message}" for one in unmeasured]
-    found += [
+    reasons += [f"not measured: {omission.path}: {omission.message}" for omission in unmeasured]
+    reasons += [
         reason_message(reason, outcome, case_messages={})
         for reason in outcome.reasons
         if not reason.case
     ]
     if broken := _count_of("broken", outcome):
-        found.append(broke_words(broken, len(outcome.cases)))
+        reasons.append(broke_words(broken, len(outcome.cases)))
     for kind, words in _SUMS.items():
         if count := _count_of(kind, outcome):
             of = plural(len(outcome.cases) + not_run, "case")
-            found.append(f"{count} of {of} {words[count > 1]}")
+            reasons.append(f"{count} of {of} {words[count > 1]}")
     if not_run:
-        found.append(f"{plural(not_run, 'case')} not run: the decision needs no trial")
-    return found
+        reasons.append(f"{plural(not_run, 'case')} not run: the decision needs no trial")
+    return reasons
 
 
 def _count_of(kind: str, outcome: GateOutcome) -> int:
@@ -698,14 +702,14 @@ def decide_again(
     Raises:
         UsageError: The record cannot be read, or the baseline is about something else.
     """
-    known = _by_case(document, rows)
+    recorded = _by_case(document, rows)
     cases = [case_from_json({k: v for k, v in c.items() if k != "graded"}) for c in document.cells]
     if baseline is not None:
-        cases = _with_baseline(cases, document, baseline, known)
+        cases = _with_baseline(cases, document, baseline, recorded)
     graded = {
         case.key: frozenset(c["graded"]) for case, c in zip(cases, document.cells, strict=True)
     }
-    outcome = _outcome(cases, policy, graded, known)
+    outcome = _outcome(cases, policy, graded, recorded)
     selected = document.audit is not None and document.audit.result == "better"
     lost = any(prompt.anchor is not None and prompt.anchor.blocks for prompt in document.prompts)
     rules = selected or lost or any(prompt.rules for prompt in document.prompts)
@@ -732,7 +736,7 @@ def decide_again(
                 *reasons_of(outcome, prompts, document.unmeasured, not_run=document.not_run),
             ],
             "prompts": prompts,
-            "cases": list(_cases(outcome, cases, document, known)),
+            "cases": list(_cases(outcome, cases, document, recorded)),
             "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),
             "operating_line": str(line) if line is not None else "",
             "policy": policy_to_json(policy),
@@ -749,40 +753,40 @@ def _outcome(
     cases: Sequence[GateCase],
     policy: GatePolicy,
     graded: Mapping[tuple[str, str], frozenset[str]],
-    known: Rows,
+    recorded: Rows,
 ) -> GateOutcome:
     """The gate's decision on the trials of the record, and no others."""
     gate = Gate(cases, policy)
     checks = {case.key: case.checks for case in cases}
-    while wanted := gate.wanted():
-        for one in wanted:
-            trials = known.get((one.prompt, one.case, one.arm), [])
-            key = (one.prompt, one.case)
-            for number in one.trials:
+    while requests := gate.wanted():
+        for request in requests:
+            trials = recorded.get((request.prompt, request.case, request.arm), [])
+            key = (request.prompt, request.case)
+            for number in request.trials:
                 facts = (
                     facts_of_row(trials[number], checks[key], graded=graded[key])
                     if number < len(trials)
                     else "not-recorded"
                 )
-                gate.observe(one.prompt, one.case, one.arm, number, facts)
+                gate.observe(request.prompt, request.case, request.arm, number, facts)
     return gate.outcome()
 
 
 def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows:
     """The trials by what the gate calls their suite, case and arm, in the order of numbers."""
     keys = {case.node: (case.prompt, case.case) for case in document.cases if case.node}
-    found: Rows = defaultdict(list)
+    by_case: Rows = defaultdict(list)
     for row in rows:
         key = keys.get(row["node"])
         if key is not None and row.get("arm") is not None:
-            found[*key, row["arm"]].append(row)
-    for trials in found.values():
+            by_case[*key, row["arm"]].append(row)
+    for trials in by_case.values():
         trials.sort(key=lambda row: row["trial"])
-    return found
+    return by_case
 
 
 def _cases(
-    outcome: GateOutcome, cases: Sequence[GateCase], document: DecisionDocument, known: Rows
+    outcome: GateOutcome, cases: Sequence[GateCase], document: DecisionDocument, recorded: Rows
 ) -> Iterator[Any]:
     models = {
         prompt.prompt: prompt.base_model not in {None, prompt.model} for prompt in document.prompts
@@ -791,7 +795,7 @@ def _cases(
     for case, report in zip(cases, outcome.cases, strict=True):
 
         def answers(arm: Arm, check: str, case: GateCase = case) -> Iterator[AnswerDocument]:
-            for row in known.get((*case.key, arm), ()):
+            for row in recorded.get((*case.key, arm), ()):
                 if row["cause"] is None and row["source"] is not None:
                     failures = [
                         AnswerFailure(
@@ -808,7 +812,7 @@ def _cases(
 
         causes = [
             row["cause"]["message"]
-            for row in known.get((*case.key, "candidate"), ())
+            for row in recorded.get((*case.key, "candidate"), ())
             if row["cause"]
         ]
         yield case_document(
@@ -824,15 +828,15 @@ def _cases(
 
 
 def _with_baseline(
-    cases: Sequence[GateCase], document: DecisionDocument, baseline: Baseline, known: Rows
+    cases: Sequence[GateCase], document: DecisionDocument, baseline: Baseline, recorded: Rows
 ) -> list[GateCase]:
     """The cases of the baseline's prompt with its histories instead of their own."""
     stored: dict[str, StoredHistory] = {}
     for prompt in document.prompts:
         own = [case for case in cases if case.prompt == prompt.prompt]
         if prompt.prompt.split(" (")[0] == baseline.prompt and own:
-            found = _stored(prompt, baseline, own)
-            stored |= {prompt.prompt: found} if found is not None else {}
+            history_of_prompt = _stored(prompt, baseline, own)
+            stored |= {prompt.prompt: history_of_prompt} if history_of_prompt is not None else {}
     if not stored:
         raise UsageError(
             f"the baseline of {baseline.prompt!r} knows nothing of what this run compared with\n"
@@ -840,7 +844,9 @@ def _with_baseline(
         )
     changed: list[GateCase] = []
     for case in cases:
-        digest = next((row["case_digest"] for row in known.get((*case.key, "candidate"), ())), None)
+        digest = next(
+            (row["case_digest"] for row in recorded.get((*case.key, "candidate"), ())), None
+        )
         history = stored.get(case.prompt)
         if history is not None and case.state == "changed" and digest is not None:
             changed.append(replace(case, history=history.history(case.case, digest)))
@@ -856,10 +862,10 @@ def _stored(
     names = {case.case for case in cases}
     checks = {check for case in cases for check in case.checks}
     fitting = [
-        one
-        for one in (*baseline.histories, *baseline.previous)
-        if (one.key.prompt, one.key.model) == (prompt.base_digest, prompt.base_model)
-        and checks == {*one.key.judges}
-        and names & {*one.cases}
+        history
+        for history in (*baseline.histories, *baseline.previous)
+        if (history.key.prompt, history.key.model) == (prompt.base_digest, prompt.base_model)
+        and checks == {*history.key.judges}
+        and names & {*history.cases}
     ]
-    return max(fitting, key=lambda one: len(names & {*one.cases}), default=None)
+    return max(fitting, key=lambda history: len(names & {*history.cases}), default=None)

@@ -156,9 +156,9 @@ def missing_lines(report: MutationReport) -> Iterator[str]:
 def _by(row: MutantRow) -> str:
     if not row.cases:
         return ""
-    shown = ", ".join(row.cases[:_CASES_SHOWN])
+    named = ", ".join(row.cases[:_CASES_SHOWN])
     more = len(row.cases) - _CASES_SHOWN
-    return f"   [{shown}{f' and {more} more' if more > 0 else ''}]"
+    return f"   [{named}{f' and {more} more' if more > 0 else ''}]"
 
 
 def _example(row: MutantRow) -> str:
@@ -285,7 +285,7 @@ def guards_document(guards: ChangedGuards, ref: str) -> GuardsDocument:
         message += f" ({base.guarded} of {base.counted} on {ref})"
     if now.open:
         message += f", {now.open} not measured"
-    changes = sorted(guards.changes, key=lambda one: (_is_guarded(one), _KINDS.index(one.kind)))
+    changes = sorted(guards.changes, key=lambda each: (_is_guarded(each), _KINDS.index(each.kind)))
     return GuardsDocument(
         prompt=guards.prompt,
         guarded=now.guarded,
@@ -378,5 +378,5 @@ def _names(cases: Sequence[str]) -> str:
     if not cases:
         return "the suite as a whole"
     more = len(cases) - _CASES_SHOWN
-    shown = ", ".join(cases[:_CASES_SHOWN])
-    return f"{shown} and {more} more" if more > 0 else shown
+    named = ", ".join(cases[:_CASES_SHOWN])
+    return f"{named} and {more} more" if more > 0 else named

@@ -401,11 +401,11 @@ def _describe(table: dict[str, Any]) -> None:
         table["description"] = " ".join(first.split())
     # pydantic has taken the indent off the docstring, and left that of the list in it.
     lines = "\n".join(line.removeprefix("    ") for line in attributes.splitlines())
-    said = {name: " ".join(text.split()) for name, text in _ATTRIBUTE.findall(lines)}
+    descriptions = {name: " ".join(text.split()) for name, text in _ATTRIBUTE.findall(lines)}
     for name, value in table.get("properties", {}).items():
         value.pop("title", None)
-        if name in said:
-            value.setdefault("description", said[name])
+        if name in descriptions:
+            value.setdefault("description", descriptions[name])
 
 
 def built() -> dict[str, str]:

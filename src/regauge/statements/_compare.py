@@ -59,11 +59,11 @@ class Comparison:
     @cached_property
     def instead(self) -> dict[int, Change]:
         """By the id of an added change what was removed in that very place."""
-        found: dict[int, Change] = {}
-        for one, other in pairwise(self._steps):
-            if one and other and one.kind == "removed" and other.kind == "added":
-                found[id(other)] = one
-        return found
+        changes: dict[int, Change] = {}
+        for first, second in pairwise(self._steps):
+            if first and second and first.kind == "removed" and second.kind == "added":
+                changes[id(second)] = first
+        return changes
 
     @property
     def removed(self) -> tuple[str, ...]:
@@ -108,23 +108,23 @@ class Comparison:
             twins[id(owner(self.before, self.before.atoms[a]))] = owner(
                 self.after, self.after.atoms[b]
             )
-        kept = {id(one) for one in twins.values()}
+        kept = {id(each) for each in twins.values()}
         now = {
             (self.after.at(reference.start), reference.value): reference.target
             for reference in references(self.after)
         }
         same = {self.before.atoms[a]: self.after.atoms[b] for a, b in self._match.same.items()}
-        found: list[str] = []
-        for one in references(self.before):
-            atom = self.before.at(one.start)
+        messages: list[str] = []
+        for each in references(self.before):
+            atom = self.before.at(each.start)
             twin = same.get(atom)
-            if one.target is None or twin is None or (twin, one.value) not in now:
+            if each.target is None or twin is None or (twin, each.value) not in now:
                 continue
-            target = now[twin, one.value]
+            target = now[twin, each.value]
             # A step that is new may stand for the one it replaces.
-            if id(target) in kept and target is not twins.get(id(one.target)):
-                found.append(self.before.of(atom))
-        return tuple(found)
+            if id(target) in kept and target is not twins.get(id(each.target)):
+                messages.append(self.before.of(atom))
+        return tuple(messages)
 
     @cached_property
     def _match(self) -> Match:
@@ -153,7 +153,7 @@ def compare(before: Tree, after: Tree) -> Comparison:
     return Comparison(before, after)
 
 
-def merge(base: Tree, one: Tree, other: Tree) -> str:
+def merge(base: Tree, first: Tree, second: Tree) -> str:
     """A text with the changes that two texts make to the same one.
 
     >>> from regauge.statements import parse
@@ -164,7 +164,7 @@ def merge(base: Tree, one: Tree, other: Tree) -> str:
     Raises:
         MergeError: Both change the same statement.
     """
-    trees = (base, one, other)
+    trees = (base, first, second)
     sides = [_side(base, tree) for tree in trees[1:]]
     items: list[_Item] = []
     for a in range(-1, len(base.atoms)):
@@ -173,11 +173,11 @@ def merge(base: Tree, one: Tree, other: Tree) -> str:
             kept = [side[0].get(a) for side in sides]
             changed = [n for n, twin in enumerate(kept) if twin is None or not twin[1]]
             if len(changed) > 1:
-                said = [
+                lines = [
                     twin and trees[n + 1].of(trees[n + 1].atoms[twin[0]])
                     for n, twin in enumerate(kept)
                 ]
-                if said[0] != said[1]:
+                if lines[0] != lines[1]:
                     raise MergeError(f"{base.of(base.atoms[a])!r} is changed twice")
             places = {0: a} | {n + 1: twin[0] for n, twin in enumerate(kept) if twin is not None}
             if all(kept):
@@ -193,15 +193,15 @@ def merge(base: Tree, one: Tree, other: Tree) -> str:
 
 def _side(base: Tree, tree: Tree) -> tuple[dict[int, tuple[int, bool]], dict[int, list[int]]]:
     """The state of each atom of the base, and the text added behind it."""
-    found = match(base, tree)
+    matched = match(base, tree)
     kept: dict[int, tuple[int, bool]] = {}
     added: dict[int, list[int]] = {}
     last = -1
-    for a, b in found.order:
+    for a, b in matched.order:
         if a is not None:
             last = a
             if b is not None:
-                kept[a] = b, found.same.get(a) == b
+                kept[a] = b, matched.same.get(a) == b
         elif b is not None:
             added.setdefault(last, []).append(b)
     return kept, added

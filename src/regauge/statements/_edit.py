@@ -83,16 +83,16 @@ def renumber(before: Tree, text: str) -> str:
     if all(len(chain.items) < 2 for chain in chains):  # noqa: PLR2004 - nothing counts up
         return text
     after = parse(text)
-    found = match(before, after)
+    matched = match(before, after)
     pairs = [
-        *found.same.items(),
-        *((a, b) for a, b in found.order if a is not None and b is not None),
+        *matched.same.items(),
+        *((a, b) for a, b in matched.order if a is not None and b is not None),
     ]
     written = {before.atoms[a]: after.atoms[b] for a, b in pairs}
     twins = {
-        id(mine): its
+        id(old): new
         for atom, twin in written.items()
-        if (mine := owner(before, atom)) and (its := owner(after, twin))
+        if (old := owner(before, atom)) and (new := owner(after, twin))
     }
     patches, values = _numbers(before, after, twins)
     for reference in references(before):
@@ -114,7 +114,7 @@ def _numbers(
     having: dict[int, tuple[int, Numbered]] = {}
     for chain in numbering(after):
         having |= {id(item.node): (len(chain.items), item) for item in chain.items}
-    values = {key: one.value for key, (_, one) in having.items()}
+    values = {key: each.value for key, (_, each) in having.items()}
     origin = {id(its): key for key, its in twins.items()}
     chains = numbering(before)
     chain_of = {
@@ -126,19 +126,19 @@ def _numbers(
     patches: list[Patch] = []
     for group in _groups(after):
         numbered = [having[id(node)][1] for node in group if id(node) in having]
-        known = [chain_of.get(origin.get(id(one.node), 0)) for one in numbered]
-        held = [number for number in known if number is not None and number not in mixed]
+        chains_now = [chain_of.get(origin.get(id(each.node), 0)) for each in numbered]
+        held = [number for number in chains_now if number is not None and number not in mixed]
         if len(numbered) != len(group) or not held:
             continue
         number = max(sorted(set(held)), key=held.count)
         if number not in counted:
             continue
         value = following.get(number, chains[number].first)
-        for one in numbered:
-            shown = number_text(numbered[0].kind, value)
-            if value != one.value and shown is not None:
-                patches.append((one.start, one.end, shown))
-            values[id(one.node)] = value
+        for each in numbered:
+            digits = number_text(numbered[0].kind, value)
+            if value != each.value and digits is not None:
+                patches.append((each.start, each.end, digits))
+            values[id(each.node)] = value
             value += 1
         following[number] = value
     return patches, values
@@ -159,22 +159,22 @@ def _groups(tree: Tree) -> Iterable[list[Node]]:
 
 def _mixed(tree: Tree, chain_of: dict[int, int]) -> set[int]:
     """The chains that share a list with others: its author does not count up."""
-    found: set[int] = set()
+    mixed: set[int] = set()
     for group in _groups(tree):
         chains = {chain_of[id(node)] for node in group if id(node) in chain_of}
         if len(chains) > 1:
-            found |= chains
-    return found
+            mixed |= chains
+    return mixed
 
 
 def _deletion(tree: Tree, node: Node) -> Patch:
     """The range that is cut out with a node."""
     parent = tree.parent(node)
-    while parent is not None and parent.kind != "text" and _said_in(parent) == [node]:
+    while parent is not None and parent.kind != "text" and _children_with_text(parent) == [node]:
         node, parent = parent, tree.parent(parent)
     text = tree.text
     if node.kind in _INLINE and parent is not None:
-        siblings = [one for one in _said_in(parent) if one.kind in _INLINE]
+        siblings = [sibling for sibling in _children_with_text(parent) if sibling.kind in _INLINE]
         at = siblings.index(node) if node in siblings else 0
         breaks = (
             at and "\n" in text[node.end : siblings[at + 1].start] if at + 1 < len(siblings) else at
@@ -186,7 +186,7 @@ def _deletion(tree: Tree, node: Node) -> Patch:
         if at:
             return (siblings[at - 1].end, node.end, "")
         if parent.kind == "entry":
-            below = next(one for one in _said_in(parent) if one is not node)
+            below = next(sibling for sibling in _children_with_text(parent) if sibling is not node)
             return (node.start, below.start, "")
     start = text.rfind("\n", 0, node.start) + 1
     if text[start : node.start].strip():
@@ -201,7 +201,7 @@ def _deletion(tree: Tree, node: Node) -> Patch:
     return (start, after, "")
 
 
-def _said_in(node: Node) -> list[Node]:
+def _children_with_text(node: Node) -> list[Node]:
     return [child for child in node.children if child.kind not in {"gap", "marker"}]
 
 
@@ -240,13 +240,13 @@ def _joint(tree: Tree, at: Node) -> str:
 
 
 def _content_start(tree: Tree, entry: Node) -> int:
-    found = MARKER.match(tree.of(entry))
-    return entry.start + (found.start("rest") if found else 0)
+    marker = MARKER.match(tree.of(entry))
+    return entry.start + (marker.start("rest") if marker else 0)
 
 
 def _unmarked(text: str) -> str:
-    found = MARKER.match(text)
-    return text[found.start("rest") :] if found and not found["word"] else text
+    marker = MARKER.match(text)
+    return text[marker.start("rest") :] if marker and not marker["word"] else text
 
 
 def _patched(text: str, patches: Iterable[Patch]) -> str:

@@ -42,8 +42,8 @@ def abbreviations() -> frozenset[str]:
 @cache
 def _common() -> dict[str, frozenset[str]]:
     """The function words of each language; those of all languages for an unknown one."""
-    found = {name: frozenset(words.split()) for name, words in _RE.entry("common").items()}
-    return {**found, "": frozenset[str]().union(*found.values())}
+    languages = {name: frozenset(words.split()) for name, words in _RE.entry("common").items()}
+    return {**languages, "": frozenset[str]().union(*languages.values())}
 
 
 @cache
@@ -64,10 +64,10 @@ def guess_language(text: str) -> str:
     if not letters:
         return ""
     words = [word.casefold() for word in _WORD.findall(text)]
-    found = {name: sum(word in _common()[name] for word in words) for name in _LATIN}
-    best = max(found, key=lambda name: found[name])
+    hits = {name: sum(word in _common()[name] for word in words) for name in _LATIN}
+    best = max(hits, key=lambda name: hits[name])
     # One word in eight is a function word in any text of a language, and two are no accident.
-    return best if found[best] >= max(1, len(words) / 8) else ""
+    return best if hits[best] >= max(1, len(words) / 8) else ""
 
 
 def has_ordinal_dots(text: str) -> bool:
@@ -102,14 +102,14 @@ def content_words(text: str) -> frozenset[str]:
     """
     language = guess_language(text)
     common = _common()[language if language in _LATIN else ""]
-    found: set[str] = set()
+    words: set[str] = set()
     for match in _WORD.findall(text):
         if _UNSPACED.search(match):
             pairs = [match[n : n + 2] for n in range(max(1, len(match) - 1))]
-            found |= {pair for pair in pairs if not all(map(_KANA.match, pair))}
+            words |= {pair for pair in pairs if not all(map(_KANA.match, pair))}
         elif not match.isdigit() and (word := match.casefold()) not in common:
-            found.add(stem(word))
-    return frozenset(found)
+            words.add(stem(word))
+    return frozenset(words)
 
 
 def stem(word: str) -> str:

@@ -128,9 +128,9 @@ class Tree:
         if "{{" in self.of(node) and not _SLOT.sub("", self.of(node)).strip(_EDGE + "<>/"):
             return True
         return any(
-            one.kind in {"example", "data"}
-            or (one.kind == "block" and _EXAMPLE_TAG.match(self.of(one.children[0])))
-            for one in (*self.path(node), node)
+            parent.kind in {"example", "data"}
+            or (parent.kind == "block" and _EXAMPLE_TAG.match(self.of(parent.children[0])))
+            for parent in (*self.path(node), node)
         )
 
     def _atoms(self, node: Node) -> Iterator[Node]:

@@ -121,7 +121,7 @@ def number_text(kind: str, value: int) -> str | None:
 def references(tree: Tree) -> tuple[Reference, ...]:
     """The numbers of a text that stand for its steps, rules and sections."""
     chains = [chain for chain in numbering(tree) if len(chain.items) > 1]
-    found: list[Reference] = []
+    listed: list[Reference] = []
     for match in _REFERENCE.finditer(tree.text):
         if any(item.start <= match.start("first") < item.end for c in chains for item in c.items):
             continue
@@ -130,8 +130,8 @@ def references(tree: Tree) -> tuple[Reference, ...]:
             start = match.start("first") + number.start()
             target = _target(chains, int(number[0]), word, match.start())
             end = start + len(number[0])
-            found.append(Reference(start, end, int(number[0]), target))
-    return tuple(found)
+            listed.append(Reference(start, end, int(number[0]), target))
+    return tuple(listed)
 
 
 def _target(chains: list[Chain], value: int, word: str, at: int) -> Node | None:
@@ -173,9 +173,9 @@ def _read(tree: Tree, node: Node) -> tuple[list[Numbered], tuple[object, ...], s
     return list(_values(node, match, group)), style, match["word"] or ""
 
 
-def _values(node: Node, found: re.Match[str], group: str) -> Iterator[Numbered]:
-    text = found[group].rpartition(".")[2]
-    start = node.start + found.end(group) - len(text)
+def _values(node: Node, match: re.Match[str], group: str) -> Iterator[Numbered]:
+    text = match[group].rpartition(".")[2]
+    start = node.start + match.end(group) - len(text)
     kinds: list[tuple[str, int]] = []
     if text.isascii() and text.isdigit():
         kinds.append(("1", int(text)))

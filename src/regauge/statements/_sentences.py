@@ -37,10 +37,10 @@ def sentences(text: str, start: int, end: int) -> Iterator[tuple[Span, list[Span
     A clause is listed where a sentence has several; marks and joints are part of none.
     """
     for begin, stop in _sentences(text, start, end):
-        said = text[begin:stop].strip()
-        if said:
-            first = text.index(said, begin)
-            yield (first, first + len(said)), _clauses(text, first, first + len(said))
+        text_inside = text[begin:stop].strip()
+        if text_inside:
+            first = text.index(text_inside, begin)
+            yield (first, first + len(text_inside)), _clauses(text, first, first + len(text_inside))
 
 
 def _sentences(text: str, start: int, end: int) -> Iterator[Span]:
@@ -52,21 +52,21 @@ def _sentences(text: str, start: int, end: int) -> Iterator[Span]:
 
 def _stops(text: str, start: int, end: int) -> Iterator[int]:
     ordinals = has_ordinal_dots(text[start:end]) if "." in text[start:end] else False
-    for found in _STOP.finditer(text, start, end):
-        after = found.end()
+    for stop in _STOP.finditer(text, start, end):
+        after = stop.end()
         if after == end:
             continue
-        if found[0][0] in _WIDE or found[0][-1] in _WIDE:
+        if stop[0][0] in _WIDE or stop[0][-1] in _WIDE:
             yield after
             continue
         if not text[after].isspace() or _goes_on(text, after, end):
             continue
-        word = _LAST_WORD.search(text, start, found.start())
-        said = word[0] if word else ""
-        if found[0] == "." and (
-            said.casefold().rstrip(".") in abbreviations()
-            or (len(said) == 1 and said.isalpha() and said.isupper())
-            or (ordinals and said.isdecimal() and len(said) < 3)  # noqa: PLR2004 - "3. Mai"
+        word = _LAST_WORD.search(text, start, stop.start())
+        word_before = word[0] if word else ""
+        if stop[0] == "." and (
+            word_before.casefold().rstrip(".") in abbreviations()
+            or (len(word_before) == 1 and word_before.isalpha() and word_before.isupper())
+            or (ordinals and word_before.isdecimal() and len(word_before) < 3)  # noqa: PLR2004 - "3. Mai"
         ):
             continue
         yield after
@@ -124,9 +124,9 @@ def _entries(text: str, start: int, end: int) -> list[Span]:
     lead = _LEAD.match(text, start, end)
     if lead is None or ":" in text[lead.end() : end] or "{{" in text[start:end]:
         return []
-    found = _split(_ENTRY, text, lead.end(), end)
-    short = all(_words(text[a:b]) <= _ENTRY_WORDS for a, b in found)
-    return found if len(found) > 1 and short else []
+    parts = _split(_ENTRY, text, lead.end(), end)
+    short = all(_words(text[a:b]) <= _ENTRY_WORDS for a, b in parts)
+    return parts if len(parts) > 1 and short else []
 
 
 def _words(text: str) -> int:

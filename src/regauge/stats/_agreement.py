@@ -79,17 +79,17 @@ def confusion_matrix(
             or `labels` repeats one.
     """
     _check_paired(len(first), len(second))
-    known = tuple(dict.fromkeys([*first, *second])) if labels is None else tuple(labels)
-    place = {label: index for index, label in enumerate(known)}
-    if len(place) != len(known):
-        raise ValueError(f"a label is repeated: {known!r}")
+    names = tuple(dict.fromkeys([*first, *second])) if labels is None else tuple(labels)
+    place = {label: index for index, label in enumerate(names)}
+    if len(place) != len(names):
+        raise ValueError(f"a label is repeated: {names!r}")
     strange = [label for label in [*first, *second] if label not in place]
     if strange:
-        raise ValueError(f"{strange[0]!r} is not one of the labels {known!r}")
-    counts = np.zeros((len(known), len(known)), dtype=np.int64)
-    for one, other in zip(first, second, strict=True):
-        counts[place[one], place[other]] += 1
-    return ConfusionMatrix(labels=known, counts=tuple(map(tuple, counts.tolist())))
+        raise ValueError(f"{strange[0]!r} is not one of the labels {names!r}")
+    counts = np.zeros((len(names), len(names)), dtype=np.int64)
+    for a, b in zip(first, second, strict=True):
+        counts[place[a], place[b]] += 1
+    return ConfusionMatrix(labels=names, counts=tuple(map(tuple, counts.tolist())))
 
 
 def of_all(statistic: Sampled, items: int) -> float | None:
@@ -105,7 +105,7 @@ def accuracy(first: Sequence[Hashable], second: Sequence[Hashable]) -> Sampled:
         ValueError: If the raters rated different numbers of items.
     """
     _check_paired(len(first), len(second))
-    same = np.array([one == other for one, other in zip(first, second, strict=True)], dtype=float)
+    same = np.array([a == b for a, b in zip(first, second, strict=True)], dtype=float)
     return lambda drawn: _ratio(
         np.asarray(drawn @ same, dtype=np.float64), drawn.sum(axis=1).astype(np.float64)
     )
@@ -138,19 +138,17 @@ def cohen_kappa(
     """
     if weights != "none" and labels is None:
         raise ValueError(f"{weights} weights need the labels in the order of their scale")
-    known = confusion_matrix(first, second, labels=labels).labels
-    place = {label: index for index, label in enumerate(known)}
-    cells = [
-        place[one] * len(known) + place[other] for one, other in zip(first, second, strict=True)
-    ]
-    within = np.eye(len(known) ** 2)[np.array(cells, dtype=np.int64)]
-    places = np.arange(len(known))
+    names = confusion_matrix(first, second, labels=labels).labels
+    place = {label: index for index, label in enumerate(names)}
+    cells = [place[a] * len(names) + place[b] for a, b in zip(first, second, strict=True)]
+    within = np.eye(len(names) ** 2)[np.array(cells, dtype=np.int64)]
+    places = np.arange(len(names))
     distance = np.abs(np.subtract.outer(places, places))
     power = {"none": 0, "linear": 1, "quadratic": 2}[weights]
     cost = np.where(distance > 0, distance.astype(np.float64) ** power, 0.0)
 
     def statistic(drawn: IntArray) -> FloatArray:
-        counts = (drawn @ within).reshape(len(drawn), len(known), len(known))
+        counts = (drawn @ within).reshape(len(drawn), len(names), len(names))
         # A sample without items has no counts, and so no disagreement that is due to chance.
         seen = counts / np.maximum(drawn.sum(axis=1), 1)[:, np.newaxis, np.newaxis]
         by_chance = seen.sum(axis=2)[:, :, np.newaxis] * seen.sum(axis=1)[:, np.newaxis, :]
@@ -171,8 +169,8 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> Sampled:
     Raises:
         ValueError: If the raters rated different numbers of items, or a value is NaN.
     """
-    one, other, kind = _kinds(first, second)
-    levels = [np.unique(values, return_inverse=True)[1] for values in (one, other)]
+    a, b, kind = _kinds(first, second)
+    levels = [np.unique(values, return_inverse=True)[1] for values in (a, b)]
 
     def statistic(drawn: IntArray) -> FloatArray:
         counts = _sums(drawn, kind)
@@ -200,17 +198,17 @@ def kendall_tau_b(first: Sequence[float], second: Sequence[float]) -> Sampled:
     Raises:
         ValueError: If the raters rated different numbers of items, or a value is NaN.
     """
-    one, other, kind = _kinds(first, second)
+    a, b, kind = _kinds(first, second)
 
     def statistic(drawn: IntArray) -> FloatArray:
         counts = _sums(drawn, kind)
         balance, untied_one, untied_other = (np.zeros(len(drawn)) for _ in range(3))
         # Every pair is met twice, which changes no ratio. Some items at a time against all: memory
         # grows with the items, not their square.
-        for start in range(0, one.size, _BLOCK):
+        for start in range(0, a.size, _BLOCK):
             rows = slice(start, start + _BLOCK)
-            signs_one = np.sign(one[:, np.newaxis] - one[rows])
-            signs_other = np.sign(other[:, np.newaxis] - other[rows])
+            signs_one = np.sign(a[:, np.newaxis] - a[rows])
+            signs_other = np.sign(b[:, np.newaxis] - b[rows])
             balance += (counts @ (signs_one * signs_other) * counts[:, rows]).sum(axis=1)
             untied_one += (counts @ np.abs(signs_one) * counts[:, rows]).sum(axis=1)
             untied_other += (counts @ np.abs(signs_other) * counts[:, rows]).sum(axis=1)
@@ -219,7 +217,7 @@ def kendall_tau_b(first: Sequence[float], second: Sequence[float]) -> Sampled:
     return statistic
 
 
-def position_flips(shown: Sequence[Side], exchanged: Sequence[Side]) -> PositionFlips:
+def position_flips(original: Sequence[Side], exchanged: Sequence[Side]) -> PositionFlips:
     """Compare a pairwise judge's winners with those it names when the answers change places.
 
     (Zheng et al., "Judging LLM-as-a-judge", NeurIPS 2023: consistency and position bias.)
@@ -228,14 +226,14 @@ def position_flips(shown: Sequence[Side], exchanged: Sequence[Side]) -> Position
     1
 
     Args:
-        shown: For each pair, which place won.
+        original: For each pair, which place won.
         exchanged: For the same pairs with their answers exchanged, which place won.
 
     Raises:
         ValueError: If there are different numbers of pairs.
     """
-    _check_paired(len(shown), len(exchanged))
-    pairs = list(zip(shown, exchanged, strict=True))
+    _check_paired(len(original), len(exchanged))
+    pairs = list(zip(original, exchanged, strict=True))
     consistent = {("first", "second"), ("second", "first"), ("tie", "tie")}
     return PositionFlips(
         pairs=len(pairs),

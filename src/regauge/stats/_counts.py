@@ -94,11 +94,11 @@ def upper_tails(pmfs: FloatArray, parts: IntArray, observed: IntArray) -> FloatA
     sums = np.fft.irfft(together, n=length, axis=1)[:, :size]
     # Summed from the far end, the smallest first.
     tails = np.cumsum(np.maximum(sums[:, ::-1], 0.0), axis=1)[:, ::-1]
-    found: FloatArray = tails[np.arange(len(tails)), np.clip(observed, 0, size - 1)]
-    for row in np.nonzero((found < _ROUNDED_BELOW) & (observed < size))[0]:
-        found[row] = _tail(pmfs, parts[row], int(observed[row]))
-    found[observed >= size] = 0.0
-    return np.minimum(found, 1.0)
+    tail: FloatArray = tails[np.arange(len(tails)), np.clip(observed, 0, size - 1)]
+    for row in np.nonzero((tail < _ROUNDED_BELOW) & (observed < size))[0]:
+        tail[row] = _tail(pmfs, parts[row], int(observed[row]))
+    tail[observed >= size] = 0.0
+    return np.minimum(tail, 1.0)
 
 
 def _tail(pmfs: FloatArray, parts: IntArray, observed: int) -> float:

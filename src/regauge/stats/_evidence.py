@@ -207,10 +207,10 @@ def log_drift_ratio(
 def _log_predictive(x: IntArray, n: IntArray, seen: IntArray, of: IntArray) -> FloatArray:
     """Log probability of x passes in n trials, in their order, after `seen` of `of` passed."""
     most = int((n + of).max(initial=0))
-    half, one = log_rising(0.5, most), log_rising(1.0, most)
+    half, uniform = log_rising(0.5, most), log_rising(1.0, most)
     passed = np.take(half, seen + x) - np.take(half, seen)
     failed = np.take(half, of - seen + n - x) - np.take(half, of - seen)
-    return np.asarray(passed + failed - (np.take(one, of + n) - np.take(one, of)))
+    return np.asarray(passed + failed - (np.take(uniform, of + n) - np.take(uniform, of)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,7 +348,7 @@ def _fitted(likelihood: FloatArray, weights: FloatArray, *, rounds: int) -> Floa
 def _chosen(posterior: FloatArray, runs: int, rng: np.random.Generator) -> IntArray:
     """A place on the grid for each case and run; shape (runs, cases)."""
     steps = np.cumsum(posterior, axis=1)
-    found = np.empty((runs, len(posterior)), dtype=np.int64)
+    chosen = np.empty((runs, len(posterior)), dtype=np.int64)
     for case, own in enumerate(steps):
-        found[:, case] = np.searchsorted(own, rng.random(runs))
-    return np.asarray(np.minimum(found, posterior.shape[1] - 1))
+        chosen[:, case] = np.searchsorted(own, rng.random(runs))
+    return np.asarray(np.minimum(chosen, posterior.shape[1] - 1))

@@ -238,14 +238,14 @@ def rate_difference(
     s, m, k, r = s[both], m[both], k[both], r[both]
     if not s.size:
         return None
-    ours, theirs = s / m, k / r
-    before, after = float(ours.mean()), float(theirs.mean())
+    first, second = s / m, k / r
+    before, after = float(first.mean()), float(second.mean())
     of_main = _within(s, m)
     within_main = float(of_main.mean()) if of_main.size else before * (1 - before)
     if np.all(r > 1):
         within = max(float(_within(k, r).mean()), within_main / 2)
     else:
-        spread = float(ours.var(ddof=1)) if s.size > 1 else 0.0
+        spread = float(first.var(ddof=1)) if s.size > 1 else 0.0
         between = max(0.0, spread - within_main * float((1 / m).mean()))
         within = max(after * (1 - after) - between, within_main)
     n = s.size

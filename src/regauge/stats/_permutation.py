@@ -216,15 +216,15 @@ def score_p_value(
     seen = 0.0
     permuted = np.zeros(permutations)
     for before, after in zip(main, candidate, strict=True):
-        ours, theirs = _scores(before), _scores(after)
+        old, new = _scores(before), _scores(after)
         if direction == "better":
-            ours, theirs = 1 - ours, 1 - theirs
-        both = np.concatenate([ours, theirs + min_effect])
-        if not ours.size or not theirs.size or np.ptp(both) == 0:
+            old, new = 1 - old, 1 - new
+        both = np.concatenate([old, new + min_effect])
+        if not old.size or not new.size or np.ptp(both) == 0:
             continue
-        drawn = theirs.size
+        drawn = new.size
         scaled = both / (drawn * (float(np.std(both)) + SPREAD_FLOOR))
-        seen += float(np.sum(scaled[ours.size :]))
+        seen += float(np.sum(scaled[old.size :]))
         permuted += _sums_of_choices(scaled, drawn, permutations, rng)
     # Sums in another order differ in their last digits; a tie must count as one.
     tie = 1e-9 * max(1.0, abs(seen))
@@ -346,15 +346,15 @@ def variance_fall(cases: Sequence[Arms], *, confidence: float = 0.95) -> Varianc
     Returns:
         None where no case says anything.
     """
-    known = [*_measured(cases)]
-    if not known:
+    measured = [*_measured(cases)]
+    if not measured:
         return None
-    number = len(known)
-    main = sum(verdict_variance(case.main_passes, case.main_trials) for case in known) / number
-    candidate = sum(verdict_variance(case.passes, case.trials) for case in known) / number
+    number = len(measured)
+    main = sum(verdict_variance(case.main_passes, case.main_trials) for case in measured) / number
+    candidate = sum(verdict_variance(case.passes, case.trials) for case in measured) / number
     error = sum(
         _error(case.main_passes, case.main_trials) + _error(case.passes, case.trials)
-        for case in known
+        for case in measured
     )
     half = NormalDist().inv_cdf(0.5 + confidence / 2) * sqrt(error) / number
     fall = main - candidate

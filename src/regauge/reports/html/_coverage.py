@@ -107,8 +107,8 @@ def coverage_html(
     """
     rows = {row.id: row for row in report.mutants}
     every = [_shown(mutant, rows.get(mutant.id), prompt) for mutant in mutants]
-    scored = [one for one in every if one.mutant.operator != UNSCORED]
-    words = [one.word for one in scored]
+    scored = [result for result in every if result.mutant.operator != UNSCORED]
+    words = [result.word for result in scored]
     lines = _lines(scored, prompt)
     first = next((number for number, line in enumerate(lines) if line.word), 0)
     head = first if first >= _FOLDED_FROM else 0
@@ -126,11 +126,14 @@ def coverage_html(
             for word, meaning in _MEANINGS.items()
             if word in words
         ],
-        scored=sorted(scored, key=lambda one: one.mutant.place.line),
+        scored=sorted(scored, key=lambda result: result.mutant.place.line),
         orders=[
-            (one, OBEYED.get(one.row.kind, one.word) if one.row is not None else one.word)
-            for one in every
-            if one.mutant.operator == UNSCORED
+            (
+                result,
+                OBEYED.get(result.row.kind, result.word) if result.row is not None else result.word,
+            )
+            for result in every
+            if result.mutant.operator == UNSCORED
         ],
         judges=list(
             dict.fromkeys(
@@ -157,8 +160,8 @@ def _shown(mutant: Mutant, row: MutantRow | None, prompt: Prompt) -> _Shown:
     for before, after in zip(prompt.messages, mutant.prompt.messages, strict=False):
         if before.content != after.content:
             old, new = (before.content or "").split("\n"), (after.content or "").split("\n")
-            found = difflib.unified_diff(old, new, n=0, lineterm="")
-            edit += [line for line in list(found)[2:] if line[:2] != "@@"]
+            diff = difflib.unified_diff(old, new, n=0, lineterm="")
+            edit += [line for line in list(diff)[2:] if line[:2] != "@@"]
     return _Shown(mutant=mutant, word=word, row=row, edit=tuple(edit))
 
 
@@ -169,14 +172,14 @@ def _lines(every: Sequence[_Shown], prompt: Prompt) -> list[_Line]:
     ]
     while len(lines) > 1 and not lines[-1].text.strip():
         lines.pop()
-    for one in every:
-        lines[min(one.mutant.place.line, len(lines)) - 1].mutants.append(one)
+    for result in every:
+        lines[min(result.mutant.place.line, len(lines)) - 1].mutants.append(result)
     for line in lines:
         line.word = min((mutant.word for mutant in line.mutants), key=_ORDER.index, default="")
-    for one in every:
-        for line in _continued(one.mutant, lines, prompt):
-            if not line.mutants and (not line.word or _ORDER.index(one.word) < _rank(line)):
-                line.word, line.follows = one.word, True
+    for result in every:
+        for line in _continued(result.mutant, lines, prompt):
+            if not line.mutants and (not line.word or _ORDER.index(result.word) < _rank(line)):
+                line.word, line.follows = result.word, True
     return lines
 
 

@@ -88,9 +88,9 @@ def cases_by_prompt(source: ReportSource) -> dict[str, list[dict[str, JSON]]]:
         if ids[name] > 1:
             document["id"] = f"{name[1]}~{ids[name]}"
         by_prompt.setdefault(name[0], []).append(document)
-    for name, said in decided.items():
+    for name, decision in decided.items():
         if name not in met:
-            by_prompt.setdefault(name[0], []).append(_unrun(said))
+            by_prompt.setdefault(name[0], []).append(_unrun(decision))
     return by_prompt
 
 
@@ -134,13 +134,13 @@ def _word(row: Mapping[str, Any]) -> str:
 
 
 def _trial(row: Mapping[str, Any], arm: str) -> dict[str, JSON]:
-    shown = {name: row[name] for name in _SAME if row[name] is not None}
+    fields = {name: row[name] for name in _SAME if row[name] is not None}
     if row.get("messages"):
-        shown["answer"] = transcript(row["messages"])
-    return {"arm": arm, "n": row["trial"], **shown, "verdicts": row["verdicts"]}
+        fields["answer"] = transcript(row["messages"])
+    return {"arm": arm, "n": row["trial"], **fields, "verdicts": row["verdicts"]}
 
 
-def _document(case: _Case, said: CaseDocument | None, source: ReportSource) -> dict[str, JSON]:
+def _document(case: _Case, decision: CaseDocument | None, source: ReportSource) -> dict[str, JSON]:
     row = case.first
     document: dict[str, JSON] = {
         "id": row["case"],
@@ -154,29 +154,31 @@ def _document(case: _Case, said: CaseDocument | None, source: ReportSource) -> d
         "trials": list(case.trials),
         "counts": {arm: list(count) for arm, count in case.counts.items()},
     }
-    if said is not None:
-        document |= _said(said)
+    if decision is not None:
+        document |= _decision_fields(decision)
     return document
 
 
-def _said(said: CaseDocument) -> dict[str, JSON]:
+def _decision_fields(decision: CaseDocument) -> dict[str, JSON]:
     """The gate's message on a case."""
     document: dict[str, JSON] = {
-        "verdict": verdict_words(said.verdict),
-        "state": said.state,
-        "blocks": said.blocks,
-        "message": said.message,
+        "verdict": verdict_words(decision.verdict),
+        "state": decision.state,
+        "blocks": decision.blocks,
+        "message": decision.message,
         "checks": [
-            {**asdict(check), "verdict": verdict_words(check.verdict)} for check in said.checks
+            {**asdict(check), "verdict": verdict_words(check.verdict)} for check in decision.checks
         ],
-        "evidence": [_evidence(one) for one in (said.passing, said.failing) if one],
+        "evidence": [
+            _evidence(answer) for answer in (decision.passing, decision.failing) if answer
+        ],
     }
-    if said.accepted:
-        document["accepted"] = said.accepted
-    if said.edit_sensitive:
+    if decision.accepted:
+        document["accepted"] = decision.accepted
+    if decision.edit_sensitive:
         document["sensitive"] = True
-    if said.before.trials:
-        document["before"] = [said.before.passed, said.before.trials]
+    if decision.before.trials:
+        document["before"] = [decision.before.passed, decision.before.trials]
     return document
 
 
@@ -190,19 +192,19 @@ def _evidence(answer: AnswerDocument) -> dict[str, JSON]:
     }
 
 
-def _unrun(said: CaseDocument) -> dict[str, JSON]:
+def _unrun(decision: CaseDocument) -> dict[str, JSON]:
     """A case that the gate speaks of and that has no trial in this run."""
     return {
-        "id": said.case,
+        "id": decision.case,
         "dataset": "",
-        "node": said.node,
-        "tier": said.tier,
+        "node": decision.node,
+        "tier": decision.tier,
         "split": "",
         "tags": [],
         "golden": {"problem": "The case has no trial in this run."},
         "trials": [],
         "counts": {},
-        **_said(said),
+        **_decision_fields(decision),
     }
 
 

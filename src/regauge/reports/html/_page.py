@@ -137,7 +137,7 @@ def render_page(
     assets = files("regauge.reports.html") / "assets"
 
     def joined(names: Sequence[str]) -> str:
-        return "\n".join((assets / one).read_text(encoding="utf-8") for one in names)
+        return "\n".join((assets / asset).read_text(encoding="utf-8") for asset in names)
 
     style = joined(("report.css", *styles))
     script = f'"use strict";\n(() => {{\n{joined(scripts)}}})();\n'
@@ -220,8 +220,8 @@ def _percent(rate: float) -> str:
     >>> _percent(1), _percent(0.987), _percent(0.9999)
     ('100 %', '98.7 %', '99.9 %')
     """
-    shown = min(round(rate * 100, 1), 99.9) if rate < 1 else 100.0
-    return f"{shown:g} %"
+    percent = min(round(rate * 100, 1), 99.9) if rate < 1 else 100.0
+    return f"{percent:g} %"
 
 
 def _slug(name: str) -> str:

@@ -216,12 +216,12 @@ def _summary(case: Mapping[str, Any], page: int) -> dict[str, Any]:
                 advisory = " (informs)" if verdict.get("gates") is False else ""
                 failed.setdefault(f"{verdict['judge']}{advisory}", verdict["reason"])
     causes = {trial["cause"]["message"] for trial in trials if trial.get("cause")}
-    said = [case.get("message", ""), *failed.values(), *sorted(causes)]
+    messages = [case.get("message", ""), *failed.values(), *sorted(causes)]
     return {
         **{name: case[name] for name in _LISTED if name in case},
         "page": page,
         "failed": list(failed),
         "latency": sum(latencies) / len(latencies) if latencies else None,
         "cost": sum(cost or 0 for cost in costs) if None not in costs else None,
-        "words": "\n".join(text[:_REASON_CHARS] for text in said if text),
+        "words": "\n".join(text[:_REASON_CHARS] for text in messages if text),
     }

@@ -61,17 +61,17 @@ def golden_of(file: GoldenFile, case_id: str, digest: str) -> dict[str, JSON]:
     if case is None:
         gone = f"The case {case_id!r} is in the golden cases no more."
         return {"problem": file.problem or gone}
-    shown: dict[str, JSON] = {"inputs": dict(case.inputs), "at": case.at}
+    fields: dict[str, JSON] = {"inputs": dict(case.inputs), "at": case.at}
     if case.expected is not None:
-        shown["expected"] = case.expected
+        fields["expected"] = case.expected
     if case.checks:
-        shown["checks"] = list(case.checks)
+        fields["checks"] = list(case.checks)
     for name in ("source", "licence", "note"):
         if value := getattr(case, name):
-            shown[name] = value
+            fields[name] = value
     if case.digest != digest:
-        shown["problem"] = "The case was changed after this run: this is how it stands now."
-    return shown
+        fields["problem"] = "The case was changed after this run: this is how it stands now."
+    return fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,12 +231,12 @@ def points_of(
     points: dict[str, list[PassRate]] = {}
     for prompt, suite in own.items():
         met = [
-            _point(one.run, one.started_at, one, one.passed, one.measured)
-            for one in takewhile(lambda one: one.run != record.id, measured.get(prompt, ()))
-            if one.measured
-            and one.arm != "main"
-            and (one.dataset, one.model) == (suite.dataset, suite.model)
-            and one.started_at <= record.started_at
+            _point(point.run, point.started_at, point, point.passed, point.measured)
+            for point in takewhile(lambda point: point.run != record.id, measured.get(prompt, ()))
+            if point.measured
+            and point.arm != "main"
+            and (point.dataset, point.model) == (suite.dataset, suite.model)
+            and point.started_at <= record.started_at
         ]
         passed, cases = counts.get(prompt, (0, 0))
         if cases:
