@@ -27,7 +27,15 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import RegaugeError, UnmeasuredError, UsageError
-from regauge.gate import Bill, Comparison, GatePolicy, PolicyOptions, base_branch, estimate
+from regauge.gate import (
+    Bill,
+    Comparison,
+    GatePolicy,
+    PolicyOptions,
+    base_branch,
+    estimate,
+    policy_from_json,
+)
 from regauge.gate.baselines import load_baseline
 from regauge.maintenance.collection import NoEvalsError, option_words, with_evals
 from regauge.project import Project
@@ -45,7 +53,7 @@ from regauge.reports import (
     recorded_lines,
     write_job_summary,
 )
-from regauge.reports.decisions import decide_again, policy_of_decision
+from regauge.reports.decisions import decide_again
 from regauge.wording import plural
 from regauge.workflow_commands import in_github_actions, print_command
 
@@ -245,7 +253,7 @@ def _again(
             f"run {record.id} did not gate, so there is nothing to decide again\n"
             "  fix: name a run of `regauge gate` or `pytest evals --gate`; regauge runs list"
         )
-    before = policy_of_decision(record.decision)
+    before = policy_from_json(record.decision.policy)
     document = decide_again(
         record.decision,
         read_rows(directory),

@@ -100,7 +100,9 @@ class AuditReport:
 
     @property
     def fix(self) -> str:
-        """The command that records fresh completions."""
+        """The command that records fresh completions; empty where that is not called for."""
+        if self.result != "better":
+            return ""
         return f"`regauge record --refresh {' '.join(self.prompts)}`, then commit the recordings"
 
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from regauge.gate import AuditReport, Bill, Count
+    from regauge.gate import AuditReport
     from regauge.gate.baselines import (
         AnchorComparison,
         CaseTrials,
@@ -162,15 +162,7 @@ def history_json(project: Project, baseline: Baseline, history: StoredHistory) -
         }
         if anchor is not None
         else None,
-        "sessions": [
-            {
-                "id": session.id,
-                "first": session.first,
-                "last": session.last,
-                "served": list(session.served),
-            }
-            for session in history.sessions
-        ],
+        "sessions": [asdict(session) for session in history.sessions],
         "cases": [
             {
                 "case": case_id,
@@ -179,10 +171,7 @@ def history_json(project: Project, baseline: Baseline, history: StoredHistory) -
                 "flaky": is_flaky(case),
                 "distinct_answers": len(case.answers),
                 "sessions": len(history.sessions_of(case)),
-                "judges": {
-                    name: {"passed": count.passed, "trials": count.trials}
-                    for name, count in sorted(case.checks.items())
-                },
+                "judges": {name: asdict(count) for name, count in sorted(case.checks.items())},
             }
             for case_id, case in sorted(history.cases.items())
         ],
@@ -438,14 +427,7 @@ class AskedAnchor:
             "version": self.version,
             "message": self.line(),
             "cases": comparison.cases if comparison is not None else 0,
-            "difference": {
-                "main": comparison.difference.main,
-                "candidate": comparison.difference.candidate,
-                "low": comparison.difference.low,
-                "high": comparison.difference.high,
-            }
-            if comparison is not None
-            else None,
+            "difference": asdict(comparison.difference) if comparison is not None else None,
             "p_value": comparison.p_value if comparison is not None else None,
             "redrawn": comparison is not None and comparison.redrawn,
             "confirmed": comparison is not None and comparison.confirmed,
@@ -544,62 +526,49 @@ _NAMED_MAX = 5
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class AskedEval:
-    """One eval, what this session draws for its history, and the result of it."""
+class EvalUpdate:
+    """One eval, the trials that this session makes for its history, and their result.
+
+    Attributes:
+        landed: The trials of the history.
+        redrawn: Fresh trials that a complete history is compared with; None where none were made.
+        drift: That comparison.
+        audit: Committed completions next to fresh trials; None where none were compared.
+        audited: The state of the recordings that was audited.
+        anchor: The comparison with an old version; None where there is none to compare with.
+        history: With the trials of this session, once they are kept.
+        lacking: What completes the history; empty when it is complete.
+        written: The file of the baseline, if it changed.
+        changes: The checks whose pass rate certainly changed since the version before.
+        accepted: Cases whose losses the changelog accepts.
+    """
 
     suite: Suite
     asked: AskedSuite
+    anchor: AskedAnchor | None = None
     landed: LandedSuite = field(default_factory=LandedSuite)
     redrawn: LandedSuite | None = None
     drift: Drift | None = None
     audit: AuditReport | None = None
     audited: str = ""
-    anchor: AskedAnchor | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class AskedPrompt:
-    """The facts of one prompt that the command uses.
-
-    Attributes:
-        older: The file of the baseline under an older name, which the new one replaces.
-    """
-
-    name: str
-    baseline: Baseline
-    older: Path | None = None
-    suites: list[AskedEval] = field(default_factory=list["AskedEval"])
-
-
-@dataclass(slots=True, kw_only=True)
-class Done:
-    """The result of one eval of a prompt.
-
-    Attributes:
-        drawn: Trials that were added to the history.
-        lacking: What completes the history; empty when it is complete.
-        changes: The checks whose pass rate certainly changed since the version before.
-        landed: The trials of the history.
-        drift: What fresh trials say of the history that was complete; None where none were made.
-        redrawn: Those trials.
-        audit: Committed completions next to fresh trials; None where none were compared.
-        anchor: The comparison with an old version; None where there is none to compare with.
-    """
-
-    prompt: str
-    history: StoredHistory
-    drawn: int
-    complete: bool
-    waits_h: float
+    history: StoredHistory = field(init=False)
     lacking: str = ""
-    written: str
-    changes: tuple[CellChange, ...]
+    written: str = ""
+    changes: tuple[CellChange, ...] = ()
     accepted: tuple[str, ...] = ()
-    landed: LandedSuite
-    drift: Drift | None = None
-    redrawn: LandedSuite | None = None
-    audit: AuditReport | None = None
-    anchor: AskedAnchor | None = None
+
+    def __post_init__(self) -> None:
+        self.history = self.top_up.history
+
+    @property
+    def top_up(self) -> TopUp:
+        """The trials that this session makes."""
+        return self.asked.asked
+
+    @property
+    def prompt(self) -> str:
+        """The name of the prompt."""
+        return self.suite.prompt.name
 
     @property
     def worse(self) -> bool:
@@ -619,15 +588,15 @@ class Done:
             "prompt_digest": key.prompt,
             "model": key.model,
             "dataset": key.dataset,
-            "drawn": self.drawn,
+            "drawn": self._drawn,
             "unmeasured": sum(landed.unmeasured.total() for landed in self._landed()),
-            "complete": self.complete,
-            "waits_h": self.waits_h,
+            "complete": not self.lacking,
+            "waits_h": self.top_up.waits_h,
             "sessions": len(self.history.sessions),
             "file": self.written,
             "changes": [_change(change) for change in self.changes],
             "drift": _drift(self.drift) if self.drift is not None else None,
-            "audit": _audit(self.audit) if self.audit is not None else None,
+            "audit": {**asdict(self.audit), "message": self.audit.message} if self.audit else None,
             "anchor": self.anchor.to_json() if self.anchor is not None else None,
             "anchor_lost": self.anchor is not None and self.anchor.lost,
         }
@@ -644,7 +613,7 @@ class Done:
             yield f"{self.prompt}: {self.audit.message}"
             if self.audit.result == "better":
                 yield f"  fix: {self.audit.fix}"
-        if self.drawn:
+        if self._drawn:
             state = f"not complete yet: {self.lacking}" if self.lacking else "complete"
             yield f"{self.prompt}: {summary(self.history)}, {state}"
         if before is not None:
@@ -673,6 +642,10 @@ class Done:
             cases = sorted(landed.unmeasured_cases)
             more = ", ..." if len(cases) > _NAMED_MAX else ""
             yield f"  cases: {', '.join(cases[:_NAMED_MAX])}{more}"
+
+    @property
+    def _drawn(self) -> int:
+        return sum(len(trials) for trials in self.landed.facts.values())
 
     def _landed(self) -> list[LandedSuite]:
         of_anchor = self.anchor.landed if self.anchor is not None else []
@@ -715,35 +688,33 @@ def _drift(drift: Drift) -> dict[str, Any]:
     suite = drift.suite
     return {
         "worse": drift.worse,
-        "before": _count(drift.before),
-        "now": _count(drift.now),
+        "before": asdict(drift.before),
+        "now": asdict(drift.now),
         "suite_worse": drift.suite_worse,
         "p_value": suite.p_value if suite is not None else None,
         "bound": suite.bound if suite is not None else None,
         "scores": dict(suite.scores) if suite is not None else {},
         "changes": [_change(change) for change in drift.changes],
-        "served": list(drift.served),
+        "served": drift.served,
     }
-
-
-def _audit(audit: AuditReport) -> dict[str, Any]:
-    return {**asdict(audit), "prompts": [*audit.prompts], "message": audit.message}
 
 
 def _change(change: CellChange) -> dict[str, Any]:
-    return {
-        "case": change.case,
-        "check": change.check,
-        "direction": change.direction,
-        "before": _count(change.before),
-        "now": _count(change.now),
-        "e_value": change.e_value,
-        "bound": change.bound,
-    }
+    return {name: value for name, value in asdict(change).items() if name != "since"}
 
 
-def _count(count: Count) -> dict[str, int]:
-    return {"passed": count.passed, "trials": count.trials}
+@dataclass(slots=True, kw_only=True)
+class PromptUpdate:
+    """The evals of one prompt, and its baseline.
+
+    Attributes:
+        older: The file of the baseline under an older name, which the new one replaces.
+    """
+
+    name: str
+    baseline: Baseline
+    older: Path | None = None
+    suites: list[EvalUpdate] = field(default_factory=list[EvalUpdate])
 
 
 # Recorded trials of each case that are audited at most.
@@ -787,7 +758,7 @@ class BaselineUpdate:
         self._say = say
         self._meter = meter
         self._now = datetime.now(UTC).replace(microsecond=0)
-        self._done: list[Done] = []
+        self._done: list[EvalUpdate] = []
         self._estimates: list[dict[str, Any]] = []
         self.unmeasured: list[str] = []
 
@@ -813,16 +784,13 @@ class BaselineUpdate:
             BaselineError: A baseline cannot be read or written.
         """
         prompts = self._plan(evals)
-        for prompt in prompts:
-            for asked in prompt.suites:
-                self._estimate(evals, prompt, asked)
-        for note in uncommitted_notes(
-            self._project, [suite.suite.prompt for prompt in prompts for suite in prompt.suites]
-        ):
+        every = [asked for prompt in prompts for asked in prompt.suites]
+        for asked in every:
+            self._estimate(evals, asked)
+        for note in uncommitted_notes(self._project, [asked.suite.prompt for asked in every]):
             self._say(note)
         if self._dry_run:
             return
-        every = [asked for prompt in prompts for asked in prompt.suites]
         try:
             with self._meter(lambda: progress_line(evals.progress, evals.budget)):
                 if self._batch is not None:
@@ -836,7 +804,7 @@ class BaselineUpdate:
                 self._keep(prompt)
 
     def _draw_live(
-        self, prompts: list[AskedPrompt], every: list[AskedEval], evals: EvalSession
+        self, prompts: list[PromptUpdate], every: list[EvalUpdate], evals: EvalSession
     ) -> None:
         self._draw(every, evals)
         complete = [asked for asked in every if self._due(asked)]
@@ -847,14 +815,14 @@ class BaselineUpdate:
         self._compare_with_anchors(every, evals)
 
     def _take_batches(
-        self, every: list[AskedEval], evals: EvalSession, options: BatchOptions
+        self, every: list[EvalUpdate], evals: EvalSession, options: BatchOptions
     ) -> None:
         """Take the trials that batches brought; a session is kept once all of them are there.
 
         An audit of recordings waits for live trials.
         """
         for asked in every:
-            asked.audited = asked.asked.asked.history.audited
+            asked.audited = asked.top_up.history.audited
         batches = ProjectBatches(self._project, evals, options, environ=os.environ)
         with batches.open():
             self._draw(every, evals)
@@ -869,7 +837,7 @@ class BaselineUpdate:
         if batches.open_calls and not self.pending:
             self.pending = ["the session is kept once all of its trials are measured"]
 
-    def _draw(self, asked: list[AskedEval], evals: EvalSession) -> None:
+    def _draw(self, asked: list[EvalUpdate], evals: EvalSession) -> None:
         anchors = [each.anchor for each in asked if each.anchor is not None]
         of_anchors = [anchor.asked for anchor in anchors if anchor.asked is not None]
         suites = [each.asked for each in asked]
@@ -880,7 +848,7 @@ class BaselineUpdate:
         for anchor, got in zip(drawn, landed[len(asked) :], strict=True):
             anchor.take(got, now=self._now)
 
-    def _compare_with_anchors(self, every: list[AskedEval], evals: EvalSession) -> None:
+    def _compare_with_anchors(self, every: list[EvalUpdate], evals: EvalSession) -> None:
         """Hold each version against its anchor; where it is worse, draw the anchor again today."""
         for asked in every:
             if asked.anchor is None:
@@ -892,32 +860,30 @@ class BaselineUpdate:
                 (landed,) = draw_trials([again], session=evals, waiting=lambda _: None)
                 asked.anchor.replace_with(again, landed, history, now=self._now)
 
-    def _draw_again(self, complete: list[AskedEval], evals: EvalSession) -> None:
+    def _draw_again(self, complete: list[EvalUpdate], evals: EvalSession) -> None:
         """Hold complete histories against fresh trials; those that no longer agree begin again."""
         policy = policy_of(self._project.settings.gate)
         redraws = [
             AskedRedraw(
                 redraw=Redraw(
-                    each.asked.asked.history,
+                    each.top_up.history,
                     {planned.case.id: planned.case.digest for planned in each.asked.cases},
                     policy,
-                    prompt=each.suite.prompt.name,
+                    prompt=each.prompt,
                     trials=self._redraw,
                     prompts=len(complete),
                 ),
-                checks=each.asked.asked.history.key.judges,
+                checks=each.top_up.history.key.judges,
                 cases=self._today(each.asked.cases),
             )
             for each in complete
         ]
         landed = redraw_trials(redraws, session=evals, waiting=lambda _: None)
-        stale: list[AskedEval] = []
+        stale: list[EvalUpdate] = []
         for each, asked, got in zip(complete, redraws, landed, strict=True):
             each.redrawn, each.drift = got, asked.redraw.drift(served=got.served)
             if each.drift.stale:
-                baseline = Baseline(
-                    prompt=each.suite.prompt.name, histories=(each.asked.asked.history,)
-                )
+                baseline = Baseline(prompt=each.prompt, histories=(each.top_up.history,))
                 each.asked = replace(
                     each.asked, asked=self._top_up(each.suite, baseline, anew=True)
                 )
@@ -925,7 +891,7 @@ class BaselineUpdate:
         if stale:
             self._draw(stale, evals)
 
-    def _audit(self, prompts: list[AskedPrompt], evals: EvalSession) -> None:
+    def _audit(self, prompts: list[PromptUpdate], evals: EvalSession) -> None:
         """Compare committed completions with fresh trials, once for each state of them.
 
         The trials of this session serve where there are any; complete histories repeat few.
@@ -939,9 +905,9 @@ class BaselineUpdate:
             reader.close()
 
     def _audit_eval(
-        self, asked: AskedEval, baseline: Baseline, evals: EvalSession, reader: EvalSession
+        self, asked: EvalUpdate, baseline: Baseline, evals: EvalSession, reader: EvalSession
     ) -> None:
-        name, history = asked.suite.prompt.name, asked.asked.asked.history
+        name, history = asked.prompt, asked.top_up.history
         checks = sorted(history.key.judges)
         cases = {planned.case.id: planned for planned in asked.asked.cases}
         recorded = recorded_outcomes(
@@ -961,7 +927,7 @@ class BaselineUpdate:
                 for case, trials in facts.items()
             }
             report = audit_fresh(recorded, fresh)
-        elif asked.asked.asked.complete:
+        elif asked.top_up.complete:
             again = {planned.case.id: planned for planned in self._today(asked.asked.cases)}
             report = audit_by_steps(evals, recorded, again, checks, seed=self._commit())
         else:
@@ -972,12 +938,12 @@ class BaselineUpdate:
             report = replace(report, result="base-worse")
         asked.audit = report
 
-    def _base_is_worse(self, asked: AskedEval, baseline: Baseline, evals: EvalSession) -> bool:
+    def _base_is_worse(self, asked: EvalUpdate, baseline: Baseline, evals: EvalSession) -> bool:
         """Return whether the base passes less today than in its history, or the version before.
 
         Of a new version nothing is known but what this session drew.
         """
-        history, suite = asked.asked.asked.history, asked.suite
+        history, suite = asked.top_up.history, asked.suite
         if not history.cases:
             before = baseline.before(history.key)
             if before is None or not before.version:
@@ -1016,26 +982,26 @@ class BaselineUpdate:
             return ""
         return repository.commit("HEAD")
 
-    def _due(self, asked: AskedEval) -> bool:
+    def _due(self, asked: EvalUpdate) -> bool:
         """Return whether a history is complete, and to be compared with fresh trials."""
-        top_up = asked.asked.asked
+        top_up = asked.top_up
         return bool(self._redraw and top_up.complete and top_up.history.cases)
 
-    def _plan(self, evals: EvalSession) -> list[AskedPrompt]:
+    def _plan(self, evals: EvalSession) -> list[PromptUpdate]:
         by_suite: dict[Suite, list[PlannedCase]] = {}
         for planned in evals.plan.cases:
             by_suite.setdefault(planned.suite, []).append(planned)
-        prompts: dict[str, AskedPrompt] = {}
+        prompts: dict[str, PromptUpdate] = {}
         for suite, cases in by_suite.items():
             name = suite.prompt.name
             if name not in prompts:
                 baseline, older = baseline_of(self._project, suite)
-                prompts[name] = AskedPrompt(
+                prompts[name] = PromptUpdate(
                     name=name, baseline=baseline or Baseline(prompt=name), older=older
                 )
             key = key_of(suite)
             prompt = prompts[name]
-            if any(not each.asked.asked.history.key.differences(key) for each in prompt.suites):
+            if any(not each.top_up.history.key.differences(key) for each in prompt.suites):
                 continue  # another eval measures the very same
             asked = AskedSuite(asked=self._top_up(suite, prompt.baseline), cases=tuple(cases))
             anchor = ask_anchor(
@@ -1047,7 +1013,7 @@ class BaselineUpdate:
                 policy=self._policy(len(suite.dataset)),
                 now=self._now,
             )
-            prompt.suites.append(AskedEval(suite=suite, asked=asked, anchor=anchor))
+            prompt.suites.append(EvalUpdate(suite=suite, asked=asked, anchor=anchor))
         return list(prompts.values())
 
     def _top_up(self, suite: Suite, baseline: Baseline, *, anew: bool = False) -> TopUp:
@@ -1062,7 +1028,7 @@ class BaselineUpdate:
             anew=anew,
         )
 
-    def _estimate(self, evals: EvalSession, prompt: AskedPrompt, asked: AskedEval) -> None:
+    def _estimate(self, evals: EvalSession, asked: EvalUpdate) -> None:
         """Say what this session draws, before the first call."""
         suite, asked_suite = asked.suite, asked.asked
         again = self._due(asked)
@@ -1075,127 +1041,79 @@ class BaselineUpdate:
             if again
             else draws_of(asked_suite)
         )
-        bill = self._bill(evals, draws)
         cases = len(asked_suite.cases) if again else len(asked_suite.asked.wanted)
-        self._estimates.append(
-            {
-                "prompt": prompt.name,
-                "model": str(suite.model),
-                "cases": cases,
-                "redraw": again,
-                "trials": len(draws),
-                "calls": bill.calls,
-                "judge_calls": bill.judge_calls,
-                "tokens": bill.tokens,
-                "cost_usd": bill.cost_usd,
-                "batch_cost_usd": bill.batch_cost_usd,
-                "waits_h": asked_suite.asked.waits_h,
-            }
-        )
-        label = f"{prompt.name}@{suite.version or '-'} ({suite.model})"
-        if asked_suite.asked.waits_h:
+        facts = {"prompt": asked.prompt, "model": str(suite.model), "cases": cases, "redraw": again}
+        cost = self._bill(evals, draws, facts)
+        self._estimates[-1]["waits_h"] = asked.top_up.waits_h
+        label = f"{asked.prompt}@{suite.version or '-'} ({suite.model})"
+        if asked.top_up.waits_h:
             self._say(
                 f"{label}: no trials now, sessions are {self._apart()} apart; the next may"
-                f" begin in {asked_suite.asked.waits_h:.1f} h, or now with --new-session"
+                f" begin in {asked.top_up.waits_h:.1f} h, or now with --new-session"
             )
         elif not draws:
-            self._say(f"{label}: complete, {summary(asked_suite.asked.history)}")
+            self._say(f"{label}: complete, {summary(asked.top_up.history)}")
         else:
-            judged = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
             fresh = "complete, compared with " if again else ""
-            self._say(
-                f"{label}: {fresh}{plural(len(draws), 'trial')} of {plural(cases, 'case')},"
-                f" {plural(bill.calls, 'call')}{judged}: about {quantity(bill.tokens)} tokens,"
-                f" {money(bill.cost_usd)}{in_batch(bill.batch_cost_usd)}"
-            )
-
-        if asked.anchor is not None and asked.anchor.asked is not None:
-            self._estimate_anchor(evals, prompt, asked.anchor, asked.anchor.asked)
-
-    def _estimate_anchor(
-        self, evals: EvalSession, prompt: AskedPrompt, anchor: AskedAnchor, asked: AskedSuite
-    ) -> None:
-        draws = draws_of(asked)
-        if not draws:
-            return
-        bill = self._bill(evals, draws)
-        self._estimates.append(
-            {
-                "prompt": prompt.name,
+            trials = f"{plural(len(draws), 'trial')} of {plural(cases, 'case')}"
+            self._say(f"{label}: {fresh}{trials}, {cost}")
+        anchor = asked.anchor
+        if anchor is not None and anchor.asked is not None and (draws := draws_of(anchor.asked)):
+            top_up = anchor.asked.asked
+            facts = {
+                "prompt": asked.prompt,
                 "anchor": anchor.version,
-                "model": asked.asked.history.key.model,
-                "cases": len(asked.asked.wanted),
-                "trials": len(draws),
-                "calls": bill.calls,
-                "judge_calls": bill.judge_calls,
-                "tokens": bill.tokens,
-                "cost_usd": bill.cost_usd,
-                "batch_cost_usd": bill.batch_cost_usd,
+                "model": top_up.history.key.model,
+                "cases": len(top_up.wanted),
             }
-        )
-        self._say(
-            f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')},"
-            f" {plural(bill.calls, 'call')}"
-            + (f" + about {bill.judge_calls} of judges" if bill.judge_calls else "")
-            + f": about {quantity(bill.tokens)} tokens, {money(bill.cost_usd)}"
-            + in_batch(bill.batch_cost_usd)
+            cost = self._bill(evals, draws, facts)
+            self._say(f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')}, {cost}")
+
+    def _bill(self, evals: EvalSession, draws: list[Draw], facts: dict[str, Any]) -> str:
+        """Note the calls and cost of trials that have no completion yet, and return them."""
+        bill = bill_draws([x for x in draws if not evals.answers.has(x.planned, x.key)], evals)
+        self._estimates.append({**facts, **asdict(bill), "trials": len(draws)})
+        judged = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
+        return (
+            f"{plural(bill.calls, 'call')}{judged}: about {quantity(bill.tokens)} tokens,"
+            f" {money(bill.cost_usd)}{in_batch(bill.batch_cost_usd)}"
         )
 
-    def _bill(self, evals: EvalSession, draws: list[Draw]) -> Bill:
-        """The calls and cost of trials that have no completion yet."""
-        return bill_draws([x for x in draws if not evals.answers.has(x.planned, x.key)], evals)
-
-    def _after(self, asked: AskedEval) -> tuple[StoredHistory, TopUp]:
+    def _after(self, asked: EvalUpdate) -> tuple[StoredHistory, TopUp]:
         """The history with the trials of this session, and the trials that are still missing."""
-        top, landed = asked.asked.asked, asked.landed
+        top, landed = asked.top_up, asked.landed
         history = applied(top, landed.facts, now=self._now, served=landed.served)
         history = replace(history, audited=asked.audited)
-        baseline = Baseline(prompt=asked.suite.prompt.name, histories=(history,))
+        baseline = Baseline(prompt=asked.prompt, histories=(history,))
         return history, self._top_up(asked.suite, baseline)
 
-    def _keep(self, prompt: AskedPrompt) -> None:
+    def _keep(self, prompt: PromptUpdate) -> None:
         """Write the baseline of a prompt, and compare it with the version before."""
-        updated: list[tuple[StoredHistory, bool]] = []
-        lacking: list[str] = []
         for asked in prompt.suites:
-            history, after = self._after(asked)
-            updated.append((history, after.complete))
-            lacking.append("" if after.complete else self._lacking(after))
+            asked.history, after = self._after(asked)
+            asked.lacking = "" if after.complete else self._lacking(after)
         path = baseline_path(self._project, prompt.name)
-        anchors = [suite.anchor for suite in prompt.suites if suite.anchor is not None]
+        anchors = [asked.anchor for asked in prompt.suites if asked.anchor is not None]
         baseline = merged(
             prompt.baseline,
-            updated,
+            [(asked.history, not asked.lacking) for asked in prompt.suites],
             anchors=[anchor.stored for anchor in anchors if anchor.stored is not None],
             anchor_versions={anchor.version for anchor in anchors},
         )
         written = bool(baseline.histories) and save_baseline(path, baseline)
         if written and prompt.older is not None:
             prompt.older.unlink(missing_ok=True)
-        relative = str(self._project.relative(path))
-        for asked, (history, complete), lacks in zip(prompt.suites, updated, lacking, strict=True):
-            cases_drawn = asked.asked.asked.wanted
-            before = prompt.baseline.before(history.key) if cases_drawn else None
-            accepted = accepted_since(asked.suite.prompt, before.version) if before else ()
-            changes = changes_between(before, history, accepted=accepted) if before else ()
-            done = Done(
-                prompt=prompt.name,
-                history=history,
-                drawn=sum(len(trials) for trials in asked.landed.facts.values()),
-                complete=complete,
-                lacking=lacks,
-                waits_h=asked.asked.asked.waits_h,
-                written=relative if written else "",
-                changes=changes,
-                accepted=tuple(sorted({*accepted} & history.cases.keys())),
-                landed=asked.landed,
-                drift=asked.drift,
-                redrawn=asked.redrawn,
-                audit=asked.audit,
-                anchor=asked.anchor,
-            )
-            self._done.append(done)
-            self._tell(done, before)
+        for asked in prompt.suites:
+            asked.written = str(self._project.relative(path)) if written else ""
+            before = prompt.baseline.before(asked.history.key) if asked.top_up.wanted else None
+            if before is not None:
+                accepted = accepted_since(asked.suite.prompt, before.version)
+                asked.changes = changes_between(before, asked.history, accepted=accepted)
+                asked.accepted = tuple(sorted({*accepted} & asked.history.cases.keys()))
+            for line in asked.lines(before):
+                self._say(line)
+            self.unmeasured += asked.unmeasured()
+            self._done.append(asked)
 
     def _lacking(self, after: TopUp) -> str:
         apart = f", {self._apart()} apart" if after.sessions > 1 else f" in {self._apart()}"
@@ -1207,8 +1125,3 @@ class BaselineUpdate:
     def _apart(self) -> str:
         hours = self._policy(1).apart_h
         return "an hour" if hours == 1 else f"{hours:g} h"
-
-    def _tell(self, done: Done, before: StoredHistory | None) -> None:
-        for line in done.lines(before):
-            self._say(line)
-        self.unmeasured += done.unmeasured()

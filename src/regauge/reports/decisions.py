@@ -23,7 +23,6 @@ from regauge.gate import (
     facts_of_row,
     final_decision,
     operating_line_of,
-    policy_from_json,
     policy_to_json,
     reason_message,
 )
@@ -264,17 +263,15 @@ def _anchor(decided: Decided, name: str) -> AnchorDocument | None:
     report = decided.anchors.get(name)
     if report is None:
         return None
-    comparison = report.comparison
-    return AnchorDocument(
-        version=report.version,
-        message=report.message,
-        cases=comparison.cases if comparison is not None else 0,
-        difference=comparison.difference if comparison is not None else None,
-        p_value=comparison.p_value if comparison is not None else None,
-        of_base=report.of_base,
-        base_lost=report.base_lost,
-        lost=report.lost,
-        blocks=report.blocks,
+    document = AnchorDocument.model_validate(report, from_attributes=True)
+    if (comparison := report.comparison) is None:
+        return document
+    return document.model_copy(
+        update={
+            "cases": comparison.cases,
+            "difference": comparison.difference,
+            "p_value": comparison.p_value,
+        }
     )
 
 
@@ -404,7 +401,7 @@ def decision_document(
         loosened: Options of the command that are looser than the base's policy.
         guards: The instructions that lose or get a guard.
     """
-    outcome = decided.outcome
+    outcome, audit = decided.outcome, decided.audit
     prompts = [prompt_document(decided, suite, guards) for suite in decided.suites]
     decision = _held_to_floor(decided.decision, prompts)
     relative = decided.at.project.relative
@@ -416,24 +413,19 @@ def decision_document(
         ref=decided.at.ref,
         base_commit=decided.at.commit,
         reasons=[
-            *_audit_reasons(decided),
+            *([audit.message] if audit and audit.result == "better" else []),
             *(refusal.message for refusal in decided.refusals),
             *reasons_of(outcome, prompts, unmeasured, not_run=decided.not_run),
         ],
         refusals=[
-            RefusalDocument(
-                part=refusal.part,
-                message=refusal.message,
-                details=[*refusal.details],
-                fix=refusal.fix,
-            )
+            RefusalDocument.model_validate(refusal, from_attributes=True)
             for refusal in decided.refusals
         ],
-        audit=_audit(decided),
+        audit=AuditDocument.model_validate(audit, from_attributes=True) if audit else None,
         not_run=decided.not_run,
         notes=[
             *decided.notes,
-            *_audit_notes(decided),
+            *([audit.message] if audit and audit.result == "base-worse" else []),
             *filter(None, [control_note(outcome), critical_note(outcome)]),
         ],
         rejected_before=decided.rejected_before,
@@ -445,14 +437,17 @@ def decision_document(
         prompts=prompts,
         unmeasured=unmeasured,
         cases=[
-            _case(decided, compared, report, nodes)
+            _case_document(outcome, compared.case, report, _evidence(decided, compared, nodes))
             for compared, report in zip(decided.compared, outcome.cases, strict=True)
         ],
         calls=calls_of(decided),
         operating_line=operating_line,
         again=again,
         policy=policy_to_json(outcome.policy),
-        cells=[_cell(compared) for compared in decided.compared],
+        cells=[
+            {**case_to_json(compared.case), "graded": sorted(compared.graded)}
+            for compared in decided.compared
+        ],
     )
     return document.model_copy(update={"next": next_step(document, missing)})
 
@@ -521,37 +516,35 @@ def _count_of(kind: str, outcome: GateOutcome) -> int:
     return sum(reason.kind == kind and bool(reason.case) for reason in outcome.reasons)
 
 
-def case_document(
-    outcome: GateOutcome,
-    report: CaseReport,
-    *,
-    stored: bool,
-    unmeasured: str,
-    across_models: bool,
-    node: str,
-    at: str,
-    answers: Callable[[Arm, str], Iterator[AnswerDocument]],
-) -> CaseDocument:
-    """The document of one case.
+class _Evidence(NamedTuple):
+    """What a run or its record shows of one case.
 
-    Args:
-        outcome: Of the run.
-        report: Of the case.
-        stored: Whether main's history was drawn before this run.
+    Attributes:
+        node: The pytest item.
+        at: The file and line of the case.
         unmeasured: Why trials have no verdict, on one line.
         across_models: Whether the arms have models of their own.
-        node: The pytest item.
-        at: Where the case stands.
-        answers: The answers of an arm, with what one check, or any, says of them.
+        answers: The measured trials of an arm: number, output, and the checks that failed.
     """
+
+    node: str
+    at: str
+    unmeasured: str
+    across_models: bool
+    answers: Callable[[Arm], Iterable[tuple[int, str, list[AnswerFailure]]]]
+
+
+def _case_document(
+    outcome: GateOutcome, case: GateCase, report: CaseReport, evidence: _Evidence
+) -> CaseDocument:
     context = MessageContext(
         cells=outcome.cells,
-        stored=stored,
-        unmeasured=unmeasured,
-        across_models=across_models,
+        stored=case.history is not None and case.history.whole.trials > 0,
+        unmeasured=evidence.unmeasured,
+        across_models=evidence.across_models,
         provisional=outcome.policy.provisional,
     )
-    passing, failing = _evidence(report, answers)
+    passing, failing = _passing_and_failing(report, evidence)
     return CaseDocument(
         prompt=report.prompt,
         case=report.case,
@@ -559,15 +552,14 @@ def case_document(
         state=report.state,
         verdict=report.verdict,
         blocks=any(
-            (reason.prompt, reason.case) == (report.prompt, report.case)
-            and reason.leads_to != "accept"
+            (reason.prompt, reason.case) == case.key and reason.leads_to != "accept"
             for reason in outcome.reasons
         ),
         message=case_message(report, context),
         accepted=report.accepted,
         edit_sensitive=report.edit_sensitive,
-        node=node,
-        at=at,
+        node=evidence.node,
+        at=evidence.at,
         before=report.before,
         today=report.today,
         candidate=report.candidate,
@@ -577,43 +569,10 @@ def case_document(
     )
 
 
-def _audit(decided: Decided) -> AuditDocument | None:
-    audit = decided.audit
-    if audit is None:
-        return None
-    return AuditDocument(
-        trials=audit.trials,
-        better=audit.better,
-        worse=audit.worse,
-        p_value=audit.p_value,
-        level=audit.level,
-        result=audit.result,
-        message=audit.message,
-        fix=audit.fix if audit.result == "better" else "",
-    )
+def _evidence(decided: Decided, compared: Compared, nodes: Mapping[int, str]) -> _Evidence:
+    candidate, main = compared.candidate, compared.main
 
-
-def _audit_notes(decided: Decided) -> Iterator[str]:
-    if decided.audit is not None and decided.audit.result == "base-worse":
-        yield decided.audit.message
-
-
-def _audit_reasons(decided: Decided) -> Iterator[str]:
-    audit = decided.audit
-    if audit is not None and audit.result == "better":
-        yield audit.message
-
-
-def _cell(compared: Compared) -> dict[str, Any]:
-    return {**case_to_json(compared.case), "graded": sorted(compared.graded)}
-
-
-def _case(
-    decided: Decided, compared: Compared, report: CaseReport, nodes: Mapping[int, str]
-) -> CaseDocument:
-    kept = compared.case.history
-
-    def answers(arm: Arm, check: str) -> Iterator[AnswerDocument]:
+    def answers(arm: Arm) -> Iterator[tuple[int, str, list[AnswerFailure]]]:
         for trial in decided.trials.get((*compared.case.key, arm), ()):
             if trial.answer is not None and trial.error is None:
                 completion = trial.answer.completion
@@ -627,45 +586,40 @@ def _case(
                     )
                     for failure in trial.failures
                 ]
-                yield from shown_answer(arm, trial.number, text or "", failures, check)
+                yield trial.number, text or "", failures
 
-    return case_document(
-        decided.outcome,
-        report,
-        stored=kept is not None and kept.whole.trials > 0,
+    return _Evidence(
+        node=nodes.get(id(candidate), ""),
+        at=candidate.case.at if candidate is not None else "",
         unmeasured=cause_of_case(decided, *compared.case.key),
-        across_models=_across_models(compared),
-        node=nodes.get(id(compared.candidate), ""),
-        at=compared.candidate.case.at if compared.candidate is not None else "",
+        across_models=candidate is not None
+        and main is not None
+        and candidate.suite.model != main.suite.model,
         answers=answers,
     )
 
 
-def _across_models(compared: Compared) -> bool:
-    candidate, main = compared.candidate, compared.main
-    return candidate is not None and main is not None and candidate.suite.model != main.suite.model
-
-
-def shown_answer(
-    arm: Arm, trial: int, text: str, failures: Sequence[AnswerFailure], check: str
-) -> Iterator[AnswerDocument]:
-    """An answer as evidence; none where it failed for another reason than the case did."""
-    failed = [failure for failure in failures if not check or failure.judge == check]
-    if failed or not failures:
-        first = failed[0]._asdict() if failed else {}
-        yield AnswerDocument(arm=arm, trial=trial, text=text, **first)
-
-
-def _evidence(
-    report: CaseReport, answers: Callable[[Arm, str], Iterator[AnswerDocument]]
+def _passing_and_failing(
+    report: CaseReport, evidence: _Evidence
 ) -> tuple[AnswerDocument | None, AnswerDocument | None]:
-    """One answer that passed and one that failed, of the arms that the verdict sets apart."""
+    """One answer that passed and one that failed, of the arms that the verdict sets apart.
+
+    An answer that failed for another reason than the case did is no evidence.
+    """
     if report.verdict not in _SHOWN_ANSWERS:
         return None, None
     good: Arm = "candidate" if report.verdict == "fixed" else "main"
     bad: Arm = "main" if report.verdict == "fixed" else "candidate"
     check = report.decisive.check if report.decisive is not None else ""
-    of_good, of_bad = list(answers(good, check)), list(answers(bad, check))
+
+    def documents(arm: Arm) -> Iterator[AnswerDocument]:
+        for number, text, failures in evidence.answers(arm):
+            failed = [failure for failure in failures if not check or failure.judge == check]
+            if failed or not failures:
+                failure = failed[0]._asdict() if failed else {}
+                yield AnswerDocument(arm=arm, trial=number, text=text, **failure)
+
+    of_good, of_bad = list(documents(good)), list(documents(bad))
     return (
         next((answer for answer in (*of_good, *of_bad) if not answer.judge), None),
         next((answer for answer in (*of_bad, *of_good) if answer.judge), None),
@@ -673,11 +627,6 @@ def _evidence(
 
 
 Rows = dict[tuple[str, str, str], list[dict[str, Any]]]
-
-
-def policy_of_decision(document: DecisionDocument) -> GatePolicy:
-    """The policy that the change was compared under."""
-    return policy_from_json(document.policy)
 
 
 def decide_again(
@@ -726,6 +675,10 @@ def decide_again(
         )
         for prompt in document.prompts
     ]
+    before = {(case.prompt, case.case): case for case in document.cases}
+    other_models = {
+        prompt.prompt for prompt in prompts if prompt.base_model not in {None, prompt.model}
+    }
     line = operating_line_of(outcome)
     decided = document.model_copy(
         update={
@@ -736,7 +689,20 @@ def decide_again(
                 *reasons_of(outcome, prompts, document.unmeasured, not_run=document.not_run),
             ],
             "prompts": prompts,
-            "cases": list(_cases(outcome, cases, document, recorded)),
+            "cases": [
+                _case_document(
+                    outcome,
+                    case,
+                    report,
+                    _recorded_evidence(
+                        case,
+                        before[case.key],
+                        recorded,
+                        across_models=case.prompt in other_models,
+                    ),
+                )
+                for case, report in zip(cases, outcome.cases, strict=True)
+            ],
             "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),
             "operating_line": str(line) if line is not None else "",
             "policy": policy_to_json(policy),
@@ -785,46 +751,34 @@ def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows
     return by_case
 
 
-def _cases(
-    outcome: GateOutcome, cases: Sequence[GateCase], document: DecisionDocument, recorded: Rows
-) -> Iterator[Any]:
-    models = {
-        prompt.prompt: prompt.base_model not in {None, prompt.model} for prompt in document.prompts
-    }
-    before = {(case.prompt, case.case): case for case in document.cases}
-    for case, report in zip(cases, outcome.cases, strict=True):
+def _recorded_evidence(
+    case: GateCase, before: CaseDocument, recorded: Rows, *, across_models: bool
+) -> _Evidence:
+    def answers(arm: Arm) -> Iterator[tuple[int, str, list[AnswerFailure]]]:
+        for row in recorded.get((*case.key, arm), ()):
+            if row["cause"] is None and row["source"] is not None:
+                failures = [
+                    AnswerFailure(
+                        verdict["judge"],
+                        verdict["reason"],
+                        verdict.get("expected"),
+                        verdict.get("actual"),
+                    )
+                    for verdict in row["verdicts"]
+                    if verdict["outcome"] == "fail" and verdict.get("gates", True)
+                ]
+                text = shown_output(row["answer"], row["refusal"], row.get("messages", ()))
+                yield row["trial"], text or "", failures
 
-        def answers(arm: Arm, check: str, case: GateCase = case) -> Iterator[AnswerDocument]:
-            for row in recorded.get((*case.key, arm), ()):
-                if row["cause"] is None and row["source"] is not None:
-                    failures = [
-                        AnswerFailure(
-                            verdict["judge"],
-                            verdict["reason"],
-                            verdict.get("expected"),
-                            verdict.get("actual"),
-                        )
-                        for verdict in row["verdicts"]
-                        if verdict["outcome"] == "fail" and verdict.get("gates", True)
-                    ]
-                    text = shown_output(row["answer"], row["refusal"], row.get("messages", ()))
-                    yield from shown_answer(arm, row["trial"], text or "", failures, check)
-
-        causes = [
-            row["cause"]["message"]
-            for row in recorded.get((*case.key, "candidate"), ())
-            if row["cause"]
-        ]
-        yield case_document(
-            outcome,
-            report,
-            stored=case.history is not None and case.history.whole.trials > 0,
-            unmeasured=causes[0].splitlines()[0] if causes else "",
-            across_models=models[case.prompt],
-            node=before[case.key].node,
-            at=before[case.key].at,
-            answers=answers,
-        )
+    rows = recorded.get((*case.key, "candidate"), ())
+    causes = [row["cause"]["message"] for row in rows if row["cause"]]
+    return _Evidence(
+        node=before.node,
+        at=before.at,
+        unmeasured=causes[0].splitlines()[0] if causes else "",
+        across_models=across_models,
+        answers=answers,
+    )
 
 
 def _with_baseline(

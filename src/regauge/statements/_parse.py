@@ -194,7 +194,7 @@ class _Parser:
             return _TITLE_LEVEL
         if line and (match := _UNDERLINE.match(self._line_below(at, end))):
             is_title = (
-                self._marker(at) is None and not line.startswith("|") and line[-1] not in ".。"
+                self._marker(at) is None and not line.startswith("|") and line[-1:] not in ".。"
             )
             above = at == 0 or not self._line(at - 1)
             return (1 if match[1] == "=" else 2) * (is_title and above)

@@ -36,6 +36,7 @@ TEXTS = st.one_of(st.lists(LINES, max_size=9).map("\n".join), st.text(max_size=6
 
 @given(text=TEXTS)
 @example(text="1. a\n\n\n   b\n2. c")
+@example(text="# Rules\n\n---")
 def test_the_leaves_of_a_tree_are_the_text_and_ranges_nest(text):
     tree = parse(text)
 
