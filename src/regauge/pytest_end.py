@@ -117,11 +117,9 @@ class PytestEnd:
             session.exitstatus = self.gate.exit_status
         if self._shard is not None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK  # no case is of this shard
-        if (
-            self.writer.empty
-            and decision is None
-            and not self._is_finished_shard(interrupted=interrupted)
-        ):
+        # A shard is recorded without a case, too.
+        recorded = self._shard is not None and not interrupted and bool(self._end.parts)
+        if self.writer.empty and decision is None and not recorded:
             # Workers that were cut off report no plan. Errors of collection interrupt a run, too.
             planned = self._end.planned > 0 or not (self._end.collected or self._end.owed)
             self._nothing_judged = (
@@ -151,7 +149,7 @@ class PytestEnd:
         )
         self._trouble += filter(None, [self.writer.trouble])
         self._judge_troubles(session)
-        self._tell(self._record)
+        self._pass_on(self._record)
         target = self.config.getoption("--report")
         if target:
             try:
@@ -165,9 +163,18 @@ class PytestEnd:
     def _shard(self) -> Shard | None:
         return self.evals.options.shard
 
-    def _is_finished_shard(self, *, interrupted: bool) -> bool:
-        """Return whether the run is a shard, which is recorded without a case, too."""
-        return self._shard is not None and not interrupted and bool(self._end.parts)
+    def _pass_on(self, record: RunRecord) -> None:
+        """Give the record to a workflow's job, the run history and plugins."""
+        directory = self.writer.directory
+        for trouble in (
+            write_job_summary(record, directory, os.environ),
+            add_finished_run(self.project, os.environ, directory),
+        ):
+            if trouble:
+                self._trouble.append(trouble)
+        self.config.hook.pytest_regauge_recorded(
+            config=self.config, record=record, directory=directory, written=self._end.written
+        )
 
     def _part(self, session: pytest.Session) -> ShardPart | None:
         """The part that this run is of a sharded one."""
@@ -188,19 +195,6 @@ class PytestEnd:
         """Make a run red whose recordings or record could not be written."""
         if self._trouble:
             session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
-
-    def _tell(self, record: RunRecord) -> None:
-        """Let others know of the record: a workflow's job, the team's history, and plugins."""
-        directory = self.writer.directory
-        for trouble in (
-            write_job_summary(record, directory, os.environ),
-            add_finished_run(self.project, os.environ, directory),
-        ):
-            if trouble:
-                self._trouble.append(trouble)
-        self.config.hook.pytest_regauge_recorded(
-            config=self.config, record=record, directory=directory, written=self._end.written
-        )
 
     def _ended(self, workers: Sequence[str], *, complete: bool) -> RunEnd:
         """Publish this process's recordings, and join what workers said of theirs."""
@@ -311,6 +305,9 @@ class PytestEnd:
             self._write_trouble(terminal)
             return
         terminal.section("regauge", sep="=")
+        tracebacks = self.config.option.tbstyle in {"long", "short", "native"}
+        causes = cause_lines(self.writer.tally.causes(), tracebacks=tracebacks)
+        here = f"{self.config.invocation_params.dir}{os.sep}"
         lines = [
             *failed_lines(failed, self._record.suites),
             *shard_lines(self._record),
@@ -321,7 +318,7 @@ class PytestEnd:
             ),
             *judge_lines(self._record.suites),
             *not_blocking_lines(self.writer.tally.not_blocking()),
-            *self._cause_lines(),
+            *(replace(line, text=line.text.replace(here, "")) for line in causes),
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),
             *recorded_lines(self.project, self._end.written),
@@ -338,15 +335,6 @@ class PytestEnd:
                 print_command(command, terminal_stream(self.config))
         if not self.writer.trouble:
             terminal.write_line(f"run {self._record.id} · regauge report {self._record.id}")
-
-    def _cause_lines(self) -> list[StyledLine]:
-        """The reasons for unmeasured cases; `--tb` other than `auto` shows tracebacks of judges."""
-        style = self.config.option.tbstyle
-        lines = cause_lines(
-            self.writer.tally.causes(), tracebacks=style in {"long", "short", "native"}
-        )
-        here = f"{self.config.invocation_params.dir}{os.sep}"
-        return [replace(line, text=line.text.replace(here, "")) for line in lines]
 
     @staticmethod
     def _write_lines(terminal: pytest.TerminalReporter, lines: Sequence[StyledLine]) -> None:

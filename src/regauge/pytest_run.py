@@ -7,6 +7,7 @@ import os
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,9 +52,7 @@ from regauge.stop_signals import held, stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
-    from regauge.datasets import ShardBy
     from regauge.gate import ReplayEvidence
     from regauge.project import Project, Settings
     from regauge.pytest_end import PytestEnd
@@ -82,6 +81,8 @@ class PytestRun:
         worker: dict[str, Any] | None = getattr(config, "workerinput", None)
         self._worker_id: str | None = worker["workerid"] if worker else None
         self._project = project_of(config)
+        shard: str | None = config.getoption("--shard")
+        gates = config.getoption("--gate") is not None and not config.option.collectonly
         options = resolve_options(
             self._project.settings,
             os.environ,
@@ -95,10 +96,10 @@ class PytestRun:
             budget_tokens=config.getoption("--budget-tokens"),
             budget_calls=config.getoption("--budget-calls"),
             fail_fast=bool(config.getoption("maxfail")),
-            shard=_shard(config),
+            shard=Shard.parse(shard, by=config.getoption("--shard-by") or "id") if shard else None,
             cluster=config.getoption("--cluster"),
         )
-        if options.record == "all" and _gates(config):
+        if options.record == "all" and gates:
             # What a gate drew stays its evidence: to call models again would be another chance.
             options = replace(options, record="missing")
         # The run is named for its start, and workers and controller share the name.
@@ -111,7 +112,7 @@ class PytestRun:
             # xdist starts its workers itself, so the run belongs to their parent.
             run_owner=describe_process(os.getppid()) if worker else None,
             run_started=self._started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            independent=_independent(config),
+            independent=_gate_trials() if gates else None,
             part_dir=self._project.state_dir / "runs" / run_id,
         )
         redact_terminal(config, self._session.answers.redact)
@@ -130,7 +131,7 @@ class PytestRun:
         self._keywords: Mapping[str, Any] = {}
         self._properties: list[tuple[str, object]] = []
         self._parts: list[dict[str, Any]] = []
-        self._gate = self._asked_to_gate()
+        self._gate = self._new_gate() if gates else None
         self._declared: dict[int, Callable[[EvalSession], Suite]] = {}
         self._suggesting = self._asked_to_suggest()
         self._end: PytestEnd | None = None
@@ -217,19 +218,18 @@ class PytestRun:
                 )
             yield
             return
-        with (
-            loggers_may_appear(),
-            self._session.running(meanwhile=_load_the_end),
-            self._stoppable(),
-        ):
-            yield
-
-    def _stoppable(self) -> AbstractContextManager[None]:
-        """Let signals end the run while models are called, and keep all completions."""
         calls = self._session.options.record != "none" and bool(self._session.plan.asks)
         if calls and self._worker_id is not None:
             self._writer.directory.mkdir(parents=True, exist_ok=True)  # the controller looks for it
-        return stoppable(self._config.add_cleanup, calls=calls)
+        # What the end of the run needs is loaded while there is nothing else to do.
+        load_the_end = partial(import_module, "regauge.pytest_end")
+        with (
+            loggers_may_appear(),
+            self._session.running(meanwhile=load_the_end),
+            # Signals end the run while models are called, and all completions are kept.
+            stoppable(self._config.add_cleanup, calls=calls),
+        ):
+            yield
 
     def result(self, request: pytest.FixtureRequest) -> EvalResult:
         """The judged trials of one item, written to the run record.
@@ -280,8 +280,17 @@ class PytestRun:
         self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]
     ) -> pytest.TestReport:
         """The report of an eval in its own words, without secrets; other reports as they are."""
-        self._amend(item, report, call)
-        if planned_case(item) is None:
+        planned, excinfo = planned_case(item), call.excinfo
+        if planned is not None:
+            self._turns.begin(item)
+            if excinfo is not None and was_skipped(report, excinfo.value):
+                excinfo = self._refuse_skip(item, planned, report)
+            self._turns.report(item, report)
+        if excinfo is not None:
+            self._say_in_words(report, excinfo, planned)
+        elif self._gate is not None:
+            self._gate.amend(item, report)
+        if planned is None:
             return report
         redact = self._session.answers.redact
         # pytest keeps three reports of every item until the end of a run.
@@ -296,28 +305,13 @@ class PytestRun:
         self._properties = report.user_properties
         return redact_report(report, redact, self._config)
 
-    def _amend(
-        self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]
-    ) -> None:
-        """Replace the traceback of a judged failure by its words; tracked cases do not block."""
-        planned = planned_case(item)
-        excinfo = call.excinfo
-        if planned is not None:
-            self._turns.begin(item)
-            if excinfo is not None and was_skipped(report, excinfo.value):
-                excinfo = self._refuse_skip(item, planned, report)
-            self._turns.report(item, report)
-        if excinfo is not None:
-            self._say_in_words(report, excinfo, planned)
-        elif self._gate is not None:
-            self._gate.amend(item, report)
-
     def _say_in_words(
         self,
         report: pytest.TestReport,
         excinfo: pytest.ExceptionInfo[BaseException],
         planned: PlannedCase | None,
     ) -> None:
+        """Replace the traceback of a judged failure by its words; tracked cases do not block."""
         error = excinfo.value
         # What the gate says of a case is said with its decision.
         if planned is not None and self._gate is None:
@@ -445,10 +439,8 @@ class PytestRun:
             again=lambda session, suite: self._declared[id(suite)](session),
         )
 
-    def _asked_to_gate(self) -> PytestGate | None:
-        """The gate, where the run is to compare with a base version."""
-        if not _gates(self._config):
-            return None
+    def _new_gate(self) -> PytestGate:
+        """The gate, which compares with a base version."""
         from regauge.pytest_gate import PytestGate
 
         return PytestGate(self._config, self._session, writer=self._writer)
@@ -479,30 +471,11 @@ def _models(config: pytest.Config, settings: Settings) -> Sequence[str]:
     return settings.models if plain and config.getoption("--gate") is None else ()
 
 
-def _shard(config: pytest.Config) -> Shard | None:
-    """The part of the cases to run; None for all of them."""
-    text: str | None = config.getoption("--shard")
-    by: ShardBy = config.getoption("--shard-by") or "id"
-    return None if text is None else Shard.parse(text, by=by)
-
-
-def _gates(config: pytest.Config) -> bool:
-    """Return whether the run is to compare with a base version."""
-    return config.getoption("--gate") is not None and not config.option.collectonly
-
-
-def _independent(config: pytest.Config) -> IndependentTrials | None:
+def _gate_trials() -> IndependentTrials:
     """The trials of a gate that committed recordings do not stand in for."""
-    if not _gates(config):
-        return None
     from regauge.gate import GATE_TRIALS
 
     return GATE_TRIALS
-
-
-def _load_the_end() -> None:
-    """Load what the end of the run needs while there is nothing else to do."""
-    import_module("regauge.pytest_end")
 
 
 def _refuse_targets_alone(selected: Sequence[PlannedCase]) -> None:

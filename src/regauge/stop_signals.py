@@ -51,7 +51,7 @@ class _AsCtrlC:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
                 return
-            _hold_to_the_end()
+            _take(_ALL, _Held())  # nothing disturbs the end of this process, which has begun
         finally:
             self._deciding = False
         if callable(ctrl_c) and not isinstance(ctrl_c, _AsCtrlC):
@@ -112,11 +112,6 @@ def held() -> Generator[None]:
     """Within the block, for 10 seconds, Ctrl-C, SIGTERM and SIGHUP have no effect."""
     with _handled(_ALL, _Held()):
         yield
-
-
-def _hold_to_the_end() -> None:
-    """Let no further signal disturb the end of this process, which has begun."""
-    _take(_ALL, _Held())
 
 
 def run_stoppable(
@@ -219,12 +214,12 @@ def _take(numbers: Sequence[int], handler: _Handler | signal.Handlers) -> Mappin
     if threading.current_thread() is not threading.main_thread():
         return {}
     before = {number: signal.getsignal(number) for number in numbers}
-    taken = {number: previous for number, previous in before.items() if _is_default(previous)}
+    defaults = {signal.SIG_DFL, signal.default_int_handler}
+    taken = {
+        number: previous
+        for number, previous in before.items()
+        if previous in defaults or isinstance(previous, _Handler)
+    }
     for number in taken:
         signal.signal(number, handler)
     return taken
-
-
-def _is_default(handler: object) -> bool:
-    """Return whether a handler is Python's, or one of this module."""
-    return handler in {signal.SIG_DFL, signal.default_int_handler} or isinstance(handler, _Handler)

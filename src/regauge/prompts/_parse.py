@@ -147,7 +147,10 @@ def read_response_format(reader: Reader, entries: Entries) -> dict[str, JSON] | 
     schema = own_schema if own_schema is not None else top
     if schema is None:
         return None
-    return {"type": "json_schema", "json_schema": _wrapped(schema)}
+    # The name is part of the digest, so it must not follow the name of the file.
+    if not isinstance(schema.get("schema"), dict) or "properties" in schema:
+        schema = {"schema": schema}
+    return {"type": "json_schema", "json_schema": {"name": _SCHEMA_NAME} | schema}
 
 
 def _read_format(reader: Reader, entries: Entries) -> tuple[str | None, dict[str, JSON] | None]:
@@ -206,14 +209,6 @@ def _read_schema(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
         )
         return None
     return cast("dict[str, JSON]", value)
-
-
-def _wrapped(schema: dict[str, JSON]) -> dict[str, JSON]:
-    """`{name, strict, schema}` as it is; a bare schema gets a name."""
-    # The name is part of the digest, so it must not follow the name of the file.
-    if isinstance(schema.get("schema"), dict) and "properties" not in schema:
-        return {"name": _SCHEMA_NAME} | schema
-    return {"name": _SCHEMA_NAME, "schema": schema}
 
 
 _INPUT_KEYS = ("name", "description", "required", "default")
@@ -495,7 +490,9 @@ def parse_prompt(
     if rubric is not None:
         fields["response_format"] = rubric.response_format()
     _refuse_undeclared(reader, fields.get("inputs"), lines)
-    _refuse_unknown_keys(reader, entries)
+    # A misspelt key would change what is tested in silence; keys that start with `x-` are free.
+    foreign = {name: entry for name, entry in entries.items() if not name.startswith("x-")}
+    reader.unknown(foreign, TOP_KEYS, "a prompt file")
     if reader.faults:
         raise PromptError(sorted(reader.faults, key=lambda fault: fault.line or 0))
     return Prompt(
@@ -675,12 +672,6 @@ def _refuse_undeclared(
             fix = did_you_mean(name, declared) or f"declare {name!r} under `inputs:`"
             message = f"{{{{{name}}}}} is not among the declared inputs"
             reader.fault_at(line, message, fix)
-
-
-def _refuse_unknown_keys(reader: Reader, entries: Entries) -> None:
-    """A misspelt key would change what is tested in silence; keys that start with `x-` are free."""
-    foreign = {name: entry for name, entry in entries.items() if not name.startswith("x-")}
-    reader.unknown(foreign, TOP_KEYS, "a prompt file")
 
 
 def _reader_beside(

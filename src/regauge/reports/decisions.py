@@ -517,7 +517,7 @@ def _count_of(kind: str, outcome: GateOutcome) -> int:
 
 
 class _Evidence(NamedTuple):
-    """What a run or its record shows of one case.
+    """The evidence of a run, or of its record, on one case.
 
     Attributes:
         node: The pytest item.

@@ -288,7 +288,7 @@ class EvalSession:
         return self.plan
 
     @contextmanager
-    def running(self, *, meanwhile: Callable[[], None] = lambda: None) -> Generator[None]:
+    def running(self, *, meanwhile: Callable[[], object] = lambda: None) -> Generator[None]:
         """Ask models ahead of the cases that are judged, while the block runs.
 
         Args:
