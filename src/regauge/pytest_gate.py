@@ -217,6 +217,7 @@ def _without(words: Sequence[str], option: str) -> list[str]:
     return kept
 
 
+# CI systems show lines one by one; more often would bury the decision.
 _PROGRESS_EVERY_S = 10.0
 # Outcomes that pytest has no word for: the letter of their dots, and their colour.
 _STATUSES: Mapping[str, tuple[str, str]] = {

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from regauge.runner import EvalResult, Suite
 
+# A suggestion comes at the end of a test run: a fix or two, with a diff that one screen holds.
 _CYCLES = 2
 _DIFF_LINES_MAX = 40
 

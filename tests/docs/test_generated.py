@@ -16,6 +16,6 @@ def test_the_generated_parts_of_the_reference_are_not_stale():
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, f"{done.stdout}{done.stderr}\nwrite it anew: make docs"

@@ -12,6 +12,7 @@ from regauge.git._run import failure_of, run_git, work_tree
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+# A push or fetch over a slow line takes its time; a prompt for a password never ends.
 _TIMEOUT_S = 120
 # The last line of our commits: with the tree in it, one that was amended is no longer ours.
 _TREE = "Refinement-tree"

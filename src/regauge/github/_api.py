@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 from urllib.parse import urljoin, urlsplit
 
@@ -23,35 +24,30 @@ if TYPE_CHECKING:
 _API_URL: Final = "https://api.github.com"
 _REPO: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+# GitHub ends a request after 10 s. Room for a slow line, for a whole response, and for waits
+# that a rate limit asks for; a job still ends.
 _TIMEOUT_S: Final = 30.0
 _WHOLE_S: Final = 120.0
 _PATIENCE_S: Final = 300.0
+# The most that GitHub gives.
 _PER_PAGE: Final = 100
 # GitHub lists no more than this of anything.
 _PAGES_MAX: Final = 300
 _REDIRECTS_MAX: Final = 3
 _REDIRECTS: Final = frozenset({301, 302, 307, 308})
-_BAD: Final = 400
 _KINDS: Final = {
     **dict.fromkeys(("id", "number"), int),
     **dict.fromkeys(("body", "title", "html_url"), str),
     **dict.fromkeys(("user", "head", "base"), dict),
 }
 
-_UNAUTHORISED: Final = 401
-_FORBIDDEN: Final = 403
-_NOT_FOUND: Final = 404
-_GONE: Final = 410
-_INVALID: Final = 422
-_TOO_MANY: Final = 429
-_SERVER: Final = 500
-_ERROR_KINDS: Final = {
-    _UNAUTHORISED: "authentication",
-    _FORBIDDEN: "permission",
-    _NOT_FOUND: "not-found",
-    _GONE: "disabled",
-    _INVALID: "invalid",
-    _TOO_MANY: "rate-limit",
+_ERROR_KINDS: Final[dict[int, str]] = {
+    HTTPStatus.UNAUTHORIZED: "authentication",
+    HTTPStatus.FORBIDDEN: "permission",
+    HTTPStatus.NOT_FOUND: "not-found",
+    HTTPStatus.GONE: "disabled",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "invalid",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate-limit",
 }
 # A secondary limit that names no time asks for a minute at least.
 _SECONDARY_S: Final = 60.0
@@ -265,7 +261,7 @@ class Api:
                 redirects += 1
                 url = self._own(response.headers.get("location", ""), purpose, base=url)
                 continue
-            if response.status_code < _BAD:
+            if response.status_code < HTTPStatus.BAD_REQUEST:
                 return response
             wait = _wait_s(response, attempt, again=again)
             if wait is None or waited_s + wait > self._patience_s:
@@ -365,10 +361,10 @@ def _wait_s(response: httpx2.Response, attempt: int, *, again: bool) -> float | 
         again: Whether a second request does no harm where the outcome of the first one is unknown.
     """
     status, headers = response.status_code, response.headers
-    if status >= _SERVER:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         waits = _SERVER_WAITS_S if again else ()
         return waits[attempt - 1] if attempt <= len(waits) else None
-    if status not in {_FORBIDDEN, _TOO_MANY}:
+    if status not in {HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}:
         return None
     named = _retry_after_s(headers)
     if named is not None:
@@ -376,7 +372,9 @@ def _wait_s(response: httpx2.Response, attempt: int, *, again: bool) -> float | 
     if headers.get("x-ratelimit-remaining") == "0":
         reset = _number(headers.get("x-ratelimit-reset"))
         return _SECONDARY_S if reset is None else max(reset - time.time(), 0.0) + 1.0
-    secondary = status == _TOO_MANY or "secondary rate limit" in _words(response).lower()
+    secondary = (
+        status == HTTPStatus.TOO_MANY_REQUESTS or "secondary rate limit" in _words(response).lower()
+    )
     return _SECONDARY_S * 2.0 ** (attempt - 1) if secondary else None
 
 
@@ -389,7 +387,8 @@ def _refused(response: httpx2.Response, purpose: Purpose, *, limited: bool) -> G
         limited: Whether GitHub asks to wait longer than `patience_s`.
     """
     status = response.status_code
-    kind = _ERROR_KINDS.get(status, "server" if status >= _SERVER else "refused")
+    other = "server" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "refused"
+    kind = _ERROR_KINDS.get(status, other)
     if limited:
         kind = "rate-limit"
     fixes = {

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _PULL: Final = "pull-requests: write` and `contents: write"
 _ISSUE: Final = "issues: write"
 _READ: Final = "pull-requests: read"
+# Another job may write the same comment or issue between our look and our write: look again.
 _ROUNDS_MAX: Final = 3
 _UNKNOWN: Final = frozenset({"connection", "server"})
 

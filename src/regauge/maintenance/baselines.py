@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.runner import EvalSession, Suite
 
+# The probability that makes a case flaky, as in docs/how-to/handle-flaky-cases.md.
 _FLAKY_FROM = 0.95
 
 
@@ -522,6 +523,7 @@ def _renders(suite: Suite, planned: PlannedCase) -> bool:
     return True
 
 
+# A line of a terminal holds about so many ids.
 _NAMED_MAX = 5
 
 

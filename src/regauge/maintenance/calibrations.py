@@ -221,6 +221,7 @@ _NUMBERS = (
     ("kendall", "Kendall tau-b"),
 )
 _SHARES = {"outcomes": "pass", "scores": "mean score", "pairs": "prefer a"}
+# The widest name of a measure, and what fits on a screen of disagreements.
 _WIDTH = 18
 _SHOWN_MAX = 20
 _LINE_MAX = 300

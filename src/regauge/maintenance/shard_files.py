@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
     from regauge.recordings import Redactor
 
+# A shard of 10,000 cases writes some tens of megabytes; files of the project itself may grow.
 _BYTES_MAX: Final = 512 * 1024 * 1024
 _OWN_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
+# Texts that were searched for secrets and repeat, such as names of models.
 _CLEAN_TEXTS_MAX: Final = 1000
 _FOLDERS: Final = frozenset({"judges", "verdicts", "embeddings"})
 

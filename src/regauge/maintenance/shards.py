@@ -51,7 +51,9 @@ if TYPE_CHECKING:
     from regauge.reports import ShardPart, ShardSuite, SuiteSummary, TrialRow
 
 _FILES: Final = frozenset({"run.json", "trials.jsonl", PART_TRIALS, PART_RECORDINGS})
+# A line of a terminal holds about so many ids.
 _NAMED_MAX: Final = 5
+# Large enough for the disk, small next to the memory of a process.
 _COPIED_BYTES: Final = 1024 * 1024
 # To start processes takes longer than to read fewer rows.
 _ALONE_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from regauge.project import Settings
     from regauge.prompts import Prompt
 
+# Spans are read as a whole; an export of a day is far below.
 _BYTES_MAX = 512 * 1024 * 1024
 # Word sets of two inputs; in logs of support tickets pairs above it ask for the same thing.
 _ALIKE = 0.9

@@ -83,8 +83,10 @@ _STOP = re.compile(r"[.!?:;。！？…\"'`)\]}]\s*$")  # noqa: RUF001 - ends of
 _ENTRY = re.compile(
     r"^(?P<indent>[ \t]*)(?:[-*•+]|\d+[.)])[ \t]+(?P<label>[^\n:]{1,40}):[ \t]", re.MULTILINE
 )
+# Two entries or two words look alike by chance.
 _LIST_MIN = 3
 _WORDS_MIN = 3
+# With its place, an excerpt fills a line of a terminal.
 _SHOWN = 70
 
 

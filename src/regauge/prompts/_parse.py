@@ -442,6 +442,7 @@ TOP_KEYS = (
     "changelog",
 )
 _TOOL_KEYS = ("tools", "toolChoice", "parallelToolCalls")
+# As much as a prompt file itself.
 _TOOLS_BYTES_MAX = 1024 * 1024
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id")
 _ROLES: tuple[Role, ...] = get_args(Role)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
 
+# No prompt reaches either: a larger or deeper file is an attack or a mistake.
 BYTES_MAX = 1024 * 1024
 DEPTH_MAX = 100
 _STANDARD = "tag:yaml.org,2002:"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
 
+# The summary stays on one screen; the report has every case.
 _NAMED_CASES_MAX = 5
 _K_SHOWN = 5
 _GROUPS_MAX, _MODES_MAX, _NAMES_MAX = 5, 5, 2

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         PromptDocument,
     )
 
+# A longer value is no label that a message can quote.
 _VALUE_CHARS_MAX = 40
 
 
@@ -81,6 +82,7 @@ def _shortened(value: object) -> str:
     return text if len(text) <= _VALUE_CHARS_MAX else ""
 
 
+# A difference of outputs stays on one screen.
 _ANSWER_CHARS_MAX = 2000
 _CONTEXT_LINES = 2
 
@@ -133,8 +135,10 @@ def answer_lines(text: str) -> list[str]:
     return printable(text).splitlines() or ["(empty)"]
 
 
+# As git abbreviates in repositories of this size.
 _SHORT_HASH = 9
 _PROVISIONAL = "provisional, by answers that the author of the change recorded"
+# The decision stays on one screen; the comment and the report have the rest.
 _DIFFS_MAX = 3
 _DIFF_LINES_MAX = 12
 _GROUPS_MAX = 10

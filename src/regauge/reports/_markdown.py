@@ -173,11 +173,13 @@ def _line(text: str) -> str:
     return shown_text(text if len(text) <= _LINE_CHARS_MAX else f"{text[:_LINE_CHARS_MAX]}…")
 
 
+# A comment of GitHub holds 65,536 characters; the report has every case.
 _REASON_CHARS_MAX = 200
 _COUNTS = ("prompt", "version", "model", "cases", "passed", "failed", "tracked", "unmeasured")
 _COMPARED = ("pass rate (95 % interval)", "difference to the first")
 _CALLS = ("tokens", "cost", "p50", "p95")
 _TEXTS = frozenset({"prompt", "version", "model"})
+# Within the same limit.
 _FAILED_CASES_MAX = 50
 _CONVERSATIONS_MAX = 5
 _CONVERSATION_CHARS_MAX = 6000

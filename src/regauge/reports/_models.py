@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     # By case: how many of its measured trials passed, and how many there are.
     CaseCounts = Mapping[tuple[str, str], tuple[int, int]]
 
+# Models are compared to inform, and nothing is blocked: the usual level.
 _LEVEL = 0.05
 
 

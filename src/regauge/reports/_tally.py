@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from regauge.reports._schema import JudgeName, LabelRow, SuiteSummary
 
+# A wider table of labels does not fit on a screen, and longer values are texts.
 _LABELS_MAX: Final = 12
 _LABEL_CHARS_MAX: Final = 40
 # With fewer outputs per label on average, the values are hardly classes.

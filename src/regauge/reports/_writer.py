@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from regauge.reports._schema import RunRecord, ShardPart, Suggestion
     from regauge.runner import EvalResult, JudgedVerdict, PlannedCase, Suite
 
+# git answers at once, unless its disk or a lock hangs.
 _TIMEOUT_S = 10
 
 
@@ -229,6 +230,7 @@ def parts_of(
     ]
 
 
+# Enough to see why a response has no verdict.
 _RAW_CHARS_MAX = 4000
 
 

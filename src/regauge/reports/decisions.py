@@ -209,6 +209,7 @@ def _steps(document: DecisionDocument) -> Iterator[str]:
                 yield f"add golden cases or judges for unguarded lines ({command})"
 
 
+# As `git diff` shows.
 _CONTEXT_LINES = 3
 # The order of the sections of a prompt file in a diff; others come between.
 _SECTIONS = {"messages": 0, "version": 2, "changelog": 2}

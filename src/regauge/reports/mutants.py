@@ -62,6 +62,7 @@ OBEYED: dict[MutantClass, str] = {
     "no-effect": "outputs stay as they are",
 }
 NOT_MEASURED = "not measured"
+# With class and place, a row stays a line of a wide terminal.
 _CASES_SHOWN = 2
 _TEXT_SHOWN = 70
 

@@ -14,6 +14,7 @@ from regauge.statements._numbering import numbering, references
 if TYPE_CHECKING:
     from regauge.statements._nodes import Node, Tree
 
+# Sentences that share less than half of their words are two, not one reworded.
 _ALIKE = 0.5
 # So many signs tell one block from another.
 _HELD = 60

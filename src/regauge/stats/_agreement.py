@@ -20,6 +20,7 @@ Label = TypeVar("Label", bound="Hashable")
 Weights = Literal["none", "linear", "quadratic"]
 Side = Literal["first", "second", "tie"]
 
+# Rows of all pairs at once: memory grows with it, and time hardly falls above.
 _BLOCK = 128
 
 

@@ -42,6 +42,7 @@ MAIN_MIXTURE: tuple[BetaComponent, ...] = (
     BetaComponent(weight=0.15, passes=3.0, fails=1.0),
     BetaComponent(weight=0.10, passes=1.0, fails=1.0),
 )
+# Mixtures set how soon a broken case is seen (benchmarks/gate.py), never how often the gate errs.
 CANDIDATE_MIXTURE: tuple[BetaComponent, ...] = (
     BetaComponent(weight=0.55, passes=0.15, fails=2.0),
     BetaComponent(weight=0.45, passes=1.0, fails=1.0),

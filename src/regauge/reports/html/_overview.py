@@ -208,6 +208,7 @@ def _unrun(decision: CaseDocument) -> dict[str, JSON]:
     }
 
 
+# Pixels of the plot: half a page, with room for the labels of both axes and five grid lines.
 _WIDTH = 560
 _HEIGHT = 230
 _LEFT = 52
@@ -215,6 +216,7 @@ _RIGHT = 16
 _TOP = 14
 _BOTTOM = 40
 _LINES = 4
+# Rates near 1 are compared most: the axis begins no higher, and lower where a rate needs it.
 _FLOOR_MAX = 0.9
 _NAME_WIDTH = 62
 

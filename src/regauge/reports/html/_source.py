@@ -151,6 +151,7 @@ def _short(subject: str) -> str:
     return subject[:12] if re.fullmatch("[0-9a-f]{64}", subject) else subject
 
 
+# More points of the history are closer than a dot is wide.
 _POINTS_MAX = 40
 
 
