@@ -41,8 +41,8 @@ class Match:
 @lru_cache(maxsize=256)
 def match(before: Tree, after: Tree) -> Match:
     """Match the atoms of two texts; numbers that only follow from their order do not count."""
-    mine, its = _keys(before), _keys(after)
-    matcher = SequenceMatcher(None, mine, its, autojunk=False)
+    old, new = _keys(before), _keys(after)
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
     opcodes = matcher.get_opcodes()
     same = {
         a_from + n: b_from + n
@@ -50,13 +50,13 @@ def match(before: Tree, after: Tree) -> Match:
         if tag == "equal"
         for n in range(a_to - a_from)
     }
-    gone = [n for n in range(len(mine)) if n not in same]
-    come = [n for n in range(len(its)) if n not in same.values()]
+    gone = [n for n in range(len(old)) if n not in same]
+    come = [n for n in range(len(new)) if n not in same.values()]
     moved: dict[int, int] = {}
-    for one in gone:
-        twin = next((n for n in come if its[n] == mine[one] and n not in moved.values()), None)
+    for first in gone:
+        twin = next((n for n in come if new[n] == old[first] and n not in moved.values()), None)
         if twin is not None:
-            moved[one] = twin
+            moved[first] = twin
     same |= moved
     order: list[tuple[int | None, int | None]] = []
     for tag, a_from, a_to, b_from, b_to in opcodes:
@@ -76,14 +76,14 @@ def match(before: Tree, after: Tree) -> Match:
             ],
         )
         a, b = a_from, b_from
-        for one, other in [*pairs, (a_to, b_to)]:
+        for first, second in [*pairs, (a_to, b_to)]:
             # What came instead of something is behind it.
-            for n in range(max(one - a, other - b)):
-                order += [(a + n, None)] if a + n < one else []
-                order += [(None, b + n)] if b + n < other else []
-            if one < a_to:
-                order.append((one, other))
-            a, b = one + 1, other + 1
+            for n in range(max(first - a, second - b)):
+                order += [(a + n, None)] if a + n < first else []
+                order += [(None, b + n)] if b + n < second else []
+            if first < a_to:
+                order.append((first, second))
+            a, b = first + 1, second + 1
     pairs = [(a, b) for a, b in order if a is not None and b is not None]
     # A reference that no longer meets its step is the same statement still.
     same |= {a: b for a, b in pairs if before.of(before.atoms[a]) == after.of(after.atoms[b])}
@@ -94,34 +94,34 @@ def owner(tree: Tree, atom: Node) -> Node | None:
     """The numbered node that an atom belongs to: its heading, or the entry around it."""
     if atom.kind == "heading":
         return atom
-    return next((one for one in reversed(tree.path(atom)) if one.kind == "entry"), None)
+    return next((node for node in reversed(tree.path(atom)) if node.kind == "entry"), None)
 
 
 @lru_cache(maxsize=256)
 def _keys(tree: Tree) -> list[str]:
     """The key of each atom: references by their target, headings without their number."""
-    meant: list[tuple[int, int, str]] = []
-    for one in references(tree):
-        if one.target is not None:
-            target = normalise(tree.of(one.target).split("\n", 1)[0])
-            meant.append((one.start, one.end, f"<{target.lstrip('0123456789.) ')}>"))
+    targets: list[tuple[int, int, str]] = []
+    for reference in references(tree):
+        if reference.target is not None:
+            target = normalise(tree.of(reference.target).split("\n", 1)[0])
+            targets.append((reference.start, reference.end, f"<{target.lstrip('0123456789.) ')}>"))
     for chain in numbering(tree):
-        meant += [
+        targets += [
             (item.start, item.end, "#") for item in chain.items if item.node.kind == "heading"
         ]
-    meant.sort()
+    targets.sort()
     keys: list[str] = []
     for atom in tree.atoms:
         parts: list[str] = []
         at = atom.start
-        for start, end, text in meant:
+        for start, end, text in targets:
             if atom.start <= start and end <= atom.end:
                 parts += [tree.text[at:start], text]
                 at = end
-        said = "".join([*parts, tree.text[at : atom.end]])
+        key = "".join([*parts, tree.text[at : atom.end]])
         # Marks alone, such as a fence without text, say nothing but themselves; data is no heading.
         kind = "data" if atom.kind == "data" else atom.kind in {"sentence", "clause"}
-        keys.append(f"{kind} {normalise(said) or said}{_held_first(tree, atom)}")
+        keys.append(f"{kind} {normalise(key) or key}{_held_first(tree, atom)}")
     return keys
 
 
@@ -139,7 +139,7 @@ def _reworded(
     """Atoms that say nearly the same, in the order of both texts."""
     pairs: list[tuple[int, int]] = []
     last = -1
-    for one, text, kind in gone:
+    for atom_id, text, kind in gone:
         near = [
             (alike(text, other), -number)
             for number, other, its in come
@@ -148,14 +148,14 @@ def _reworded(
         best = max(near, default=(0.0, 0))
         if best[0] >= _ALIKE:
             last = -best[1]
-            pairs.append((one, last))
+            pairs.append((atom_id, last))
     return pairs
 
 
-def alike(one: str, other: str) -> float:
+def alike(first: str, second: str) -> float:
     """The share that two statements have in common, from 0 to 1, in words or unspaced signs."""
-    mine, its = tokens(one), tokens(other)
-    return SequenceMatcher(None, mine, its, autojunk=False).ratio()
+    old, new = tokens(first), tokens(second)
+    return SequenceMatcher(None, old, new, autojunk=False).ratio()
 
 
 def tokens(text: str) -> list[str]:

@@ -194,7 +194,7 @@ class _Parser:
             return _TITLE_LEVEL
         if line and (match := _UNDERLINE.match(self._line_below(at, end))):
             is_title = (
-                self._marker(at) is None and not line.startswith("|") and line[-1:] not in ".。"
+                self._marker(at) is None and not line.startswith("|") and line[-1] not in ".。"
             )
             above = at == 0 or not self._line(at - 1)
             return (1 if match[1] == "=" else 2) * (is_title and above)
@@ -268,10 +268,12 @@ class _Parser:
             return at - 1
         depth = 0
         for number in range(at, min(end, at + 200)):
-            shown = re.sub(r'"(?:[^"\\]|\\.)*"', "", self._line(number))
-            depth += sum(shown.count(sign) for sign in "{[") - sum(shown.count(s) for s in "}]")
+            unquoted = re.sub(r'"(?:[^"\\]|\\.)*"', "", self._line(number))
+            depth += sum(unquoted.count(sign) for sign in "{[") - sum(
+                unquoted.count(s) for s in "}]"
+            )
             if depth <= 0:
-                return number if shown.rstrip(" ,")[-1:] in {"}", "]"} else at - 1
+                return number if unquoted.rstrip(" ,")[-1:] in {"}", "]"} else at - 1
         return at - 1
 
     def _marker(self, at: int) -> re.Match[str] | None:
@@ -289,7 +291,7 @@ class _Parser:
             near = {chr(ord(number) + 1), chr(ord(number) - 1)}
             return (
                 match
-                if any(re.match(rf"{n}[.)]\s", one) for one in self._shown for n in near)
+                if any(re.match(rf"{n}[.)]\s", line) for line in self._shown for n in near)
                 else None
             )
         if match["dot"] == ":" and not self._in_series("", number):
@@ -306,11 +308,16 @@ class _Parser:
 
     def _style(self, at: int) -> tuple[object, ...]:
         """The form that entries of one list share."""
-        found = self._marker(at)
-        assert found is not None
-        number = found["number"] or found["nth"] or found["circled"] or ""
-        shape = "1" if number[:1].isdigit() else "a" if number else found["mark"].strip()[:2]
-        return shape, found["open"], found["close"] or found["dot"] or found["wide"], found["word"]
+        marker = self._marker(at)
+        assert marker is not None
+        number = marker["number"] or marker["nth"] or marker["circled"] or ""
+        shape = "1" if number[:1].isdigit() else "a" if number else marker["mark"].strip()[:2]
+        return (
+            shape,
+            marker["open"],
+            marker["close"] or marker["dot"] or marker["wide"],
+            marker["word"],
+        )
 
     def _list(self, at: int, end: int) -> tuple[Node, int]:
         indent, style = self._indent(at), self._style(at)
@@ -348,11 +355,11 @@ class _Parser:
         return self._indent(at) <= indent + (self._marker(at) is not None and 1)
 
     def _entry(self, first: int, end: int) -> Node:
-        found = self._marker(first)
-        assert found is not None
+        opening = self._marker(first)
+        assert opening is not None
         start = self._start(first)
-        begin = start + found.start("rest")
-        marker = Node(kind="marker", start=start, end=start + len(found["mark"].rstrip()))
+        begin = start + opening.start("rest")
+        marker = Node(kind="marker", start=start, end=start + len(opening["mark"].rstrip()))
         last = first
         while last + 1 < end and not self._form(last + 1, end):
             last += 1
@@ -376,18 +383,20 @@ class _Parser:
         runs = self._runs()
         labels = {run: tuple(self._labels(*run)) for run in runs}
         often = Counter(labels.values())
-        found: dict[int, int] = {}
+        spans: dict[int, int] = {}
         for first, end in runs:
-            said = labels[first, end]
-            while said and first < end - 1 and not self._labels(first, first + 1):
+            turns = labels[first, end]
+            while turns and first < end - 1 and not self._labels(first, first + 1):
                 first += 1  # noqa: PLW2901 - what stands above the first label is no example
-            known = said[:1] and _ASKS.fullmatch(said[0]) and any(map(_ANSWERS.fullmatch, said[1:]))
+            alternates = (
+                turns[:1] and _ASKS.fullmatch(turns[0]) and any(map(_ANSWERS.fullmatch, turns[1:]))
+            )
             is_marked = self._marker(first) is not None
-            repeated = len(set(said)) > 1 and often[said] > 1 and not is_marked
+            repeated = len(set(turns)) > 1 and often[turns] > 1 and not is_marked
             titled = _EXAMPLE.match(self._line(first)) and not is_marked
             alone = end - first == 1 and self._line(first).endswith((":", "："))
-            if known or repeated or (titled and not alone):
-                found[first] = end
+            if alternates or repeated or (titled and not alone):
+                spans[first] = end
         for (a, b), (c, d) in pairwise(runs):
             # An input and its output with a blank line between them.
             if c - b == 1 and labels[a, b] and labels[c, d]:
@@ -396,15 +405,15 @@ class _Parser:
                     _ANSWERS.fullmatch(labels[c, d][0]),
                 )
                 if asks and answers:
-                    found.setdefault(a, d)
-        shown = [self.text[self.lines[a][0] : self.lines[b - 1][1]] for a, b in found.items()]
-        inputs = [a for a, one in zip(found, shown, strict=True) if "{{" in one]
-        found = {a: b for a, b in found.items() if a not in inputs}
+                    spans.setdefault(a, d)
+        texts = [self.text[self.lines[a][0] : self.lines[b - 1][1]] for a, b in spans.items()]
+        inputs = [a for a, text in zip(spans, texts, strict=True) if "{{" in text]
+        spans = {a: b for a, b in spans.items() if a not in inputs}
         arrows = [n for n, line in enumerate(self._shown) if self._maps(line)]
-        for one in arrows:
-            if {one - 1, one + 1} & set(arrows):
-                found.setdefault(one, one + 1)
-        return found
+        for arrow in arrows:
+            if {arrow - 1, arrow + 1} & set(arrows):
+                spans.setdefault(arrow, arrow + 1)
+        return spans
 
     def _maps(self, line: str) -> bool:
         return bool(_ARROW.match(line)) and not MARKER.match(line) and "{{" not in line
@@ -428,8 +437,8 @@ class _Parser:
     def _labels(self, first: int, end: int) -> list[str]:
         """The labels of the lines of a run."""
         marked = ((self._marker(n), self._line(n)) for n in range(first, end))
-        found = (_LABEL.match(one["rest"] if one else line) for one, line in marked)
-        return [label[1].strip().casefold() for label in found if label]
+        matches = (_LABEL.match(marker["rest"] if marker else line) for marker, line in marked)
+        return [label[1].strip().casefold() for label in matches if label]
 
 
 def _ascii_digits(text: str) -> str:
