@@ -15,7 +15,7 @@ from benchmarks.refine_tasks._simulated import LEAKS
 from benchmarks.refine_tasks._statements import lost_statements, statements
 from regauge.prompts import Replaceable, SectionError
 from regauge.refine._policy import Limits, RefinePolicy
-from regauge.refine.analysis import Check
+from regauge.refine.analysis import Check, CheckOutcome, Outcome
 from regauge.refine.edits import (
     Anchor,
     Edit,
@@ -31,7 +31,6 @@ from regauge.refine.leaks import CaseText
 from regauge.refine.loop._loop import begin, drive
 from regauge.refine.loop._state import Critiqued, Proposed, Setting, Spent, TrialsDone
 from regauge.refine.proposers._rules import propose_by_rules
-from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.refine.trials import verify_by_gate
 
 if TYPE_CHECKING:

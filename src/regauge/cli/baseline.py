@@ -30,7 +30,7 @@ from regauge.maintenance.baselines import BaselineUpdate, history_json, history_
 from regauge.maintenance.batches import BatchOptions
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.project import TRIALS_MAX, Project
-from regauge.refine.tally import shown, variance_of
+from regauge.refine.analysis import shown, variance_of
 from regauge.refine.trials import outcomes_of
 from regauge.reports import progress_line
 from regauge.runner import Draw
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from regauge.gate import Count, GatePolicy, OperatingLine, Rate
     from regauge.gate.baselines import Baseline
-    from regauge.refine.tally import Variance
+    from regauge.refine.analysis import Variance
     from regauge.runner import EvalSession
 
 __all__ = ["command"]

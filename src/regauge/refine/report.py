@@ -12,25 +12,23 @@ from typing import TYPE_CHECKING, Any, cast
 from regauge.criteria import CRITERIA
 from regauge.gate import NONE_DRAWN
 from regauge.printable import printable
-from regauge.refine.analysis import better_p, gain_of, tail
+from regauge.refine.analysis import better_p, gain_of, passed_all, shown, tail, variance_of
 from regauge.refine.attempts import fates_of
 from regauge.refine.changes import changed_lines
 from regauge.refine.loop._goals import goals_digest, standings
 from regauge.refine.loop._plan import calls_max, calls_wanted
 from regauge.refine.loop._verification import fresh_steadiness
-from regauge.refine.tally import passed_all, shown, variance_of
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.gate import Count
-    from regauge.refine.analysis import Cluster
+    from regauge.refine.analysis import Cluster, Tally
     from regauge.refine.delivery import Revision
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Accepted, Setting, State
     from regauge.refine.subject import Subject
-    from regauge.refine.tally import Tally
     from regauge.refine.trail import Event
 
 SCHEMA_VERSION = 1

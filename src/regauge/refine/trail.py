@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import TypeAdapter
 
 from regauge.digests import digest_of
 from regauge.errors import RegaugeError
-from regauge.refine.edits import Edit, PromptText
 from regauge.refine.loop._loop import advance
-from regauge.refine.loop._state import (
-    Critique,
-    Critiqued,
-    Interrupted,
-    Looked,
-    MoreCalls,
-    Observation,
-    Proposed,
-    Spent,
-    SuiteSaid,
-    TrialsDone,
-)
-from regauge.refine.tally import Outcome
+from regauge.refine.loop._state import Interrupted, Observation
 from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 
@@ -34,30 +22,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
+    from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Setting, State
 
 
-_KINDS: Final[Mapping[str, Callable[..., Observation]]] = {
-    kind.__name__: kind
-    for kind in (Looked, TrialsDone, Critiqued, Proposed, SuiteSaid, Interrupted, MoreCalls)
-}
+@cache
+def _adapters() -> Mapping[str, TypeAdapter[Observation]]:
+    """What reads and writes each kind of observation, by its name."""
+    return {kind.__name__: TypeAdapter(kind) for kind in get_args(Observation)}
 
 
 def observation_to_json(observation: Observation) -> dict[str, JSON]:
     """A document that `observation_from_json` reads, without what has its default."""
-    document: dict[str, JSON] = {"kind": type(observation).__name__}
-    for field in fields(observation):
-        value = getattr(observation, field.name)
-        if value != field.default:
-            document[field.name] = _plain(value)
-    return document
+    kind = type(observation).__name__
+    document = _adapters()[kind].dump_python(observation, mode="json")
+    told = {
+        field.name: document[field.name]
+        for field in fields(observation)
+        if getattr(observation, field.name) != field.default
+    }
+    return {"kind": kind, **told}
 
 
 def observation_from_json(document: Mapping[str, Any]) -> Observation:
     """Read the document that `observation_to_json` writes."""
+    values = dict(document)
     try:
-        values: dict[str, Any] = {name: _read(name, value) for name, value in document.items()}
-        return _KINDS[values.pop("kind")](**values)
+        return _adapters()[values.pop("kind")].validate_python(values)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no observation of a run: {error}") from error
 
@@ -65,35 +56,6 @@ def observation_from_json(document: Mapping[str, Any]) -> Observation:
 def text_to_json(text: PromptText) -> list[JSON]:
     """The messages of a text."""
     return [{"role": message.role, "content": message.content} for message in text.messages]
-
-
-def _read(name: str, value: Any) -> Any:
-    match name:
-        case "spent":
-            return Spent(**value)
-        case "critique":
-            return value and TypeAdapter(Critique).validate_python(value)
-        case "edits":
-            return tuple(map(Edit.from_json, value))
-        case "outcomes":
-            return TypeAdapter(tuple[Outcome, ...]).validate_python(value)
-        case "refused" | "reasons":
-            return value if isinstance(value, str) else tuple(value)
-        case _:
-            return value
-
-
-def _plain(value: Any) -> JSON:
-    """Tuples as lists, so that a document read back equals the one written."""
-    if isinstance(value, Edit):
-        return value.to_json()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, dict):
-        return {key: _plain(held) for key, held in cast("dict[str, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(held) for held in cast("list[Any]", value)]
-    return cast("JSON", value)
 
 
 SCHEMA_VERSION: Final = 1

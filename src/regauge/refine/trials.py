@@ -30,6 +30,7 @@ from regauge.gate import (
     TrialFacts,
     tier_held,
 )
+from regauge.refine.analysis import CheckOutcome, Outcome
 from regauge.refine.edits import EditError, apply
 from regauge.refine.loop._state import (
     Critiqued,
@@ -44,7 +45,6 @@ from regauge.refine.loop._state import (
 from regauge.refine.proposers._calls import criticised, looked, proposed
 from regauge.refine.proposers._context import hints_of, problem_of
 from regauge.refine.subject import cases_of, deciding_judges, public_of
-from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.runner import Draw, PlannedCase, Question
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     from regauge.gate import Arm, CaseTier, GateOutcome
     from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
+    from regauge.refine.analysis import Tally
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import Evidence
     from regauge.refine.loop._state import AskProposer, RunSuite, Setting, State
     from regauge.refine.proposers._protocol import Problem, Proposer
     from regauge.refine.subject import Subject
-    from regauge.refine.tally import Tally
     from regauge.runner import EvalSession, Suite, Trial, Trials
     from regauge.targets import Target
 

@@ -7,8 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regauge.refine._policy import AcceptancePolicy
-from regauge.refine.analysis import Check, better_p, diagnose, mean_effect, tail, worse_p
-from regauge.refine.tally import CheckOutcome, Outcome, Tally
+from regauge.refine.analysis import (
+    Check,
+    CheckOutcome,
+    Outcome,
+    Tally,
+    better_p,
+    diagnose,
+    mean_effect,
+    tail,
+    worse_p,
+)
 from tests.unit.refine.world import UTC, without
 
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.refine.analysis import gain_of
-from regauge.refine.tally import CheckOutcome, Outcome, Tally
+from regauge.refine.analysis import CheckOutcome, Outcome, Tally, gain_of
 
 trials = st.lists(st.booleans(), max_size=4)
 cases = st.dictionaries(st.sampled_from("abcdef"), st.tuples(trials, trials))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regauge.refine.analysis import CheckOutcome, Outcome
 from regauge.refine.loop._goals import (
     Goal,
     least_trials,
@@ -13,7 +14,6 @@ from regauge.refine.loop._goals import (
     reached,
     trials_to_settle,
 )
-from regauge.refine.tally import CheckOutcome, Outcome
 from tests.unit.refine.world import HEALTHY, world
 
 Drawn = dict[str, list[tuple[bool | None, ...]]]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.refine.tally import CheckOutcome, Outcome, agreement, shown, variance_of
+from regauge.refine.analysis import CheckOutcome, Outcome, agreement, shown, variance_of
 
 
 def outcome(case: str, trial: int, answer: str, *, passed: bool) -> Outcome:

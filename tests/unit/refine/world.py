@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.refine._policy import RefinePolicy
-from regauge.refine.analysis import Check
+from regauge.refine.analysis import Check, CheckOutcome, Outcome
 from regauge.refine.edits import Anchor, Delete, Edit, Insert, PromptText, Replace
 from regauge.refine.guards import Guard
 from regauge.refine.leaks import CaseText
@@ -23,7 +23,6 @@ from regauge.refine.loop._state import (
     SuiteSaid,
     TrialsDone,
 )
-from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.refine.trials import verify_by_gate
 
 if TYPE_CHECKING:

@@ -2,6 +2,6 @@
 
 `_state.py` holds all values, `_loop.py` leads from phase to phase. `_plan.py` says which trials a
 phase asks for and whether they can be paid, `_search.py` what follows while edits are sought and
-`_verification.py` once some were accepted. `_candidates.py` takes proposals apart and ranks them,
-`_screening.py` tests them; `_release.py`, `_localise.py` and `_goals.py` are one phase each.
+tested, and `_verification.py` once some were accepted. `_candidates.py` takes proposals apart and
+ranks them; `_release.py` and `_goals.py` are one phase each.
 """

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.digests import digest_of
 from regauge.gate import NONE_DRAWN, Count
+from regauge.refine.analysis import passed_all
 from regauge.refine.loop._plan import calls_left, numbered, repair_calls, trials_for
 from regauge.refine.loop._state import Note, Trials
-from regauge.refine.tally import passed_all
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from regauge.digests import JSON
-    from regauge.refine.analysis import Cluster
+    from regauge.refine.analysis import Cluster, Outcome
     from regauge.refine.loop._state import Setting, State
-    from regauge.refine.tally import Outcome
 
 Standing = Literal["met", "missed", "unsettled"]
 

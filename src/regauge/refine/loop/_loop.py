@@ -14,15 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
-from regauge.refine.loop import (
-    _goals,
-    _localise,
-    _plan,
-    _release,
-    _screening,
-    _search,
-    _verification,
-)
+from regauge.refine.loop import _goals, _plan, _release, _search, _verification
 from regauge.refine.loop._search import stop
 from regauge.refine.loop._state import (
     Action,
@@ -156,15 +148,15 @@ _Plans: TypeAlias = "Callable[[Setting, State], Trials]"
 _Follows: TypeAlias = "Callable[[Setting, State], State]"
 # The trials of a phase, and what follows them.
 _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
-    "baseline": (_plan.baseline, _localise.after_baseline),
+    "baseline": (_plan.baseline, _search.after_baseline),
     "localise": (
         lambda _, state: (state.left_out[state.sentence].draws,),
-        _localise.after_localise,
+        _search.after_localise,
     ),
     "release": (_release.release, _release.after_release),
     "unsteady": (_search.unsteady, _search.after_unsteady),
-    "screen": (_plan.screen, _screening.after_screen),
-    "confirm": (_plan.confirm, _screening.after_confirm),
+    "screen": (_plan.screen, _search.after_screen),
+    "confirm": (_plan.confirm, _search.after_confirm),
     "simplify": (_plan.simplify, _verification.after_simplify),
     "holdout": (_plan.holdout, lambda _, state: replace(state, phase="suite")),
     "fresh": (_plan.fresh, _verification.after_fresh),

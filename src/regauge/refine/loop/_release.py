@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from regauge.refine.attempts import named
 from regauge.refine.edits import Delete, Edit, Insert, apply, blocks_between, ops_between
 from regauge.refine.loop._plan import dealt, draws, screen_cases
-from regauge.refine.loop._screening import begin_test
-from regauge.refine.loop._search import enter_tier, next_cluster, tried
+from regauge.refine.loop._search import begin_test, enter_tier, next_cluster, tried
 from regauge.refine.loop._state import Candidate, Trials
 from regauge.statements import content_words
 

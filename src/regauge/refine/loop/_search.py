@@ -1,15 +1,33 @@
-"""The search for edits: from one cluster, proposer and cycle to the next, and to its end."""
+"""The search for edits: the first look, clusters, proposers, tests of candidates, and its end."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.analysis import diagnose, tail
+from regauge.criteria import CRITERIA
+from regauge.gate import NONE_DRAWN
+from regauge.refine.analysis import (
+    Tally,
+    better_p,
+    diagnose,
+    mean_effect,
+    steadiness_of,
+    tail,
+    worse_p,
+)
 from regauge.refine.attempts import Tried, named
+from regauge.refine.changes import lost_words
 from regauge.refine.edits import apply
 from regauge.refine.guards import faults_in
-from regauge.refine.loop._candidates import all_suspects, candidates_of, second_thoughts
+from regauge.refine.loop._candidates import (
+    all_suspects,
+    candidates_of,
+    masked,
+    narrowed,
+    second_thoughts,
+)
 from regauge.refine.loop._goals import (
     all_met,
     can_confirm,
@@ -20,16 +38,29 @@ from regauge.refine.loop._goals import (
     standings,
     underpowered_text,
 )
-from regauge.refine.loop._plan import draws, texts_for, unclear_cases, verification_phase
-from regauge.refine.loop._state import Accepted, Confirmed, Note, Stop, Trials
-from regauge.refine.tally import Tally
+from regauge.refine.loop._plan import (
+    calls_left,
+    draws,
+    floor_calls,
+    repair_calls,
+    screen_cases,
+    texts_for,
+    trials_for,
+    unclear_cases,
+    verification_phase,
+)
+from regauge.refine.loop._state import Accepted, Bearing, Confirmed, LeftOut, Note, Stop, Trials
+from regauge.statements import content_words, delete
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from regauge.refine.analysis import Cluster
+    from collections.abc import Iterator, Mapping
+
+    from regauge.refine.analysis import Check, Cluster
     from regauge.refine.attempts import Finding
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import (
+        Candidate,
         Critiqued,
         Interrupted,
         Looked,
@@ -337,6 +368,174 @@ def accept(setting: Setting, state: State, best: Confirmed) -> State:
     return diagnosed(setting, replace(state, cycle=state.cycle + 1))
 
 
+# A few trials do not tell candidates apart whose pass rates differ by less.
+_AS_GOOD = 0.25
+
+
+def after_screen(setting: Setting, state: State) -> State:
+    """Go on with the candidates that do better than the incumbent on a few failing cases."""
+    if any(candidate.suspects for candidate in state.candidates):
+        return _narrowed(setting, state)
+    hidden = masked(setting, state)
+    if hidden:
+        return replace(state, candidates=(*state.candidates, *hidden))
+    return _ranked(setting, state)
+
+
+def _narrowed(setting: Setting, state: State) -> State:
+    """Look for the statement that keeps a rule from being followed, then screen edits."""
+    state, edits = narrowed(setting, state)
+    if edits:
+        kept, state = candidates_of(setting, state, edits)
+        state = replace(state, candidates=kept or state.candidates)
+    if not state.candidates:
+        return next_tier(setting, state)
+    cases, check = screen_cases(setting, state.cluster), state.cluster.check
+    drawn = (
+        state.tally.over(candidate.text.digest, cases, check).trials
+        for candidate in state.candidates
+    )
+    searching = any(candidate.suspects for candidate in state.candidates)
+    return state if searching or not all(drawn) else _ranked(setting, state)
+
+
+def _ranked(setting: Setting, state: State) -> State:
+    """Test the best of the candidates that were screened."""
+    check, cases = state.cluster.check, screen_cases(setting, state.cluster)
+    # What the text as it is passes, and what it passed before edits for other checks.
+    texts = texts_for(setting, state, check)
+    now = sum((state.tally.over(text, cases, check) for text in texts), NONE_DRAWN)
+    ranked: list[tuple[float, int, Candidate]] = []
+    for position, one in enumerate(state.candidates):
+        said = state.tally.over(one.text.digest, cases, check)
+        better = said.trials > 0 and said.rate > now.rate
+        state = state.note(
+            "screened",
+            f"{one.edit.strategy}: {check} passes {said.passed} of {said.trials} (before"
+            f" {now.passed} of {now.trials})",
+            one.text.digest,
+            {**named(one.edit), "passed": said.passed, "trials": said.trials, "better": +better},
+        )
+        if better:
+            ranked.append((said.rate, position, one))
+        else:
+            state = tried(state, one.text, one.edit.strategy, "screened-out")
+    top = max((rate for rate, *_ in ranked), default=0.0)
+
+    def order(entry: tuple[float, int, Candidate]) -> tuple[bool, int, int, float, int]:
+        rate, position, candidate = entry
+        lost = lost_words(state.text, candidate.text)
+        return rate < top - _AS_GOOD, lost, candidate.text.size, -rate, position
+
+    best = [one for *_, one in sorted(ranked, key=order)[: setting.policy.test.screened]]
+    if not best:
+        return next_tier(setting, state)
+    return begin_test(replace(state, candidates=tuple(best), confirmed=()))
+
+
+def begin_test(state: State) -> State:
+    """Begin the test of the first candidate."""
+    return replace(state, phase="confirm", look=1, tested=state.tested + 1, paired=Tally())
+
+
+def after_confirm(setting: Setting, state: State) -> State:
+    """Look at the evidence for the first candidate: accept it, drop it or draw more."""
+    tally, paired = state.tally, state.paired
+    test, cluster, candidate = setting.policy.test, state.cluster, state.candidates[0]
+    check, new, old = cluster.check, candidate.text.digest, state.text.digest
+    # Trials of a test choose neither its cases nor its candidate.
+    steady = steadiness_of(paired, new, old, cluster.cases, check) if cluster.unsteady else None
+    p = better_p(tally, new, old, cluster.cases, check)
+    if cluster.unsteady:
+        p = 1.0 if steady is None else steady.steadier_p
+    effect, error = mean_effect(tally, new, old, setting.train)
+    bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
+    if candidate.suspicion:  # words speak against it, so trials have to say more for it
+        bound /= test.looks
+    harmed, surely = _harmed(setting, state, new)
+    numbers = {
+        "p": p,
+        "bound": bound,
+        "effect": effect,
+        "look": state.look,
+        **({} if steady is None else steady.numbers()),
+        **named(candidate.edit),
+    }
+    how = candidate.edit.strategy
+    last = state.look >= test.looks
+    if harmed and (surely or last):
+        state = state.note("refuted", f"{how}: {harmed} gets worse", new, numbers)
+        return _drop_first(setting, tried(state, candidate.text, f"{harmed} gets worse"))
+    if p <= bound and not harmed and effect > -error and (steady is None or steady.gain >= 0):
+        was, now = (tally.over(text, cluster.cases, check) for text in (old, new))
+        gained = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
+        gained = gained if steady is None else f"varies less: {steady}"
+        state = state.note("confirmed", f"{check} {gained}, p = {p:.1g}", new, numbers)
+        return _confirmed(setting, state, Confirmed(candidate=candidate, p=p, effect=effect))
+    known = paired if cluster.unsteady else tally
+    drawn = known.over(new, cluster.cases, check).trials
+    if (p > test.hopeless and drawn >= test.hopeless_trials) or effect < -test.margin - error:
+        state = state.note("refuted", f"{how}: no gain", new, numbers)
+        return _drop_first(setting, tried(state, candidate.text, "no gain"))
+    if last:
+        state = state.note("undecided", f"{how}: too little evidence", new, numbers)
+        state = tried(state, candidate.text, "too little evidence", "undecided")
+        return _drop_first(setting, state)
+    return replace(state, look=state.look + 1)
+
+
+def _harmed(setting: Setting, state: State, new: str) -> tuple[str, bool]:
+    """The check or criterion that a text fails more often, and whether more trials are needless.
+
+    One of many checks is often worse by chance: more trials decide, unless it is worse beyond all
+    doubt.
+    """
+    tally, old, test = state.tally, state.text.digest, setting.policy.test
+    others = [name for name in tally.checks(old, setting.train) if name != state.cluster.check]
+    groups = {name: [name] for name in others}
+    known = {name: setting.checks[name].criterion for name in others if name in setting.checks}
+    for criterion in CRITERIA:
+        checks = [name for name, its in known.items() if its == criterion]
+        if len(checks) > 1:
+            groups[f"{criterion} as a whole"] = checks
+    found = {
+        name: worse_p(tally, new, old, setting.train, *checks) for name, checks in groups.items()
+    }
+    name = min(found, key=lambda name: found[name], default="")
+    bound = test.harm_p / test.looks
+    if not name or found[name] > bound:
+        return "", False
+    return name, found[name] <= bound / len(found)
+
+
+def _drop_first(setting: Setting, state: State) -> State:
+    state = replace(state, candidates=state.candidates[1:])
+    if state.candidates:
+        return begin_test(state)
+    return accept_best(setting, state) if state.confirmed else next_tier(setting, state)
+
+
+def _confirmed(setting: Setting, state: State, one: Confirmed) -> State:
+    """Accept a candidate that leaves no failures; compare it with the others when it does."""
+    state = replace(state, confirmed=(*state.confirmed, one), candidates=state.candidates[1:])
+    said = state.tally.over(one.candidate.text.digest, state.cluster.cases, state.cluster.check)
+    test = setting.policy.test
+    leaves = tail(said.trials, said.failed, test.flaky_rate) < test.flaky_p
+    leaves = leaves and not state.cluster.unsteady
+    return begin_test(state) if leaves and state.candidates else accept_best(setting, state)
+
+
+def accept_best(setting: Setting, state: State) -> State:
+    """Accept the confirmed candidate that passes most often; of equals the first."""
+    cluster = state.cluster
+
+    def rate(one: Confirmed) -> float:
+        said = state.tally.over(one.candidate.text.digest, cluster.cases, cluster.check)
+        return (said.passed + 1) / (said.trials + 2)
+
+    return accept(setting, state, max(state.confirmed, key=rate))
+
+
 def unsteady(setting: Setting, state: State) -> Trials:
     """The cases that failed run again: the trials that named them make them look worse."""
     cases = dict.fromkeys(case for cluster in state.open for case in cluster.cases)
@@ -383,3 +582,130 @@ def interrupted(state: State, observed: Interrupted) -> State:
     return stop(
         state, observed.reason, observed.text or "the run was stopped; resume it to continue"
     )
+
+
+# With 8 cases and 4 trials of each, a sentence that all of them need shows at p < 0.05 after the
+# correction for 20 sentences. Between both p-values a sentence is named as doubtful.
+_CASES_MIN = 8
+_TRIALS_MAX = 4
+_DOUBTFUL = 0.2
+_P_MAX = 0.05
+# A line of the trail.
+_SHOWN = 80
+
+
+def after_baseline(setting: Setting, state: State) -> State:
+    """Leave sentences out where a budget says so; then diagnose."""
+    state = baseline_drawn(setting, state)
+    if state.phase != "localise":
+        return state
+    return _next_sentence(setting, replace(state, left_out=_planned(setting, state)))
+
+
+def after_localise(setting: Setting, state: State) -> State:
+    """Go on to the next sentence."""
+    return _next_sentence(setting, replace(state, sentence=state.sentence + 1))
+
+
+def _next_sentence(setting: Setting, state: State) -> State:
+    """The trials of the next sentence; after the last that can be paid, what each carries."""
+    if state.sentence < len(state.left_out):
+        affordable = trials_for(setting, calls_left(setting, state) - repair_calls(setting))
+        if len(state.left_out[state.sentence].draws.trials) <= affordable:
+            return state
+    bearings = tuple(_bearings(setting, state))
+    for bearing in bearings:
+        numbers = {
+            "cases": bearing.cases,
+            **bearing.carries,
+            **bearing.may_carry,
+            **bearing.hinders,
+        }
+        state = state.note("localised", _bearing_text(bearing), setting.base.digest, numbers)
+    return diagnosed(setting, replace(state, bearings=bearings))
+
+
+def pieces(text: PromptText) -> list[tuple[str, PromptText]]:
+    """The statements that say something by themselves, each with the text without it.
+
+    Statements with an input, examples and data are left out.
+    """
+    return [
+        (" ".join(tree.of(node).split()), text.with_content(index, delete(tree, node)))
+        for index, tree in enumerate(text.trees)
+        for node in tree.statements
+        if "{{" not in tree.of(node) and content_words(tree.of(node))
+    ]
+
+
+def _planned(setting: Setting, state: State) -> tuple[LeftOut, ...]:
+    """Trials that the budget pays for without each sentence, those on a failing check first.
+
+    They are of so many train cases that every sentence has its turn, those that fail most first.
+    """
+    limits = setting.policy.limits
+    # The calls of a repair are set aside.
+    room = limits.calls - floor_calls(setting)
+    budget = trials_for(setting, min(limits.localise_calls, room))
+    found = pieces(setting.base)
+    if budget <= 0 or not found:
+        return ()
+    failing_of = _failing(setting, state)
+    each = max(_CASES_MIN, budget // len(found))
+    failing = [case for cases in failing_of.values() for case in cases]
+    others = [case for case in setting.train if case not in failing]
+    # Half of them pass: a sentence is missed where it works.
+    cases = tuple(dict.fromkeys([*failing[: each // 2], *others, *failing]))[:each]
+    about = [_check_words(setting.checks, check) for check in failing_of]
+
+    def relevance(said: str) -> int:
+        return max((len(content_words(said) & words) for words in about), default=0)
+
+    chosen = sorted(found, key=lambda one: -relevance(one[0]))[: budget // len(cases)]
+    trials = min(_TRIALS_MAX, max(1, budget // max(1, len(chosen) * len(cases))))
+    return tuple(
+        LeftOut(said=said, draws=draws(setting, state, leaner, cases, trials))
+        for said, leaner in chosen
+    )
+
+
+def _failing(setting: Setting, state: State) -> dict[str, tuple[str, ...]]:
+    """The checks that fail under the prompt as it was, with the cases that do."""
+    base = setting.base.digest
+    test = setting.policy.test
+    found = diagnose(state.tally, lambda _: (base,), setting.train, setting.checks, test)
+    return {cluster.check: cluster.failing for cluster in found.clusters}
+
+
+def _bearings(setting: Setting, state: State) -> Iterator[Bearing]:
+    base, tally = setting.base.digest, state.tally
+    tried = state.left_out[: state.sentence]
+    bound = _P_MAX / max(1, len(tried))
+    for one in tried:
+        leaner = one.draws.text.digest
+        cases = [case for case in setting.train if tally.trials(leaner, case)]
+        checks = tally.checks(leaner, cases)
+        worse = {check: worse_p(tally, leaner, base, cases, check) for check in checks}
+        better = {check: better_p(tally, leaner, base, cases, check) for check in checks}
+        yield Bearing(
+            text=one.said,
+            carries={check: p for check, p in worse.items() if p <= bound},
+            may_carry={check: p for check, p in worse.items() if bound < p <= _DOUBTFUL},
+            hinders={check: p for check, p in better.items() if p <= bound},
+            cases=len(cases),
+        )
+
+
+def _bearing_text(bearing: Bearing) -> str:
+    short = bearing.text if len(bearing.text) <= _SHOWN else f"{bearing.text[: _SHOWN - 1]}…"
+    if not bearing.cases:
+        return f"{short!r} was not measured"
+    effects = [f"carries {check}" for check in bearing.carries]
+    effects += [f"may carry {check}" for check in bearing.may_carry]
+    effects += [f"stands in the way of {check}" for check in bearing.hinders]
+    return f"{short!r} {' and '.join(effects) or f'changes nothing in {bearing.cases} cases'}"
+
+
+def _check_words(checks: Mapping[str, Check], name: str) -> frozenset[str]:
+    check = checks.get(name)
+    return content_words(f"{name} {check.advice} {check.description}" if check else name)

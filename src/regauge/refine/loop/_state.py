@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+from pydantic import PlainSerializer, PlainValidator
 
 from regauge.gate import REVISION_FIRST
+from regauge.refine.analysis import Outcome, Tally
 from regauge.refine.attempts import Memory
-from regauge.refine.tally import Tally
+from regauge.refine.edits import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +19,9 @@ if TYPE_CHECKING:
     from regauge.refine._policy import RefinePolicy
     from regauge.refine.analysis import Check, Cluster
     from regauge.refine.attempts import Finding
-    from regauge.refine.edits import Edit, PromptText
+    from regauge.refine.edits import PromptText
     from regauge.refine.guards import Guard
     from regauge.refine.loop._goals import Goal
-    from regauge.refine.tally import Outcome
 
 Place: TypeAlias = "tuple[int, int]"
 """A statement: the message it is in, and its number there."""
@@ -322,6 +324,11 @@ class Critiqued:
     refused: str = ""
 
 
+_PlainEdit: TypeAlias = Annotated[
+    Edit, PlainSerializer(Edit.to_json, return_type=dict), PlainValidator(Edit.from_json)
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
     """The edits of a proposer.
@@ -330,7 +337,7 @@ class Proposed:
         unread: How many of those are replies of a model that cannot be read.
     """
 
-    edits: tuple[Edit, ...]
+    edits: tuple[_PlainEdit, ...]
     spent: Spent
     refused: tuple[str, ...] = ()
     unread: int = 0

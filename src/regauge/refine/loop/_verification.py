@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from regauge.gate import NONE_DRAWN
-from regauge.refine.analysis import Steadiness, better_p, steadiness_of, worse_p
+from regauge.refine.analysis import Steadiness, Tally, better_p, steadiness_of, worse_p
 from regauge.refine.attempts import named
 from regauge.refine.changes import merged
 from regauge.refine.edits import EditError
@@ -22,10 +22,8 @@ from regauge.refine.loop._plan import (
     suite_calls,
     without,
 )
-from regauge.refine.loop._screening import accept_best
-from regauge.refine.loop._search import diagnosed, search_again, stop, tried, verify
+from regauge.refine.loop._search import accept_best, diagnosed, search_again, stop, tried, verify
 from regauge.refine.loop._state import Stack
-from regauge.refine.tally import Tally
 from regauge.wording import plural
 
 if TYPE_CHECKING:

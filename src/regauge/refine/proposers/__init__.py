@@ -1,5 +1,6 @@
 """Proposers of edits: rules, a model, examples, other packages."""
 
+from regauge.refine.analysis import Outcome
 from regauge.refine.edits import (
     Anchor,
     Delete,
@@ -25,7 +26,6 @@ from regauge.refine.proposers._protocol import (
     Shown,
     load_proposers,
 )
-from regauge.refine.tally import Outcome
 
 __all__ = [
     "Anchor",

@@ -6,7 +6,7 @@ import pytest
 
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.edits import PromptText
-from regauge.refine.loop._localise import pieces
+from regauge.refine.loop._search import pieces
 from tests.unit.refine.world import HEALTHY, LINES, TRAIN, passes, world
 from tests.unit.refine.world import without as without_lines
 

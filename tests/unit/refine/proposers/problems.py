@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 from regauge.datasets import GoldenCase
 from regauge.providers import Completion, Usage
 from regauge.refine._policy import GuardPolicy, Limits, RefinePolicy
-from regauge.refine.analysis import Check, Cluster
+from regauge.refine.analysis import Check, CheckOutcome, Cluster, Outcome, Tally
 from regauge.refine.edits import PromptText
 from regauge.refine.guards import Guard
 from regauge.refine.loop._state import Setting, State
 from regauge.refine.proposers._context import problem_of
-from regauge.refine.tally import CheckOutcome, Outcome, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,6 +18,7 @@ import pytest
 from regauge.errors import UsageError
 from regauge.providers import parse_model_id
 from regauge.refine._policy import GuardPolicy
+from regauge.refine.analysis import CheckOutcome, Outcome
 from regauge.refine.edits import EditError, apply
 from regauge.refine.guards import Guard
 from regauge.refine.leaks import CaseText
@@ -32,7 +33,6 @@ from regauge.refine.proposers._protocol import (
     proposer_names,
 )
 from regauge.refine.proposers._rules import ExampleProposer, load_examples
-from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.sim import answer
 from tests.unit.refine.proposers.problems import (
     CASES,
