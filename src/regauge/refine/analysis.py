@@ -1,4 +1,4 @@
-"""What trials showed: counts, failures that are no chance, evidence for an edit, variance."""
+"""Counts of trials, failures that are no chance, evidence for an edit, and variance."""
 
 from __future__ import annotations
 
