@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @cache
 def _adapters() -> Mapping[str, TypeAdapter[Observation]]:
-    """What reads and writes each kind of observation, by its name."""
+    """The adapter of each kind of observation, by its name."""
     return {kind.__name__: TypeAdapter(kind) for kind in get_args(Observation)}
 
 
