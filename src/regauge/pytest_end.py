@@ -354,7 +354,8 @@ class PytestEnd:
             )
 
     def _write_trouble(self, terminal: pytest.TerminalReporter) -> None:
-        for note in self.evals.progress.notes:
+        decided = self.gate is not None and self.gate.document is not None
+        for note in () if decided else self.evals.progress.notes:
             terminal.write_line(f"warning: {printable(note)}", yellow=True)
         for text in self._trouble:
             terminal.write_line(text, red=True)

@@ -231,6 +231,11 @@ def test_a_call_without_a_result_and_a_loop_leave_a_case_unmeasured(shop: EvalPr
     assert "1 unmeasured" in replay.stdout.str()
     assert "turn 1 did not end within 3 calls of the model" in shop.complaint(replay)
 
+    asked = len(Shop.asked)
+    judged(shop, "max_steps(90)", {**TWO_TURNS, "turns": [{"expected": "shipped"}]})
+    assert "turn 1 has no `user`, and the prompt does not end" in shop.complaint(shop.run())
+    assert len(Shop.asked) == asked
+
 
 def test_a_function_answers_tool_calls_and_its_results_are_recorded(shop: EvalProject):
     shop.write("app/__init__.py", "")

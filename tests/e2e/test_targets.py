@@ -968,6 +968,7 @@ def test_files_that_calls_read_undeclared_are_named(app: EvalProject) -> None:
     named = app.run("--record=all").stdout.str()
     files = "app/severity.txt, prompts/triage.prompt.yml, words.txt"
     assert f"warning: the target app reads {files}, so a change there leaves its" in named
+    assert f"warning: the target app reads {files}, so" in app.command("record", "--refresh").stdout
     more = 'files = ["app", "words.txt"]\nprompts = ["triage"]\n'
     app.settings(provider=f"{TABLE}{more}")
     assert "warning" not in app.run("--record=all").stdout.str()

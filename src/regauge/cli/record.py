@@ -39,7 +39,7 @@ from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -68,14 +68,23 @@ class _Said:
 
     as_json: bool
     document: dict[str, JSON] = field(default_factory=dict[str, "JSON"])
+    _warnings: list[str] = field(default_factory=list[str], init=False)
 
     def line(self, text: str) -> None:
         """Say a line, to people."""
         if not self.as_json:
             click.echo(text)
 
+    def warn(self, texts: Iterable[str]) -> None:
+        """Say warnings."""
+        for text in texts:
+            self.line(f"warning: {text}")
+            self._warnings.append(text)
+
     def end(self) -> None:
         """Say the document, to programs."""
+        if self._warnings:
+            self.document["warnings"] = [*self._warnings]
         if self.as_json:
             click.echo(json.dumps(self.document, indent=2, ensure_ascii=False))
 
@@ -161,6 +170,7 @@ def command(
         draw=batches is None or dry_run,
         interrupted=lambda: _left_at(progress),
     )
+    said.warn(progress.notes if progress else ())  # some come when the last process ends
     said.document["failures"] = [*failures]
     if pending:
         said.document["pending"] = [*pending]
@@ -323,10 +333,8 @@ def _publish(
     for name in written:
         said.line(f"  wrote {name}: commit it")
     said.document["written"] = [*written]
-    warnings = [*map(str, warn_of_sizes(project, published.written)), *evals.progress.notes]
-    for warning in warnings:
-        said.line(f"warning: {warning}")
-    said.document["warnings"] = [*warnings]
+    said.document["warnings"] = []
+    said.warn(map(str, warn_of_sizes(project, published.written)))
     said.document["answers_recorded"] = recorded
     said.document["judge_calls_recorded"] = calls
     said.document["vectors_recorded"] = evals.embeddings.asked

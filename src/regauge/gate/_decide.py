@@ -222,6 +222,7 @@ def decide(
         comparison.at.checkout.remove()
     unavailable = _unavailable_bases(run)
     notes += [f"the base of {name}: {why}" for name, why in unavailable.items()]
+    notes += session.progress.notes
     notes += _spoilt_notes(comparison, outcome)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
     if change is not None and rejected_before:

@@ -276,7 +276,11 @@ class _Conversation:
             turns = self._script.turns
             if number == 0 and not turns:
                 return ""
-            return turns[number].user if number < len(turns) else None
+            if number == len(turns):
+                return None
+            if not turns[number].user:
+                self._check_opening()
+            return turns[number].user
         text = await self._persona()
         if _END in text:
             if number == 0:
@@ -291,6 +295,15 @@ class _Conversation:
                 f"raise `max_turns`, or let the persona write {_END} when it is done",
             )
         return text
+
+    def _check_opening(self) -> None:
+        """See that the prompt asks what the first turn does not."""
+        opening = self._opening.messages
+        if not opening or opening[-1].role not in {"user", "tool"}:
+            raise self._error(
+                "turn 1 has no `user`, and the prompt does not end with a message of the user",
+                "write the user's message of turn 1",
+            )
 
     async def _persona(self) -> str:
         """The next words of the persona, who sees what users see: no calls, no results."""
