@@ -111,6 +111,22 @@ def test_an_added_line_is_mutated_and_the_others_are_as_on_main(pull: PullReques
         assert "no output changes without it" in shown
 
 
+def test_a_dry_run_of_the_gate_counts_the_mutants_of_changed_lines(pull: PullRequest):
+    pull.edit(GREETING, f"{GREETING}      - Sign with your name.\n")
+    about = json.loads(pull.gate("--dry-run", "--json"))
+    [mutants] = about["mutants"]
+    assert (mutants["prompt"], mutants["mutants"]) == ("triage", 1)
+    assert "then, if accepted: 1 mutant of triage, about " in pull.gate("--dry-run")
+    assert pull.endpoint.total == 0
+    pull.gate()
+    took = len([one for one in pull.endpoint.calls if one.count("\n      - ") == 0])
+    assert took / 2 <= mutants["bill"]["trials"] <= took * 2
+
+
+def test_a_dry_run_without_a_changed_line_counts_no_mutant(pull: PullRequest):
+    assert json.loads(pull.gate("--dry-run", "--json"))["mutants"] == []
+
+
 def test_a_new_line_that_fixes_a_case_is_guarded_by_it(pull: PullRequest):
     pull.git("checkout", "-q", "main")
     pull.edit(DRILL, "")

@@ -38,6 +38,7 @@ from regauge.gate import (
 )
 from regauge.gate.baselines import load_baseline
 from regauge.maintenance.collection import NoEvalsError, option_words, with_evals
+from regauge.mutate import estimate_guards
 from regauge.project import Project
 from regauge.pytest_gate import GateRequest, request_key
 from regauge.reports import (
@@ -455,8 +456,9 @@ def _say_estimate(
     evals: EvalSession, comparison: Comparison, policy: GatePolicy, *, as_json: bool
 ) -> None:
     about = estimate(evals, comparison, policy)
+    guards = estimate_guards(evals, comparison)
     if as_json:
-        click.echo(json.dumps(asdict(about)))
+        click.echo(json.dumps(asdict(about) | {"mutants": [asdict(one) for one in guards]}))
         return
     for why in about.rejected:
         echo(f"rejected without any trial: {why}", style="red")
@@ -468,6 +470,11 @@ def _say_estimate(
     else:
         echo(f"likely: {_bill(about.likely)}, if nothing got worse")
     echo(f"worst: {_bill(about.worst)}, every case at its cap, on the change and on the base")
+    for one in guards:
+        echo(
+            f"then, if accepted: {plural(one.mutants, 'mutant')} of {one.prompt}, about"
+            f" {_bill(one.bill)}"
+        )
     for note in comparison.notes:
         echo(f"note: {note}")
 

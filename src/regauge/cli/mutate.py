@@ -62,7 +62,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.mutate import Mutant, MutantClass, Operator
+    from regauge.mutate import Mutant, Operator
     from regauge.runner import EvalSession
 
 __all__ = ["command"]
@@ -383,16 +383,13 @@ def _estimate(
     mutants: Sequence[Mutant],
     earlier: MutantsFile | None,
     *,
+    stored: int = 0,
     more: int = 0,
 ) -> tuple[int, float | None]:
     """About how many calls mutants take, and their cost; None where a price is unknown."""
-    known: dict[str, MutantClass] = {}
-    if earlier is not None and (earlier.digest, earlier.key) == (
-        subject.prompt.digest,
-        subject.key,
-    ):
-        known = {row.id: row.kind for row in earlier.mutants}
-    calls = more + (estimate_calls(subject.prompt, mutants, subject.cases, known) if mutants else 0)
+    # Classes of an earlier prompt or suite are the best guess, too: ids stay while their text does.
+    known = {row.id: row.kind for row in earlier.mutants} if earlier is not None else {}
+    calls = more + estimate_calls(subject.prompt, mutants, subject.cases, known, stored=stored)
     draws = [
         Draw(planned, REVISION_FIRST) for planned in subject.members.values() if planned.plan()
     ]
@@ -418,7 +415,7 @@ def _say_estimate(
     """
     left = {result.mutant.id for result in stored.results if result.found.unmeasured}
     missing = [mutant for mutant in mutants if mutant.id in left]
-    calls, usd = _estimate(evals, subject, missing, earlier, more=more)
+    calls, usd = _estimate(evals, subject, missing, earlier, stored=stored.base_calls, more=more)
     if as_json:
         click.echo(
             json.dumps(

@@ -28,6 +28,7 @@ from regauge.gate._decided import (
     SuiteBase,
     bill_draws,
     cause_of_case,
+    compared_cases,
     final_decision,
 )
 from regauge.gate._decision_log import Change
@@ -133,6 +134,7 @@ __all__ = [
     "cases_needed",
     "cause_of_case",
     "compare",
+    "compared_cases",
     "control_note",
     "critical_note",
     "decide",

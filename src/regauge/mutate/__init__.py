@@ -37,7 +37,9 @@ from regauge.mutate._pull_request import (
     ChangedGuards,
     GuardChange,
     GuardCount,
+    GuardEstimate,
     changed_guards,
+    estimate_guards,
 )
 from regauge.mutate._report import (
     UNSCORED,
@@ -92,6 +94,7 @@ __all__ = [
     "Found",
     "GuardChange",
     "GuardCount",
+    "GuardEstimate",
     "Guards",
     "HuntPolicy",
     "Look",
@@ -120,6 +123,7 @@ __all__ = [
     "choose_operators",
     "digests_of",
     "estimate_calls",
+    "estimate_guards",
     "is_open",
     "load_mutants",
     "load_operators",

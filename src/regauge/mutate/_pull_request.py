@@ -13,12 +13,20 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from regauge.errors import RegaugeError
-from regauge.gate import StoredNumbers, policy_of
+from regauge.gate import (
+    REVISION_FIRST,
+    Bill,
+    StoredNumbers,
+    bill_draws,
+    compared_cases,
+    policy_of,
+)
 from regauge.mutate._hunt import HuntPolicy
 from regauge.mutate._operators import choose_operators, mutants_of
 from regauge.mutate._report import judge_digests, mutants_path, parse_mutants, short_digest
-from regauge.mutate._run import Progress, measure
+from regauge.mutate._run import Progress, estimate_calls, measure
 from regauge.mutate._subject import EvalBench, member_key, subject_of
+from regauge.runner import Draw
 from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
@@ -27,7 +35,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.datasets import Dataset, GoldenCase
-    from regauge.gate import CaseReport, Decided, SuiteBase
+    from regauge.gate import CaseReport, Comparison, Decided, GateCase, SuiteBase
+    from regauge.gate.base import BaseCommit
     from regauge.mutate._operators import Mutant, Operator
     from regauge.mutate._report import Guards, MutantRow, MutantsFile
     from regauge.mutate._types import Case, Found, MutantClass
@@ -122,16 +131,41 @@ def changed_guards(
     Args:
         saying: Called every second while models answer.
     """
-    at = decided.at
-    if not at.newest.settings.mutate.pull_request:
-        return []
+    changes = [_Change(session, decided.at, *group) for group in _groups(decided)]
+    measured = [(change, _Measurement(session, decided, change, saying)) for change in changes]
+    return [found for change, one in measured if (found := change.guards(one)) is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardEstimate:
+    """The mutants that a gate will measure if it accepts a change of a prompt.
+
+    Attributes:
+        mutants: How many.
+        bill: About what their trials take.
+    """
+
+    prompt: str
+    mutants: int
+    bill: Bill
+
+
+def estimate_guards(session: EvalSession, comparison: Comparison) -> list[GuardEstimate]:
+    """Estimate the trials of mutants under a change, before any trial."""
+    changes = [_Change(session, comparison.at, *group) for group in _groups(comparison)]
+    return [found for change in changes if (found := change.estimate()) is not None]
+
+
+def _groups(change: Decided | Comparison) -> list[tuple[Prompt, list[SuiteBase]]]:
+    """Each prompt with its evals; none where the base does not ask for mutants."""
     groups: dict[Path, tuple[Prompt, list[SuiteBase]]] = {}
-    for one in decided.suites:
+    if not change.at.newest.settings.mutate.pull_request:
+        return []
+    for one in change.suites:
         target = one.suite.target
         for prompt in (one.suite.prompt,) if target is None else target.prompts:
             groups.setdefault(prompt.path, (prompt, []))[1].append(one)
-    changes = [_Change(session, decided, *group, saying) for group in groups.values()]
-    return [guards for change in changes if (guards := change.guards()) is not None]
+    return [*groups.values()]
 
 
 class _Now(TypedDict):
@@ -167,30 +201,50 @@ class _Classes:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What a change does to the guards of a prompt, as far as no trial is needed.
+
+    Attributes:
+        rows: The committed rows of the base, by id.
+        edits: Deleted, edited and added instructions, each with its earlier text.
+        causes: By the id of an instruction, what took its guard away.
+        candidates: Instructions without a guard that new or edited cases may guard.
+        added: The keys of these cases.
+    """
+
+    head: _Classes
+    base: _Classes
+    has_file: bool
+    rows: Mapping[str, MutantRow]
+    edits: Sequence[tuple[Mutant | None, Mutant | None]]
+    causes: Mapping[str, tuple[str, ...]]
+    candidates: Sequence[Mutant]
+    added: frozenset[str]
+
+    @property
+    def changed(self) -> list[Mutant]:
+        """The mutants that are measured on all cases."""
+        new = [after for _, after in self.edits if after is not None]
+        return [*new, *(self.head.mutants[id_] for id_ in self.causes)]
+
+
 class _Change:
     """One prompt, with the evals of it."""
 
     def __init__(
-        self,
-        session: EvalSession,
-        decided: Decided,
-        head: Prompt,
-        group: Sequence[SuiteBase],
-        saying: Callable[[str], None],
+        self, session: EvalSession, at: BaseCommit, head: Prompt, group: Sequence[SuiteBase]
     ) -> None:
-        self._session, self._decided, self._group = session, decided, group
-        self._saying = saying
-        self._at = decided.at
-        self._settings = decided.at.newest.settings
-        self._head, self._base = head, decided.at.prompt(head)
+        self.head, self.group = head, group
+        self._session, self._at = session, at
+        self._settings = at.newest.settings
+        self._base = at.prompt(head)
         self._notes: list[str] = []
-        self._trials = 0
 
-    def guards(self) -> ChangedGuards | None:
-        """The guards under the change; None where they are as on the base."""
+    def _plan(self) -> _Plan:
         operators = choose_operators(self._settings.mutate.operators)
         file = self._committed()
-        head = _Classes(_scored(self._head, operators))
+        head = _Classes(_scored(self.head, operators))
         base = _Classes(_scored(self._base, operators) if self._base is not None else {})
         rows = self._rows(file)
         guards = file.guards if file is not None else None
@@ -208,20 +262,66 @@ class _Change:
                 head.kinds[id_] = row.kind
             elif id_ in head.mutants:
                 causes[id_] = gone
-        edits = _edits(
-            [mutant for id_, mutant in base.mutants.items() if id_ not in head.mutants],
-            [mutant for id_, mutant in head.mutants.items() if id_ not in base.mutants],
+        added = frozenset(
+            key
+            for key, case in now.cases.items()
+            if (old := before.cases.get(key)) is None or old.digest != case.digest
         )
-        newly = self._newly_guarded(head, before, now)
-        if not edits and not causes and not newly:
+        return _Plan(
+            head=head,
+            base=base,
+            has_file=file is not None,
+            rows=rows,
+            edits=_edits(
+                [mutant for id_, mutant in base.mutants.items() if id_ not in head.mutants],
+                [mutant for id_, mutant in head.mutants.items() if id_ not in base.mutants],
+            ),
+            causes=causes,
+            candidates=[
+                mutant
+                for id_, mutant in head.mutants.items()
+                if added and head.kinds.get(id_) in _UNGUARDED
+            ],
+            added=added,
+        )
+
+    def estimate(self) -> GuardEstimate | None:
+        """The mutants to measure; None without any."""
+        plan = self._plan()
+        planned = [each for one in self.group for each in one.planned]
+        if not (plan.changed or plan.candidates) or any(one.partial for one in self.group):
             return None
-        wanted = [new for _, new in edits if new is not None]
-        wanted += [head.mutants[id_] for id_ in causes]
-        measured, reason = self._measured(wanted)
+        subject = subject_of(self._session, planned, self.head.name)
+        known = {id_: row.kind for id_, row in plan.rows.items() if id_ not in plan.causes}
+        gated = {one.case.key: (one.case, True) for one in compared_cases(self.group)}
+        cases = _with_base(subject.cases, self.group, gated)
+        trials = estimate_calls(self.head, plan.changed, cases, known)
+        added = [case for case in cases if case.key in plan.added]
+        trials += estimate_calls(self.head, plan.candidates, added, known)
+        draws = [Draw(each, REVISION_FIRST) for each in subject.members.values() if each.plan()]
+        each = bill_draws(draws, self._session)
+        return GuardEstimate(
+            prompt=self.head.name,
+            mutants=len({one.id for one in (*plan.changed, *plan.candidates)}),
+            bill=each.times(trials / len(draws)) if draws else Bill(trials=trials),
+        )
+
+    def guards(self, measurement: _Measurement) -> ChangedGuards | None:
+        """The guards under the change; None where they are as on the base."""
+        plan = self._plan()
+        head, base = plan.head, plan.base
+        newly = {
+            id_: found
+            for id_, found in measurement.run(plan.candidates, plan.added)[0].items()
+            if found.kind == "killed"
+        }
+        if not plan.edits and not plan.causes and not newly:
+            return None
+        measured, reason = measurement.run(plan.changed)
         for id_, result in (*measured.items(), *newly.items()):
             head.kinds[id_] = result.kind
         changes = [
-            _deleted(old, rows, base)
+            _deleted(old, plan.rows, base)
             if new is None
             else GuardChange(
                 kind="edited" if old is not None else "added",
@@ -230,7 +330,7 @@ class _Change:
                 before=base.kinds.get(old.id) if old is not None else None,
                 **_now(measured.get(new.id), reason),
             )
-            for old, new in edits
+            for old, new in plan.edits
         ]
         changes += [
             GuardChange(
@@ -241,7 +341,7 @@ class _Change:
                 causes=gone,
                 **_now(measured.get(id_), reason),
             )
-            for id_, gone in causes.items()
+            for id_, gone in plan.causes.items()
         ]
         changes += [
             GuardChange(
@@ -254,19 +354,19 @@ class _Change:
             for id_, result in newly.items()
         ]
         return ChangedGuards(
-            prompt=self._head.name,
-            suite=self._group[0].name,
+            prompt=self.head.name,
+            suite=self.group[0].name,
             now=head.count(),
-            base=base.count() if file is not None else None,
+            base=base.count() if plan.has_file else None,
             changes=tuple(changes),
-            trials=self._trials,
+            trials=measurement.trials,
             notes=tuple(self._notes),
             floor=self._settings.mutate.floor,
         )
 
     def _committed(self) -> MutantsFile | None:
         """The classes that the base has committed; those of the change's own file do not count."""
-        name = self._at.prompt_name(self._head)
+        name = self._at.prompt_name(self.head)
         path = mutants_path(self._at.project, name)
         data = self._at.read(path)
         if data is None:
@@ -285,7 +385,7 @@ class _Change:
         """The committed classes by id; none where they are those of another model."""
         if file is None:
             return {}
-        suites = [one.suite for one in self._group]
+        suites = [one.suite for one in self.group]
         model = str(
             next((suite.model for suite in suites if suite.target is None), suites[0].model)
         )
@@ -300,33 +400,34 @@ class _Change:
         return {row.id: row for row in file.mutants}
 
     def _members(self) -> _Members:
-        suites = [one.suite for one in self._group]
+        suites = [one.suite for one in self.group]
         return _Members(_by_key((suite, suite.dataset) for suite in suites), judge_digests(suites))
 
     def _members_of_base(self) -> _Members:
-        name = self._at.prompt_name(self._head)
-        suites = [one.suite for one in self._group]
+        name = self._at.prompt_name(self.head)
+        suites = [one.suite for one in self.group]
         datasets = [
             self._at.dataset(suite.dataset, prompt=name) or suite.dataset for suite in suites
         ]
         return _Members(_by_key(zip(suites, datasets, strict=True)), None)
 
-    def _newly_guarded(self, head: _Classes, before: _Members, now: _Members) -> dict[str, Found]:
-        """Instructions without a guard on the base that new or edited cases guard."""
-        added = {
-            key
-            for key, case in now.cases.items()
-            if (old := before.cases.get(key)) is None or old.digest != case.digest
-        }
-        unguarded = [
-            mutant for id_, mutant in head.mutants.items() if head.kinds.get(id_) in _UNGUARDED
-        ]
-        if not added:
-            return {}
-        measured, _ = self._measured(unguarded, added)
-        return {id_: found for id_, found in measured.items() if found.kind == "killed"}
 
-    def _measured(
+class _Measurement:
+    """Measures mutants of one prompt with the trials of the gate as their base."""
+
+    def __init__(
+        self,
+        session: EvalSession,
+        decided: Decided,
+        change: _Change,
+        saying: Callable[[str], None],
+    ) -> None:
+        self.trials = 0
+        self._session, self._decided, self._saying = session, decided, saying
+        self._group, self._head = change.group, change.head
+        self._settings = decided.at.newest.settings
+
+    def run(
         self, mutants: Sequence[Mutant], only: Collection[str] | None = None
     ) -> tuple[dict[str, Found], str]:
         """The classes of some mutants, or why they are not measured.
@@ -373,7 +474,7 @@ class _Change:
             ticker.cancel()
             with suppress(asyncio.CancelledError):
                 await ticker
-        self._trials += measured.calls + measured.base_calls
+        self.trials += measured.calls + measured.base_calls
         return {result.mutant.id: result.found for result in measured.results}
 
     def _with_records(self, cases: Sequence[Case]) -> list[Case]:
@@ -382,27 +483,10 @@ class _Change:
         The change's own baseline does not count. Without a record trials of the gate are one.
         """
         reports = {
-            one.case.key: (one.case, report)
+            one.case.key: (one.case, _is_usual(report))
             for one, report in zip(self._decided.compared, self._decided.outcome.cases, strict=True)
         }
-        planned = [(one, each.case.id) for one in self._group for each in one.planned]
-        found: list[Case] = []
-        for case, (one, id_) in zip(cases, planned, strict=True):
-            gated, report = reports[one.name, id_]
-            history = gated.history if _is_usual(report) else None
-            kept = one.base.history.cases.get(id_) if one.base.history is not None else None
-            same = history is not None and kept is not None and len(kept.answers) == 1
-            found.append(
-                replace(
-                    case,
-                    history=history,
-                    repeats=history.whole.trials if history is not None and same else 0,
-                    answer=kept.answers[0] if kept is not None and same else "",
-                    tier=gated.tier,
-                    strict=gated.strict,
-                )
-            )
-        return found
+        return _with_base(cases, self._group, reports)
 
     async def _tick(self, progress: Progress) -> None:
         while True:
@@ -411,6 +495,37 @@ class _Change:
                 f"regauge gate: {progress.done} of {plural(progress.mutants, 'changed line')} of"
                 f" {self._head.name} mutated, {plural(progress.calls, 'trial')}"
             )
+
+
+def _with_base(
+    cases: Sequence[Case],
+    group: Sequence[SuiteBase],
+    gated: Mapping[tuple[str, str], tuple[GateCase, bool]],
+) -> list[Case]:
+    """The cases with the base's record.
+
+    Args:
+        cases: Those of all evals of the group, in their order.
+        gated: Each as the gate has it, and whether the base's record holds for the change.
+    """
+    planned = [(one, each.case.id) for one in group for each in one.planned]
+    found: list[Case] = []
+    for case, (one, id_) in zip(cases, planned, strict=True):
+        compared, holds = gated[one.name, id_]
+        history = compared.history if holds else None
+        kept = one.base.history.cases.get(id_) if one.base.history is not None else None
+        same = history is not None and kept is not None and len(kept.answers) == 1
+        found.append(
+            replace(
+                case,
+                history=history,
+                repeats=history.whole.trials if history is not None and same else 0,
+                answer=kept.answers[0] if kept is not None and same else "",
+                tier=compared.tier,
+                strict=compared.strict,
+            )
+        )
+    return found
 
 
 def _scored(prompt: Prompt, operators: Sequence[Operator]) -> dict[str, Mutant]:

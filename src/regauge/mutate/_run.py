@@ -204,19 +204,18 @@ def _tree(prompt: Prompt, mutants: Sequence[Mutant], cases: int) -> list[_Block]
     return top
 
 
-# Shares of killed mutants by operator, as measured on the prompts of this repository.
-_KILLED_SHARE = {
-    "delete-sentence": 0.4,
-    "delete-entry": 0.78,
-    "delete-field": 0.95,
-    "delete-description": 0.05,
-    "delete-tool": 0.95,
-    "delete-parameter": 0.95,
-}
+# Shares of killed mutants where no earlier class is known, between suites that guard nearly all
+# and half of the instructions; fewer where no case has a word of the text.
+_KILLED_SHARE = {"delete-field": 0.95, "delete-tool": 0.95, "delete-parameter": 0.95}
+_KILLED_SHARE |= {"delete-description": 0.05}
 _KILLED_SHARE_OTHERS = 0.6
-_KILLED_CALLS = 6.0
-# Beyond one trial of each case.
-_OTHER_CALLS = 8.0
+_KILLED_SHARE_UNMENTIONED = 0.2
+# Fitted to simulated suites (`benchmarks/mutate.py`). Cases with varying outputs take more trials:
+# per killed mutant, per other mutant beyond one trial of each case, and once of the base.
+_KILLED_CALLS, _KILLED_CALLS_VARYING = 5.0, 5.0
+_OTHER_CALLS, _OTHER_CALLS_VARYING = 8.0, 0.25
+_BASE_CALLS, _BASE_CALLS_VARYING = 100.0, 4.5
+_BASE_CALLS_VARYING_MAX = 10.0
 # Without a baseline: outputs of every case, and the record of a few.
 _BASE_CALLS_PER_CASE = 3.5
 
@@ -226,24 +225,34 @@ def estimate_calls(
     mutants: Sequence[Mutant],
     cases: Sequence[Case],
     known: Mapping[str, MutantClass] | None = None,
+    *,
+    stored: int = 0,
 ) -> int:
-    """About how many trials a measurement takes.
+    """About how many trials a measurement takes, of mutants and of the base.
 
     Args:
-        known: The classes of an earlier measurement, by the id of the mutant.
+        stored: Trials of the base that are recorded.
+        known: The classes of an earlier measurement, by the id of the mutant; without it the
+            estimate may be wrong by the share of mutants that turn out to be killed.
     """
+    if not mutants or not cases:
+        return 0
+    known = known or {}
+    ranking = Ranking(cases)
     share = {
-        mutant.id: float((known or {})[mutant.id] == "killed")
-        if mutant.id in (known or {})
-        else _KILLED_SHARE.get(mutant.operator, _KILLED_SHARE_OTHERS)
+        mutant.id: float(known[mutant.id] == "killed")
+        if mutant.id in known
+        else _killed_share(mutant, ranking)
         for mutant in mutants
     }
-    others = len(cases) + _OTHER_CALLS
+    varying = sum(case.history is not None and not case.repeats for case in cases)
+    others = len(cases) + _OTHER_CALLS + _OTHER_CALLS_VARYING * varying
+    of_killed = _KILLED_CALLS + _KILLED_CALLS_VARYING * varying / len(cases)
 
     def within(blocks: Sequence[_Block], ids: Collection[str]) -> float:
         inside = {id_ for block in blocks for id_ in block.ids}
         alone = [share[id_] for id_ in ids if id_ not in inside]
-        return sum(one * _KILLED_CALLS + (1 - one) * others for one in alone) + sum(
+        return sum(one * of_killed + (1 - one) * others for one in alone) + sum(
             of_block(block) for block in blocks
         )
 
@@ -251,8 +260,15 @@ def estimate_calls(
         # Neighbours are alike: a block survives more often than its parts by chance.
         survives = prod(1 - share[id_] for id_ in block.ids) ** 0.5
         parts = within(block.blocks, block.ids)
-        return survives * others + (1 - survives) * (_KILLED_CALLS + parts)
+        return survives * others + (1 - survives) * (of_killed + parts)
 
     total = within(_tree(prompt, mutants, len(cases)), share.keys())
-    unknown = sum(case.history is None for case in cases)
-    return round(total + _BASE_CALLS_PER_CASE * unknown)
+    of_base = _BASE_CALLS_PER_CASE * sum(case.history is None for case in cases)
+    of_base += min(_BASE_CALLS + _BASE_CALLS_VARYING * varying, _BASE_CALLS_VARYING_MAX * varying)
+    return round(total + max(0.0, of_base - stored))
+
+
+def _killed_share(mutant: Mutant, ranking: Ranking) -> float:
+    share = _KILLED_SHARE.get(mutant.operator, _KILLED_SHARE_OTHERS)
+    mentioned = ranking.rank(mutant.text)[0][1] > 0
+    return share if mentioned else min(share, _KILLED_SHARE_UNMENTIONED)
