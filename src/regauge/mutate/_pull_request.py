@@ -203,7 +203,7 @@ class _Classes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """What a change does to the guards of a prompt, as far as no trial is needed.
+    """The effect of a change on the guards of a prompt, as far as no trial is needed.
 
     Attributes:
         rows: The committed rows of the base, by id.
