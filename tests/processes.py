@@ -194,7 +194,14 @@ def start(
 @contextlib.contextmanager
 def scripts(*paths: Path) -> Iterator[Path]:
     """A folder for PATH: a shell that finds these scripts there gets forks that become them."""
-    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
+    # Of their own: a command that waits for its end may itself run these scripts.
+    connection = _forking().another()
+    forking = _Forking(connection)
+    with (
+        connection,
+        tempfile.TemporaryDirectory() as folder,
+        socket.socket(socket.AF_UNIX) as server,
+    ):
         address = f"{folder}/socket"
         server.bind(address)
         server.listen()
@@ -203,19 +210,19 @@ def scripts(*paths: Path) -> Iterator[Path]:
             script = Path(folder, path.name)
             script.write_text(_SCRIPT.format(python=sys.executable, **words), encoding="utf-8")
             script.chmod(0o755)
-        accepting = threading.Thread(target=_fork_for_scripts, args=[server], daemon=True)
+        accepting = threading.Thread(target=_fork_for_scripts, args=[server, forking], daemon=True)
         accepting.start()
         yield Path(folder)
         server.shutdown(socket.SHUT_RDWR)
         accepting.join()
 
 
-def _fork_for_scripts(server: socket.socket) -> None:
+def _fork_for_scripts(server: socket.socket, forking: _Forking) -> None:
     with contextlib.suppress(OSError):
         while True:
             connection, _ = server.accept()
             with connection:
-                _forking().serve(connection)
+                forking.serve(connection)
 
 
 def _fixed_at_start(env: Mapping[str, str]) -> dict[str, str]:
@@ -336,7 +343,9 @@ def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
         os._exit(0)
     words = b""
     while not words.endswith(b"\n"):
-        words += connection.recv(65536)
+        # The next request may have arrived, with streams of its own.
+        arrived = connection.recv(65536, socket.MSG_PEEK)
+        words += connection.recv(arrived.find(b"\n") + 1 or len(arrived))
     return json.loads(words), streams
 
 
@@ -390,14 +399,14 @@ def _become(request: dict[str, Any], streams: list[int], codes: list[int]) -> No
         if module == "-c":
             program = sys.argv.pop(1)
             exec(program, {"__name__": "__main__"})
-            codes.append(0)
         elif "/" in module:
             runpy.run_path(module, run_name="__main__")
         else:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
+        codes.append(0)
     except SystemExit as end:
-        if isinstance(end.code, int):
-            codes.append(end.code)
+        if end.code is None or isinstance(end.code, int):
+            codes.append(end.code or 0)
         raise
 
 

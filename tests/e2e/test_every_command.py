@@ -329,15 +329,17 @@ printf 'tests: [{vars: {x: a}, assert: [{type: contains, value: a}]}]\\n' >> pro
 
 
 def _bash(root: Path, script: str) -> str:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["/bin/bash", "-c", script],
-        cwd=root,
-        env={k: v for k, v in os.environ.items() if k != "CI"} | {"PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    commands = Path(sys.executable).parent
+    with processes.scripts(commands / "regauge", commands / "pytest") as folder:
+        done = subprocess.run(
+            ["/bin/bash", "-c", script],
+            cwd=root,
+            env={k: v for k, v in os.environ.items() if k != "CI"}
+            | {"PATH": f"{folder}:{commands}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     return done.stdout + done.stderr
 
 

@@ -150,3 +150,17 @@ def test_what_few_commands_load_is_loaded_for_these_alone(tmp_path: Path):
     assert run().stdout == "False ['-c', 'a']\n"
     started = processes.start("-c", program, cwd=tmp_path, env={**os.environ}, loaded=("zipapp",))
     assert started.communicate(30) == ("True ['-c']\n", None)
+
+
+def test_a_forked_process_may_call_scripts_many_at_once(tmp_path: Path):
+    script = tmp_path / "says"
+    script.write_text("import sys\nprint(sys.argv[1])\n")
+    with processes.scripts(script) as folder:
+        env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+        program = (
+            "import subprocess\n"
+            "begun = [subprocess.Popen(['says', str(n)], stdout=-1) for n in range(20)]\n"
+            "print([int(each.communicate()[0]) for each in begun] == [*range(20)])"
+        )
+        done = processes.run("-c", program, cwd=tmp_path, env=env, timeout_s=60)
+    assert done.stdout == "True\n", done.stderr
