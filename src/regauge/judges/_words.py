@@ -155,10 +155,11 @@ def _split_block(text: str) -> Iterator[str]:
 
 def _goes_on(text: str, mark: re.Match[str]) -> bool:
     """Return whether a sentence continues behind a mark that ends others."""
+    # A particle or a verb behind a quotation: "...。」と言った".
+    if mark[0][-1] in "\u300d\u300f\u201d" and _LISTS.quotation.match(text, mark.end()):
+        return True
     if mark[0][0] not in ".!?":
-        # A particle or a verb behind a quotation: "...。」と言った".
-        quoted = mark[0][-1] in "\u300d\u300f\u201d"
-        return quoted and _LISTS.quotation.match(text, mark.end()) is not None
+        return False
     following = next_word(text, mark.end())[:_WORD_CHARS].strip(_AROUND)
     if not following:
         return False

@@ -110,7 +110,8 @@
     if (code.includes('\n')) return made(code);
     const line = code.trim().replace(/;+\s*$/, '');
     const declares = /^(const|let|var)\s/.test(line);
-    if (!declares || /;\s*return\b[^;]*$/.test(line)) return made(`return ${line}`);
+    if (!declares) return made(`return ${line}`);
+    if (/;\s*return\b[^;]*$/.test(line)) return made(line);
     // Behind declarations, the last statement is the result: the parser finds where it begins.
     for (let at = line.lastIndexOf(';'); at > 0; at = line.lastIndexOf(';', at - 1)) {
       const last = line.slice(at + 1).trim();

@@ -830,7 +830,7 @@ class _Html(HTMLParser):
             self._open.pop()
         if self._open and self._open[-1] == tag:
             self._open.pop()
-        elif tag != "p":
+        else:
             self.fault = self.fault or f"</{tag}> closes nothing"
 
     def handle_data(self, data: str) -> None:
@@ -845,7 +845,7 @@ class _Html(HTMLParser):
         return self.fault or ("" if self.elements else "no element")
 
 
-@rule(about="format")
+@rule(version=2, about="format")
 def html_parses(*, field: str | None = None) -> Check:
     """The whole output is HTML: known elements, properly nested, without text outside.
 

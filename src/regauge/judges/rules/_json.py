@@ -386,12 +386,19 @@ def _field(answer: Answer, path: str, steps: tuple[str | int, ...]) -> JSON | Ve
     return verdict
 
 
+def _alike(left: JSON, right: JSON, *, ignore_case: bool) -> bool:
+    if ignore_case and isinstance(left, str) and isinstance(right, str):
+        return left.casefold() == right.casefold()
+    return same(left, right)
+
+
 @rule(about="format")
 def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool = False) -> Check:
     """A field of the JSON output has one of the allowed values.
 
     Args:
-        path: The field, such as `steps[0].command`.
+        path: The field, such as `steps[0].command`; `steps[*].status` means every entry of a
+            non-empty list.
         values: The allowed values.
         ignore_case: Ignore case, by Unicode case folding.
 
@@ -402,31 +409,31 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
     >>> print(field_in("severity", ["critical", "info"]).check_text('{"severity": "high"}'))
     fail: severity is 'high', not one of 'critical', 'info'
     """
-    steps = parse_path(path)
+    parts = [parse_path(part) for part in path.split("[*]")]
     if isinstance(values, str) or (not isinstance(values, Expected) and not len(values)):
         raise UsageError(f"field_in: name the allowed values as a list, not {values!r}")
-
-    def alike(left: JSON, right: JSON) -> bool:
-        if ignore_case and isinstance(left, str) and isinstance(right, str):
-            return left.casefold() == right.casefold()
-        return same(left, right)
 
     def check(answer: Answer) -> Verdict:
         allowed = answer.resolve(values, judge=f"field_in({path})")
         if isinstance(allowed, str) or not isinstance(allowed, Sequence):
             raise JudgeError(f"field_in: {values} is not a list", judge=f"field_in({path})")
-        found = _field(answer, path, steps)
+        found = _field(answer, path, parts[0])
         if isinstance(found, Verdict):
             return found
-        if any(alike(found, value) for value in allowed):
-            return passed(f"{path} is {value_text(found)}")
-        return failed(
-            f"{path} is {value_text(found)}, not one of {listed(allowed)}",
-            code="not_allowed",
-            expected=allowed,
-            actual=found,
-            details={"field": path},
-        )
+        for place, value in _entries(found, [(), *parts[1:]], path.partition("[*]")[0]):
+            if isinstance(value, Missing):
+                return failed(f"{place} is missing", code="missing_field")
+            if not any(_alike(value, one, ignore_case=ignore_case) for one in allowed):
+                return failed(
+                    f"{place} is {value_text(value)}, not one of {listed(allowed)}",
+                    code="not_allowed",
+                    expected=allowed,
+                    actual=value,
+                    details={"field": path},
+                )
+        if len(parts) > 1:
+            return passed(f"every {path} is one of {listed(allowed)}")
+        return passed(f"{path} is {value_text(found)}")
 
     return check
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import ipaddress
+import itertools
 import re
 import socket
 import unicodedata
@@ -126,13 +127,16 @@ def no_prompt_leak(prompt: str | Path, *, words: int = 8, field: str | None = No
     if len(known) < words:
         raise UsageError(f"no_prompt_leak: the prompt has {len(known)} words, {words} are needed")
     runs = {tuple(known[at : at + words]) for at in range(len(known) - words + 1)}
+    firsts = {run[0] for run in runs}
 
     def check(text: str) -> Verdict:
-        found = list(_WORD.finditer(text))
-        spoken = [word[0].casefold() for word in found]
+        spoken = _WORD.findall(text)
         for at in range(len(spoken) - words + 1):
-            if tuple(spoken[at : at + words]) in runs:
-                leak = text[found[at].start() : found[at + words - 1].end()]
+            if spoken[at].casefold() not in firsts:
+                continue
+            if tuple(map(str.casefold, spoken[at : at + words])) in runs:
+                found = list(itertools.islice(_WORD.finditer(text), at, at + words))
+                leak = text[found[0].start() : found[-1].end()]
                 return failed(f"repeats the prompt: {quote(leak)}", code="prompt_leak", actual=leak)
         return passed("does not repeat the prompt")
 
