@@ -286,8 +286,9 @@ class Guard:
         """The parts that new text takes from an attacker, a case or a user."""
         if takes_over(changed_lines(before, after)[0]):
             return "it speaks to the model in another's name"
-        added = "\n".join(new_statements(before, after, self._leaks.is_public))
-        leak = self._leaks.found(added)
+        leaks = self._leaks.knowing(before.whole)
+        added = "\n".join(new_statements(before, after, leaks.is_public))
+        leak = leaks.found(added)
         if leak:
             return f"it gives a case away: {leak}"
         runs = (run for line in added.splitlines() for run in self._runs(line))

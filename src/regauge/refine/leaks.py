@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -384,6 +385,13 @@ class Leaks:
             self._is_private,
             lambda word: self._frequency[word] / max(1, len(cases)),
         )
+
+    def knowing(self, text: str) -> Leaks:
+        """The same cases, where what a text says is no news."""
+        other = copy(self)
+        other._public += f"{plain(text)} "  # noqa: SLF001 - its own class
+        other._public_specific = self._public_specific | specific(text)  # noqa: SLF001 - its own class
+        return other
 
     def found(self, added: str) -> str:
         """The part of a text that gives a case away, also decoded; empty without one."""

@@ -147,6 +147,11 @@ def test_a_corrected_example_is_judged_by_the_words_that_are_new_in_it(label, da
 
     assert guard.objection(edit, before, after).startswith("it gives a case away") is refused
 
+    corrected = PromptText.of(said + answer.format("stain", "3 October"))
+    further = PromptText.of(said + answer.format("stain", "2026-10-03"))
+    edit = Edit(ops=ops_between(corrected, further), strategy="rewrite", proposer="model:m")
+    assert not guard.objection(edit, corrected, further)
+
 
 @pytest.mark.parametrize(
     ("answer", "retold", "harmless"),
