@@ -12,7 +12,6 @@ from bisect import bisect_left
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
-from itertools import zip_longest
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
         Iterable,
         Iterator,
         Mapping,
-        Sequence,
     )
     from pathlib import Path
 
@@ -342,18 +340,73 @@ _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
 
 
 class _Line:
-    """One line: the bytes as they stand in the file, and what it is found by."""
+    """One line: its bytes, or its place in the file, and what it is found by."""
 
-    __slots__ = ("case", "key", "model", "raw")
+    __slots__ = ("case", "key", "model", "text")
 
-    def __init__(self, raw: bytes, recording: Recording) -> None:
-        self.raw = raw
+    def __init__(self, text: bytes | int, recording: Recording) -> None:
+        self.text = text
         self.key = recording.key
         self.case = recording.case
         self.model = recording.model
 
-    def recording(self) -> Recording:
-        return Recording.from_json(json.loads(self.raw))
+
+# Lines are read in order more often than not; a larger block is read in vain more often.
+_BLOCK_BYTES: Final = 64 * 1024
+
+
+class _Content:
+    """The lines of a file as it was when it was indexed; outputs may be longer than memory.
+
+    Attributes:
+        lines: By key.
+        tidy: Whether the file is in order, every line in its place and ended.
+    """
+
+    __slots__ = ("_block", "_path", "_state", "lines", "tidy")
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._state = _state_of(path)
+        self._block = (0, b"")
+        self.lines: dict[RecordingKey, _Line] = {}
+        self.tidy = True
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file."""
+        return self._state[1] if self._state else 0
+
+    def text(self, line: _Line) -> bytes | None:
+        """The bytes of a line; None where the file has changed since."""
+        if isinstance(line.text, bytes):
+            return line.text
+        place = line.text
+        start, block = self._block
+        end = block.find(b"\n", place - start) if start <= place < start + len(block) else -1
+        if end >= 0:
+            return block[place - start : end].rstrip(b"\r")
+        try:
+            with open_regular(self._path, bytes_max=_SHARDED_BYTES_MAX) as file:
+                if _state(os.fstat(file.fileno())) != self._state:
+                    return None
+                file.seek(place)
+                raw = file.readline()
+                self._block = (place, raw + file.read(_BLOCK_BYTES))
+        except OSError:
+            return None
+        return raw.rstrip(b"\r\n")
+
+
+def _state_of(path: Path) -> tuple[int, ...]:
+    try:
+        return _state(path.stat())
+    except OSError:
+        return ()
+
+
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 # The first keys of a line as we write it: a line of another shard is not parsed.
@@ -419,15 +472,17 @@ class RecordingsFile:
     def __init__(
         self,
         path: Path,
-        lines: Mapping[RecordingKey, _Line],
+        content: _Content,
         *,
         redactor: Redactor,
-        elsewhere: _Elsewhere | None = None,
+        own: Callable[[str], bool] | None = None,
     ) -> None:
         self.path = path
         self._redactor = redactor
-        self._elsewhere = elsewhere
-        self._lines = dict(lines)
+        self._own = own
+        self._elsewhere = None if own is None else _Elsewhere(path, own)
+        self._content = content
+        self._lines = content.lines
         self._cases: Mapping[tuple[str, str], Collection[str]] | None = None
         # Whether a new line goes before one that is recorded meanwhile.
         self._added: dict[RecordingKey, bool] = {}
@@ -452,10 +507,7 @@ class RecordingsFile:
         Raises:
             RecordingError: Lines that cannot be read, all of them at once.
         """
-        redactor = redactor or Redactor()
-        if own is None:
-            return cls(path, _read(path), redactor=redactor)
-        return cls(path, _read(path, own), redactor=redactor, elsewhere=_Elsewhere(path, own))
+        return cls(path, _read(path, own), redactor=redactor or Redactor(), own=own)
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -474,12 +526,14 @@ class RecordingsFile:
     def __iter__(self) -> Iterator[Recording]:
         """All recordings, in the order of the file."""
         for line in sorted(self._lines.values(), key=_order):
-            yield line.recording()
+            if (recording := self.get(line.key)) is not None:
+                yield recording
 
     @property
     def any_replaced(self) -> bool:
         """Return whether a line says that its answer replaced another."""
-        return any(b'"replaced":' in line.raw for line in self._lines.values())
+        lines = sorted(self._lines.values(), key=_order)
+        return any(b'"replaced":' in (self._raw(line) or b"") for line in lines)
 
     def keys(self) -> Collection[RecordingKey]:
         """The keys of all recordings."""
@@ -488,7 +542,27 @@ class RecordingsFile:
     def get(self, key: RecordingKey) -> Recording | None:
         """The answer to one request and draw, or None."""
         line = self._find(key)
-        return None if line is None else line.recording()
+        raw = None if line is None else self._raw(line)
+        return None if raw is None else Recording.from_json(json.loads(raw))
+
+    def _raw(self, line: _Line) -> bytes | None:
+        """The bytes of a line; None where another process removed it since."""
+        raw = self._content.text(line)
+        if raw is None:
+            self._read_again()
+            found = self._find(line.key)
+            raw = None if found is None else self._content.text(found)
+        return raw
+
+    def _read_again(self) -> None:
+        """Index the file as another process left it; changes made here stay."""
+        changed = {key: self._lines[key] for key in self._added}
+        self._content = _read(self.path, self._own)
+        self._lines = self._content.lines
+        for key in self._removed:
+            self._lines.pop(key, None)
+        self._lines.update(changed)
+        self._cases = None
 
     def cases_with_other_digest(self, case: str, digest: str, *, model: str) -> bool:
         """Return whether the model's answers are recorded for the case, but none for this request.
@@ -512,7 +586,7 @@ class RecordingsFile:
         changed = False
         for fresh in new:
             recording = self._redactor.recording(fresh)
-            if self._put(self._lines, recording, replace=replace):
+            if self._put(recording, replace=replace):
                 self._added[recording.key] = replace
                 changed = True
         if changed:
@@ -522,7 +596,8 @@ class RecordingsFile:
     def unused(self, keep: Collection[RecordingKey]) -> list[Recording]:
         """The recordings whose keys are not in `keep`, in the order of the file."""
         stale = [line for key, line in self._lines.items() if key not in keep]
-        return [line.recording() for line in sorted(stale, key=_order)]
+        found = (self.get(line.key) for line in sorted(stale, key=_order))
+        return [recording for recording in found if recording is not None]
 
     def prune(self, keep: Collection[RecordingKey]) -> int:
         """Drop every recording whose key is not in `keep`; returns how many there were.
@@ -540,7 +615,7 @@ class RecordingsFile:
     def added(self) -> list[bytes]:
         """The lines that `save` would write, in their order."""
         lines = sorted((self._lines[key] for key in self._added), key=_order)
-        return [line.raw for line in lines]
+        return [line.text for line in lines if isinstance(line.text, bytes)]
 
     def _by_case(self) -> Mapping[tuple[str, str], Collection[str]]:
         if self._cases is None:
@@ -563,41 +638,33 @@ class RecordingsFile:
         if not self._added and not self._removed:
             return 0
         with rewriting(self.path, safe=_SAFE):
-            lines = _read(self.path)
-            changed = sum(lines.pop(key, None) is not None for key in self._removed)
-            for key, replace in self._added.items():
-                if key not in lines:
-                    lines[key] = self._lines[key]  # encoded already
+            added = {key: (self._lines[key], replace) for key, replace in self._added.items()}
+            self._content = _read(self.path)
+            self._lines = self._content.lines
+            changed = sum(self._lines.pop(key, None) is not None for key in self._removed)
+            for key, (line, replace) in added.items():
+                if key not in self._lines:
+                    self._lines[key] = line  # encoded already
                     changed += 1
-                else:
-                    changed += self._put(lines, self._lines[key].recording(), replace=replace)
-            ordered = sorted(lines.values(), key=_order)
-            if not self._holds(ordered):
-                write_whole(self.path, (line.raw + b"\n" for line in ordered))
-        self._lines = lines
+                elif isinstance(line.text, bytes):
+                    recording = Recording.from_json(json.loads(line.text))
+                    changed += self._put(recording, replace=replace)
+            if changed or not self._content.tidy:
+                ordered = sorted(self._lines.values(), key=_order)
+                texts = (self._raw(line) for line in ordered)
+                write_whole(self.path, (text + b"\n" for text in texts if text is not None))
         self._cases = None
         self._added = {}
         self._removed = set()
         return changed
 
-    def _holds(self, lines: Sequence[_Line]) -> bool:
-        """Return whether the file is just these lines."""
-        if not self.path.exists():
-            return not lines
-        with self.path.open("rb") as file:
-            return all(
-                line is not None and kept == line.raw + b"\n"
-                for kept, line in zip_longest(file, lines)
-            )
-
-    @staticmethod
-    def _put(lines: dict[RecordingKey, _Line], recording: Recording, *, replace: bool) -> bool:
-        line = lines.get(recording.key)
-        if line is not None and (not replace or line.recording().same_answer(recording)):
+    def _put(self, recording: Recording, *, replace: bool) -> bool:
+        known = self.get(recording.key)
+        if known is not None and (not replace or known.same_answer(recording)):
             return False
-        if line is not None:
-            recording = replace_fields(recording, replaced=line.recording().replaced + 1)
-        lines[recording.key] = _Line(encode_line(recording), recording)
+        if known is not None:
+            recording = replace_fields(recording, replaced=known.replaced + 1)
+        self._lines[recording.key] = _Line(encode_line(recording), recording)
         return True
 
 
@@ -605,23 +672,27 @@ def _order(line: _Line) -> tuple[str, int, str]:
     return (line.case, line.key.trial, line.key.digest)
 
 
-def _read(path: Path, own: Callable[[str], bool] | None = None) -> dict[RecordingKey, _Line]:
-    lines: dict[RecordingKey, _Line] = {}
-    numbers: dict[RecordingKey, int] = {}
+def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
+    content = _Content(path)
+    lines = content.lines
     faults: list[Fault] = []
     size = BYTES_MAX if own is None else _SHARDED_BYTES_MAX
-    for number, _, raw in placed_lines_of(path, bytes_max=size):
+    last: tuple[str, int, str] = ("", -1, "")
+    end = 0
+    for number, place, raw in placed_lines_of(path, bytes_max=size):
         head = _HEAD.match(raw) if own is not None else None
         if head and own and not own(head[1].decode("utf-8", "replace")):
             continue
         try:
-            line = _Line(raw, Recording.from_json(read_json(raw)))
+            line = _Line(place, Recording.from_json(read_json(raw)))
         except (ValueError, RecursionError) as error:
             faults.append(_broken(path, number, raw, error))
             continue
         known = lines.setdefault(line.key, line)
-        first = numbers.setdefault(line.key, number)
-        if known is not line and known.raw != raw:
+        content.tidy &= place == end and last < (last := _order(line))
+        end = place + len(raw) + 1
+        if known is not line and content.text(known) != raw:
+            first = next(n for n, at, _ in placed_lines_of(path) if at == known.text)
             faults.append(
                 Fault(
                     path=path,
@@ -632,7 +703,8 @@ def _read(path: Path, own: Callable[[str], bool] | None = None) -> dict[Recordin
             )
     if faults:
         raise RecordingError(faults)
-    return lines
+    content.tidy &= end == content.size
+    return content
 
 
 def _broken(path: Path, number: int, raw: bytes, error: Exception) -> Fault:
