@@ -71,6 +71,7 @@ class BatchServer(Served):
     Attributes:
         paid: How often each text was answered in a batch.
         live: How often each text was answered live.
+        shown: How often each batch was described by itself.
         uploads: The uploaded files.
         batches: The batches, as the API describes them.
         headers: The header of each request that holds a key.
@@ -82,6 +83,7 @@ class BatchServer(Served):
         self.answer = answer
         self.paid: Counter[str] = Counter()
         self.live: Counter[str] = Counter()
+        self.shown: Counter[str] = Counter()
         self.uploads: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.waiting = threading.Event()
@@ -374,6 +376,7 @@ class _Handler(JsonHandler):
 
     def _show(self, shown: Callable[..., Any], raw: bytes, batch_id: str) -> None:
         del raw
+        self.service.shown[batch_id] += 1
         self.say(shown(self.service.batches[batch_id]))
 
     def _describe(self, raw: bytes, name: str) -> None:

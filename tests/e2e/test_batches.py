@@ -339,6 +339,14 @@ def test_batches_without_files_bring_the_recordings_of_a_live_run(
     _assert_a_batch_that_expires_equals_a_live_run(batched, provider)
 
 
+def test_results_inside_a_batch_are_fetched_once(batched: EvalProject, provider: BatchServer):
+    provider.faults.inline = True
+    assert batched.command("record", "--batch").returncode == 3
+    _forget(batched)  # so that the batch is looked into before it is collected
+    assert batched.command("record", "--collect").returncode == 0
+    assert [*provider.shown.values()] == [1]
+
+
 def test_an_invalid_batch_without_files_is_named(batched: EvalProject, provider: BatchServer):
     provider.faults.inline = provider.faults.invalid = True
     assert batched.command("record", "--batch").returncode == 3

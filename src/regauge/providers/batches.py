@@ -204,6 +204,7 @@ class BatchClient:
         # Azure's name of chat completions, and of nothing else, is without the version.
         azure = settings.api == "openai" and _AZURE.match(self.endpoint.url)
         self._call_path = self._api.path.removeprefix("/v1") if azure else self._api.path
+        self._described: tuple[str, Mapping[str, Any]] = ("", {})
         self._about = CompletionRequest(
             provider=name, model="", messages=(), parameters={}, origin="batch"
         )
@@ -311,7 +312,7 @@ class BatchClient:
         Raises:
             ProviderError: That cannot be found out.
         """
-        return self._batch(_document(await self._get(f"{self._path}/{_safe(batch_id)}")))
+        return self._batch(await self._describe(batch_id))
 
     async def list_since(self, created_at: float) -> list[RemoteBatch]:
         """The batches of the account since a time, the newest first.
@@ -364,16 +365,23 @@ class BatchClient:
 
     async def _inline_results(self, batch: RemoteBatch) -> list[bytes]:
         """The results in the description of a batch, as lines of a file."""
+        described, document = self._described
+        if described != batch.id or not document.get("results"):
+            document = await self._describe(batch.id)
+        return [_encode(result) + b"\n" for result in items_of(document.get("results"))]
+
+    async def _describe(self, batch_id: str) -> Mapping[str, Any]:
+        """The description of a batch; the last one is kept, as it may hold all results."""
         data = bytearray()
-        url = f"{self._path}/{_safe(batch.id)}"
+        url = f"{self._path}/{_safe(batch_id)}"
 
         async def get(client: Any) -> None:
             data.clear()
             await self._stream(client, url, data.extend, most=_RESULTS_MAX)
 
         await self._perform(get)
-        results = items_of(_document(bytes(data)).get("results"))
-        return [_encode(result) + b"\n" for result in results]
+        self._described = batch_id, _document(bytes(data))
+        return self._described[1]
 
     async def first_bytes(self, batch: RemoteBatch) -> bytes:
         """The beginning of the results of a batch, or of its requests; empty where it has none."""
