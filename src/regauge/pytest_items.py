@@ -15,7 +15,7 @@ from regauge.reports import FailedCase
 from regauge.runner import PlannedCase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from regauge.runner import CaseFailed, EvalResult, TrialOutcome
@@ -95,6 +95,8 @@ class PromptCase(pytest.Item):
 FIXTURE = "result"
 # Set where a command of regauge has pytest collect, and runs no item.
 commanded_key: pytest.StashKey[bool] = pytest.StashKey()
+# Set where such a command takes whole evals.
+whole_key: pytest.StashKey[bool] = pytest.StashKey()
 
 
 @dataclass(slots=True, eq=False)
@@ -171,13 +173,32 @@ def planned_case(item: pytest.Item) -> PlannedCase | None:
     return planned if isinstance(planned, PlannedCase) else None
 
 
+def joins_cases(config: pytest.Config) -> bool:
+    """Return whether one item stands for all cases of an eval, as none of them runs.
+
+    An item for each case takes most of the memory of a command. Settings of pytest may select
+    among such items, and do not select among others.
+    """
+    option = config.option
+    return whole_key in config.stash and not (option.keyword or option.deselect)
+
+
+def planned_cases(item: pytest.Item) -> Sequence[PlannedCase]:
+    """The cases of an item: one, or those of an eval where a command collects; none of others."""
+    if (planned := planned_case(item)) is not None:
+        return [planned]
+    cases = item.callspec.params.get(FIXTURE) if _is_eval(item) else None
+    return cast("list[PlannedCase]", cases) if isinstance(cases, list) else ()
+
+
 def is_empty_eval(item: pytest.Item) -> bool:
     """Return whether an item stands for an eval without cases: pytest makes one and skips it."""
-    callspec = getattr(item, "callspec", None)
-    return (
-        callspec is not None
-        and hasattr(getattr(item, "function", None), "__regauge_eval__")
-        and not isinstance(callspec.params.get(FIXTURE), PlannedCase)
+    return _is_eval(item) and not isinstance(item.callspec.params.get(FIXTURE), PlannedCase | list)
+
+
+def _is_eval(item: pytest.Item) -> TypeGuard[pytest.Function]:
+    return hasattr(item, "callspec") and hasattr(
+        getattr(item, "function", None), "__regauge_eval__"
     )
 
 

@@ -75,8 +75,10 @@ def redact_terminal(config: pytest.Config, redact: Callable[[str], str]) -> None
 def redact_property(pair: tuple[str, object], redact: Callable[[str], str]) -> tuple[str, object]:
     """Take secrets out of a property; one without a secret is returned itself."""
     name, value = pair
-    clean = redact(value) if type(value) is str else map_texts(value, redact)
     redacted = redact(name)
+    if type(value) in {int, float}:  # most values
+        return pair if redacted == name else (redacted, value)
+    clean = redact(value) if type(value) is str else map_texts(value, redact)
     return pair if clean == value and redacted == name else (redacted, clean)
 
 

@@ -22,8 +22,10 @@ from regauge.pytest_items import (
     Turns,
     commanded_key,
     failed_case,
+    joins_cases,
     locate,
     planned_case,
+    planned_cases,
     raised,
     skip_error,
     was_skipped,
@@ -165,6 +167,9 @@ class PytestRun:
         planned = _planned_cases(suites)
         node = metafunc.definition.nodeid
         self._collected.add(node, inspect.unwrap(function), suites, planned)
+        if planned and joins_cases(self._config):
+            metafunc.parametrize(FIXTURE, [planned], ids=["cases"], indirect=True)
+            return
         ids = [_item_name(case, suites) for case in planned]
         metafunc.parametrize(FIXTURE, planned, ids=ids, indirect=True)
 
@@ -186,9 +191,8 @@ class PytestRun:
 
     def plan(self, session: pytest.Session) -> None:
         """Plan the evals among the selected items, and call the hook of other plugins."""
-        cases = [(item, planned_case(item)) for item in session.items]
-        evals = [(item, planned) for item, planned in cases if planned is not None]
-        selected = [planned for _, planned in evals]
+        evals = [(item, cases) for item in session.items if (cases := planned_cases(item))]
+        selected = [planned for _, cases in evals for planned in cases]
         self._turns.plan([item.nodeid for item, _ in evals])
         if self._config.getoption("--model") and selected:
             _refuse_targets_alone(selected)
@@ -198,7 +202,7 @@ class PytestRun:
                 self._project, self._command_line, collected=self._collected, selected=selected
             )
         if self._gate is not None:
-            self._nodes = {id(planned): item.nodeid for item, planned in evals}
+            self._nodes = {id(one): item.nodeid for item, cases in evals for one in cases}
         if self._session.options.shard is not None:
             self._parts = parts_of(self._collected.suites, selected)
         locate([item for item, _ in evals])

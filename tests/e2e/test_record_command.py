@@ -187,3 +187,14 @@ def test_faults_are_said_by_the_command_too(project: EvalProject):
     assert damaged.returncode == 3
     assert "store.sqlite3" in damaged.stderr
     assert "Traceback" not in damaged.stderr
+
+
+def test_settings_of_pytest_select_the_cases_that_are_recorded(
+    live: EvalProject, endpoint: Endpoint
+):
+    live.golden(live.case(number, ok=False) for number in range(5))
+    live.write(
+        "pytest.ini", "[pytest]\naddopts = -p regauge --import-mode=importlib -k 'not 001'\n"
+    )
+    assert live.command("record").returncode == 0
+    assert endpoint.total == 4

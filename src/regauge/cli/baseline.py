@@ -170,6 +170,7 @@ def update(
         prompts=prompts,
         options=option_words(options),
         draw=False,
+        whole=True,
     )
     if as_json:
         click.echo(json.dumps(done.to_json(), ensure_ascii=False, indent=2))

@@ -168,6 +168,7 @@ def command(
         prompts=prompts,
         options=options,
         draw=batches is None or dry_run,
+        whole=True,
         interrupted=lambda: _left_at(progress),
     )
     said.warn(progress.notes if progress else ())  # some come when the last process ends

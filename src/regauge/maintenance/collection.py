@@ -24,7 +24,7 @@ from regauge.judges import (
 from regauge.judges.calibration import file_stem
 from regauge.prompts import find_prompt, load_prompt
 from regauge.providers import parse_model_id
-from regauge.pytest_items import commanded_key
+from regauge.pytest_items import commanded_key, whole_key
 from regauge.runner import Plan, PlannedCase, spec_of
 from regauge.wording import did_you_mean
 
@@ -97,8 +97,10 @@ class _Driver:
         *,
         draw: bool,
         targets: Mapping[str, TargetSettings],
+        whole: bool,
     ) -> None:
         self._act = act
+        self._whole = whole
         self._targets = targets
         self._draw = draw
         self._prompts = frozenset(prompts)
@@ -114,6 +116,8 @@ class _Driver:
     def pytest_configure(self, config: pytest.Config) -> None:
         """Silence pytest: the command says what there is to say."""
         config.stash[commanded_key] = True
+        if self._whole:
+            config.stash[whole_key] = True
         name = "terminalreporter"
         config.pluginmanager.unregister(name=name)
         config.pluginmanager.register(pytest.TerminalReporter(config, self.silenced), name)
@@ -182,6 +186,7 @@ def with_evals(
     options: Sequence[str] = (),
     draw: bool = True,
     plugins: Sequence[object] = (),
+    whole: bool = False,
     loading: bool = False,
     interrupted: Callable[[], str] = lambda: THE_SAME_COMMAND,
 ) -> None:
@@ -194,6 +199,7 @@ def with_evals(
         prompts: Only evals of these prompts; all when empty.
         options: Options of the plugin, as for pytest.
         plugins: Plugins of pytest for this run.
+        whole: Whether to take whole evals, without an item for each case; saves memory.
         loading: Whether evals of targets that load one of these prompts count, too.
         draw: Whether missing completions of the plan are drawn while `act` runs, ahead of it.
         interrupted: What is said after Ctrl-C: what is kept, and how to go on.
@@ -209,7 +215,7 @@ def with_evals(
         )
     _ = project.settings  # an error in them is reported before plugins read the same file
     targets = project.settings.targets if loading else {}
-    driver = _Driver(act, prompts, draw=draw, targets=targets)
+    driver = _Driver(act, prompts, draw=draw, targets=targets, whole=whole)
     arguments = [
         _from_here(path),
         f"--rootdir={_from_here(project.root)}",

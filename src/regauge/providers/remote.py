@@ -7,6 +7,7 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 
 from regauge.errors import ProviderError
@@ -84,8 +85,10 @@ class Breaker:
 
     def after_answer(self) -> Breaker:
         """After an answer."""
-        fresh = Breaker(patience_s=self.patience_s, answered=True)
-        return self if self == fresh else fresh
+        ailing = self.failures or self.given_up or self.refused_since is not None or self.trip
+        if self.answered and not ailing:
+            return self
+        return Breaker(patience_s=self.patience_s, answered=True)
 
     @property
     def outage(self) -> bool:
@@ -233,16 +236,14 @@ def supported(request: CompletionRequest, endpoint: Endpoint) -> CompletionReque
     Raises:
         ProviderError: The request needs what the endpoint does not take.
     """
+    gaps = _gaps_of(endpoint.settings.api, endpoint.url, request.model)
+    if not gaps:
+        return request
     needs = set(_needs(request)) - set(endpoint.settings.accepts)
     left_out: set[str] = set()
-    for gap in GAPS:
+    for gap in gaps:
         lacking = [name for name in gap.names if name in needs]
-        if (
-            not lacking
-            or endpoint.settings.api not in gap.apis
-            or not re.search(gap.url, endpoint.url)
-            or not re.match(gap.model, request.model)
-        ):
+        if not lacking:
             continue
         left_out.update(lacking)
         name = next((name for name in lacking if name not in request.optional), None)
@@ -259,6 +260,15 @@ def supported(request: CompletionRequest, endpoint: Endpoint) -> CompletionReque
         return request
     kept = {name: value for name, value in request.parameters.items() if name not in left_out}
     return replace(request, parameters=kept)
+
+
+@cache
+def _gaps_of(api: str, url: str, model: str) -> tuple[Gap, ...]:
+    return tuple(
+        gap
+        for gap in GAPS
+        if api in gap.apis and re.search(gap.url, url) and re.match(gap.model, model)
+    )
 
 
 def _needs(request: CompletionRequest) -> Iterator[str]:

@@ -152,15 +152,10 @@ class Lookahead(Generic[Landed]):
             Exception: What `perform` raised for it.
         """
         future = self._future(draw)
-        self._advance(draw)
+        self._taken = max(self._taken, self._position[draw.id] + 1)
         try:
-            wait([future], timeout=_HELD_UP_S)
             if not future.done():
-                self._held_up = True
-                self._loop.call_soon_threadsafe(self._window.moved.set)
-                while wait([future], timeout=every_s).not_done:
-                    waiting()
-                self._held_up = False
+                self._wait(future, waiting, every_s)
             self._give_way()
             return future.result()
         finally:
@@ -178,20 +173,30 @@ class Lookahead(Generic[Landed]):
         self._loop.call_soon_threadsafe(self._start, draw, future)
         return future
 
+    def _wait(self, future: Future[Landed], waiting: Callable[[], None], every_s: float) -> None:
+        self._loop.call_soon_threadsafe(self._window.moved.set)
+        wait([future], timeout=_HELD_UP_S)
+        if future.done():
+            return
+        self._held_up = True
+        self._loop.call_soon_threadsafe(self._window.moved.set)
+        while wait([future], timeout=every_s).not_done:
+            waiting()
+        self._held_up = False
+
     def _give_way(self) -> None:
+        """Start what there is room for, and let the loop work off what has arrived."""
         idle = threading.Event()
         self._loop.call_soon_threadsafe(self._step, _STEPS, idle)
         idle.wait(_GIVE_WAY_S)
 
     def _step(self, steps: int, idle: threading.Event) -> None:
+        if steps == _STEPS:
+            self._window.moved.set()
         if steps:
             self._loop.call_soon(self._step, steps - 1, idle)
         else:
             idle.set()
-
-    def _advance(self, draw: Draw) -> None:
-        self._taken = max(self._taken, self._position[draw.id] + 1)
-        self._loop.call_soon_threadsafe(self._window.moved.set)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
