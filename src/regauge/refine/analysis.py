@@ -177,12 +177,12 @@ class Cluster:
     """
 
     check: str
-    code: str
-    cases: tuple[str, ...]
-    failing: tuple[str, ...]
-    failures: int
-    trials: int
-    p_flaky: float
+    code: str = ""
+    cases: tuple[str, ...] = ()
+    failing: tuple[str, ...] = ()
+    failures: int = 0
+    trials: int = 0
+    p_flaky: float = 1.0
     p_again: float = 1.0
     unsteady: bool = False
 

@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from pydantic import TypeAdapter
+
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.refine.changes import changed_places, changed_statements
@@ -91,12 +93,7 @@ class Tried:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Tried:
         """Read what `asdict` makes of it; a ValueError for any other document."""
-        if document.get("finding") not in get_args(Finding):
-            raise ValueError(f"unknown edit result {document.get('finding')!r}")
-        try:
-            return cls(**document)
-        except TypeError as error:
-            raise ValueError(f"not a tried edit: {error}") from error
+        return TypeAdapter(cls).validate_python(document)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from regauge.errors import UsageError
 from regauge.lexicon import Lexicon
@@ -13,7 +13,7 @@ from regauge.printable import printable
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from regauge.github import Remark
@@ -54,12 +54,6 @@ class Feedback:
 
     def __add__(self, other: Feedback) -> Feedback:
         return Feedback(said=(*self.said, *other.said), left_out=(*self.left_out, *other.left_out))
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Feedback:
-        """Read what `asdict` makes of it."""
-        said = tuple(Evidence(**one) for one in document["said"])
-        return cls(said=said, left_out=tuple(document["left_out"]))
 
 
 def describe_feedback(feedback: Feedback) -> str:

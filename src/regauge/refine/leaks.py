@@ -42,9 +42,13 @@ def decoded(text: str) -> Iterator[str]:
     ['- Mind quokka.']
     """
     for found in _RE.base64.findall(text):
-        yield from _printable(_from_base64(found))
+        bare = found.rstrip("=").replace("-", "+").replace("_", "/")
+        with suppress(binascii.Error, ValueError):
+            padded = bare + "=" * (-len(bare) % 4)
+            yield from _printable(base64.b64decode(padded, validate=True))
     for found in _RE.hex.findall(text):
-        yield from _printable(_from_hex(found))
+        bare = re.sub(r"\\x|0x|[ :,]", "", found)
+        yield from _printable(bytes.fromhex(bare[: len(bare) // 2 * 2]))
     close = _RE.spaced.sub(lambda found: _RE.between.sub("", found[0]), text)
     close = _RE.digits_apart.sub(lambda found: _RE.between.sub("", found[0]), close)
     if close != text:
@@ -123,19 +127,6 @@ def _printable(data: bytes) -> Iterator[str]:
             yield text
 
 
-def _from_base64(text: str) -> bytes:
-    bare = text.rstrip("=").replace("-", "+").replace("_", "/")
-    try:
-        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        return b""
-
-
-def _from_hex(text: str) -> bytes:
-    bare = re.sub(r"\\x|0x|[ :,]", "", text)
-    return bytes.fromhex(bare[: len(bare) // 2 * 2])
-
-
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 # Inflections of a word share so many letters.
@@ -170,7 +161,7 @@ def specific(text: str) -> set[str]:
         *_RE.day_month.findall(text),
         *((day, month) for month, day in _RE.month_day.findall(text)),
     ]
-    found |= {f"--{_month(month):02}-{int(day):02}" for day, month in dates}
+    found |= {f"--{1 + _MONTHS.index(month[:3]):02}-{int(day):02}" for day, month in dates}
     for pair in _RE.short_date.findall(text):
         found |= {f"--{int(one):02}-{int(other):02}" for one, other in (pair, pair[::-1])}
     for hour, minute, half, hour_12, minute_12, half_12 in _RE.time.findall(text):
@@ -210,10 +201,6 @@ def _is_coined_name(word: str) -> bool:
     """Return whether words are joined to one name; two short ones may name a product."""
     humps = len(_RE.hump.split(word))
     return humps > _HUMPS or (humps == _HUMPS and len(word) >= _COINED_LENGTH)
-
-
-def _month(name: str) -> int:
-    return 1 + _MONTHS.index(name[:3])
 
 
 def keys(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.errors import PromptError, ProviderError, UsageError
-from regauge.gate import NONE_DRAWN, REVISION_FIRST, policy_of
+from regauge.gate import REVISION_FIRST, policy_of
 from regauge.judges import criterion_of
 from regauge.project import GoalSettings  # noqa: TC001 - pydantic reads annotations
 from regauge.prompts import (
@@ -52,7 +52,7 @@ from regauge.runner import Draw, PlannedCase
 from regauge.statements import delete, parse
 from regauge.stop_signals import held, run_stoppable
 from regauge.strict_json import read_json
-from regauge.wording import plural
+from regauge.wording import cut, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -124,32 +124,10 @@ def removals_of(base: PromptText, places: Iterable[Removal]) -> tuple[Accepted, 
             proposer="mutate",
             rationale=f"no case depends on {removed!r}",
         )
-        cluster = Cluster(
-            check=f"unused text {_cut(removed)!r}",
-            code="",
-            cases=(),
-            failing=(),
-            failures=0,
-            trials=0,
-            p_flaky=1.0,
-        )
-        found.append(
-            Accepted(
-                edit=edit,
-                cluster=cluster,
-                text=after,
-                before=NONE_DRAWN,
-                after=NONE_DRAWN,
-                p=1.0,
-                effect=0.0,
-            )
-        )
+        cluster = Cluster(check=f"unused text {cut(removed, _CHARS)!r}")
+        found.append(Accepted(edit=edit, cluster=cluster, text=after))
         text = after
     return tuple(found)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _CHARS else f"{text[:_CHARS].rstrip()}..."
 
 
 # Each seed has numbers of its own, behind those of the gate.
@@ -417,7 +395,8 @@ def known_by(run: Run) -> tuple[str, tuple[Release, ...], Feedback]:
             messages = tuple(Message(**said) for said in one["messages"])
             text = PromptText(messages=messages)
             releases.append(Release(name=one["name"], command=one["command"], text=text))
-        return source, tuple(releases), Feedback.from_json(document["feedback"])
+        feedback = TypeAdapter(Feedback).validate_python(document["feedback"])
+        return source, tuple(releases), feedback
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise TrailError(
             f"run {run.id} cannot be recomputed: its copies cannot be read: {error}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -128,15 +128,7 @@ class Taking:
             raise GitHubError(f"--pr: {error}", kind=error.kind, status=error.status) from error
         if there is not None:
             say(f"pull request {there.number} is open: {there.url}")
-        return cls(
-            project=project,
-            prompt=prompt,
-            write=write,
-            branch=name,
-            say=say,
-            base=base,
-            access=access,
-        )
+        return replace(taking, branch=name, base=base, access=access)
 
     @property
     def path(self) -> Path:

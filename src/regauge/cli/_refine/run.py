@@ -27,11 +27,11 @@ from regauge.cli._options import (
     seed_option,
 )
 from regauge.cli._refine.deliver import Taking, check_terminal, reviewed
-from regauge.cli._refine.runs import NamedRun, as_text
+from regauge.cli._refine.runs import NamedRun, as_text, on_evals
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import GitHubError, ProviderError, UsageError
 from regauge.git import remote_address
-from regauge.maintenance.collection import option_words, with_evals
+from regauge.maintenance.collection import option_words
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
 from regauge.refine.feedback import Feedback, describe_feedback, feedback_on_pull, noted_in
@@ -392,7 +392,8 @@ def run_command(
             click.echo("not taken; the next run looks for another edit", err=True)
             break
         click.echo("the edits you accept are verified without the ones you reject", err=True)
-        asked = _with_less(asked, float(result["spent"]["usd"]))
+        if asked.usd is not None:
+            asked = replace(asked, usd=max(0.0, asked.usd - float(result["spent"]["usd"])))
         result = begin(asked, forget=False)
     ended(project, result, taking, shown=interactive, as_json=as_json)
 
@@ -453,14 +454,12 @@ def _begun(
         finished.append(conducted(evals, refinement, run, refinement.run, as_json=as_json))
 
     with nullcontext() if dry_run else only_one(project, prompt, ""):
-        with_evals(
+        on_evals(
             project,
-            path or project.root / "evals",
+            prompt,
+            path,
+            words,
             act,
-            prompts=[prompt],
-            options=words,
-            draw=False,
-            loading=True,
             interrupted=lambda: left_at(begun[0] if begun else None),
         )
     return finished[0] if finished else {}
@@ -497,11 +496,6 @@ def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOpti
         max_tokens=settings.max_tokens,
         context_tokens=settings.context_tokens,
     )
-
-
-def _with_less(asked: RunOptions, spent: float) -> RunOptions:
-    """The same, with what is left of its dollars."""
-    return asked if asked.usd is None else replace(asked, usd=max(0.0, asked.usd - spent))
 
 
 def _words(asked: RunOptions, given: Mapping[str, Any]) -> list[str]:
@@ -576,16 +570,7 @@ def resume_command(
         finished.append(conducted(evals, refinement, run, go_on, as_json=as_json))
 
     with only_one(project, prompt, run.id):
-        with_evals(
-            project,
-            Path(facts["evals"]) if facts.get("evals") else project.root / "evals",
-            act,
-            prompts=[prompt],
-            options=words,
-            draw=False,
-            loading=True,
-            interrupted=lambda: left_at(run),
-        )
+        on_evals(project, prompt, facts.get("evals"), words, act, interrupted=lambda: left_at(run))
     taking = Taking(
         project=project, prompt=prompt, write=False, branch=None, say=saying(as_json=as_json)
     )

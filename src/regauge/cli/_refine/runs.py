@@ -13,7 +13,7 @@ from regauge.cli._options import branch_option, json_option, pr_option
 from regauge.cli._refine.deliver import Taking
 from regauge.cli._terminal import echo, short
 from regauge.errors import UsageError
-from regauge.maintenance.collection import with_evals
+from regauge.maintenance.collection import THE_SAME_COMMAND, with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.refine.attempts import FateTable
@@ -33,7 +33,7 @@ from regauge.strict_json import read_json
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.refine.attempts import Grouping
@@ -156,7 +156,8 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
     if not number or max(edits, default=0) > number:
         has = f"proposes {plural(number, 'edit')}" if number else "proposes none"
         which = f"no edit {max(edits)}" if number else "nothing to reject"
-        raise UsageError(f"run {run.id} {has}, so there is {which}\n  fix: {_show_command(run)}")
+        fix = f"regauge refine show {run.id}"
+        raise UsageError(f"run {run.id} {has}, so there is {which}\n  fix: {fix}")
     refused = sorted(set(edits)) or [*range(1, number + 1)]
     reject(project, run, [edit - 1 for edit in refused])
     run.note(rejected=[*refused])
@@ -226,17 +227,37 @@ def _recomputed(project: Project, run: Run) -> int:
         counted.append(refinement.verify(run))
         evals.close()
 
+    words = [word for word in map(str, facts["words"]) if not word.startswith("--record=")]
+    on_evals(project, _prompt(run), facts.get("evals"), [*words, "--record=none"], act)
+    return counted[0]
+
+
+def on_evals(
+    project: Project,
+    prompt: str,
+    path: Path | str | None,
+    words: Sequence[str],
+    act: Callable[[EvalSession], None],
+    *,
+    interrupted: Callable[[], str] = lambda: THE_SAME_COMMAND,
+) -> None:
+    """Do something with the evals of a prompt and of targets that load it.
+
+    Args:
+        path: Where evals are; the usual place if there is none.
+        words: Options of the plugin.
+        interrupted: The message after Ctrl-C.
+    """
     with_evals(
         project,
-        Path(facts["evals"]) if facts.get("evals") else project.root / "evals",
+        Path(path or project.root / "evals"),
         act,
-        prompts=[_prompt(run)],
-        options=[word for word in map(str, facts["words"]) if not word.startswith("--record=")]
-        + ["--record=none"],
+        prompts=[prompt],
+        options=words,
         draw=False,
         loading=True,
+        interrupted=interrupted,
     )
-    return counted[0]
 
 
 def _result(run: Run) -> dict[str, Any]:
@@ -248,10 +269,6 @@ def _result(run: Run) -> dict[str, Any]:
     """
     found: dict[str, Any] = read_json(run.read_end(run.result))
     return found
-
-
-def _show_command(run: Run) -> str:
-    return f"regauge refine show {run.id}"
 
 
 def _say_json(run: Run, **facts: JSON) -> None:

@@ -149,17 +149,14 @@ _Follows: TypeAlias = "Callable[[Setting, State], State]"
 # The trials of a phase, and what follows them.
 _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "baseline": (_plan.baseline, _search.after_baseline),
-    "localise": (
-        lambda _, state: (state.left_out[state.sentence].draws,),
-        _search.after_localise,
-    ),
+    "localise": (lambda _, state: (state.left_out[state.sentence][1],), _search.next_sentence),
     "release": (_release.release, _release.after_release),
     "unsteady": (_search.unsteady, _search.after_unsteady),
     "screen": (_plan.screen, _search.after_screen),
     "confirm": (_plan.confirm, _search.after_confirm),
     "simplify": (_plan.simplify, _verification.after_simplify),
     "holdout": (_plan.holdout, lambda _, state: replace(state, phase="suite")),
-    "fresh": (_plan.fresh, _verification.after_fresh),
+    "fresh": (_plan.fresh, _verification.judge_fresh),
     "settle": (_goals.settle, _verification.settled),
 }
 

@@ -36,8 +36,9 @@ _AS_GOOD = 0.17
 
 def release(setting: Setting, state: State) -> Trials:
     """The failing cases under the release, or under a part of what differs from it."""
-    text = _text(setting, state)
-    clusters = state.open[:1] if state.kept_units is not None else state.open
+    clusters = state.open[:1] if state.helped else state.open
+    text = _fewer(setting, state)[1] if state.helped else _release(setting, state).text
+    assert text is not None
     cases = dict.fromkeys(case for cluster in clusters for case in screen_cases(setting, cluster))
     trials = dealt([*cases], setting.policy.test.screen_cases)
     # Rules always judge; an LLM judge only where its check is among those that fail.
@@ -48,36 +49,27 @@ def release(setting: Setting, state: State) -> Trials:
 
 def after_release(setting: Setting, state: State) -> State:
     """Take less of the release, test what is left of it, or go on without it."""
-    if state.kept_units is None:
-        return _after_whole(setting, state)
-    text = _text(setting, state)
-    units, (start, size) = state.kept_units, state.leaving_out
-    if _is_as_good(setting, state, text):
-        units = units[:start] + units[start + size :]
-    else:
-        start += size
-    return _next_part(setting, replace(state, kept_units=units, leaving_out=(start, size)))
+    return _next_part(setting, state) if state.helped else _after_whole(setting, state)
 
 
 def _after_whole(setting: Setting, state: State) -> State:
     known = _release(setting, state)
-    text = _text(setting, state)
     helped: list[Cluster] = []
     for cluster in state.open:
-        was, now = _counts(setting, state, text, cluster)
+        was, now = _counts(setting, state, known.text, cluster)
         if now.trials and now.rate > was.rate:
             helped.append(cluster)
-    before, after = _counts(setting, state, text, state.open[0])
+    before, after = _counts(setting, state, known.text, state.open[0])
     numbers = {"passed": after.passed, "trials": after.trials, "helped": len(helped)}
     state = state.note(
         "released",
         f"restore {known.name}: {state.open[0].check} passes {after.passed} of {after.trials}"
         f" (before {before.passed} of {before.trials})",
-        text.digest,
+        known.text.digest,
         numbers,
     )
     if not helped:
-        state = tried(state, text, f"{known.name} is no better", "screened-out")
+        state = tried(state, known.text, f"{known.name} is no better", "screened-out")
         return _go_on(setting, state)
     way_back = f"{known.name} passes more often: {known.command}"
     return _for_one(setting, replace(state, way_back=way_back), tuple(helped))
@@ -85,38 +77,45 @@ def _after_whole(setting: Setting, state: State) -> State:
 
 def _for_one(setting: Setting, state: State, helped: tuple[Cluster, ...]) -> State:
     """As little of the release as helps one check; what else it repairs is another edit."""
-    others = tuple(cluster for cluster in state.open if cluster is not helped[0])
-    units = tuple(range(unit_count(state.text, _release(setting, state).text)))
-    state = replace(
-        state,
-        open=(helped[0], *others),
-        helped=helped,
-        kept_units=units,
-        leaving_out=(0, (len(units) + 1) // 2),
-        parts_tried=0,
-    )
-    return _next_part(setting, state)
+    others = (cluster for cluster in state.open if cluster is not helped[0])
+    return _next_part(setting, replace(state, open=(helped[0], *others), helped=helped))
 
 
 def _next_part(setting: Setting, state: State) -> State:
     """Go on to the next part to leave out; test what is left when there is none."""
-    units = state.kept_units or ()
-    start, size = state.leaving_out
-    parts = state.parts_tried + 1
-    while start >= len(units) and size > 1:
-        start, size = 0, size // 2
-    if len(units) < 2 or start >= len(units) or parts > _HALVINGS_MAX:  # noqa: PLR2004 - two parts
-        return _tested(setting, state)
-    state = replace(state, leaving_out=(start, size), parts_tried=parts)
-    if len(units[:start] + units[start + size :]) == 0:
-        return _next_part(setting, replace(state, leaving_out=(start + size, size)))
-    return state
+    units, text = _fewer(setting, state)
+    return state if text is not None else _tested(setting, state, units)
 
 
-def _tested(setting: Setting, state: State) -> State:
+def _fewer(setting: Setting, state: State) -> tuple[tuple[int, ...], PromptText | None]:
+    """The parts of a release that are still needed, and the text without more of them to run next.
+
+    Half of the parts are left out first, then a quarter, and so on to single ones. A text that has
+    trials is not run again.
+    """
+    known = _release(setting, state).text
+    units = tuple(range(unit_count(state.text, known)))
+    start, size = 0, (len(units) + 1) // 2
+    for _ in range(_HALVINGS_MAX):
+        while start >= len(units) and size > 1:
+            start, size = 0, size // 2
+        if len(units) < 2 or start >= len(units):  # noqa: PLR2004 - two parts
+            break
+        fewer = units[:start] + units[start + size :]
+        text = with_units(state.text, known, fewer)
+        if fewer and not _counts(setting, state, text, state.cluster)[1].trials:
+            return units, text
+        if fewer and _is_as_good(setting, state, text):
+            units = fewer
+        else:
+            start += size
+    return units, None
+
+
+def _tested(setting: Setting, state: State, units: Sequence[int]) -> State:
     """Test what is left of the release as any other edit."""
     known = _release(setting, state)
-    text = with_units(state.text, known.text, state.kept_units or ())
+    text = with_units(state.text, known.text, units)
     edit = Edit(
         ops=ops_between(state.text, text),
         strategy=RESTORE,
@@ -138,7 +137,7 @@ def _go_on(setting: Setting, state: State) -> State:
     """The next release, or the proposers."""
     number = state.release + 1
     if number < len(setting.releases):
-        nxt = replace(state, release=number, kept_units=None, parts_tried=0)
+        nxt = replace(state, release=number, helped=())
         if _release(setting, nxt).text.shape != state.text.shape:
             return nxt
         return _go_on(setting, nxt)
@@ -147,26 +146,12 @@ def _go_on(setting: Setting, state: State) -> State:
 
 
 def _done(state: State) -> State:
-    return replace(
-        state,
-        restored_from=state.restored_from | {state.text.digest},
-        release=0,
-        kept_units=None,
-        parts_tried=0,
-    )
+    restored_from = state.restored_from | {state.text.digest}
+    return replace(state, restored_from=restored_from, release=0, helped=())
 
 
 def _release(setting: Setting, state: State) -> Release:
     return setting.releases[state.release]
-
-
-def _text(setting: Setting, state: State) -> PromptText:
-    known = _release(setting, state).text
-    if state.kept_units is None:
-        return known
-    start, size = state.leaving_out
-    units = state.kept_units
-    return with_units(state.text, known, units[:start] + units[start + size :])
 
 
 def _counts(

@@ -49,7 +49,7 @@ from regauge.refine.loop._plan import (
     unclear_cases,
     verification_phase,
 )
-from regauge.refine.loop._state import Accepted, Bearing, Confirmed, LeftOut, Note, Stop, Trials
+from regauge.refine.loop._state import Accepted, Bearing, Note, Stop, Trials
 from regauge.statements import content_words, delete
 from regauge.wording import plural
 
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import (
         Candidate,
         Critiqued,
+        Draws,
         Interrupted,
         Looked,
         Proposed,
@@ -339,35 +340,6 @@ def after_proposals(setting: Setting, state: State, observed: Proposed) -> State
     return replace(state, phase="screen") if candidates else next_tier(setting, state)
 
 
-def accept(setting: Setting, state: State, best: Confirmed) -> State:
-    """Go on with a text that passed its test, and look for what fails under it."""
-    candidate, cluster = best.candidate, state.cluster
-    # Cases that were chosen because they failed now and then do so less often later on.
-    tally = state.paired if cluster.unsteady else state.tally
-    accepted = Accepted(
-        edit=candidate.edit,
-        cluster=cluster,
-        text=candidate.text,
-        before=tally.over(state.text.digest, cluster.cases, cluster.check),
-        after=tally.over(candidate.text.digest, cluster.cases, cluster.check),
-        p=best.p,
-        effect=best.effect,
-    )
-    state = tried(state, candidate.text, candidate.edit.strategy, "accepted")
-    state = replace(
-        state,
-        accepted=(*state.accepted, accepted),
-        text=candidate.text,
-        memory=state.memory.with_incumbent(candidate.text),
-        candidates=(),
-        confirmed=(),
-        idle=0,
-    )
-    if state.cycle >= setting.policy.limits.cycles:
-        return verify(setting, state, "cycles")
-    return diagnosed(setting, replace(state, cycle=state.cycle + 1))
-
-
 # A few trials do not tell candidates apart whose pass rates differ by less.
 _AS_GOOD = 0.25
 
@@ -471,7 +443,7 @@ def after_confirm(setting: Setting, state: State) -> State:
         gained = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
         gained = gained if steady is None else f"varies less: {steady}"
         state = state.note("confirmed", f"{check} {gained}, p = {p:.1g}", new, numbers)
-        return _confirmed(setting, state, Confirmed(candidate=candidate, p=p, effect=effect))
+        return _confirmed(setting, state, replace(candidate, p=p, effect=effect))
     known = paired if cluster.unsteady else tally
     drawn = known.over(new, cluster.cases, check).trials
     if (p > test.hopeless and drawn >= test.hopeless_trials) or effect < -test.margin - error:
@@ -515,10 +487,10 @@ def _drop_first(setting: Setting, state: State) -> State:
     return accept_best(setting, state) if state.confirmed else next_tier(setting, state)
 
 
-def _confirmed(setting: Setting, state: State, one: Confirmed) -> State:
+def _confirmed(setting: Setting, state: State, one: Candidate) -> State:
     """Accept a candidate that leaves no failures; compare it with the others when it does."""
     state = replace(state, confirmed=(*state.confirmed, one), candidates=state.candidates[1:])
-    said = state.tally.over(one.candidate.text.digest, state.cluster.cases, state.cluster.check)
+    said = state.tally.over(one.text.digest, state.cluster.cases, state.cluster.check)
     test = setting.policy.test
     leaves = tail(said.trials, said.failed, test.flaky_rate) < test.flaky_p
     leaves = leaves and not state.cluster.unsteady
@@ -526,14 +498,38 @@ def _confirmed(setting: Setting, state: State, one: Confirmed) -> State:
 
 
 def accept_best(setting: Setting, state: State) -> State:
-    """Accept the confirmed candidate that passes most often; of equals the first."""
+    """Accept the confirmed candidate that passes most often, and look for what fails under it."""
     cluster = state.cluster
 
-    def rate(one: Confirmed) -> float:
-        said = state.tally.over(one.candidate.text.digest, cluster.cases, cluster.check)
+    def rate(one: Candidate) -> float:
+        said = state.tally.over(one.text.digest, cluster.cases, cluster.check)
         return (said.passed + 1) / (said.trials + 2)
 
-    return accept(setting, state, max(state.confirmed, key=rate))
+    best = max(state.confirmed, key=rate)
+    # Cases that were chosen because they failed now and then do so less often later on.
+    tally = state.paired if cluster.unsteady else state.tally
+    accepted = Accepted(
+        edit=best.edit,
+        cluster=cluster,
+        text=best.text,
+        before=tally.over(state.text.digest, cluster.cases, cluster.check),
+        after=tally.over(best.text.digest, cluster.cases, cluster.check),
+        p=best.p,
+        effect=best.effect,
+    )
+    state = tried(state, best.text, best.edit.strategy, "accepted")
+    state = replace(
+        state,
+        accepted=(*state.accepted, accepted),
+        text=best.text,
+        memory=state.memory.with_incumbent(best.text),
+        candidates=(),
+        confirmed=(),
+        idle=0,
+    )
+    if state.cycle >= setting.policy.limits.cycles:
+        return verify(setting, state, "cycles")
+    return diagnosed(setting, replace(state, cycle=state.cycle + 1))
 
 
 def unsteady(setting: Setting, state: State) -> Trials:
@@ -599,19 +595,15 @@ def after_baseline(setting: Setting, state: State) -> State:
     state = baseline_drawn(setting, state)
     if state.phase != "localise":
         return state
-    return _next_sentence(setting, replace(state, left_out=_planned(setting, state)))
+    return next_sentence(setting, replace(state, left_out=_planned(setting, state), sentence=-1))
 
 
-def after_localise(setting: Setting, state: State) -> State:
-    """Go on to the next sentence."""
-    return _next_sentence(setting, replace(state, sentence=state.sentence + 1))
-
-
-def _next_sentence(setting: Setting, state: State) -> State:
+def next_sentence(setting: Setting, state: State) -> State:
     """The trials of the next sentence; after the last that can be paid, what each carries."""
+    state = replace(state, sentence=state.sentence + 1)
     if state.sentence < len(state.left_out):
         affordable = trials_for(setting, calls_left(setting, state) - repair_calls(setting))
-        if len(state.left_out[state.sentence].draws.trials) <= affordable:
+        if len(state.left_out[state.sentence][1].trials) <= affordable:
             return state
     bearings = tuple(_bearings(setting, state))
     for bearing in bearings:
@@ -638,7 +630,7 @@ def pieces(text: PromptText) -> list[tuple[str, PromptText]]:
     ]
 
 
-def _planned(setting: Setting, state: State) -> tuple[LeftOut, ...]:
+def _planned(setting: Setting, state: State) -> tuple[tuple[str, Draws], ...]:
     """Trials that the budget pays for without each sentence, those on a failing check first.
 
     They are of so many train cases that every sentence has its turn, those that fail most first.
@@ -663,10 +655,7 @@ def _planned(setting: Setting, state: State) -> tuple[LeftOut, ...]:
 
     chosen = sorted(found, key=lambda one: -relevance(one[0]))[: budget // len(cases)]
     trials = min(_TRIALS_MAX, max(1, budget // max(1, len(chosen) * len(cases))))
-    return tuple(
-        LeftOut(said=said, draws=draws(setting, state, leaner, cases, trials))
-        for said, leaner in chosen
-    )
+    return tuple((said, draws(setting, state, leaner, cases, trials)) for said, leaner in chosen)
 
 
 def _failing(setting: Setting, state: State) -> dict[str, tuple[str, ...]]:
@@ -681,14 +670,14 @@ def _bearings(setting: Setting, state: State) -> Iterator[Bearing]:
     base, tally = setting.base.digest, state.tally
     tried = state.left_out[: state.sentence]
     bound = _P_MAX / max(1, len(tried))
-    for one in tried:
-        leaner = one.draws.text.digest
+    for said, without in tried:
+        leaner = without.text.digest
         cases = [case for case in setting.train if tally.trials(leaner, case)]
         checks = tally.checks(leaner, cases)
         worse = {check: worse_p(tally, leaner, base, cases, check) for check in checks}
         better = {check: better_p(tally, leaner, base, cases, check) for check in checks}
         yield Bearing(
-            text=one.said,
+            text=said,
             carries={check: p for check, p in worse.items() if p <= bound},
             may_carry={check: p for check, p in worse.items() if bound < p <= _DOUBTFUL},
             hinders={check: p for check, p in better.items() if p <= bound},

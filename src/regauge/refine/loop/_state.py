@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator
 
-from regauge.gate import REVISION_FIRST
+from regauge.gate import NONE_DRAWN, REVISION_FIRST
 from regauge.refine.analysis import Outcome, Tally
 from regauge.refine.attempts import Memory
 from regauge.refine.edits import Edit
@@ -125,10 +125,13 @@ class Candidate:
         suspicion: What may be wrong with it, as far as words tell; it needs more evidence then.
         suspects: The statements that its text lacks, to find one of them; it is never proposed.
         within: The text that has them all, where that is not the incumbent.
+        p: That it helps no more than by chance, once its test is over; `effect` is the mean gain.
     """
 
     edit: Edit
     text: PromptText
+    p: float = 1.0
+    effect: float = 0.0
     suspicion: str = ""
     suspects: tuple[Place, ...] = ()
     within: PromptText | None = None
@@ -145,10 +148,10 @@ class Accepted:
     edit: Edit
     cluster: Cluster
     text: PromptText
-    before: Count
-    after: Count
-    p: float
-    effect: float
+    before: Count = NONE_DRAWN
+    after: Count = NONE_DRAWN
+    p: float = 1.0
+    effect: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,15 +181,6 @@ class Stack:
     def settled(self) -> bool:
         """Return whether one edit more or less decides."""
         return self.refused - self.passed == 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confirmed:
-    """A candidate that passed its test; others may do better."""
-
-    candidate: Candidate
-    p: float
-    effect: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,14 +260,6 @@ class Draws:
 
 Trials: TypeAlias = tuple[Draws, ...]
 """Trials to run and to judge."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A sentence, or a clause of one, and the trials without it."""
-
-    said: str
-    draws: Draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -454,15 +440,13 @@ class State:
         idle: Cycles in a row that accepted nothing.
         waiting: Cases that the last verification needs more trials of, for the accepted edits
             with the texts in `doubtful`.
-        left_out: Trials without a sentence each, `sentence` the number of those that were run, and
-            `bearings` what they showed.
+        left_out: Sentences, each with the trials without it, `sentence` the number of those that
+            were run, and `bearings` what they showed.
         looked: The looks at the held-out cases over all runs, by the texts they decided about.
         spared: Clusters that no goal wants repaired.
         settled: What more trials were run for to settle goals, each of it once.
         release: Which release is tried, and `restored_from` the texts that all were tried on.
         helped: The failures that it repairs, for which parts of it are still to be tested.
-        kept_units: The parts of what differs from it that are still needed; None at first.
-        leaving_out: Which of them are left out next: the first, and how many.
         way_back: What a person can do by hand; empty where no release does better.
         ending: Why no further edit is sought; what is accepted is verified all the same.
         read: Whether any reply of a model was read as edits; `unread` is why the last was not.
@@ -485,7 +469,7 @@ class State:
     questions: tuple[tuple[Cluster, Critique], ...] = ()
     critique: Critique | None = None
     candidates: tuple[Candidate, ...] = ()
-    confirmed: tuple[Confirmed, ...] = ()
+    confirmed: tuple[Candidate, ...] = ()
     tier: int = 0
     novel: bool = False
     look: int = 0
@@ -496,7 +480,7 @@ class State:
     stack: Stack | None = None
     taken_back: str = ""
     looked: frozenset[str] = frozenset()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[tuple[str, Draws], ...] = ()
     sentence: int = 0
     bearings: tuple[Bearing, ...] = ()
     spared: tuple[Cluster, ...] = ()
@@ -504,9 +488,6 @@ class State:
     release: int = 0
     restored_from: frozenset[str] = frozenset()
     helped: tuple[Cluster, ...] = ()
-    kept_units: tuple[int, ...] | None = None
-    leaving_out: tuple[int, int] = (0, 0)
-    parts_tried: int = 0
     way_back: str = ""
     ending: StopReason | None = None
     read: bool = False

@@ -189,7 +189,7 @@ def out_of(setting: Setting, state: State, reason: StopReason, needed: int = 0) 
         text = f"{plural(left, 'call')} left, and the next step needs {needed}"
     state = state.note("limit", text)
     if state.stack is not None and state.stack.passed:
-        return _judge_fresh(setting, replace(passed_part(state, reason), look=1))
+        return judge_fresh(setting, replace(passed_part(state, reason), look=0))
     if state.phase == "settle":
         return settled(setting, state)
     return _out_of(setting, state, reason, text)
@@ -247,7 +247,7 @@ def after_suite(setting: Setting, state: State, observed: SuiteSaid) -> State:
         case "accept":
             if state.stack is not None:
                 return _of_stack(setting, state, replace(state.stack, passed=len(state.accepted)))
-            return _judge_fresh(setting, replace(state, look=1))
+            return judge_fresh(setting, replace(state, look=0))
         case "undecided" if observed.short:
             return out_of(setting, state, "calls")
         case "unmeasured":
@@ -299,19 +299,15 @@ def _of_stack(setting: Setting, state: State, stack: Stack) -> State:
     return replace(state, stack=stack, accepted=first, text=text, phase="suite")
 
 
-def after_fresh(setting: Setting, state: State) -> State:
-    """Look again, with more trials."""
-    return _judge_fresh(setting, replace(state, look=state.look + 1))
-
-
 def settled(setting: Setting, state: State) -> State:
     """Say again how far goals are reached; of the prompt as it was, look again what fails."""
     state = replace(state, settled=state.settled | {settling(state)})
     return _accepted(setting, state) if state.accepted else diagnosed(setting, state)
 
 
-def _judge_fresh(setting: Setting, state: State) -> State:
+def judge_fresh(setting: Setting, state: State) -> State:
     """Return whether each accepted edit helps on trials that chose nothing, also held out."""
+    state = replace(state, look=state.look + 1)
     test = setting.policy.test
     waiting: list[str] = []
     doubtful: dict[str, str] = {}
