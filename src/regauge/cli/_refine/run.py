@@ -290,6 +290,7 @@ Examples:
 """
 
 
+_PLUGIN_OPTIONS = ("record", "model", "budget_usd", "budget_tokens", "concurrency")
 RUN = ""
 """The name of the command that `regauge refine NAME` runs: the group takes its options."""
 _FEEDBACK_PR = "Pass this pull request's comments to the refiner model."
@@ -428,7 +429,8 @@ def _begun(
     """Run from the beginning, or only print the estimate; return the result."""
     finished: list[Mapping[str, Any]] = []
     begun: list[Run] = []
-    words = _words(asked, options)
+    given = {**options, "budget_usd": asked.usd}
+    words = option_words({name: given[name] for name in _PLUGIN_OPTIONS})
 
     def act(evals: EvalSession) -> None:
         memory = None if forget else partial(recall, project, prompt)
@@ -468,25 +470,23 @@ def _begun(
 def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOptions:
     """The options from the command line, else from the project."""
     settings = project.settings.refine
-    proposers = given["proposers"]
+    names = given["proposers"].split(",") if given["proposers"] else settings.proposers
+
+    def chosen(name: str) -> Any:
+        return getattr(settings, name) if given[name] is None else given[name]
+
     return RunOptions(
-        proposers=tuple(name.strip() for name in proposers.split(",") if name.strip())
-        if proposers
-        else tuple(settings.proposers),
+        proposers=tuple(name.strip() for name in names if name.strip()),
         model=given["refiner_model"] or settings.model or "",
-        cycles=given["max_cycles"] or settings.max_cycles,
+        cycles=chosen("max_cycles"),
         removals=unused_text(project, load_prompt(find_prompt(prompt, root=project.root)))
         if given["remove_unused"]
         else (),
-        calls=settings.budget_calls if given["budget_calls"] is None else given["budget_calls"],
-        model_calls=settings.budget_refiner_calls
-        if given["budget_refiner_calls"] is None
-        else given["budget_refiner_calls"],
-        localise=settings.ablation_calls
-        if given["ablation_calls"] is None
-        else given["ablation_calls"],
+        calls=chosen("budget_calls"),
+        model_calls=chosen("budget_refiner_calls"),
+        localise=chosen("ablation_calls"),
         variance=given["fix_flaky"] or settings.fix_flaky,
-        usd=settings.budget_usd if given["budget_usd"] is None else given["budget_usd"],
+        usd=chosen("budget_usd"),
         seed=given["seed"],
         frozen=tuple(settings.frozen),
         show_goldens=given["show_expected"] or settings.show_expected,
@@ -495,19 +495,6 @@ def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOpti
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,
         context_tokens=settings.context_tokens,
-    )
-
-
-def _words(asked: RunOptions, given: Mapping[str, Any]) -> list[str]:
-    """Options of the plugin."""
-    return option_words(
-        {
-            "record": given["record"],
-            "model": given["model"],
-            "budget_usd": asked.usd,
-            "budget_tokens": given["budget_tokens"],
-            "concurrency": given["concurrency"],
-        }
     )
 
 
