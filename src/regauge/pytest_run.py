@@ -137,6 +137,7 @@ class PytestRun:
         self._declared: dict[int, Callable[[EvalSession], Suite]] = {}
         self._suggesting = self._asked_to_suggest()
         self._end: PytestEnd | None = None
+        self._check_stopped: Callable[[], None] = lambda: None
         self._replay: ReplayEvidence | None = None
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
@@ -231,7 +232,7 @@ class PytestRun:
             loggers_may_appear(),
             self._session.running(meanwhile=load_the_end),
             # Signals end the run while models are called, and all completions are kept.
-            stoppable(self._config.add_cleanup, calls=calls),
+            stoppable(self._config.add_cleanup, calls=calls) as self._check_stopped,
         ):
             yield
 
@@ -248,6 +249,7 @@ class PytestRun:
 
     def judged(self, item: pytest.Item, planned: PlannedCase) -> EvalResult:
         """The judged trials of a case, written to the run record whatever they say."""
+        self._check_stopped()
         result: EvalResult
         if self._gate is not None:
             gated = result = self._gate.result(planned, where=item.nodeid)

@@ -36,6 +36,12 @@ class _AsCtrlC:
     def __init__(self, is_ours: Callable[[], bool]) -> None:
         self._ours = is_ours
         self._deciding = False
+        self._came = False
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt again: code of a user may have swallowed it."""
+        if self._came:
+            raise KeyboardInterrupt
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         __tracebackhide__ = True  # pytest shows where the run was
@@ -52,6 +58,7 @@ class _AsCtrlC:
                 os.kill(os.getpid(), number)
                 return
             _take(_ALL, _Held())  # nothing disturbs the end of this process, which has begun
+            self._came = True
         finally:
             self._deciding = False
         if callable(ctrl_c) and not isinstance(ctrl_c, _AsCtrlC):
@@ -161,20 +168,25 @@ def stoppable(
     *,
     calls: bool = True,
     is_ours: Callable[[], bool] = lambda: True,
-) -> Generator[None]:
+) -> Generator[Callable[[], None]]:
     """Run the block so that signals can end it, and a second one disturbs no end.
 
     Args:
         at_end: Takes what puts the handlers back, and calls it when an interrupted run has ended.
         calls: Whether models are called in the block; else only Ctrl-C is handled.
         is_ours: Whether the run is ours to end so; else the signal does what it did before.
+
+    Yields:
+        Raises KeyboardInterrupt again where a signal came and the block has swallowed it.
     """
     handlers = ExitStack()
     # The first signal leaves all of them without effect.
     handlers.callback(_put_back, {number: signal.getsignal(number) for number in _ALL})
-    handlers.enter_context(_handled(_ALL if calls else (signal.SIGINT,), _AsCtrlC(is_ours)))
+    handler = _AsCtrlC(is_ours)
+    handlers.enter_context(_handled(_ALL if calls else (signal.SIGINT,), handler))
     try:
-        yield
+        yield handler.check
+        handler.check()
     except KeyboardInterrupt:
         handlers.enter_context(held())
         # The process of an interrupted run is about to end, and what it gives back takes a while.

@@ -301,6 +301,41 @@ def test_a_second_ctrl_c_does_not_interrupt_pytest_where_it_ends(live: EvalProje
     assert "interrupted" in [record["status"] for record in live.records()]
 
 
+_SWALLOWS_CTRL_C = """\
+import os, signal, time
+from regauge import golden
+from regauge.judges import min_chars
+
+class Gone:
+    def __del__(self):  # Python ignores what it raises, and pytest fails the case for it
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+
+def catch_all():
+    try:
+        Gone.__del__(None)
+    except BaseException:
+        pass
+
+@golden("triage", judges=[min_chars(1)])
+def test_triage(result):
+    if result.case.id == "disk-001":
+        CALL()
+    result.check()
+"""
+
+
+@pytest.mark.parametrize("call", ["catch_all", "Gone"])
+@pytest.mark.parametrize("cases", [2, 5], ids=["in the last case", "before others"])
+def test_a_ctrl_c_that_an_eval_swallows_ends_the_run(live: EvalProject, cases: int, call: str):
+    live.golden(live.case(number) for number in range(cases))
+    live.eval(_SWALLOWS_CTRL_C.replace("CALL", call))
+    assert live.run().ret == pytest.ExitCode.INTERRUPTED
+    (record,) = live.records()
+    assert record["status"] == "interrupted"
+    assert {row["case"] for row in live.rows()} == {"disk-000", "disk-001"}
+
+
 _ASKS_SIGNALS = """\
 import signal
 from pathlib import Path
