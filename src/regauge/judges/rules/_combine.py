@@ -210,7 +210,8 @@ def weighted(weights: Mapping[Rule, float], *, at_least: Share = 0.5) -> Check:
     Rules that abstain do not count; if all do, this abstains.
 
     Args:
-        weights: The rules and their weights, above 0; in YAML a list of `{judge: ..., weight: ...}`.
+        weights: The rules and their weights, above 0; in YAML a list of
+            `{judge: ..., weight: ...}`.
         at_least: The least that passes.
 
     Fails as: too_low

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 import sys
 import unicodedata
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -83,6 +85,8 @@ class Number:
 
     def in_unit(self, unit: str) -> float | None:
         """The value in a unit; None where this number has none or another kind of unit."""
+        if not self.unit:
+            return None
         known, wanted = _units().get(self.unit), _units().get(unit)
         if self.unit == unit or (wanted is None and self.unit.casefold() == unit.casefold()):
             return self.value
@@ -97,6 +101,8 @@ def _value(digits: str, decimal: Mark | None, power: str) -> float:
     Without `decimal`, the later of two kinds of marks is the decimal one; a mark that occurs
     more than once, or a comma before exactly three digits, separates groups, unless 0 precedes it.
     """
+    if digits.isdecimal() and not power:
+        return min(float(digits), sys.float_info.max)
     bare = _WORDS.separators.sub("", digits)
     if decimal is None:
         dot, comma = bare.rfind("."), bare.rfind(",")
@@ -131,22 +137,24 @@ def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
     """
     text = text.translate(_MARKS)
     for match in _WORDS.number.finditer(text):
-        before = match["before"] or ""
-        value = _value(match["digits"], decimal, match["power"] or "")
-        if (match["sign"] or before.strip()[:1]) in {"-", "\u2212"}:
+        before, sign, digits, power = match.group("before", "sign", "digits", "power")
+        before = before or ""
+        value = _value(digits, decimal, power or "")
+        if (sign or before.strip()[:1]) in {"-", "\u2212"}:
             value = -value
         end = match.end()
         unit = _WORDS.unit.match(text, end)
-        word = unit["unit"] if unit else ""
-        # A unit stands apart from the number, or is another letter: `1.2k`, `$3M`.
-        attached = _ATTACHED.get(word, 1.0) if word == text[end : end + 1] else 1.0
-        if word in {"K", "B"} and not before:
-            attached = 1.0
-        scale = _SCALES.get(word.casefold(), attached)
-        if unit and scale != 1:
-            value *= scale
-            end = unit.end()
-            unit = _WORDS.unit.match(text, end)
+        if unit:
+            word = unit["unit"]
+            # A unit stands apart from the number, or is another letter: `1.2k`, `$3M`.
+            attached = _ATTACHED.get(word, 1.0) if word == text[end : end + 1] else 1.0
+            if word in {"K", "B"} and not before:
+                attached = 1.0
+            scale = _SCALES.get(word.casefold(), attached)
+            if scale != 1:
+                value *= scale
+                end = unit.end()
+                unit = _WORDS.unit.match(text, end)
         name = unit["unit"].replace(" ", "") if unit else ""
         currency = before.strip(" -+\u2212")
         yield Number(
@@ -202,8 +210,11 @@ def number_near(
             given, JudgeError(f"number_near: {to} is no number: {given!r}", judge="number_near")
         )
         text = _FRACTION_SIGN.sub(_spell_fraction, answer.text or "")
-        found = _joined(text, decimal) if unit else [*_plain(text, decimal)]
-        chosen = {"first": found[:1], "last": found[-1:]}.get(which, found)
+        found = _joined(text, decimal) if unit else _plain(text, decimal)
+        if which == "last":
+            chosen = [*deque(found, maxlen=1)]
+        else:
+            chosen = [*itertools.islice(found, 1 if which == "first" else None)]
         name = f"{given} {unit}" if unit else f"{given}"
         if not chosen:
             return failed(f"no number, {name} wanted", code="no_number", expected=given)
@@ -239,29 +250,34 @@ def _plain(given: str, decimal: Mark | None) -> Iterator[Number]:
     yield Number(value=over / int(fraction[2] or fraction[4]), unit="", text=fraction[0])
 
 
-def _joined(text: str, decimal: Mark | None) -> list[Number]:
+def _joined(text: str, decimal: Mark | None) -> Iterator[Number]:
     """The numbers of a text; what two of them state together, as in `1 h 30 min`, is one."""
     text = _WORDS.duration.sub(_spell_duration, text)
-    joined: list[Number] = []
+    whole: Number | None = None
     end = 0
+    units = _units()
     for part in numbers_in(text, decimal):
         at = text.find(part.text, end)
-        larger, smaller = (_units().get(one.unit) for one in ((joined or [part])[-1], part))
+        smaller = units.get(part.unit) if whole and part.unit else None
+        larger = units.get(whole.unit) if whole and smaller else None
         if (
-            joined
+            whole
             and larger
             and smaller
             and larger[0] == smaller[0] in _IN_PARTS
             and larger[1] > smaller[1]
             and _WORDS.joined.fullmatch(text, end, max(at, end))
         ):
-            whole = joined.pop()
             sign = -1 if whole.value < 0 else 1
             value = whole.value + sign * part.value * smaller[1] / larger[1]
-            part = Number(value=value, unit=whole.unit, text=f"{whole.text} {part.text}"[:40])  # noqa: PLW2901
-        joined.append(part)
+            whole = Number(value=value, unit=whole.unit, text=f"{whole.text} {part.text}"[:40])
+        else:
+            if whole:
+                yield whole
+            whole = part
         end = at + len(part.text) if at >= 0 else end
-    return joined
+    if whole:
+        yield whole
 
 
 def _target(value: JSON, error: JudgeError | UsageError) -> float:
@@ -289,28 +305,30 @@ def _nearest(
     within: float,
     relative: float,
 ) -> Verdict:
-    best: Verdict | None = None
+    within = max(within, relative * abs(target))
+    best: tuple[float, Number, float | None] | None = None
     for part in found:
         value = part.value if unit is None else part.in_unit(unit)
-        if value is None:
-            verdict = failed(
-                f"{quote(part.text)} is no number of {unit}", code="wrong_unit", expected=target
-            )
-        elif is_close(value, target, within=max(within, relative * abs(target)), relative=1e-9):
-            return passed(f"{part.text} is near {name}", expected=target, actual=value)
-        else:
-            size = abs(value) / 2 + abs(target) / 2
-            verdict = failed(
-                f"{part.text} is not near {name}",
-                code="wrong_number",
-                score=max(0.0, 1 - abs(value / 2 - target / 2) / size),
-                expected=target,
-                actual=value,
-            )
-        if best is None or verdict.score > best.score:
-            best = verdict
+        score = 0.0
+        if value is not None:
+            if is_close(value, target, within=within, relative=1e-9):
+                return passed(f"{part.text} is near {name}", expected=target, actual=value)
+            score = max(0.0, 1 - abs(value / 2 - target / 2) / (abs(value) / 2 + abs(target) / 2))
+        if best is None or score > best[0]:
+            best = score, part, value
     assert best is not None
-    return best
+    score, part, value = best
+    if value is None:
+        return failed(
+            f"{quote(part.text)} is no number of {unit}", code="wrong_unit", expected=target
+        )
+    return failed(
+        f"{part.text} is not near {name}",
+        code="wrong_number",
+        score=score,
+        expected=target,
+        actual=value,
+    )
 
 
 _AROUND_ANSWER = " \t*_`$\"'“”„‘’«»「」『』"  # noqa: RUF001 - quotation marks
