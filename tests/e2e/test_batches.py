@@ -265,7 +265,9 @@ def test_a_killed_command_pays_nothing_twice(
     if (api, moment) == ("anthropic", "upload"):
         moment = "start"
     provider.faults.hangs = moment
-    started = processes.start("regauge", "record", "--batch", cwd=batched.root, env={**os.environ})
+    env = {**os.environ}
+    words = ("regauge", "record", "--batch")
+    started = processes.start(*words, cwd=batched.root, env=env, loaded=batched.loaded)
     assert provider.waiting.wait(30)
     kill(started)
     provider.faults.hangs = ""
@@ -303,6 +305,7 @@ def _forget(project: EvalProject) -> None:
 
 
 def _use_anthropic(project: EvalProject) -> None:
+    project.loaded = ("anthropic", "anthropic.resources.messages")
     project.settings(provider=f'api = "anthropic"\nbatch_price = 0.5\nmax_attempts = 2\n{PRICES}')
 
 
