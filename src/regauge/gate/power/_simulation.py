@@ -6,7 +6,9 @@ out. Each case has one check.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -215,8 +217,9 @@ class SimulatedSuite:
         runs: int,
         suites: int,
     ) -> Played:
-        rng = np.random.default_rng(seed)
-        p = draw_pass_rates(*self.main, runs=runs, rng=rng, suites=suites)
+        passes, trials = (tuple(arm.tolist()) for arm in self.main)
+        p, after = _drawn_rates(passes, trials, seed=seed, runs=runs, suites=suites)
+        rng = deepcopy(after)
         q = change(p)
         record = tuple(np.broadcast_to(arm, p.shape) for arm in self.main)
         return play(
@@ -227,6 +230,17 @@ class SimulatedSuite:
             prompts=self.prompts,
             recorded=self.recorded,
         )
+
+
+@lru_cache(maxsize=2)
+def _drawn_rates(
+    passes: tuple[int, ...], trials: tuple[int, ...], *, seed: int, runs: int, suites: int
+) -> tuple[FloatArray, np.random.Generator]:
+    """Pass rates, and the generator after them: changes of one suite are simulated on the same."""
+    rng = np.random.default_rng(seed)
+    p = draw_pass_rates(passes, trials, runs=runs, rng=rng, suites=suites)
+    p.flags.writeable = False
+    return p, rng
 
 
 # The waves after those of the case test, as the gate draws them.
