@@ -202,9 +202,15 @@ JUDGES = {
 }
 
 
+def use_judges(project: EvalProject, judges: str) -> None:
+    project.judged_by(judges)
+    if judges == JUDGES["deepeval"]:
+        project.loaded = ("quiet_deepeval",)
+
+
 @pytest.mark.parametrize("judges", ["min_words(3)", *JUDGES.values()], ids=["none", *JUDGES])
 def test_recordings_take_what_the_dry_run_says(priced: EvalProject, metered: Metered, judges: str):
-    priced.judged_by(judges)
+    use_judges(priced, judges)
     recorded_as_estimated(priced, metered)  # nothing is recorded
     drop(priced, 6)
     recorded_as_estimated(priced, metered)  # half of it is
@@ -220,7 +226,7 @@ NEEDS = re.compile(
 
 @pytest.mark.parametrize("judges", ["min_words(3)", *JUDGES.values()], ids=["none", *JUDGES])
 def test_a_run_takes_what_its_replay_says(priced: EvalProject, metered: Metered, judges: str):
-    priced.judged_by(judges)
+    use_judges(priced, judges)
     for missing in (12, 6):
         drop(priced, missing)
         found = NEEDS.findall(priced.run("--record=none").stdout.str())
