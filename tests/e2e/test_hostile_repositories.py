@@ -317,15 +317,25 @@ def test_versions_are_found_next_to_a_bare_repository(hostile: Hostile):
     assert "- bug: anything" in hostile.place.regauge("diff", NAME, "1.0.0")
 
 
-def test_settings_that_are_written_while_a_command_runs_start_no_program(hostile: Hostile):
+@pytest.mark.parametrize("file", ["config", "config.worktree"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_settings_that_are_written_while_a_command_runs_start_no_program(
+    hostile: Hostile, file: str, *, linked: bool
+):
     """Settings are read once; those that are new are read again."""
-    (hostile.root / ".gitattributes").write_text("*.yml filter=evil\n")
-    settings = hostile.root / ".git/config"
+    top, directory = hostile.root, hostile.root / ".git"
+    settings = directory / file
+    hostile.git("config", "extensions.worktreeConfig", "true")
+    if linked:
+        top = top.parent / "linked"
+        hostile.git("worktree", "add", "-q", "--detach", str(top))
+        settings = directory / ("config" if file == "config" else f"worktrees/linked/{file}")
+    (top / ".gitattributes").write_text("*.yml filter=evil\n")
     for more in ("", hostile.settings()):
-        settings.write_text(settings.read_text() + more)
-        (hostile.root / PROMPT).touch()
-        assert b".gitattributes" in git(hostile.root, "status", "--porcelain")
+        settings.write_text((settings.read_text() if settings.exists() else "") + more)
+        (top / PROMPT).touch()
+        assert b".gitattributes" in git(top, "status", "--porcelain")
         assert hostile.ran() == []
-    (hostile.root / PROMPT).touch()
-    hostile.git("status", check=False)
+    (top / PROMPT).touch()
+    hostile.git("status", cwd=str(top), check=False)
     assert hostile.ran()

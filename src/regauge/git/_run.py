@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from regauge.errors import GitError
 from regauge.git._programs import add_settings, override_programs, parse_settings
+from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,10 +101,7 @@ def run_git(
         )
     environ = {name: value for name, value in os.environ.items() if name not in _INHERITED}
     environ |= _FIXED
-    written = 0
-    with suppress(OSError):  # in a work tree of `git worktree` it is elsewhere
-        written = (top / ".git" / "config").stat().st_mtime_ns
-    listed = _list_settings(top, frozenset(environ.items()), written, timeout_s)
+    listed = _list_settings(top, frozenset(environ.items()), _settings_written(top), timeout_s)
     if listed.returncode != 0:
         return listed
     environ = add_settings(environ, override_programs(parse_settings(listed.stdout)))
@@ -121,16 +119,30 @@ def run_git(
     )
 
 
+def _settings_written(top: Path) -> tuple[int, ...]:
+    """When the repository's own files of settings were last written, in nanoseconds."""
+    directory = common = top / ".git"
+    with suppress(OSError, ValueError):  # it is a directory, but in a linked work tree
+        pointer = read_regular(directory).decode()
+        directory = common = top / pointer.removeprefix("gitdir:").strip()
+        common = directory / read_regular(directory / "commondir").decode().strip()
+    written: list[int] = []
+    for file in (common / "config", directory / "config.worktree"):
+        with suppress(OSError, ValueError):
+            written.append(file.stat().st_mtime_ns)
+    return tuple(written)
+
+
 @lru_cache(maxsize=8)
 def _list_settings(
-    top: Path, environ: frozenset[tuple[str, str]], written: int, timeout_s: float
+    top: Path, environ: frozenset[tuple[str, str]], written: tuple[int, ...], timeout_s: float
 ) -> subprocess.CompletedProcess[bytes]:
     """List the settings of a repository, which starts no program.
 
     Args:
         top: The repository.
         environ: All environment variables.
-        written: When the repository's own settings were last written, in nanoseconds.
+        written: When the repository's own settings were last written.
         timeout_s: Of the command, in seconds.
     """
     del written
