@@ -86,7 +86,7 @@ class Number:
     def in_unit(self, unit: str) -> float | None:
         """The value in a unit; None where this number has none or another kind of unit."""
         if not self.unit:
-            return None
+            return None if unit else self.value
         known, wanted = _units().get(self.unit), _units().get(unit)
         if self.unit == unit or (wanted is None and self.unit.casefold() == unit.casefold()):
             return self.value
