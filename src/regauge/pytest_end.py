@@ -35,7 +35,7 @@ from regauge.reports import (
     suite_lines,
     write_job_summary,
 )
-from regauge.wording import plural
+from regauge.wording import first_of, plural
 from regauge.workflow_commands import in_github_actions, print_command
 
 if TYPE_CHECKING:
@@ -252,11 +252,12 @@ class PytestEnd:
             causes.setdefault(why.splitlines()[0], []).append(node)
         for cause, nodes in causes.items():
             fix = end.left_out[nodes[0]].removeprefix(cause)
-            yield f"unmeasured: {plural(len(nodes), 'case')} {cause}: {_few(nodes)}{fix}"
+            cases = f"{plural(len(nodes), 'case')} {cause}: {first_of(nodes, _NAMED_MAX)}"
+            yield f"unmeasured: {cases}{fix}"
         if end.without_result:
             count = plural(len(end.without_result), "case")
             yield (
-                f"unmeasured: {count} had no result: {_few(end.without_result)}\n"
+                f"unmeasured: {count} had no result: {first_of(end.without_result, _NAMED_MAX)}\n"
                 "  fix: let their tests run and take `result`: options such as --setup-plan, hooks"
                 " and fixtures called `result` keep cases from being judged"
             )
@@ -385,12 +386,6 @@ class PytestEnd:
         from regauge.pytest_suggest import suggestion_lines
 
         return suggestion_lines(self._suggestions)
-
-
-def _few(names: Sequence[str]) -> str:
-    """The first of many names, and how many more there are."""
-    more = len(names) - _NAMED_MAX
-    return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def _typed() -> list[str]:

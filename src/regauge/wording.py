@@ -18,6 +18,17 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"
 
 
+def first_of(names: Iterable[object], most: int) -> str:
+    """The first of many names, and the number of others.
+
+    >>> first_of(["a", "b", "c"], 2), first_of(["a", "b"], 2)
+    ('a, b and 1 more', 'a, b')
+    """
+    texts = [str(name) for name in names]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 def cut(text: str, most: int) -> str:
     """The first characters of a text, with a mark if more follow.
 

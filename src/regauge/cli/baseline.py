@@ -35,7 +35,7 @@ from regauge.refine.trials import outcomes_of
 from regauge.reports import progress_line
 from regauge.runner import Draw
 from regauge.stop_signals import run_stoppable
-from regauge.wording import plural
+from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -313,10 +313,8 @@ def _print_variance(prompt: str, variance: Variance) -> None:
     echo(f"  {shown(variance.verdicts):>4} get the same verdicts")
     for name, check in variance.checks.items():
         line = f"  {shown(check.agreement):>4} {name}: passed {check.passed} of {check.trials}"
-        cases = ", ".join(check.unsteady[:_CASES_SHOWN])
-        more = len(check.unsteady) - _CASES_SHOWN
-        unsteady = f"; unsteady: {cases}{f' and {more} more' if more > 0 else ''}"
-        echo(line + (unsteady if cases else ""))
+        cases = first_of(check.unsteady, _CASES_SHOWN)
+        echo(line + (f"; unsteady: {cases}" if cases else ""))
 
 
 def _say(line: str) -> None:

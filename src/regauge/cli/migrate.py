@@ -48,7 +48,7 @@ from regauge.refine.delivery import apply_run, roll_back
 from regauge.refine.runs import find_refinement
 from regauge.reports import escape_markdown, money, pass_rates
 from regauge.runner import Draw, PlannedCase, check_model
-from regauge.wording import plural
+from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -536,9 +536,7 @@ def _print(results: Sequence[_Migrated], model: ModelId, *, hint: bool) -> None:
             for reason in one.reasons:
                 echo(f"  {reason}")
             if one.broken:
-                more = len(one.broken) - _NAMES_MAX
-                names = ", ".join(one.broken[:_NAMES_MAX])
-                echo(f"  broken: {names}" + (f" and {more} more" if more > 0 else ""))
+                echo(f"  broken: {first_of(one.broken, _NAMES_MAX)}")
             echo(f"  details: regauge report {one.run}")
             if one.outcome == "broke" and not one.refinement:
                 echo(f"  next: regauge migrate --to {model} {one.planned.prompt} --refine")

@@ -22,7 +22,7 @@ from regauge.providers.last_days import SOON, LastDay, find_last_day
 from regauge.providers.listing import list_models
 from regauge.providers.registry import APIS, endpoint_of, load_provider
 from regauge.refine.subject import goal_faults
-from regauge.wording import plural
+from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -111,7 +111,8 @@ def duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorFinding]:
                 yield DoctorFinding(
                     check="duplicate cases",
                     level=level,
-                    message=f"{dataset.name}: {len(pairs)} with {what}: {_listed(pairs)}",
+                    message=f"{dataset.name}: {len(pairs)} with {what}:"
+                    f" {first_of(pairs, _SHOWN_MAX)}",
                     fix="keep one of each pair",
                 )
 
@@ -128,7 +129,7 @@ def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorFinding]:
             check="leaking cases",
             level="error",
             message=f"{prompt.name}: its text holds {_count(sources['holdout'])} held out:"
-            f" {_listed(sources['holdout'])}",
+            f" {first_of(sources['holdout'], _SHOWN_MAX)}",
             fix="take them out of the prompt, or out of the dataset",
         )
     if sources["train"]:
@@ -136,7 +137,7 @@ def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorFinding]:
             check="leaking cases",
             level="warning",
             message=f"{prompt.name}: its text holds {_count(sources['train'])}:"
-            f" {_listed(sources['train'])}",
+            f" {first_of(sources['train'], _SHOWN_MAX)}",
             fix="write examples of your own: these cases pass whatever the prompt is worth",
         )
 
@@ -166,11 +167,6 @@ def _plain(text: str) -> str:
 
 def _count(cases: list[str]) -> str:
     return "a case" if len(cases) == 1 else f"{len(cases)} cases"
-
-
-def _listed(cases: list[str]) -> str:
-    more = len(cases) - _SHOWN_MAX
-    return ", ".join(cases[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def model_findings(

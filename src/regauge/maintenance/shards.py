@@ -42,7 +42,7 @@ from regauge.reports import (
     write_job_summary,
 )
 from regauge.runner import PART_RECORDINGS, PART_TRIALS
-from regauge.wording import plural
+from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -152,9 +152,9 @@ def merge_shards(
     first = parts[0].shard
     here = {part.shard.number for part in parts}
     missing = [number for number in range(1, first.count + 1) if number not in here]
-    unmeasured = [f"{plural(len(missing), 'shard')} of {first.count} missing: {_few(missing)}"] * (
-        bool(missing)
-    )
+    unmeasured = [
+        f"{plural(len(missing), 'shard')} of {first.count} missing: {first_of(missing, _NAMED_MAX)}"
+    ] * (bool(missing))
     redactor = redactor_for(project.settings, environ)
     project.prepare_state_dir("runs")
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
@@ -214,11 +214,6 @@ def merge_shards(
         notes=notes,
         trouble=trouble,
     )
-
-
-def _few(numbers: Sequence[object]) -> str:
-    more = len(numbers) - _NAMED_MAX
-    return ", ".join(map(str, numbers[:_NAMED_MAX])) + (f" and {more} more" if more > 0 else "")
 
 
 def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part]:

@@ -10,6 +10,7 @@ from regauge.printable import printable
 from regauge.recordings import warn_of_sizes
 from regauge.reports._models import difference_text, rate_text
 from regauge.reports._tally import label_table, wrong_labels
+from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +87,7 @@ def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[StyledLine]:
     """
     lines: list[StyledLine] = []
     for prompt, cases in failed.items():
-        lines.append(StyledLine(f"failed, not blocking: {_count(len(cases), 'case')} of {prompt}"))
+        lines.append(StyledLine(f"failed, not blocking: {plural(len(cases), 'case')} of {prompt}"))
         lines += [
             StyledLine(f"  ~ {printable(text)}", "quiet") for text in cases[:_NAMED_CASES_MAX]
         ]
@@ -134,7 +135,7 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
             if (suite.prompt, suite.version or "-") == (prompt, version)
         )
         number = sum(map(len, modes.values()))
-        text = f"{prompt} {version}: {number} of {_count(of, 'case')} FAILED on {judge}"
+        text = f"{prompt} {version}: {number} of {plural(of, 'case')} FAILED on {judge}"
         labels = ", expected -> output" if any(" -> " in mode for mode in modes) else ""
         lines.append(StyledLine(printable(f"{text}{labels}:"), "bad"))
         by_size = sorted(modes.items(), key=lambda item: -len(item[1]))
@@ -145,7 +146,7 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
             lines.append(StyledLine(f"  and {len(by_size) - _MODES_MAX} more", "quiet"))
     if len(ordered) > _GROUPS_MAX:
         rest = sum(len(cases) for _, modes in ordered[_GROUPS_MAX:] for cases in modes.values())
-        lines.append(StyledLine(f"and {_count(rest, 'case')} that failed on other judges", "bad"))
+        lines.append(StyledLine(f"and {plural(rest, 'case')} that failed on other judges", "bad"))
     if lines:
         more = "re-run: pytest --lf     all: pytest -v     page: regauge report -o report.html"
         lines += [StyledLine(more), StyledLine("")]
@@ -154,9 +155,8 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
 
 def _mode_line(mode: str, cases: Sequence[FailedCase]) -> str:
     example = "" if " -> " in mode else f" ({cases[0].reason})"
-    names = ", ".join(case.case for case in cases[:_NAMES_MAX])
-    more = f" and {len(cases) - _NAMES_MAX} more" if len(cases) > _NAMES_MAX else ""
-    return printable(f"  {mode}{example}  {len(cases)}  {names}{more}")
+    names = first_of((case.case for case in cases), _NAMES_MAX)
+    return printable(f"  {mode}{example}  {len(cases)}  {names}")
 
 
 def cause_lines(groups: Sequence[CauseGroup], *, tracebacks: bool = False) -> list[StyledLine]:
@@ -169,10 +169,8 @@ def cause_lines(groups: Sequence[CauseGroup], *, tracebacks: bool = False) -> li
     lines: list[StyledLine] = []
     for group in groups:
         ids = sorted(set(group.cases.values()))
-        named = ", ".join(ids[:_NAMED_CASES_MAX])
-        more = len(ids) - _NAMED_CASES_MAX
-        named += f" and {more} more" if more > 0 else ""
-        count = _count(len(group.cases), "case")
+        named = first_of(ids, _NAMED_CASES_MAX)
+        count = plural(len(group.cases), "case")
         prompts = ", ".join(group.prompts)
         lines.append(StyledLine(f"unmeasured: {count} of {prompts} ({group.kind})", "bad"))
         lines.append(StyledLine(f"  {named}", "quiet"))
@@ -191,10 +189,10 @@ def missing_lines(missing: Sequence[MissingAnswers]) -> list[StyledLine]:
         calls = f" {group.calls} calls," if group.calls != group.answers else ""
         lines += [
             StyledLine(
-                f"needs recording: {group.prompt}, {_count(group.cases, 'case')}{older}", "bad"
+                f"needs recording: {group.prompt}, {plural(group.cases, 'case')}{older}", "bad"
             ),
             StyledLine(
-                f"  {_count(group.answers, 'answer')} of {model}: about{calls}"
+                f"  {plural(group.answers, 'answer')} of {model}: about{calls}"
                 f" {quantity(group.tokens)} tokens, {_about(group.cost_usd, group.batch_cost_usd)}"
             ),
             StyledLine(f"  record them: {group.command}"),
@@ -289,11 +287,11 @@ def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[Styled
         lines += [
             StyledLine(
                 f"needs recording: {group.prompt}, judge {group.judge},"
-                f" {_count(group.judgements, 'judgement')} of {_count(group.cases, 'case')}{older}",
+                f" {plural(group.judgements, 'judgement')} of {plural(group.cases, 'case')}{older}",
                 "bad",
             ),
             StyledLine(
-                f"  about {_count(group.calls, 'call')} of {models}: about"
+                f"  about {plural(group.calls, 'call')} of {models}: about"
                 f" {quantity(group.tokens)} tokens, {_about(group.cost_usd, group.batch_cost_usd)}"
             ),
             StyledLine(f"  record them: {group.command}"),
@@ -305,7 +303,7 @@ def recorded_lines(project: Project, written: Mapping[str, int]) -> list[StyledL
     """The changed committed recordings, and those that are large for GitHub."""
     lines = [
         StyledLine(
-            f"recorded: {_count(count, _recorded_noun(path))} in {path}; commit it with the prompt"
+            f"recorded: {plural(count, _recorded_noun(path))} in {path}; commit it with the prompt"
         )
         for path, count in written.items()
     ]
@@ -363,10 +361,6 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _about(cost_usd: float | None, batch_cost_usd: float | None) -> str:

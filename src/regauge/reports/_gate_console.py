@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from regauge.printable import printable
 from regauge.reports._console import StyledLine, money
 from regauge.strict_json import read_json
-from regauge.wording import plural
+from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -425,17 +425,12 @@ def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
                 diffs_left -= diff
                 yield from _details(case, diff=diff)
             if joined and group.cases[most:]:
-                yield StyledLine(printable(f"    also {_named(group.cases[most:])}"), "quiet")
+                others = first_of((case.case for case in group.cases[most:]), _NAMES_MAX)
+                yield StyledLine(printable(f"    also {others}"), "quiet")
             elif len(group.cases) > most:
                 yield StyledLine(f"  and {len(group.cases) - most} more", "quiet")
         if rest := sum(len(group.cases) for group in groups[_GROUPS_MAX:]):
             yield StyledLine(f"  and {plural(rest, 'case')} of other kinds", "quiet")
-
-
-def _named(cases: Sequence[CaseDocument]) -> str:
-    names = [case.case for case in cases[:_NAMES_MAX]]
-    rest = len(cases) - len(names)
-    return ", ".join(names) + (f" and {rest} more" if rest else "")
 
 
 def _details(case: CaseDocument, *, diff: bool) -> Iterator[StyledLine]:

@@ -9,7 +9,7 @@ from regauge.mutate import UNSCORED, score_of
 from regauge.reports._console import money
 from regauge.reports._decision import GuardChangeDocument, GuardsDocument
 from regauge.reports._markdown import escape_markdown
-from regauge.wording import plural
+from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -157,9 +157,7 @@ def missing_lines(report: MutationReport) -> Iterator[str]:
 def _by(row: MutantRow) -> str:
     if not row.cases:
         return ""
-    named = ", ".join(row.cases[:_CASES_SHOWN])
-    more = len(row.cases) - _CASES_SHOWN
-    return f"   [{named}{f' and {more} more' if more > 0 else ''}]"
+    return f"   [{first_of(row.cases, _CASES_SHOWN)}]"
 
 
 def _example(row: MutantRow) -> str:
@@ -235,14 +233,12 @@ def _table(rows: Iterable[MutantRow]) -> Sequence[str]:
         "|---|--:|---|---|---|---|",
     ]
     for row in rows:
-        cases = ", ".join(row.cases[:_CASES_SHOWN])
-        more = len(row.cases) - _CASES_SHOWN
         cells = (
             CLASS_WORDS[row.kind],
             str(row.line),
             row.operator,
             _cut(row.text),
-            f"{cases} and {more} more" if more > 0 else cases,
+            first_of(row.cases, _CASES_SHOWN),
             row.reason or ", ".join(row.judges),
         )
         lines.append(f"| {' | '.join(escape_markdown(cell) for cell in cells)} |")
@@ -376,8 +372,4 @@ def _after_words(change: GuardChange) -> str:
 
 
 def _names(cases: Sequence[str]) -> str:
-    if not cases:
-        return "the suite as a whole"
-    more = len(cases) - _CASES_SHOWN
-    named = ", ".join(cases[:_CASES_SHOWN])
-    return f"{named} and {more} more" if more > 0 else named
+    return first_of(cases, _CASES_SHOWN) if cases else "the suite as a whole"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.evidence import NONE_DRAWN
 from regauge.gate.baselines import BaselineError
-from regauge.wording import plural
+from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,12 +46,13 @@ def edited_notes(at: BaseCommit, suites: Sequence[Suite], *, prompt_changed: boo
             if replaced:
                 # A vector is of a text, which may be of many cases.
                 cases = sorted({case for case in replaced if case})
-                named = _first(cases) if cases else plural(len(replaced), "vector")
+                named = first_of(cases, _SHOWN) if cases else plural(len(replaced), "vector")
                 yield f"{name} replaces what was recorded for requests of the base: {named}"
         elif name.startswith(f"{baselines}/") and name.endswith(".json"):
             yield from _baseline_notes(at, name)
     if prompt_changed and (code := edited_code(at, suites)):
-        yield f"the change also edits code that runs in this gate or its workflow: {_first(code)}"
+        files = first_of(code, _SHOWN)
+        yield f"the change also edits code that runs in this gate or its workflow: {files}"
 
 
 def edited_code(at: BaseCommit, suites: Iterable[Suite]) -> list[str]:
@@ -176,9 +177,3 @@ def _content(line: dict[str, Any]) -> list[Any]:
         completion = cast("dict[str, Any]", found[0])
         found[0] = [completion.get(name) for name in ("text", "tool_calls", "refusal")]
     return found
-
-
-def _first(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (
-        f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else ""
-    )
