@@ -1,4 +1,4 @@
-"""Lets threads make loggers while pytest looks through them."""
+"""The output of a pytest run: without secrets, with many failed cases in groups."""
 
 from __future__ import annotations
 

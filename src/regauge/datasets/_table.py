@@ -1,4 +1,4 @@
-"""The memory that the rows of a parquet file need, counted before any of it is taken.
+"""Datasets as tables: CSV and parquet files, read within limits of memory.
 
 A kilobyte can hold a million rows, or one long text a thousand times. So texts are read as
 references to the distinct texts of their column, in batches, and their lengths are summed.

@@ -1,4 +1,4 @@
-"""Return whether committed completions pass more often than fresh trials of the same requests."""
+"""The audit: committed completions next to fresh trials of the same requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cases that can ask a prompt: those of its evals, and its own."""
+"""Collects evals for a command, and finds their cases and judges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thing that `regauge doctor` has looked at, and how it is."""
+"""The checks of `regauge doctor`: datasets, prompts, models, endpoints and evals."""
 
 from __future__ import annotations
 

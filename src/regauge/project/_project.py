@@ -1,4 +1,4 @@
-"""The line of pyproject.toml that a setting stands on."""
+"""A project: its root, its files and its settings, whose errors have a line."""
 
 from __future__ import annotations
 

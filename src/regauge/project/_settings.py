@@ -1,4 +1,4 @@
-"""URLs as they may be shown: without user name, password, query and fragment."""
+"""The settings: `[tool.regauge]` and its tables."""
 
 from __future__ import annotations
 

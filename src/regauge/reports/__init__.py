@@ -1,6 +1,6 @@
 """One run record feeds every report: console summary, Markdown, tables for other tools.
 
-`_schema.py` and `_decision.py` are the documents, `_writer.py` writes them as a run happens and
+`_record.py` and `_decision.py` are the documents, `_writer.py` writes them as a run happens and
 `_runs.py` reads them back, also as tables. Reports of a run are in `_console.py`, `_markdown.py`
 and `html`; those of a gate in `_gate_console.py`, `_gate_markdown.py` and
 `_github_actions.py`.
@@ -53,18 +53,7 @@ if TYPE_CHECKING:
     )
     from regauge.reports._markdown import escape_markdown, run_markdown, shown_name
     from regauge.reports._otel import export_run
-    from regauge.reports._runs import (
-        find_run,
-        list_runs,
-        parse_row,
-        read_record,
-        read_rows,
-        row_lines,
-        trials_table,
-        write_csv,
-        write_parquet,
-    )
-    from regauge.reports._schema import (
+    from regauge.reports._record import (
         SCHEMA_VERSION,
         Cause,
         GitState,
@@ -78,6 +67,17 @@ if TYPE_CHECKING:
         SuiteSummary,
         TrialRow,
         VerdictRow,
+    )
+    from regauge.reports._runs import (
+        find_run,
+        list_runs,
+        parse_row,
+        read_record,
+        read_rows,
+        row_lines,
+        trials_table,
+        write_csv,
+        write_parquet,
     )
     from regauge.reports._tally import CauseGroup, RunTally
     from regauge.reports._writer import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.printable import printable
 from regauge.recordings import warn_of_sizes
-from regauge.reports._models import difference_text, rate_text
+from regauge.reports._model_comparison import difference_text, rate_text
 from regauge.reports._tally import label_table, wrong_labels
 from regauge.wording import first_of, plural
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.project import Project
-    from regauge.reports._schema import RunRecord, ShardPart, SuiteSummary
+    from regauge.reports._record import RunRecord, ShardPart, SuiteSummary
     from regauge.reports._tally import CauseGroup
     from regauge.runner import Budget, MissingAnswers, MissingJudgements, Progress
 

@@ -1,4 +1,4 @@
-"""Cases of one kind: same check, expected value and output, or the same cause."""
+"""A decision on a terminal: its reasons, its cases in groups, and output diffs."""
 
 from __future__ import annotations
 

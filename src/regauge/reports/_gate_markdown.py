@@ -1,4 +1,4 @@
-"""The table of a decision in Markdown: a line per prompt."""
+"""A decision as Markdown, for the comment and the job summary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from regauge.evidence import CaseVerdict
     from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
     from regauge.reports._gate_console import CaseGroup
-    from regauge.reports._schema import Suggestion, SuiteSummary
+    from regauge.reports._record import Suggestion, SuiteSummary
 
 
 def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> Iterator[str]:

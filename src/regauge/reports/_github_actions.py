@@ -1,4 +1,4 @@
-"""A decision as workflow commands of GitHub Actions: marks on the lines of prompt files."""
+"""Runs and decisions in GitHub Actions: annotations, and the job summary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
-    from regauge.reports._schema import RunRecord
+    from regauge.reports._record import RunRecord
 
 # GitHub shows ten errors and ten warnings of a step.
 _EACH_MAX = 10

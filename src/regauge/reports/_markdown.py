@@ -1,4 +1,4 @@
-"""Text of others in Markdown as it is: nothing in it can end the place it stands in."""
+"""A run as Markdown, and untrusted text in Markdown: nothing in it ends the place it stands in."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from regauge.criteria import CRITERIA
 from regauge.printable import printable
 from regauge.providers import transcript
 from regauge.reports._console import duration, money, quantity, rates_of_k
-from regauge.reports._models import difference_text, rate_text
+from regauge.reports._model_comparison import difference_text, rate_text
 from regauge.reports._tally import label_table, wrong_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from regauge.reports._schema import RunRecord, Suggestion, SuiteSummary
+    from regauge.reports._record import RunRecord, Suggestion, SuiteSummary
 
 # What has a meaning inside a table cell, in Markdown, to GitHub or in HTML. A list, a heading or a
 # rule begins a line, which a cell never does; a colon matters in an address alone.

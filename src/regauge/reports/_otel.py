@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from regauge.reports._schema import RunRecord
+    from regauge.reports._record import RunRecord
 
 _BATCH = 512  # events a request, as the SDK's own processor sends them
 

@@ -19,7 +19,7 @@ from regauge.errors import Fault, FaultyFileError, UsageError
 from regauge.extras import require
 from regauge.printable import printable
 from regauge.regular_file import open_regular
-from regauge.reports._schema import SCHEMA_VERSION, RunRecord, TrialRow
+from regauge.reports._record import SCHEMA_VERSION, RunRecord, TrialRow
 from regauge.strict_json import no_constant
 
 if TYPE_CHECKING:

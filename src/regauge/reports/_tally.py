@@ -1,4 +1,4 @@
-"""Confusion of labels: outputs, precision and recall for each expected label."""
+"""The counts of a run, row by row: cases, trials, judges, labels, reasons for unmeasured ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from regauge.model_id import is_simulated
 from regauge.printable import printable
-from regauge.reports._models import compare_models
+from regauge.reports._model_comparison import compare_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from regauge.reports._schema import JudgeName, LabelRow, SuiteSummary
+    from regauge.reports._record import JudgeName, LabelRow, SuiteSummary
 
 # A wider table of labels does not fit on a screen, and longer values are texts.
 _LABELS_MAX: Final = 12
@@ -63,7 +63,7 @@ class LabelCounts:
 
     def rows(self) -> list[LabelRow]:
         """A row per expected label; none where the values are no labels."""
-        from regauge.reports._schema import LabelRow
+        from regauge.reports._record import LabelRow
 
         labels = sorted({expected for expected, _ in self.counts})
         total = self.counts.total()
@@ -243,7 +243,7 @@ class _JudgeCount:
         self.labels.join(other.labels)
 
     def named(self) -> JudgeName:
-        from regauge.reports._schema import JudgeName
+        from regauge.reports._record import JudgeName
 
         return JudgeName(
             name=self.first["judge"],
@@ -372,7 +372,7 @@ class _SuiteCount:
         return outcomes
 
     def summary(self) -> SuiteSummary:
-        from regauge.reports._schema import SuiteSummary
+        from regauge.reports._record import SuiteSummary
 
         first = self.first
         outcomes = self.settled + self._outcomes()

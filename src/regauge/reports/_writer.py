@@ -32,7 +32,7 @@ from regauge.git import run_git, work_tree
 from regauge.github import read_event
 from regauge.providers import shown_messages
 from regauge.recordings import map_texts
-from regauge.reports._schema import GitState, JobState
+from regauge.reports._record import GitState, JobState
 from regauge.reports._tally import RunTally
 from regauge.runner import MissingAnswers, MissingJudgements
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.errors import UnmeasuredError
     from regauge.reports._decision import DecisionDocument
-    from regauge.reports._schema import RunRecord, ShardPart, Suggestion
+    from regauge.reports._record import RunRecord, ShardPart, Suggestion
     from regauge.runner import EvalResult, JudgedVerdict, PlannedCase, Suite
 
 # git answers at once, unless its disk or a lock hangs.
@@ -496,7 +496,7 @@ class RunWriter:
 
         Where it cannot be written, `trouble` says so.
         """
-        from regauge.reports._schema import RunRecord  # only now: pydantic takes its time for it
+        from regauge.reports._record import RunRecord  # only now: pydantic takes its time for it
 
         self.close()
         record = RunRecord(

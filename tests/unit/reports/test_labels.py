@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.reports._schema import JudgeName
+from regauge.reports._record import JudgeName
 from regauge.reports._tally import LabelCounts, label_table
 
 LABELS = ["critical", "info", "warning"]

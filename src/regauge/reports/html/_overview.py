@@ -1,4 +1,4 @@
-"""The cases of a run as plain documents, which the page looks through."""
+"""The content of the page: cases as plain documents, prompts, and the plot of versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regauge.reports._gate_console import (
     version_step,
 )
 from regauge.reports._gate_markdown import pass_rates
-from regauge.reports._models import difference_text, models_of, rate_text
+from regauge.reports._model_comparison import difference_text, models_of, rate_text
 from regauge.reports._tally import eval_of, label_table
 from regauge.reports.html._source import golden_of
 from regauge.stats import wilson
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         PromptDocument,
     )
     from regauge.reports._gate_console import CaseGroup
-    from regauge.reports._schema import JudgeName, RunRecord, SuiteSummary
+    from regauge.reports._record import JudgeName, RunRecord, SuiteSummary
     from regauge.reports.html._source import PassRate, ReportSource
 
 # Of a case of the tier `tracked`: it blocks nothing.

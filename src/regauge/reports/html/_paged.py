@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from regauge.project import Project
-    from regauge.reports._schema import RunRecord
+    from regauge.reports._record import RunRecord
     from regauge.reports.html._source import GoldenFile, ReportSource
 
 # The golden cases of so many pages are in memory at once; each part reads the whole file.

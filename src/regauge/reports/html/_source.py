@@ -1,4 +1,4 @@
-"""The golden cases of a run, as they are now: a run record names them, and holds their digests."""
+"""The sources of the page: the run record, golden cases, refinement runs and the run history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import ConfigError, DatasetError
 from regauge.gate import CANDIDATE_FIRST
-from regauge.reports._models import models_of
+from regauge.reports._model_comparison import models_of
 from regauge.reports._runs import read_record, read_rows
 from regauge.stats import wilson
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase, Shard
     from regauge.digests import JSON
     from regauge.project import Project
-    from regauge.reports._schema import RunRecord, Suggestion, SuiteSummary
+    from regauge.reports._record import RunRecord, Suggestion, SuiteSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

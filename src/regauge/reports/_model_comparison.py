@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.reports._schema import ModelComparison, RunRecord
+    from regauge.reports._record import ModelComparison, RunRecord
 
     # By case: how many of its measured trials passed, and how many there are.
     CaseCounts = Mapping[tuple[str, str], tuple[int, int]]
@@ -34,7 +34,7 @@ def compare_models(models: Sequence[CaseCounts]) -> list[ModelComparison]:
 
 def _compared(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> ModelComparison:
     # Loads numpy, which a run of one model does not need.
-    from regauge.reports._schema import ModelComparison
+    from regauge.reports._record import ModelComparison
     from regauge.stats import rate_difference, suite_p_value, wilson
 
     rates = [passed / trials for passed, trials in counts.values()]
