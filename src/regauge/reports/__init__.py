@@ -112,7 +112,7 @@ else:
                 "find_run list_runs parse_row read_record read_rows row_lines trials_table "
                 "write_csv write_parquet"
             ),
-            "_schema": (
+            "_record": (
                 "Cause GitState JobState JudgeName MergedShards RunRecord SCHEMA_VERSION ShardPart "
                 "ShardSuite Suggestion SuiteSummary TrialRow VerdictRow"
             ),
