@@ -188,7 +188,7 @@ def test_doubled_unknown_and_unreadable_lines_are_left(batched: EvalProject, pro
             """\
 5 of 5 answers recorded
   wrote fixtures/recordings/triage.jsonl: commit it
-1 unreadable line left: .regauge/batches/NAME.results-0.jsonl:2: not JSON
+1 line left: .regauge/batches/NAME.results-0.jsonl:2: not JSON
 1 result of an unknown call left: request-of-others-1
 """,
             "",
@@ -395,12 +395,18 @@ def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider:
             """\
 2 of 5 answers recorded
   wrote fixtures/recordings/triage.jsonl: commit it
-1 unreadable line left: half.jsonl:3: cut off
+1 line left: half.jsonl:3: cut off
 3 answers of local:clerk written to .regauge/batches/NAME.jsonl; run the file, then: regauge record --collect RESULTS.jsonl
 """,
             "",
         )
     )
+    other = json.loads(json.dumps(results[0]))
+    other["response"]["body"]["choices"][0]["message"]["content"] = "another"
+    again = [results[0], results[0], other]
+    batched.write("again.jsonl", "".join(f"{json.dumps(one)}\n" for one in again))
+    said = batched.command("record", "--collect", "again.jsonl").stdout
+    assert "1 line left: again.jsonl:3: contradicts an earlier result of " in said
     batched.write("whole.jsonl", text)
     assert _said(batched.command("record", "--collect", "whole.jsonl")) == snapshot(
         (0, "3 of 3 answers recorded\n  wrote fixtures/recordings/triage.jsonl: commit it\n", "")

@@ -269,7 +269,7 @@ def test_cases_without_a_completion_are_unmeasured(project: EvalProject):
             lambda run: run.update(git={"commit": "0" * 40, "branch": None, "dirty": False}),
             "the commit",
         ),
-        (lambda run: run["shard"].update(number=2), "with different runs"),
+        (lambda run: run["shard"].update(number=2), "is in shard-1 and in shard-2"),
     ],
 )
 def test_shards_that_contradict_each_other_are_refused(
@@ -285,6 +285,13 @@ def test_shards_that_contradict_each_other_are_refused(
     assert "fix:" in said
     assert not project.recordings()
     assert not project.records()
+
+
+def test_two_directories_of_one_shard_are_refused(project: EvalProject):
+    """Their run records are equal, and a recording of one may be another."""
+    directories = shards(project)
+    shutil.copytree(project.root / "shard-1", project.root / "again")
+    assert "shard 1 is in again and in shard-1" in merge(project, [*directories, "again"], code=2)
 
 
 def test_shards_of_another_commit_than_the_checkout_are_refused(project: EvalProject):

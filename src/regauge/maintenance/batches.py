@@ -190,6 +190,14 @@ class _Place:
     offset: int
     length: int
 
+    def read(self) -> ResultLine:
+        """The result."""
+        from regauge.providers.batches import ResultLine
+
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            return ResultLine.parse(file.read(self.length))
+
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
@@ -211,7 +219,7 @@ class _Read:
     Attributes:
         places: Where the first completion of each call is.
         problems: Why others have none.
-        unreadable: Lines that are no result, each with its file, number and reason.
+        unreadable: Lines that are no result or contradict one, with file, number and reason.
         cut: Whether the last line of a file is not whole.
         lines: How many there are.
     """
@@ -241,7 +249,7 @@ class _Read:
                 why = f"longer than {LINE_MAX} bytes" if long else ""
                 try:
                     if not long:
-                        self._take(ResultLine.parse(line), _Place(path, start, len(line)))
+                        why = self._take(ResultLine.parse(line), _Place(path, start, len(line)))
                 except (ValueError, RecursionError) as error:
                     cut = not line.endswith(b"\n")
                     self.cut = self.cut or cut
@@ -250,11 +258,15 @@ class _Read:
                 if why:
                     self.unreadable.append(f"{shown}:{number}: {why}")
 
-    def _take(self, result: ResultLine, place: _Place) -> None:
+    def _take(self, result: ResultLine, place: _Place) -> str:
+        """Take a result; returns the reason why it is left, empty where it is not."""
         if result.body:
-            self.places.setdefault(result.custom_id, place)
+            first = self.places.setdefault(result.custom_id, place)
+            if first is not place and first.read().body != result.body:
+                return f"contradicts an earlier result of {result.custom_id}"
         else:
             self.problems.setdefault(result.custom_id, result.problem)
+        return ""
 
 
 class ProjectBatches:
@@ -373,12 +385,8 @@ class ProjectBatches:
         return None
 
     def _read(self, question: Question, place: _Place) -> Completion:
-        from regauge.providers.batches import ResultLine
-
-        with place.path.open("rb") as file:
-            file.seek(place.offset)
-            result = ResultLine.parse(file.read(place.length))
-        return self._client(question.request.provider).read(question.request, result.body)
+        body = place.read().body
+        return self._client(question.request.provider).read(question.request, body)
 
     def _client(self, provider: str) -> BatchClient:
         """The client that writes and reads lines; it is not used on the network."""
@@ -518,7 +526,7 @@ class ProjectBatches:
                 f"not by batch: {plural(count, 'call')} of {why}; record live:"
                 f" {self._options.command}"
             )
-        yield from _some(self._of_files.unreadable, "unreadable line", "left")
+        yield from _some(self._of_files.unreadable, "line", "left")
         unknown = [
             custom_id
             for custom_id in (*self._of_files.places, *self._of_files.problems)
@@ -637,7 +645,7 @@ class ProjectBatches:
         ids = dict.fromkeys(self._ids(state) or [*read.places, *read.problems])
         self._known.update(ids)
         unknown = [x for x in (*read.places, *read.problems) if x not in ids]
-        self.notes += _some(read.unreadable, "unreadable line", "left")
+        self.notes += _some(read.unreadable, "line", "left")
         self.notes += _some(unknown, *_UNKNOWN)
         problems = {**read.problems, **state.failed}
         for custom_id in ids:

@@ -247,18 +247,19 @@ def _refused(path: Path, message: str, fix: str = "") -> FaultyFileError:
 
 
 def _distinct(parts: Iterable[_Part]) -> list[_Part]:
-    """The shards by number; one that is given twice counts once.
+    """The shards by number; a directory that is given twice counts once.
 
     Raises:
-        UsageError: Two runs are of the same shard.
+        UsageError: Two directories are of the same shard.
     """
     parts_by_index: dict[int, _Part] = {}
     for part in sorted(parts, key=lambda part: (part.shard.number, str(part.directory))):
         other = parts_by_index.setdefault(part.shard.number, part)
-        if other.record != part.record:
+        # Their records may be equal and their recordings not.
+        if other.directory.resolve() != part.directory.resolve():
             raise UsageError(
-                f"shard {part.shard.number} is in {other.directory} and in {part.directory}, with"
-                " different runs\n  fix: name one of them"
+                f"shard {part.shard.number} is in {other.directory} and in {part.directory}\n"
+                "  fix: name one of them"
             )
     return list(parts_by_index.values())
 
