@@ -55,7 +55,7 @@ def _own_words(text: str) -> str:
     return rest if re.search(r"\w", rest) else text
 
 
-@rule(version=5, about="relevance")
+@rule(version=6, about="relevance")
 def is_refusal() -> Check:
     """The model refused: by its words, by the provider's report, or by an empty output.
 
