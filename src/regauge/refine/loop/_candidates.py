@@ -389,9 +389,12 @@ def _instead(text: PromptText, hindering: Place, rule: str) -> PromptText | None
     index, node = said[0]
     old = next(n for n, statement in enumerate(text.trees[index].statements) if statement is node)
     words = text.trees[index].of(node)
+    before = text.trees
     for place in sorted({(index, old), hindering}, reverse=True):
         tree = text.trees[place[0]]
-        one = tree.statements[place[1]]
+        one = _still(tree, before[place[0]], place[1])
+        if one is None:
+            return None
         if place == hindering:
             was = tree.of(one)
             new = words.removeprefix(_label(tree, one))
@@ -406,9 +409,18 @@ def _instead(text: PromptText, hindering: Place, rule: str) -> PromptText | None
 
 def _without(text: PromptText, places: Sequence[Place]) -> Candidate:
     leaner = text
-    # From the end, so that the numbers of the others stay.
+    # From the end, so that those in front stay where they are.
     for index, number in sorted(places, reverse=True):
         tree = leaner.trees[index]
-        leaner = leaner.with_content(index, delete(tree, tree.statements[number]))
+        node = _still(tree, text.trees[index], number)
+        if node is not None:
+            leaner = leaner.with_content(index, delete(tree, node))
     edit = Edit(ops=(), strategy="take-out", proposer="rules", rationale="")
     return Candidate(edit=edit, text=leaner, suspects=tuple(places))
+
+
+def _still(tree: Tree, before: Tree, number: int) -> Node | None:
+    """A statement of an earlier text in a later one, whose rest may be read differently."""
+    one = before.statements[number]
+    same = [node for node in tree.statements if tree.of(node) == before.of(one)]
+    return min(same, key=lambda node: abs(node.start - one.start), default=None)
