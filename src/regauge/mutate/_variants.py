@@ -28,12 +28,16 @@ _CHECKED_MAX = 4
 _CHECKS_MAX = 3
 _EXISTING_MAX = 2
 _LONGER = 3
+# Of the words of a case, so that a variant is no stump of it.
+_SHORTEST = 1 / 3
+_CLAUSE_WORDS = 4
 _SLOT = re.compile(r"\{\{.*?\}\}")
 _CODE_MARK = re.compile(r"[=<>_(){}\[\]|\\]")
 # Of its characters: sentences have few of the marks of code.
 _CODE_MARKS = 0.03
 _MARKER = re.compile(r"^\s*(?:[-*+\u2022]|\d+[.)]|\|)\s+|\s*\|\s*$")
 _LABEL = re.compile(r"^[*_`\"']*[\w -]{1,40}[*_`\"']*:\s+")
+_CLAUSE = re.compile(r"[,;:]\s+(?:or\s+|and\s+)?|\s+or\s+")
 _NUMBER = re.compile(r"(?<![\w.,-])\d{1,6}(?![\w]|[.,]\d)")
 _WORD = re.compile(r"\w+(?:['\u2019-]\w+)*")
 _FENCED = re.compile(r"\A\s*```\w*\n(.*?)\n?```\s*\Z", re.DOTALL)
@@ -249,39 +253,84 @@ def _variants(problem: Problem) -> Iterator[Draft]:
 def _varied(
     case: GoldenCase, instruction: str, nearest: Sequence[GoldenCase]
 ) -> Iterator[Mapping[str, JSON]]:
-    """The inputs of a case, each time varied in one way."""
+    """The inputs of a case, each time varied in one way; each reads like a case of the dataset.
+
+    Text of the instruction is used only where it describes an input. Orders to the model are none.
+    """
     texts = {name: value for name, value in case.inputs.items() if isinstance(value, str)}
     if not texts:
         return
     prose = [name for name, text in texts.items() if _is_prose(text)] or list(texts)
     main = max(prose, key=lambda name: len(texts[name]))
+    text = texts[main]
     words = content_words(instruction)
-    about = _plain(instruction)
+    description = _description(instruction, nearest)
+    terms = [one.strip(" .") for one in _CLAUSE.split(description) if one.strip(" .")]
 
-    def having(name: str, text: str) -> Mapping[str, JSON]:
-        return {**case.inputs, name: text}
+    def varied() -> Iterator[str]:
+        yield from _limits(text, instruction)
+        yield from _exchanged(text, terms)
+        sentences = _sentences(text)
+        sharing = [one for one in sentences if content_words(one) & words]
+        if sharing and len(sharing) < len(sentences):
+            yield " ".join(sharing)
+            yield " ".join(one for one in sentences if one not in sharing)
+        # A list of terms is no sentence of a case.
+        for clause in [description] if len(terms) == 1 else terms:
+            if len(clause.split()) >= _CLAUSE_WORDS:
+                sentence = f"{clause[0].upper()}{clause[1:].rstrip('.')}."
+                yield sentence
+                yield f"{_closed(text)} {sentence}"
+        others = [one.inputs.get(main) for one in nearest]
+        for other in others:
+            if isinstance(other, str) and other.strip() and other != text:
+                yield other
+                yield f"{_closed(text)} {other}"
 
-    for text in _limits(texts[main], instruction):
-        yield having(main, text)
-    sentences = _sentences(texts[main])
-    sharing = [sentence for sentence in sentences if content_words(sentence) & words]
-    if sharing and len(sharing) < len(sentences):
-        yield having(main, " ".join(sharing))
-        yield having(main, " ".join(sentence for sentence in sentences if sentence not in sharing))
-    if about:
-        yield having(main, about)
-        yield having(main, f"{texts[main].rstrip()} {about}")
-        yield {**case.inputs, **dict.fromkeys(prose, about)}
-        clauses = [one.strip() for one in re.split(r"[,;:]\s+|\s+or\s+", about) if one.strip()]
-        if len(clauses) > 1:
-            yield {**case.inputs, **dict.fromkeys(prose, clauses[0])}
-    for other in nearest:
-        value = other.inputs.get(main)
-        if isinstance(value, str) and value != texts[main]:
-            yield having(main, value)
-            break
-    for name in texts:
-        yield having(name, "")
+    least = len(text.split()) * _SHORTEST
+    for new in varied():
+        if len(new.split()) >= least and new.strip():
+            yield {**case.inputs, main: new}
+
+
+def _description(instruction: str, cases: Sequence[GoldenCase]) -> str:
+    """What an instruction says of inputs: the definition of a label, or a condition in a list.
+
+    Empty where it is an order, or describes the output.
+    """
+    entry = _MARKER.sub("", instruction)
+    if entry == instruction:
+        return ""
+    label = _LABEL.match(entry)
+    if label is not None:
+        name = label[0].strip(" *_`\"':").casefold()
+        labels = {
+            str(value).casefold()
+            for case in cases
+            for value in (
+                case.expected.values() if isinstance(case.expected, dict) else [case.expected]
+            )
+        }
+        return entry[label.end() :].strip(" *_`|") if name in labels else ""
+    plain = entry.strip(" *_`|")
+    # An order begins with its verb, a condition with an article or a noun in lower case.
+    return plain if plain[:1].islower() else ""
+
+
+def _exchanged(text: str, terms: Sequence[str]) -> Iterator[str]:
+    """A text with one term of a list in the place of another."""
+    for term in terms:
+        match = re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text, re.IGNORECASE)
+        if match is not None:
+            for other in terms:
+                if other != term:
+                    yield text[: match.start()] + other + text[match.end() :]
+
+
+def _closed(text: str) -> str:
+    """A text that ends as a sentence does, so that another one can follow."""
+    text = text.rstrip()
+    return text if text[-1:] in {*".!?:;>)]}\u3002", ""} else f"{text}."
 
 
 def _is_prose(text: str) -> bool:
@@ -289,15 +338,6 @@ def _is_prose(text: str) -> bool:
     plain = _SLOT.sub("", text).strip()
     marks = len(_CODE_MARK.findall(plain))
     return (" " in plain or not plain.isascii()) and marks <= _CODE_MARKS * len(plain)
-
-
-def _plain(instruction: str) -> str:
-    """The words of an instruction as a sentence, without its marker and label."""
-    text = _LABEL.sub("", _MARKER.sub("", instruction)).strip(" *_`|")
-    if not text:
-        return ""
-    text = text[0].upper() + text[1:]
-    return text if text[-1] in ".!?" else f"{text}."
 
 
 def _limits(text: str, instruction: str) -> Iterable[str]:

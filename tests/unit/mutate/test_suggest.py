@@ -52,6 +52,9 @@ GOLDEN = GoldenCase(
 )
 
 
+TWO_SENTENCES = replace(GOLDEN, inputs={"text": "The disk sda1 is full. It is a drill on a node."})
+
+
 @dataclass
 class Scripted:
     """Draws trials by a rule of the side and of the number."""
@@ -258,8 +261,83 @@ def test_rules_find_the_check_that_sees_the_difference(base: str, mutant: str, c
         met.append(draft)
         return Outputs(lambda *_: True, [])
 
-    asyncio.run(suggest(problems()[:1], [Rules()], bench_of, Progress()))
+    asyncio.run(suggest(problems(TWO_SENTENCES)[:1], [Rules()], bench_of, Progress()))
     assert {next(iter(one)) for draft in met for one in map(dict, draft.checks)} >= {check}
+
+
+def variants(instruction: str, *texts: str, label: str = "bug") -> list[str]:
+    """The inputs that rules make of cases for an instruction."""
+    golden = {
+        str(number): GoldenCase(
+            id=str(number), inputs={"text": text}, expected={"kind": label}, split="train"
+        )
+        for number, text in enumerate(texts)
+    }
+    prompt = replace(
+        PROMPT, messages=(replace(PROMPT.messages[0], content=instruction), PROMPT.messages[1])
+    )
+    [mutant] = mutants_of(prompt, choose_operators(None))
+    row = MutantRow.model_validate(
+        {
+            "id": mutant.id,
+            "operator": mutant.operator,
+            "line": 1,
+            "span": {"part": "messages[0]", "start": 0, "end": 1},
+            "text": mutant.text,
+            "class": "no-effect",
+        }
+    )
+    cases = [
+        Case(key=key, text=str(case.inputs["text"]), checks=("label",))
+        for key, case in golden.items()
+    ]
+    met: list[Draft] = []
+
+    def bench_of(draft: Draft) -> Scripted:
+        met.append(draft)
+        return Scripted(lambda *_: True, [])
+
+    asyncio.run(
+        suggest(
+            problems_of(prompt, [mutant], [row], cases, golden), [Rules()], bench_of, Progress()
+        )
+    )
+    return list(dict.fromkeys(str(draft.inputs["text"]) for draft in met))
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "You sort tickets by what the customer needs.",
+        "- Answer with the kind of the ticket, in one word.",
+        "- kind: bug, billing or question.",
+        'Example of an answer: {"kind": "billing"}',
+    ],
+)
+def test_rules_put_no_order_to_the_model_into_an_input(instruction: str):
+    made = variants(instruction, "The export fails.", "Where is my invoice? The page is blank.")
+    assert made
+    words = {one.casefold() for text in made for one in text.strip(".?").split()}
+    assert not words & {"you", "sort", "answer", "kind", "billing", "example"}
+    assert all(len(one.split()) >= 1 for one in made)
+    assert "" not in made
+
+
+def test_rules_exchange_terms_of_a_definition_in_a_case():
+    made = variants(
+        "- bug: an error message, a crash or a blank page.",
+        "After the login I only see a blank page.",
+    )
+    assert made[:2] == [
+        "After the login I only see an error message.",
+        "After the login I only see a crash.",
+    ]
+    assert not [one for one in made if "a crash or" in one.casefold()]
+
+
+def test_rules_add_a_condition_of_the_instruction_to_a_case():
+    made = variants("- a certificate expires in less than 7 days", "The disk sda1 is full.")
+    assert "The disk sda1 is full. A certificate expires in less than 7 days." in made
 
 
 def test_rules_expect_the_output_of_the_prompt():
@@ -278,5 +356,5 @@ def test_rules_expect_the_output_of_the_prompt():
         met.append(draft)
         return Labels(lambda *_: True, [])
 
-    asyncio.run(suggest(problems()[:1], [Rules()], bench_of, Progress()))
+    asyncio.run(suggest(problems(TWO_SENTENCES)[:1], [Rules()], bench_of, Progress()))
     assert {"severity": "info"} in [draft.expected for draft in met if not draft.checks]
