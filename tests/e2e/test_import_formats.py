@@ -430,6 +430,7 @@ def test_bot(golden):
 """,
     )
     place.regauge("import", "deepeval", "source")
+    assert "names no model for LLM judges; judge_model is openai:gpt-5.4-mini" in report(place)
     text = (place.root / "evals/test_source.py").read_text(encoding="utf-8")
     for spec in (
         "{'deepeval': {'metric': 'AnswerRelevancy', 'threshold': 0.6, 'include_reason': True}}",
@@ -462,6 +463,7 @@ async def test_style():
 """,
     )
     out = place.regauge("import", "deepeval", "source/test_bot.py")
+    assert "names no model for LLM judges" not in report(place)
     assert "2 golden cases" in out
     first, second = cases(place, "test-bot")
     assert first["inputs"] == {"input": "2+2?"}
@@ -562,6 +564,26 @@ user:
 {% endfor %}
 {{question}}
 """
+
+
+def test_an_endpoint_that_the_environment_names_leaves_the_settings_readable(
+    place: Place, model: Model
+):
+    for name in ("one", "two"):
+        text = PROMPTY.replace("https://shop.openai.azure.com", "${ENV:AZURE_ENDPOINT}")
+        place.write(f"source/{name}.prompty", text)
+    place.write("source/form.json", '{"type": "text"}')
+    place.write("source/sample.json", '{"question": "Why?", "pods": []}')
+    out = place.regauge("import", "prompty", "source")
+    assert "ENV:" not in (place.root / "pyproject.toml").read_text()
+    noted = "the environment variable AZURE_ENDPOINT is `azure_endpoint`, and is not read"
+    [line] = [one for one in report(place).splitlines() if noted in one]
+    assert "source/one.prompty:3" in line
+    assert "source/two.prompty:3" in line
+    # A text with several places is one line of the report.
+    person = report(place).partition("## Needs a person")[2].partition("\n## ")[0]
+    assert f"{person.count(chr(10) + '- ')} lines of IMPORT.md need a person" in out
+    assert "2 unmeasured" in run(place, model, code=1)
 
 
 def test_the_files_of_a_prompty_are_read_and_its_loops_rendered(place: Place, model: Model):

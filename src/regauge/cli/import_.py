@@ -84,7 +84,8 @@ def import_command(
         return
     for written in plan.paths:
         echo(f"wrote {written}", style="green")
-    persons = sum(note.kind == "person" for note in imported.notes)
+    # The report joins the places of one text in one line.
+    persons = len({note.text for note in imported.notes if note.kind == "person"})
     cases = sum(map(len, imported.datasets.values()))
     echo(
         f"{plural(len(imported.evals), 'eval')}, {plural(cases, 'golden case')},"

@@ -38,6 +38,7 @@ _CAMEL: Final = {
 }
 _CASES: Final = ("LLMTestCase", "Golden")
 _METRICS: Final = ("GEval", "ConversationalGEval", "ArenaGEval")
+_WITHOUT_MODEL: Final = ("ExactMatchMetric", "PatternMatchMetric", "ToolCorrectnessMetric")
 _DROPPED: Final = ("model", "async_mode", "verbose_mode", "evaluation_template")
 _SOURCE: Final = re.compile(r"add_(?:goldens|test_cases)_from_(?:json|jsonl|csv)_file")
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -392,6 +393,8 @@ def _judge(module: _Module, call: ast.Call, name: str, suite: Suite, place: Plac
         else:
             text = f"`{key}` of {name} is made by code: write it in the eval"
             suite.imported.note("person", place, text)
+    if name not in _WITHOUT_MODEL:
+        suite.need_judge_model(place)
     return suite.check({"deepeval": made}, name, place)
 
 

@@ -36,7 +36,7 @@ _LOOP: Final = re.compile(
     r"\{%-?\s*for\s+(\w+)\s+in\s+(?P<name>\w+)\s*-?%\}\s*#?\s*\{\{\s*\1\.role\s*\}\}\s*:\s*"
     r"\{\{\s*\1\.content\s*\}\}\s*\{%-?\s*endfor\s*-?%\}"
 )
-_ENVIRONMENT: Final = re.compile(r"\$\{env:(\w+)(?::([^}]*))?\}")
+_ENVIRONMENT: Final = re.compile(r"(?i)\$\{env:(\w+)(?::([^}]*))?\}")
 _FILE: Final = re.compile(r"\$\{file:([^}]+)\}")
 _VENDORS: Final = {"azure_openai": "azure", "foundry": "azure", "azure": "azure"}
 _DECLARES: Final = ("type", "kind", "default", "description", "sample", "example", "required")
@@ -167,10 +167,13 @@ def _read_model(front: Mapping[str, Any], prompt: FilePrompt, file: Path, suite:
     }
     for key, own in _ENDPOINT.items():
         value = endpoint.get(key)
-        variable = _ENVIRONMENT.fullmatch(value) if isinstance(value, str) else None
+        variable = _ENVIRONMENT.search(value) if isinstance(value, str) else None
         if variable and own == "apiKey":
             config["apiKeyEnvar"] = variable[1]
-        elif isinstance(value, str) and not variable:
+        elif variable:
+            text = f"the environment variable {variable[1]} is `{key}`, and is not read"
+            suite.imported.note("person", prompt.at("model"), text)
+        elif isinstance(value, str):
             config[own] = value
     if variable := _ENVIRONMENT.fullmatch(name):
         name = variable[2] or ""
