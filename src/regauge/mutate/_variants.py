@@ -294,7 +294,7 @@ def _varied(
 
 
 def _description(instruction: str, cases: Sequence[GoldenCase]) -> str:
-    """What an instruction says of inputs: the definition of a label, or a condition in a list.
+    """The description of inputs in an instruction: a definition of a label, a condition of a list.
 
     Empty where it is an order, or describes the output.
     """
