@@ -276,7 +276,7 @@ class _Conversation:
             turns = self._script.turns
             if number == 0 and not turns:
                 return ""
-            if number == len(turns):
+            if number >= len(turns):  # without turns, the prompt itself was the only one
                 return None
             if not turns[number].user:
                 self._check_opening()
