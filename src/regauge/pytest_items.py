@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
 
 import pytest
@@ -176,11 +177,23 @@ def planned_case(item: pytest.Item) -> PlannedCase | None:
 def joins_cases(config: pytest.Config) -> bool:
     """Return whether one item stands for all cases of an eval, as none of them runs.
 
-    An item for each case takes most of the memory of a command. Settings of pytest may select
-    among such items, and do not select among others.
+    An item for each case takes most of the memory of a command. Settings of pytest and code of
+    the project may select among such items, and could not select among others.
     """
-    option = config.option
-    return whole_key in config.stash and not (option.keyword or option.deselect)
+    option, plugins = config.option, config.pluginmanager
+    if whole_key not in config.stash or option.keyword or option.deselect:
+        return False
+    installed = [plugin for plugin, _ in plugins.list_plugin_distinfo()]
+    return all(
+        implementation.plugin in installed
+        or _module_of(implementation.plugin).startswith(("_pytest.", "regauge."))
+        for name in ("pytest_collection_modifyitems", "pytest_itemcollected")
+        for implementation in getattr(config.hook, name).get_hookimpls()
+    )
+
+
+def _module_of(plugin: object) -> str:
+    return plugin.__name__ if isinstance(plugin, ModuleType) else type(plugin).__module__
 
 
 def planned_cases(item: pytest.Item) -> Sequence[PlannedCase]:

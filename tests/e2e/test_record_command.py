@@ -198,3 +198,14 @@ def test_settings_of_pytest_select_the_cases_that_are_recorded(
     )
     assert live.command("record").returncode == 0
     assert endpoint.total == 4
+
+
+def test_a_conftest_selects_the_cases_that_are_recorded(live: EvalProject, endpoint: Endpoint):
+    live.golden(live.case(number, ok=False) for number in range(5))
+    live.write(
+        "conftest.py",
+        "def pytest_collection_modifyitems(items):\n"
+        "    items[:] = [item for item in items if '001' not in item.name]\n",
+    )
+    assert live.command("record").returncode == 0
+    assert endpoint.total == 4
