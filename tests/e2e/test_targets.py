@@ -1027,12 +1027,19 @@ def prompted(repository: EvalProject) -> EvalProject:
     return repository
 
 
+@pytest.fixture
+def program(prompted: EvalProject) -> Iterator[Path]:
+    """`program.py` of the project as a program that need not load regauge for each of its calls."""
+    with processes.scripts(prompted.root / "program.py") as folder:
+        yield folder / "program.py"
+
+
 @pytest.mark.parametrize("kind", ["python", "command"])
 def test_a_prompt_is_refined_through_the_target_that_loads_it(
-    prompted: EvalProject, kind: str
+    prompted: EvalProject, kind: str, program: Path
 ) -> None:
     if kind == "command":
-        argv = json.dumps([sys.executable, "program.py"])
+        argv = json.dumps([str(program)])
         table = f'[tool.regauge.targets.app]\nkind = "command"\nargv = {argv}\nfiles = ["app"]\n'
         prompted.settings(provider=f'{table}prompts = ["triage"]\n')
     estimate = prompted.command("refine", "app", "--dry-run", "--proposers=rules")
