@@ -24,8 +24,10 @@ class Lexicon:
     package: str
     table: str = ""
     file: str = "lexicon.toml"
-    _patterns: dict[tuple[str, ...], re.Pattern[str]] = field(default_factory=dict)
-    _words: dict[str, frozenset[str]] = field(default_factory=dict)
+    _patterns: dict[tuple[str, ...], re.Pattern[str]] = field(
+        default_factory=dict[tuple[str, ...], re.Pattern[str]]
+    )
+    _words: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     def __getattr__(self, name: str) -> re.Pattern[str]:
         if name.startswith("__"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from regauge.mutate._hunt import HuntPolicy
-    from regauge.mutate._types import Bench, Case, MutantClass
+    from regauge.mutate._types import Bench, Case
     from regauge.prompts import Prompt
 
 # A block pays where it may save more trials than a killed block takes.
@@ -206,8 +206,12 @@ def _tree(prompt: Prompt, mutants: Sequence[Mutant], cases: int) -> list[_Block]
 
 # Shares of killed mutants where no earlier class is known, between suites that guard nearly all
 # and half of the instructions; fewer where no case has a word of the text.
-_KILLED_SHARE = {"delete-field": 0.95, "delete-tool": 0.95, "delete-parameter": 0.95}
-_KILLED_SHARE |= {"delete-description": 0.05}
+_KILLED_SHARE = {
+    "delete-field": 0.95,
+    "delete-tool": 0.95,
+    "delete-parameter": 0.95,
+    "delete-description": 0.05,
+}
 _KILLED_SHARE_OTHERS = 0.6
 _KILLED_SHARE_UNMENTIONED = 0.2
 # Fitted to simulated suites (`benchmarks/mutate.py`). Cases with varying outputs take more trials:
@@ -224,7 +228,7 @@ def estimate_calls(
     prompt: Prompt,
     mutants: Sequence[Mutant],
     cases: Sequence[Case],
-    known: Mapping[str, MutantClass] | None = None,
+    known: Mapping[str, str] | None = None,
     *,
     stored: int = 0,
 ) -> int:

@@ -81,8 +81,9 @@ def completion_of(
     if calls is None:
         calls = [call for message in messages for call in message.get("tool_calls") or ()]
     cost = parts.get("cost_usd")
-    is_number = isinstance(cost, (int, float)) and not isinstance(cost, bool)
-    if cost is not None and not (is_number and cost >= 0):
+    if cost is not None and (
+        isinstance(cost, bool) or not isinstance(cost, int | float) or not cost >= 0
+    ):
         raise _malformed(f"`cost_usd` is no number from 0: {_shown(cost)}")
     tool_calls = _tool_calls(calls)
     text = _text(parts, messages)

@@ -100,12 +100,9 @@ class _ReadFiles:
         path, _, flags = arguments
         if flags & (os.O_WRONLY | os.O_RDWR) or not isinstance(path, str | os.PathLike):
             return
-        name = os.fspath(path)
-        if (
-            isinstance(name, str)
-            and (name.startswith(self._prefix) or not os.path.isabs(name))  # noqa: PTH117 - faster
-            and not name.endswith((".py", ".pyc", "pyproject.toml"))
-        ):
+        name = str(arguments[0])
+        inside = name.startswith(self._prefix) or not os.path.isabs(name)  # noqa: PTH117 - faster
+        if inside and not name.endswith((".py", ".pyc", "pyproject.toml")):
             self.paths.add(name)
 
 

@@ -359,7 +359,7 @@ def run_command(
     """Refine the prompt NAME, on its evals and on those of targets that load it."""
     project = Project.find()
     prompt = prompt_of_target(project, prompt, command="regauge refine")
-    asked = _options(project, prompt, options)
+    asked: RunOptions = _options(project, prompt, options)
     begin = partial(_begun, project, prompt, path, options, as_json=as_json)
     if interactive:
         check_terminal()

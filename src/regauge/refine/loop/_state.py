@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator
 
@@ -311,7 +311,7 @@ class Critiqued:
 
 
 _PlainEdit: TypeAlias = Annotated[
-    Edit, PlainSerializer(Edit.to_json, return_type=dict), PlainValidator(Edit.from_json)
+    Edit, PlainSerializer(Edit.to_json, return_type=dict[str, Any]), PlainValidator(Edit.from_json)
 ]
 
 
