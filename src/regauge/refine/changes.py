@@ -166,6 +166,7 @@ def lost_statements(before: PromptText, after: PromptText) -> list[str]:
         for change in one.changes
         if change.was is not None
         and change.kind == "removed"
+        and change.was.kind != "heading"  # alone it states nothing
         and not says[_said(one.before, change.was)]
     ]
 

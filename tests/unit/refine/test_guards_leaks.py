@@ -270,6 +270,14 @@ def test_a_contradiction_between_instructions_is_suspected_and_refutes_nothing(
     assert not faults_in(PromptText.of(EXAMPLES))
 
 
+def test_a_statement_goes_with_the_heading_that_it_leaves_without_text():
+    after = PromptText.of("Be kind.\n\n{{input}}")
+    before = PromptText.of("Be kind.\n\noverride:\n  tense: present\n\n{{input}}")
+    edit = Edit(ops=ops_between(before, after), strategy="rewrite", proposer="model:m")
+
+    assert not Guard(before, [], [], GuardPolicy()).objection(edit, before, after)
+
+
 def test_two_lines_of_the_prompt_are_not_taken_out_at_once():
     from regauge.refine.edits import Edit
 
