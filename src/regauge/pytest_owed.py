@@ -283,8 +283,9 @@ def _uncollected(
                     line=declared.line,
                     message=f"pytest does not collect the eval {declared.function}, so nothing"
                     " measures it",
-                    fix="name the file test_*.py and the function test_*, once, and let no ini"
-                    f" file, conftest.py or module mark skip them; {_SELECT_FIX}",
+                    fix="name file and function as python_files and python_functions of pytest"
+                    " have it (test_*.py, test_*), once, and let no ini file, conftest.py or"
+                    f" module mark skip them; {_SELECT_FIX}",
                 )
                 yield fault, declared.texts
 

@@ -31,6 +31,10 @@ _EVAL = "__regauge_eval__"
 _WORKER_INPUT = "regauge_run_id"
 _WORKER_OUTPUT = "regauge"
 _LOG = "regauge-log"
+_UNSET = (
+    'ignore:The configuration option "asyncio_default_fixture_loop_scope" is unset.'
+    ":pytest.PytestDeprecationWarning"
+)
 
 _run_key: pytest.StashKey[PytestRun] = pytest.StashKey()
 _run_id_key: pytest.StashKey[str] = pytest.StashKey()
@@ -162,7 +166,12 @@ def _directory(text: str) -> str:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest captures the streams
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """In GitHub Actions, guard the streams, for the case that there are evals."""
+    """Keep a plugin that deepeval brings quiet; in GitHub Actions, guard the streams of evals."""
+    # Nobody who installs regauge chose pytest-asyncio, and where warnings are errors it ends every
+    # run of pytest unless a setting of its own is there.
+    if early_config.pluginmanager.hasplugin("asyncio"):
+        known = early_config.known_args_namespace
+        known.pythonwarnings = [*(known.pythonwarnings or ()), _UNSET]
     if os.environ.get("GITHUB_ACTIONS") == "true":
         from regauge.workflow_commands import GuardedOutput
 

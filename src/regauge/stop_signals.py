@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 if TYPE_CHECKING:
     import asyncio
@@ -162,6 +162,20 @@ def run_stoppable(
             raise KeyboardInterrupt
 
 
+def _drop_frames_without_line(error: BaseException) -> None:
+    """Take frames that pytest cannot show out of a traceback.
+
+    Some instructions belong to no line. Where a signal comes at one, pytest subtracts from a number
+    that is None, and the run ends as if regauge had failed.
+    """
+    trace = error.__traceback__
+    while trace is not None and (below := trace.tb_next) is not None:
+        if cast("int | None", below.tb_lineno) is None:
+            trace.tb_next = below.tb_next
+        else:
+            trace = below
+
+
 @contextmanager
 def stoppable(
     at_end: Callable[[Callable[[], None]], object],
@@ -187,7 +201,8 @@ def stoppable(
     try:
         yield handler.check
         handler.check()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
+        _drop_frames_without_line(stopped)
         handlers.enter_context(held())
         # The process of an interrupted run is about to end, and what it gives back takes a while.
         atexit.register(_take, _ALL, signal.SIG_IGN)

@@ -219,15 +219,10 @@ class Page:
             assert (self.here / ".git").is_dir(), f"no repository of its own for {command!r}"
         binaries = Path(sys.executable).parent
         line = self._mapped(command.replace("make evals", "pytest evals --record=none"))
-        plugins = self._plugins
-        settings = self.here / "pyproject.toml"
-        # `regauge init` writes a setting of this plugin, which pytest does not know without it.
-        if settings.is_file() and "asyncio_default" in settings.read_text(encoding="utf-8"):
-            plugins = f"{plugins},pytest_asyncio.plugin"
         env = {
             **inherited,
             **_ENVIRONMENT,
-            "PYTEST_PLUGINS": plugins,
+            "PYTEST_PLUGINS": self._plugins,
             "PATH": os.pathsep.join(map(str, (self._scripts, binaries, inherited["PATH"]))),
             "HOME": str(self.scratch),
             "GIT_CEILING_DIRECTORIES": str(self.here.parent.resolve()),

@@ -164,5 +164,5 @@ def test_plugins_that_come_along_neither_load_nor_warn_in_a_project_of_init(core
     assert "deepeval" not in out.stdout
     core.write("pyproject.toml", "[tool.regauge]\nmodel = 'sim:clerk-1'\n")
     doctor = core.regauge("doctor")
-    assert "warn   pytest: plugins that come with deepeval load in every run of pytest" in doctor
+    assert "warn   pytest: deepeval's plugin loads in every run of pytest" in doctor
     assert 'add "-p", "no:deepeval" to addopts of pytest' in doctor

@@ -336,6 +336,32 @@ def test_a_ctrl_c_that_an_eval_swallows_ends_the_run(live: EvalProject, cases: i
     assert {row["case"] for row in live.rows()} == {"disk-000", "disk-001"}
 
 
+_STOPS_WITHOUT_A_LINE = """\
+import os, signal
+from regauge import golden
+from regauge.judges import min_chars
+
+def stop():
+    os.kill(os.getpid(), signal.SIGINT)
+    while True:
+        pass
+
+stop.__code__ = stop.__code__.replace(co_linetable=b"")
+
+@golden('triage', judges=[min_chars(1)])
+def test_triage(result):
+    stop()
+"""
+
+
+def test_a_ctrl_c_at_an_instruction_without_a_line_ends_the_run(live: EvalProject):
+    """Python has such instructions here and there, and pytest fails to show a frame at one."""
+    live.eval(_STOPS_WITHOUT_A_LINE)
+    ran = live.run()
+    assert ran.ret == pytest.ExitCode.INTERRUPTED
+    assert "Traceback" not in ran.stderr.str()
+
+
 _ASKS_SIGNALS = """\
 import signal
 from pathlib import Path

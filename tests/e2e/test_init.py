@@ -57,7 +57,10 @@ def test_a_second_init_changes_nothing(made: Place):
 
 
 @pytest.mark.parametrize("options", [(), ("-W", "error")])
-def test_the_first_run_is_quiet(place: Place, options: tuple[str, ...]):
+@pytest.mark.parametrize("settings", ["", "[pytest]\nfilterwarnings = error\n"])
+def test_the_first_run_is_quiet(place: Place, settings: str, options: tuple[str, ...]):
+    if settings:
+        place.write("pytest.ini", settings)
     place.regauge("init", "--yes")
     # All plugins load by their entry points, those that come with deepeval, too.
     plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "", "PYTEST_PLUGINS": ""}

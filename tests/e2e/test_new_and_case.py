@@ -95,7 +95,7 @@ def test_an_eval_of_an_application_brings_settings_to_a_project_without_any(plac
     written = place.regauge("new", "eval", "bot", "--target", "some.package:answer", "--json")
     assert json.loads(written) == {"written": ["evals/test_bot.py", "pyproject.toml"]}
     text = (place.root / "pyproject.toml").read_text()
-    assert "asyncio_default_fixture_loop_scope" in text
+    assert "[tool.pytest.ini_options]" in text
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,6 @@ def test_the_order_of_items_does_not_matter(live: EvalProject, endpoint: Endpoin
 
 
 def test_async_evals_run_where_pytest_asyncio_is_installed(project: EvalProject):
-    project.settings(pytest='asyncio_default_fixture_loop_scope = "function"')
     project.judged_by(
         "Slow()",
         more=(
@@ -283,7 +282,6 @@ def test_async_evals_run_where_pytest_asyncio_is_installed(project: EvalProject)
 
 def test_the_plugin_loads_by_itself_beside_other_plugins(project: EvalProject, monkeypatch):
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
-    project.settings(pytest='asyncio_default_fixture_loop_scope = "function"')
     text = (project.root / "pyproject.toml").read_text()
     # deepeval's own plugin takes seconds to load and reads `.env`.
     project.write("pyproject.toml", text.replace('"-p", "regauge"', '"-p", "no:deepeval"'))

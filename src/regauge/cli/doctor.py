@@ -118,15 +118,9 @@ def _extras() -> DoctorFinding:
 
 
 def _pytest_settings(project: Project) -> Iterator[DoctorFinding]:
-    """A warning where plugins that come with deepeval slow every run, or warn in it."""
-    fix = advise_on_pytest(project.root)
-    if fix:
-        yield DoctorFinding(
-            check="pytest",
-            level="warning",
-            message="plugins that come with deepeval load in every run of pytest",
-            fix=fix,
-        )
+    """A warning where deepeval's plugin slows every run, or evals are no tests to pytest."""
+    for why, fix in advise_on_pytest(project.root):
+        yield DoctorFinding(check="pytest", level="warning", message=why, fix=fix)
 
 
 def _git(project: Project) -> Iterator[DoctorFinding]:

@@ -96,25 +96,12 @@ model = "sim:clerk-1"
 """
 _PYTEST = """\
 [tool.pytest.ini_options]
-# deepeval comes with regauge and brings plugins: its own takes seconds to load, and pytest-asyncio
-# warns unless its setting is there.
+# deepeval comes with regauge; its own plugin of pytest takes seconds to load.
 addopts = ["-p", "no:deepeval", "--import-mode=importlib"]
-asyncio_default_fixture_loop_scope = "function"
 """
 # pytest reads the first of these that is meant for it, and no other.
 _OTHERS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 _SECTIONS = (("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]"))
-# A word that settings of pytest contain once a plugin is dealt with, and the advice.
-_ADVICE = (
-    (
-        "deepeval",
-        'add "-p", "no:deepeval" to addopts of pytest: its plugin takes seconds to load',
-    ),
-    (
-        "asyncio",
-        'set asyncio_default_fixture_loop_scope = "function": without it, pytest-asyncio warns',
-    ),
-)
 _FIX = "correct it first; nothing was written"
 
 
@@ -128,8 +115,7 @@ def merge_pyproject(root: Path) -> Planned:
     if not os.path.lexists(path):
         other = _elsewhere(root)
         tables = [_REGAUGE] if other else [_PYTEST, _REGAUGE]
-        advice = advise_on_pytest(root) if other else ""
-        reason = f"{other}: {advice}" if advice else ""
+        reason = f"{other}{_notes(root)}" if other else ""
         return Planned(path=path, action="write", text="\n".join(tables), reason=reason)
     try:
         text = read_regular(path).decode("utf-8")
@@ -140,16 +126,15 @@ def merge_pyproject(root: Path) -> Planned:
         fault = Fault(path=path, line=None, message=f"not TOML: {error}", fix=_FIX)
         raise ConfigError([fault]) from error
     missing: list[str] = []
-    advice = ""
+    notes = ""
     if "pytest" not in tool and not _elsewhere(root):
         missing.append(_PYTEST)
     else:
-        advice = advise_on_pytest(root)
-    notes = [advice] if advice else []
+        notes = _notes(root)
     if "regauge" not in tool:
         missing.append(_REGAUGE)
     if not missing:
-        return Planned(path=path, action="keep", reason="; ".join(["has its tables", *notes]))
+        return Planned(path=path, action="keep", reason=f"has its tables{notes}")
     names = " and ".join(table.split("\n", 1)[0] for table in missing)
     merged = _appended(text, missing)
     try:
@@ -157,18 +142,28 @@ def merge_pyproject(root: Path) -> Planned:
     except ValueError:
         reason = f"{names} cannot be added at its end: `tool` is written as one value"
         return Planned(path=path, action="keep", reason=reason)
-    return Planned(path=path, action="add", text=merged, reason="; ".join([names, *notes]))
+    return Planned(path=path, action="add", text=merged, reason=f"{names}{notes}")
 
 
-def advise_on_pytest(root: Path) -> str:
-    """The settings of pytest that keep plugins of deepeval quiet and are absent; empty for none.
+def _notes(root: Path) -> str:
+    return "".join(f"; {fix}: {why}" for why, fix in advise_on_pytest(root))
+
+
+def advise_on_pytest(root: Path) -> list[tuple[str, str]]:
+    """What the settings of pytest do to evals that nobody wants, each with its fix.
 
     Args:
         root: Of the project.
     """
     path = root / (_elsewhere(root) or "pyproject.toml")
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    return "; ".join(advice for word, advice in _ADVICE if word not in text)
+    advice: list[tuple[str, str]] = []
+    if "deepeval" not in text:
+        why = "deepeval's plugin loads in every run of pytest, which takes seconds"
+        advice.append((why, 'add "-p", "no:deepeval" to addopts of pytest'))
+    if "python_files" in text and "test_*" not in text:
+        advice.append(("pytest leaves out files of evals", "add test_*.py to python_files"))
+    return advice
 
 
 def _tool(text: str) -> dict[str, Any]:
