@@ -45,7 +45,7 @@ class AnchorReport:
         if self.comparison is None:
             return (
                 f"since {self.version}: not measured: the baseline keeps no trials of it that can"
-                " be compared; `regauge baseline update` runs them with the next version"
+                " be compared; regauge baseline update runs them with the next version"
             )
         words = f"{self.comparison} on the base" if self.of_base else str(self.comparison)
         if self.lost:

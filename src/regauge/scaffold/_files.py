@@ -150,7 +150,7 @@ def _notes(root: Path) -> str:
 
 
 def advise_on_pytest(root: Path) -> list[tuple[str, str]]:
-    """What the settings of pytest do to evals that nobody wants, each with its fix.
+    """Settings of pytest that slow evals or leave them out: what each does, and its fix.
 
     Args:
         root: Of the project.
