@@ -644,6 +644,17 @@ def test_providers_that_are_programs_become_targets_that_run(place: Place):
     assert not [name for name in targets if name.endswith("_test")]
 
 
+def test_a_program_that_is_missing_is_named(place: Place):
+    tests = [{"vars": {"q": "one"}, "assert": [{"type": "equals", "value": "1"}]}]
+    place.write(
+        "promptfooconfig.yaml", config(providers=["exec: no-such-program ask"], tests=tests)
+    )
+    place.regauge("import", "promptfoo", ".")
+    shown = place.evals("-p", "no:cacheprovider", code=1)
+    assert "no-such-program cannot be started: No such file or directory" in shown
+    assert "Traceback" not in shown
+
+
 def test_packages_that_code_needs_are_named(here: Here):
     here.write("near.py", "")
     here.write(

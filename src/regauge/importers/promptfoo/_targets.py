@@ -452,13 +452,17 @@ OPTIONS = json.loads({config})
 variables = json.load(sys.stdin)
 prompt = variables.pop({prompt_input})
 context = {{"vars": {variables}}}
-done = subprocess.run(
-    [*shlex.split(COMMAND), prompt, json.dumps(OPTIONS), json.dumps(context)],
-    cwd=ROOT / {folder},
-    stdout=subprocess.PIPE,
-    text=True,
-    check=False,
-)
+words = shlex.split(COMMAND)
+try:
+    done = subprocess.run(
+        [*words, prompt, json.dumps(OPTIONS), json.dumps(context)],
+        cwd=ROOT / {folder},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+except OSError as error:
+    sys.exit(f"{{words[0]}} cannot be started: {{error.strerror}}")
 if done.returncode:
     sys.exit(done.returncode)
 sys.stdout.write(json.dumps({{"text": done.stdout.strip()}}))
