@@ -934,12 +934,15 @@ def test_lint_names_missing_files_and_targets_without_an_identity(app: EvalProje
         provider='[tool.regauge.targets.app]\nkind = "python"\ncallable = "app.pipeline:answer"\n'
         'files = ["app/pipeline.py", "gone.py"]\n'
         '[tool.regauge.targets.cli]\nkind = "command"\nargv = ["true"]\n'
+        '[tool.regauge.targets.web]\nkind = "http"\nurl = "https://127.0.0.1/a"\nversion = "1"\n'
+        'body = {question = "text"}\n'
     )
     linted = app.command("lint")
     assert linted.returncode == 1
     assert "tool.regauge.targets.app.files: there is no gone.py" in linted.stdout
     assert "app/__init__.py, app/words.py, which `files` leaves out" in linted.stdout
     assert "tool.regauge.targets.cli: it has neither `files` nor `version`" in linted.stdout
+    assert "tool.regauge.targets.web: `url` and `body` name no input" in linted.stdout
 
 
 def test_a_module_that_calls_import_is_named(app: EvalProject) -> None:

@@ -44,6 +44,12 @@ def lint_targets(project: Project, environ: Mapping[str, str]) -> tuple[list[Fau
             if base is not None and base not in project.settings.targets:
                 message = f"there is no target {base!r}"
                 errors.append(project.setting_fault((*table, "base"), message))
+            named = settings.model_dump_json(include={"url", "body"})
+            sends_all = settings.body is None and settings.method != "GET"
+            if not sends_all and "{{" not in named:
+                message = "`url` and `body` name no input, so all cases send the same request"
+                fix = "write {{name}} where the input `name` goes"
+                warnings.append(project.setting_fault(table, message, fix=fix))
         unknown = settings.files is None and settings.version is None
         if isinstance(settings, (CommandTarget, HttpTarget)) and unknown:
             message = "it has neither `files` nor `version`, so its recordings never become stale"
