@@ -167,7 +167,7 @@ def _directory(text: str) -> str:
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest captures the streams
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     """Keep a plugin that deepeval brings quiet; in GitHub Actions, guard the streams of evals."""
-    # Nobody who installs regauge chose pytest-asyncio, and where warnings are errors it ends every
+    # pytest-asyncio comes with deepeval unasked, and where warnings are errors it ends every
     # run of pytest unless a setting of its own is there.
     if early_config.pluginmanager.hasplugin("asyncio"):
         known = early_config.known_args_namespace

@@ -127,7 +127,7 @@ def _sum_lengths(texts: Any, indices: Any) -> int:
     return int(compute.sum(lengths.take(indices)).as_py() or 0)
 
 
-# A cell may hold a whole document; the csv module stops at 128 KiB unless told otherwise.
+# A cell may hold a whole document; the csv module stops at 128 KiB by default.
 _CELL_CHARS_MAX = 64 * 1024 * 1024
 _SHOWN_CHARS = 60
 _JSON_COLUMNS = ("checks", "turns", "max_turns", "max_steps")

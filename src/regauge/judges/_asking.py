@@ -316,7 +316,7 @@ def standing_of(judge: ModelJudge, project: Project) -> Standing:
 
 def calibrated_standing(judge: ModelJudge, project: Project) -> Standing:
     """The status of a judge's verdicts by its own calibration record."""
-    # Whoever judges by rules alone reads no records, and needs nothing to read them with.
+    # Rules alone read no records, and need nothing to read them with.
     from regauge.judges.calibration._record import UncalibratedError, current_calibration, shortfall
 
     try:

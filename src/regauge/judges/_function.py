@@ -227,7 +227,7 @@ class AsyncFunctionJudge:
         places, names = given
         try:
             result = await cast("Awaitable[object]", self.function.call(*places, **names))
-        except Exception as error:  # noqa: BLE001 - told apart by what it is
+        except Exception as error:  # noqa: BLE001 - its kind decides
             return self.function.failure(error, answer)
         return self.function.verdict(result)
 
@@ -297,7 +297,7 @@ def as_judge(
         places, names = given
         try:
             result = function(*places, **names)
-        except Exception as error:  # noqa: BLE001 - told apart by what it is
+        except Exception as error:  # noqa: BLE001 - its kind decides
             return known.failure(error, answer)
         return known.verdict(result)
 

@@ -43,7 +43,7 @@ __all__ = [
 # Failures at once are one event: every request in flight sees the same restart of a server.
 _IN_A_ROW: Final = 8
 _COLD_GRACE_S: Final = 2.0
-# These do not pass by waiting; a second request would hear the same.
+# These do not pass by waiting; a second request would get the same.
 _FINAL_KINDS: Final = frozenset({"authentication", "quota"})
 # One request that always fails may be at fault itself; three of them are not.
 _GIVEN_UP: Final = 3

@@ -519,7 +519,7 @@ class Drawing:
         while (claim := await self._stored(lambda: self._answers.claim(question))) == "taken":
             await asyncio.sleep(pause_s)
             if pause_s == _ASK_AGAIN_MAX_S:
-                # Where nothing can be written, whoever has the claim cannot give it back.
+                # Where nothing can be written, the process with the claim cannot give it back.
                 await self._stored(lambda: self._answers.check_writable(question))
             pause_s = min(1.5 * pause_s, _ASK_AGAIN_MAX_S)
         if claim == "answered":  # by another process, in the meantime

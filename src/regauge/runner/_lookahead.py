@@ -247,7 +247,7 @@ class Lookahead(Generic[Landed]):
         except asyncio.CancelledError:
             future.cancel()
             raise
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever takes this draw
+        except Exception as error:  # noqa: BLE001 - it belongs to the caller that takes this draw
             future.set_exception(error)
         else:
             future.set_result(answer)

@@ -357,7 +357,7 @@ def _is_memoised(judge: ModelJudge) -> TypeGuard[MemoisedJudge]:
 def _prepare(judge: MemoisedJudge, future: Future[None]) -> None:
     try:
         judge.prepare()
-    except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+    except BaseException as error:  # noqa: BLE001 - it belongs to the callers that wait
         future.set_exception(error)
     else:
         future.set_result(None)

@@ -35,7 +35,7 @@ _NAMED_MAX: Final = 5
 # A second attempt may have another result than these had.
 _PASSING: Final = frozenset({"timeout", "exception", "crash", "command"})
 
-# Failures of the code itself, which no later run of the same base mends; the gate then has the
+# Failures of the code itself, which no later run of the same base removes; the gate then has the
 # history of the base alone.
 _OF_CODE: Final = frozenset(
     {"import", "outside", "signature", "exception", "crash", "command", "malformed", "too-large"}

@@ -170,7 +170,7 @@ def conducted(
         with meter.aside():
             echo(line, style=_STYLES.get(note.event, ""), err=True)
 
-    evals.progress.start(0)  # how many answers it takes, nobody knows yet
+    evals.progress.start(0)  # how many answers it takes is not known yet
     try:
         with Meter(lambda: _so_far(evals)) as meter:
             state = perform(run, listen)

@@ -66,7 +66,7 @@ def coverage_of(
     gone = at.deleted_prompts()
     for prompt, dataset in _not_measured(at, suites):
         if prompt in gone:
-            continue  # whoever lists what is gone says so
+            continue  # the list of what is gone says so
         what = f"{at.ref} has a baseline of {prompt} (dataset {dataset})"
         if narrowed:
             unselected.append(prompt if prompt == dataset else f"{prompt} (dataset {dataset})")
@@ -139,7 +139,7 @@ def _not_measured(at: BaseCommit, suites: Iterable[Suite]) -> Sequence[tuple[str
         try:
             baseline = at.baseline(data or b"", shown=Path(path))
         except BaselineError:
-            continue  # whoever compares its prompt says so
+            continue  # the comparison of its prompt says so
         known |= {(baseline.prompt, history.key.dataset) for history in baseline.histories}
     return sorted(known - {name for suite in suites for name in _names_of(at, suite, known)})
 

@@ -198,7 +198,7 @@ class PanelJudge(RunOnlyJudge):
             )
         outcome: Outcome = "pass" if ballot.passes else "fail"
         passing = sum(verdict.outcome == "pass" for verdict in heard)
-        # Whoever sees it as the panel does says why.
+        # A juror that sees it as the panel does says why.
         speaker = next((verdict for verdict in heard if verdict.outcome == outcome), heard[0])
         return Verdict(
             outcome=outcome,

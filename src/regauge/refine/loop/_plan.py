@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import Phase, Setting, State, StopReason
 
 
-# A rule that is followed in half of the trials is told from one that is followed in nine of ten;
+# A rule that is followed in half of the trials is distinguished from one followed in nine of ten;
 # a wrong half costs only the calls.
 _LACKING_TRIALS = 10
 
@@ -52,7 +52,7 @@ def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
     known = (c for c in found.clusters if c.trials < len(c.cases) * test.baseline_trials)
     unclear = [c for c in found.flaky if c.p_flaky < test.unclear_p]
     ranked = sorted((*known, *unclear), key=lambda c: (c.p_flaky, c.check))
-    # Cases that failed every time so far come first: a few of them are soon told from chance.
+    # Cases that failed every time so far come first: a few of them soon differ from chance.
     always = (
         case
         for cluster in found.flaky
