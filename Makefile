@@ -19,6 +19,9 @@ CHECKS := check-code check-mypy check-pyright check-fixtures check-docs
 # Bytecode is kept for the tests: hundreds of their processes load the package.
 KEEP := env -u PYTHONDONTWRITEBYTECODE
 
+# The projects of tests are written to memory where 4 GiB of it are free for files: no test waits for a disk.
+TEMP := $(if $(shell df --output=avail /dev/shm 2>/dev/null | awk '$$1 > 4194304'),PYTEST_DEBUG_TEMPROOT=/dev/shm)
+
 evals: $(STAMP) ## Set up and run the evals in replay: no key, no network.
 	$(KEEP) $(BIN)/python -m pytest evals --record=none
 	cd examples/real-answers && ../../$(BIN)/python -m pytest evals --record=none
@@ -27,7 +30,7 @@ evals: $(STAMP) ## Set up and run the evals in replay: no key, no network.
 
 test: $(STAMP) ## Set up and run the tests.
 	$(KEEP) $(BIN)/python -m compileall -q src
-	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal --hypothesis-profile=ci
+	$(TEMP) $(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal --hypothesis-profile=ci
 
 browser: ## Install the browser that tests of pages use, on Debian as root.
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { apt-get -qq update \
@@ -79,12 +82,14 @@ clean: ## Remove what set-up and runs leave behind.
 help: ## Show this list.
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/'
 
-# The lock holds what is installed, hash by hash; the package itself is linked to the checkout.
+# The lock holds all that is installed, hash by hash, so pip resolves nothing; the package itself
+# is linked to the checkout.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "regauge needs Python 3.11 or newer; say which: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+		-r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		$(if $(WHEEL),$(WHEEL),--no-build-isolation --editable .)
 	@touch $@

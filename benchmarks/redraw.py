@@ -20,8 +20,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks._gate_suites import MIXES, SCENARIOS, draw_suites, world_of
-from regauge.gate import Count, GatePolicy, TrialFacts
-from regauge.gate.baselines import CaseTrials, HistoryKey, Redraw, Session, StoredHistory
+from regauge.gate import Count, GatePolicy, Redraw, TrialFacts
+from regauge.gate.baselines import CaseTrials, HistoryKey, Session, StoredHistory
 from regauge.stats import clopper_pearson
 
 if TYPE_CHECKING:

@@ -30,10 +30,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.refine import Summary, show, summed_up
-from benchmarks.refine_optimisers._deepeval import SETTINGS as DEEPEVAL
-from benchmarks.refine_optimisers._deepeval import by_deepeval
-from benchmarks.refine_optimisers._gepa import SETTINGS as GEPA
-from benchmarks.refine_optimisers._gepa import by_gepa
+from benchmarks.refine_optimisers._deepeval import SETTINGS as DEEPEVAL, by_deepeval
+from benchmarks.refine_optimisers._gepa import SETTINGS as GEPA, by_gepa
 from benchmarks.refine_optimisers._table import table
 from benchmarks.refine_tasks._bench import measured
 from benchmarks.refine_tasks._scenarios import SCENARIOS, run_one, trial_of

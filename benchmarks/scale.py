@@ -28,8 +28,7 @@ from _server import ANSWER, endpoint
 
 from regauge.datasets import Shard, shard_of
 from regauge.project import Project
-from regauge.providers import Completion
-from regauge.providers import Usage as Tokens
+from regauge.providers import Completion, Usage as Tokens
 from regauge.recordings import Recording, RecordingKey, encode_line
 from regauge.runner import EvalSession, PlannedCase, resolve_options, spec_of
 
@@ -378,6 +377,7 @@ def _make_part(root: Path, number: int, own: Sequence[str]) -> None:
     record = _json(first / "run.json")
     record["id"] = f"{record['id'][:-4]}{number:04x}"
     record["shard"]["number"] = number
+    record["shard"]["lines"]["trials.jsonl"] = len(own)
     for suite in record["shard"]["suites"]:
         suite["cases"] = suite["planned"] = len(own)
     (part / "run.json").write_text(json.dumps(record), encoding="utf-8")

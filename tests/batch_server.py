@@ -41,6 +41,7 @@ class Faults:
         invalid: Batches fail as a whole.
         failing: Requests with one of these texts fail.
         upload_errors: So many uploads are answered with 500.
+        content_errors: So many downloads are answered with 500.
         hangs: `upload`, or `start` before or after the batch is made: no answer comes.
         untagged: Metadata are not kept.
         inline: There are no files: a batch holds its requests and results, as at OpenRouter.
@@ -58,6 +59,7 @@ class Faults:
     invalid: bool = False
     failing: set[str] = field(default_factory=set[str])
     upload_errors: int = 0
+    content_errors: int = 0
     hangs: str = ""
     untagged: bool = False
     inline: bool = False
@@ -387,7 +389,10 @@ class _Handler(JsonHandler):
 
     def _content(self, raw: bytes, name: str) -> None:
         del raw
-        self._send(self.service.file(name))
+        if self.service.faults.content_errors:
+            self.service.faults.content_errors -= 1
+            return self.say({"error": {"message": "broken"}}, status=500)
+        return self._send(self.service.file(name))
 
     def _results(self, raw: bytes, batch_id: str) -> None:
         del raw

@@ -206,6 +206,11 @@ class EvalProject:
         env = {**os.environ}
         return processes.run("regauge", *arguments, cwd=self.root, env=env, loaded=self.loaded)
 
+    def start_command(self, *arguments: str) -> processes.Started:
+        """`regauge` with arguments, not waited for."""
+        env = {**os.environ}
+        return processes.start("regauge", *arguments, cwd=self.root, env=env, loaded=self.loaded)
+
     def recordings(self, name: str = "triage") -> list[dict[str, Any]]:
         path = self.root / "fixtures" / "recordings" / f"{name}.jsonl"
         if not path.exists():

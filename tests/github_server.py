@@ -161,11 +161,6 @@ class GitHubServer(Served):
         there[0]["body"] = asked.document["body"]
         return 200, there[0]
 
-    def _labels(self, asked: _Asked) -> tuple[int, Any]:
-        thing = self._thing(asked.number)
-        thing["labels"] += [{"name": name} for name in asked.document["labels"]]
-        return 200, thing["labels"]
-
     def _one_thing(self, asked: _Asked) -> tuple[int, Any]:
         thing = self._thing(asked.number)
         thing.update((asked.document or {}) if thing else {})
@@ -203,7 +198,7 @@ class GitHubServer(Served):
         self._next += 1
         self.pull(self._next, head=head)
         self.pulls[-1].update(title=document["title"], body=document["body"], user=who)
-        self.pulls[-1].update(draft=document["draft"], base={"ref": document["base"]})
+        self.pulls[-1].update(base={"ref": document["base"]})
         return 201, self.pulls[-1]
 
     def _post_issue(self, document: Any, who: dict[str, str]) -> tuple[int, Any]:
@@ -239,7 +234,6 @@ _ROUTES: dict[str, Callable[[GitHubServer, _Asked], tuple[int, Any]]] = {
     r"pulls/(\d+)/comments": GitHubServer._of_lines,
     r"pulls/(\d+)/reviews": GitHubServer._of_reviews,
     r"issues/comments/(\d+)": GitHubServer._one_comment,
-    r"issues/(\d+)/labels": GitHubServer._labels,
     r"pulls/(\d+)": GitHubServer._one_pull,
     r"issues/(\d+)": GitHubServer._one_thing,
     "pulls": GitHubServer._all_pulls,

@@ -22,6 +22,7 @@ import inspect
 import json
 import os
 import pkgutil
+import re
 import runpy
 import select
 import signal
@@ -32,6 +33,7 @@ import sys
 import tempfile
 import threading
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +87,7 @@ def run(
     cwd: Path,
     env: dict[str, str],
     given: str = "",
-    timeout_s: float = 120,
+    timeout_s: float = 300,
     one_stream: bool = False,
     loaded: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
@@ -322,10 +324,46 @@ def _load() -> None:
                 importlib.import_module(found.name)
     # Every run looks for secrets in what it writes: their formats, read once.
     importlib.import_module("regauge.recordings").find_secrets(f"password {'x' * 40}")
+    _compile_patterns()
     # To show where an error is, pytest finds the module of a line: the paths of all modules, once.
     inspect.getmodule(compile("", "", "exec"))
+    _keep_entry_points()
     # It would say of plugins that they were loaded too early to have their asserts rewritten.
     AssertionRewritingHook._warn_already_imported = _say_nothing  # type: ignore[method-assign] # of pytest
+
+
+def _compile_patterns() -> None:
+    """Compile the patterns that regauge compiles where it first needs them."""
+    from regauge.lexicon import Lexicon
+
+    modules = [module for name, module in sys.modules.items() if name.startswith("regauge.")]
+    for lexicon in {
+        id(value): value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, Lexicon)
+    }.values():
+        for name, entry in lexicon.entries().items():
+            if isinstance(entry, str):
+                # Lists of words and parts of patterns need not be patterns.
+                with contextlib.suppress(re.error, KeyError):
+                    lexicon.pattern(name)
+
+
+def _keep_entry_points() -> None:
+    """Read the entry points of what is installed once: `-p regauge` looks through all of them."""
+    kept = {
+        distribution._path: distribution.entry_points
+        for distribution in metadata.distributions()
+        if isinstance(distribution, metadata.PathDistribution)
+    }
+    read = metadata.PathDistribution.entry_points.fget
+
+    def entry_points(distribution: metadata.PathDistribution) -> metadata.EntryPoints:
+        points = kept.get(distribution._path)
+        return read(distribution) if points is None else points
+
+    metadata.PathDistribution.entry_points = property(entry_points)  # type: ignore[assignment, method-assign]
 
 
 def _say_nothing(_hook: object, _name: str) -> None: ...

@@ -1,5 +1,5 @@
 """Imported, it has deepeval loaded as regauge loads it: it reads and writes no files then."""
 
-from regauge.judges._deepeval import _installed
+from regauge.judges._deepeval import _judge
 
-_installed.load()
+_judge.load()

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 from benchmarks.refine_optimisers._world import World
-from regauge.judges._deepeval._installed import import_quietly
+from regauge.judges._deepeval._judge import import_quietly
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping

@@ -26,8 +26,7 @@ from regauge.refine.edits import (
     section_at,
     section_text,
 )
-from regauge.refine.guards import Guard
-from regauge.refine.leaks import CaseText
+from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._loop import begin, drive
 from regauge.refine.loop._state import Critiqued, Proposed, Setting, Spent, TrialsDone
 from regauge.refine.proposers._rules import propose_by_rules

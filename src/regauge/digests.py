@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # `json.dumps` would build an encoder for every call.
 _ENCODER = json.JSONEncoder(
@@ -37,4 +37,24 @@ def digest_of(value: JSON) -> str:
     >>> digest_of({})[:12]
     '44136fa355b3'
     """
-    return hashlib.sha256(canonical_json(value).encode("utf-8", "backslashreplace")).hexdigest()
+    return hashlib.sha256(_encoded(value)).hexdigest()
+
+
+def digest_of_list(items: Iterable[JSON]) -> str:
+    """The digest of a list, of which one item is in memory at a time.
+
+    >>> digest_of_list(iter([1, "a"])) == digest_of([1, "a"])
+    True
+    >>> digest_of_list([]) == digest_of([])
+    True
+    """
+    digest, before = hashlib.sha256(), b"["
+    for item in items:
+        digest.update(before + _encoded(item))
+        before = b","
+    digest.update(b"]" if before == b"," else b"[]")
+    return digest.hexdigest()
+
+
+def _encoded(value: JSON) -> bytes:
+    return _ENCODER.encode(value).encode("utf-8", "backslashreplace")

@@ -17,33 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = [
-    "BudgetError",
-    "ConfigError",
-    "DatasetError",
-    "Fault",
-    "FaultyFileError",
-    "GitError",
-    "GitHubError",
-    "JudgeError",
-    "LockError",
-    "MachineError",
-    "MissingOutputError",
-    "MissingRecordingError",
-    "PendingError",
-    "PromptError",
-    "ProviderError",
-    "RecordingError",
-    "RegaugeError",
-    "RenderError",
-    "StoreError",
-    "UnmeasuredError",
-    "UsageError",
-    "explain_os_error",
-    "find_no_descriptor",
-    "has_no_descriptor",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:

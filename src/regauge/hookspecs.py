@@ -16,14 +16,7 @@ if TYPE_CHECKING:
     from regauge.reports import DecisionDocument, RunRecord
     from regauge.runner import EvalResult, EvalSession
 else:
-    __getattr__ = names_of(
-        "regauge",
-        {
-            "gate": "Comparison GatePolicy",
-            "reports": "DecisionDocument RunRecord",
-            "runner": "EvalResult EvalSession",
-        },
-    )
+    __getattr__ = names_of(__name__)
 
 __all__ = [
     "Comparison",

@@ -1,45 +1,116 @@
-"""Packages that load the module of a name when the name is first used."""
+"""Modules that load when a name of theirs is first used, and the extras that bring others."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
 
-def names_of(
-    package: str, modules: Mapping[str, str], *, whole: Sequence[str] = ()
-) -> Callable[[str], Any]:
-    """The `__getattr__` of a package, which loads the module of a name and no other.
+EXTRAS: Final[dict[str, tuple[str, ...]]] = {
+    "anthropic": ("anthropic",),
+    "dask": ("distributed",),
+    "infra": ("hcl2", "sqlglot"),
+    "inspect": ("zstandard",),
+    "js": ("py_mini_racer",),
+    "otel": ("opentelemetry.exporter.otlp.proto.http",),
+    "parquet": ("pyarrow",),
+    "postgres": ("psycopg",),
+    "text": ("langdetect", "rapidfuzz", "snowballstemmer"),
+}
+"""The modules of each extra of pyproject.toml."""
 
-    With `whole`, it knows `__all__`, too.
+
+def find_missing(extra: str) -> list[str]:
+    """The modules of an extra that are not installed."""
+    return [module for module in EXTRAS[extra] if not _is_installed(module)]
+
+
+def install_command(module: str) -> str:
+    """The command that installs the extra of a module, or the module where it is of none."""
+    extra = next((extra for extra, modules in EXTRAS.items() if module in modules), "")
+    return f"pip install 'regauge[{extra}]'" if extra else f"pip install {module}"
+
+
+def require(module: str, *, use: str) -> None:
+    """Check that the module of an extra is installed; it is not imported.
+
+    Args:
+        module: Its name.
+        use: What needs it, for the message.
+
+    Raises:
+        UsageError: It is not installed.
+    """
+    if not _is_installed(module):
+        from regauge.errors import UsageError
+
+        raise UsageError(
+            f"{use} needs {module}, which is not installed", fix=install_command(module)
+        )
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ValueError:  # a module without a spec, such as one that a test put there
+        return True
+    except ModuleNotFoundError:  # a package above it
+        return False
+
+
+def names_of(package: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a package: it loads the module of a name, and no other.
+
+    The names are those that the package imports `if TYPE_CHECKING`, so that they are declared once;
+    `import *` offers the `__all__` of a module. Those modules are searched in their order, so the
+    most used come first. The package's `__all__` is all of them.
 
     Args:
         package: Its full name.
-        modules: By module of the package, the names that the package offers from it, with spaces
-            between them.
-        whole: Modules of the package whose `__all__` it offers. They are searched in this order, so
-            name those first that are used most.
     """
-    home = {name: module for module, names in modules.items() for name in names.split()}
+    declared: list[tuple[dict[str, str], list[str]]] = []
 
     def load(name: str) -> Any:
+        if not declared:
+            declared.append(_declared_names(package))
+        [(home, whole)] = declared
         if name in home:
-            return getattr(import_module(f"{package}.{home[name]}"), name)
-        public = not name.startswith("_")
+            return getattr(import_module(home[name]), name)
+        listed = name == "__all__"
         names = sorted(home)
-        for module in whole if public or name == "__all__" else ():
-            loaded = import_module(f"{package}.{module}")
-            if name in loaded.__all__:
+        for module in whole if listed or not name.startswith("_") else ():
+            loaded = import_module(module)
+            if name in loaded.__all__ and not listed:
                 return getattr(loaded, name)
             names += loaded.__all__
-        if whole and name == "__all__":
+        if listed:
             return names
         raise AttributeError(
             f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package]
         )
 
     return load
+
+
+def _declared_names(package: str) -> tuple[dict[str, str], list[str]]:
+    """The module of each name that a package offers, and the modules that it offers whole."""
+    import ast  # only now: a package that is asked for no name costs nothing
+    from importlib.resources import files
+
+    home: dict[str, str] = {}
+    whole: list[str] = []
+    source = files(package).joinpath("__init__.py").read_text("utf-8")
+    for block in ast.parse(source).body:
+        for node in block.body if isinstance(block, ast.If) else ():
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("regauge."):
+                names = [alias.name for alias in node.names]
+                if names == ["*"]:
+                    whole.append(str(node.module))
+                else:
+                    home |= dict.fromkeys(names, str(node.module))
+    return home, whole

@@ -13,7 +13,6 @@ import pytest
 
 from regauge.errors import RegaugeError
 from regauge.history import add_finished_run
-from regauge.printable import printable
 from regauge.pytest_items import commanded_key
 from regauge.pytest_output import terminal_stream
 from regauge.reports import (
@@ -32,22 +31,23 @@ from regauge.reports import (
     not_blocking_lines,
     recorded_lines,
     shard_lines,
+    stored_lines,
     suite_lines,
     write_job_summary,
 )
-from regauge.wording import first_of, plural
+from regauge.runner import count_lines
+from regauge.wording import first_of, plural, printable
 from regauge.workflow_commands import in_github_actions, print_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from regauge.datasets import Shard
     from regauge.errors import Fault
     from regauge.project import Project
-    from regauge.pytest_gate import PytestGate
+    from regauge.pytest_gate import PytestGate, Suggesting
     from regauge.pytest_items import Turns
-    from regauge.pytest_suggest import Suggesting
     from regauge.reports import FailedCase, RunRecord, RunWriter, StyledLine, Suggestion
     from regauge.runner import EvalSession
 
@@ -71,6 +71,7 @@ class PytestEnd:
         suggesting: What looks for repairs, where the run is to suggest some.
         collected: How many cases were collected, selected or not.
         owed: What the run leaves out without a word of the user.
+        selection: What the user selected by, such as `-k disk` and node ids.
         turns: Which of the planned items had their turn.
         parts: In a shard, what it runs of each eval, in the shape of `ShardSuite`.
         worker: Whether this process is a worker of xdist.
@@ -86,6 +87,7 @@ class PytestEnd:
     started_at: datetime
     collected: int
     owed: Sequence[Fault]
+    selection: Sequence[str]
     turns: Turns
     parts: Sequence[dict[str, Any]]
     worker: bool
@@ -110,8 +112,11 @@ class PytestEnd:
             return replace(self._end, unwritten=self.writer.unwritten).to_text()
         self._trouble += self._end.trouble
         self.writer.gather(self._end.unwritten)
-        if not interrupted:
-            self._look_for_unmeasured(session)
+        # A command that collects runs no item.
+        if not interrupted and commanded_key not in self.config.stash:
+            self._unmeasured = [*self._without_result(all_had_turns=_is_quiet(session))]
+            if self._unmeasured:
+                session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
         decision = self.gate.document if self.gate is not None else None
         if self.gate is not None and self.gate.exit_status and _is_quiet(session):
             session.exitstatus = self.gate.exit_status
@@ -145,26 +150,19 @@ class PytestEnd:
             git=git_state(self.project.root, written=self.project.recordings_dir),
             decision=decision,
             suggestions=self._suggestions,
-            shard=self._part(session),
+            shard=self._part(session, self._shard) if self._shard is not None else None,
         )
         self._trouble += filter(None, [self.writer.trouble])
         self._judge_troubles(session)
-        self._pass_on(self._record)
-        target = self.config.getoption("--report")
-        if target:
-            try:
-                self.writer.export(Path(target))
-            except OSError as error:
-                self._trouble.append(f"--report {target}: {error.strerror or error}")
-                session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
+        self._pass_on(session, self._record)
         return None
 
     @property
     def _shard(self) -> Shard | None:
         return self.evals.options.shard
 
-    def _pass_on(self, record: RunRecord) -> None:
-        """Give the record to a workflow's job, the run history and plugins."""
+    def _pass_on(self, session: pytest.Session, record: RunRecord) -> None:
+        """Give the record to a workflow's job, the run history, plugins and `--report`."""
         directory = self.writer.directory
         for trouble in (
             write_job_summary(record, directory, os.environ),
@@ -175,20 +173,27 @@ class PytestEnd:
         self.config.hook.pytest_regauge_recorded(
             config=self.config, record=record, directory=directory, written=self._end.written
         )
+        target = self.config.getoption("--report")
+        if target:
+            try:
+                self.writer.export(Path(target))
+            except OSError as error:
+                self._trouble.append(f"--report {target}: {error.strerror or error}")
+                session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
 
-    def _part(self, session: pytest.Session) -> ShardPart | None:
+    def _part(self, session: pytest.Session, shard: Shard) -> ShardPart:
         """The part that this run is of a sharded one."""
-        if self._shard is None:
-            return None
         return ShardPart(
-            number=self._shard.number,
-            count=self._shard.count,
-            by=self._shard.by,
+            number=shard.number,
+            count=shard.count,
+            by=shard.by,
             base=self.gate.base_commit if self.gate is not None else "",
             record=self.evals.options.record,
             exit_status=int(session.exitstatus),
             job=job_state(os.environ),
+            selection=[*self.selection],
             suites=[ShardSuite.model_validate(part) for part in self._end.parts],
+            lines=count_lines(self.writer.directory),
         )
 
     def _judge_troubles(self, session: pytest.Session) -> None:
@@ -203,7 +208,7 @@ class PytestEnd:
         missing = self.evals.plan.missing if replays else ()
         end = RunEnd(
             collected=self.collected,
-            planned=self.turns.planned,
+            planned=len(self.turns.planned),
             session=answers.session,
             turns=self.turns.count,
             without_result=self.turns.without_result,
@@ -214,12 +219,14 @@ class PytestEnd:
             else [],
             parts=[*self.parts],
         )
+        misses = self.evals.misses
         try:
-            end = replace(
-                end,
-                missing=self.evals.missing_answers(missing),
-                missing_judgements=self.evals.missing_judgements(missing, misses=self.evals.misses),
-            )
+            if missing or misses.judges:
+                end = replace(
+                    end,
+                    missing=self.evals.missing_answers(missing),
+                    missing_judgements=self.evals.missing_judgements(missing, misses=misses),
+                )
         except RegaugeError as error:
             end = replace(end, trouble=[str(error)])
         for text in workers:
@@ -230,17 +237,13 @@ class PytestEnd:
             published = self.evals.finish(complete=complete)
         except RegaugeError as error:
             return replace(end, trouble=[*end.trouble, str(error)])
-        return end.with_written(
-            {str(self.project.relative(path)): n for path, n in published.written.items()}
-        )
 
-    def _look_for_unmeasured(self, session: pytest.Session) -> None:
-        """Have a run fail that leaves something out."""
-        if commanded_key in self.config.stash:
-            return  # it runs no item
-        self._unmeasured = [*self._without_result(all_had_turns=_is_quiet(session))]
-        if self._unmeasured:
-            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        def counts(files: Mapping[Path, int]) -> dict[str, int]:
+            return {str(self.project.relative(path)): n for path, n in files.items()}
+
+        return end.with_files(
+            written=counts(published.written), stored=counts(published.stored if replays else {})
+        )
 
     def _without_result(self, *, all_had_turns: bool) -> Iterator[str]:
         """Cases that should be measured and are not, each with its fix."""
@@ -323,6 +326,7 @@ class PytestEnd:
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),
             *recorded_lines(self.project, self._end.written),
+            *stored_lines(self._end.stored),
             *(self._suggestion_lines() if self._suggestions else ()),
         ]
         self._write_lines(terminal, lines)
@@ -383,7 +387,7 @@ class PytestEnd:
         return marks
 
     def _suggestion_lines(self) -> list[StyledLine]:
-        from regauge.pytest_suggest import suggestion_lines
+        from regauge.pytest_gate import suggestion_lines
 
         return suggestion_lines(self._suggestions)
 

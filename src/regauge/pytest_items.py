@@ -105,31 +105,24 @@ class Turns:
     """The planned items that ran, and those of them that have a result.
 
     Attributes:
+        planned: The node ids of the items that are evals; one that is collected twice counts once.
         left_out: Why an item counts as unmeasured, by its node id, where no row says so.
     """
 
+    planned: dict[str, None] = field(default_factory=dict[str, None])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
-    _planned: dict[str, None] = field(default_factory=dict[str, None])
     # Of an item that has its turn: whether it has a result or a failure.
     _settled: dict[str, bool] = field(default_factory=dict[str, bool])
     _latest: tuple[pytest.Item, EvalResult, TrialOutcome, str] | None = None
-
-    def plan(self, nodes: Iterable[str]) -> None:
-        """Remember the node ids of the items that are evals."""
-        self._planned = dict.fromkeys(nodes)
-
-    def begin(self, item: pytest.Item) -> None:
-        """Note that an item has its turn."""
-        self._settled.setdefault(item.nodeid, False)
 
     def judge(self, item: pytest.Item, result: EvalResult) -> None:
         """Note the result of an item, with its outcome as it is now."""
         self._latest = (item, result, result.outcome, result.not_blocking)
 
     def report(self, item: pytest.Item, report: pytest.TestReport) -> None:
-        """Note that an item was judged and its body ran, or that it failed."""
-        if report.failed or (report.when == "call" and self.result(item) is not None):
-            self.settle(item)
+        """Note that an item has its turn, and whether it was judged and its body ran, or failed."""
+        done = report.failed or (report.when == "call" and self.result(item) is not None)
+        self._settled[item.nodeid] = done or self._settled.get(item.nodeid, False)
 
     def settle(self, item: pytest.Item) -> None:
         """Note that an item has nothing to report."""
@@ -148,19 +141,14 @@ class Turns:
         return result
 
     @property
-    def planned(self) -> int:
-        """The number of planned items; one that is collected twice counts once."""
-        return len(self._planned)
-
-    @property
     def count(self) -> int:
         """The number of planned items that ran."""
-        return len(self._settled.keys() & self._planned.keys())
+        return len(self._settled.keys() & self.planned.keys())
 
     @property
     def without_result(self) -> list[str]:
         """The node ids of items that had their turn and neither a result nor a failure."""
-        return [node for node in self._planned if not self._settled.get(node, True)]
+        return [node for node in self.planned if not self._settled.get(node, True)]
 
 
 def planned_case(item: pytest.Item) -> PlannedCase | None:

@@ -1,7 +1,11 @@
-"""The command line of a run, and the cases and evals that it does not measure."""
+"""The command line of a run, and the cases and evals that it does not measure.
+
+Every run of pytest loads it, so what only evals need is loaded where it is used.
+"""
 
 from __future__ import annotations
 
+import inspect
 import os
 from argparse import Namespace
 from dataclasses import dataclass, field
@@ -10,10 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.datasets import dataset_files
 from regauge.errors import Fault, has_no_descriptor
-from regauge.prompts import prompt_files, prompt_name
-from regauge.runner import declared_evals
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -22,11 +23,22 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.runner import PlannedCase, Suite
 
-# Options that select fewer items: pytest's own, then those of plugins that split a suite.
-_SELECTING = (
-    *("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "stepwise"),
-    *("group", "shard_id", "test_group", "testmon", "picked"),
-)
+# Options that select fewer items, by the names that pytest gives them: its own, then those of
+# plugins that split a suite.
+_SELECTING = {
+    "keyword": "-k",
+    "markexpr": "-m",
+    "deselect": "--deselect",
+    "ignore": "--ignore",
+    "ignore_glob": "--ignore-glob",
+    "lf": "--last-failed",
+    "stepwise": "--stepwise",
+    "group": "--group",
+    "shard_id": "--shard-id",
+    "test_group": "--test-group",
+    "testmon": "--testmon",
+    "picked": "--picked",
+}
 # Options that end a run before any item ran, by the name that pytest gives them.
 _RUNNING_NOTHING = {
     "collectonly": "--collect-only",
@@ -52,13 +64,13 @@ class CommandLine:
     Attributes:
         paths: The files and directories to collect, absolute.
         typed: Whether the user named them; otherwise they are where pytest looks by itself.
-        selects: Whether the user selected some of their items, by an option such as `-k` or by
-            node id.
+        selection: What selects some of their items, such as `-k disk` and node ids; empty if all
+            are to run.
     """
 
     paths: tuple[Path, ...]
     typed: bool
-    selects: bool
+    selection: tuple[str, ...]
 
     @classmethod
     def read(cls, config: pytest.Config) -> CommandLine:
@@ -69,20 +81,26 @@ class CommandLine:
         return cls(
             paths=tuple((here / word.split("::")[0]).resolve() for word in words or config.args),
             typed=bool(words),
-            selects=any(getattr(options, name, None) for name in _SELECTING)
-            or any("::" in word for word in words),
+            selection=(
+                *(
+                    f"{option} {value}"
+                    for name, option in _SELECTING.items()
+                    if (value := getattr(options, name, None))
+                ),
+                *(word for word in words if "::" in word),
+            ),
         )
 
     def covers(self, directory: Path) -> bool:
         """Return whether the user requested a whole directory, by name or by default."""
-        return not self.selects and any(
+        return not self.selection and any(
             directory.is_relative_to(path) or (not self.typed and path.is_relative_to(directory))
             for path in self.paths
         )
 
     def asks_for_all(self, home: Path) -> bool:
         """Return whether the user requested all evals of a project, usually those in `home`."""
-        if self.selects:
+        if self.selection:
             return False
         return self.covers(home) or (
             not home.exists() and any(path.is_dir() for path in self.paths)
@@ -205,9 +223,14 @@ class CollectedEvals:
         """Count the cases of one eval; `function` is None for those of a prompt file."""
         self.suites[node] = suites
         self.cases += cases
-        code = getattr(function, "__code__", None)
-        if code is not None:
-            self.places.add((Path(code.co_filename).resolve(), code.co_firstlineno))
+        if function is not None:
+            self.places.add(place_of(function))
+
+
+def place_of(function: Callable[..., Any]) -> tuple[Path, int]:
+    """The file and first line of the function of an eval."""
+    code = inspect.unwrap(function).__code__
+    return Path(code.co_filename).resolve(), code.co_firstlineno
 
 
 def owed_by(
@@ -225,11 +248,13 @@ def owed_by(
         collected: What pytest collected.
         selected: The cases that are left to run.
     """
-    if command_line.selects:
+    if command_line.selection:
         return []
     suites = [suite for of_eval in collected.suites.values() for suite in of_eval]
-    evals = list(_uncollected(project, command_line, collected.places))
-    owed = [*_left_out(project, collected.cases, selected), *(fault for fault, _ in evals)]
+    evals = list(uncollected_evals(project, command_line, collected.places))
+    run = {id(case) for case in selected}
+    left_out = [case for case in collected.cases if id(case) not in run]
+    owed = [*faults_of_left_out(project, left_out), *(fault for fault, _ in evals)]
     if command_line.covers(project.root / "evals"):
         named = {name for _, names in evals for name in names}
         owed += _unmeasured_datasets(project, suites, named)
@@ -249,15 +274,11 @@ def owes_evals(config: pytest.Config) -> bool:
     )
 
 
-def _left_out(
-    project: Project, collected: Sequence[PlannedCase], selected: Sequence[PlannedCase]
-) -> Iterator[Fault]:
-    """Cases that were collected and are not run."""
-    run = {id(case) for case in selected}
+def faults_of_left_out(project: Project, left_out: Sequence[PlannedCase]) -> Iterator[Fault]:
+    """Cases that were collected and are not run, per eval."""
     left: dict[int, list[PlannedCase]] = {}
-    for case in collected:
-        if id(case) not in run:
-            left.setdefault(id(case.suite), []).append(case)
+    for case in left_out:
+        left.setdefault(id(case.suite), []).append(case)
     for cases in left.values():
         suite = cases[0].suite
         yield Fault(
@@ -270,10 +291,12 @@ def _left_out(
         )
 
 
-def _uncollected(
+def uncollected_evals(
     project: Project, command_line: CommandLine, places: set[tuple[Path, int]]
 ) -> Iterator[tuple[Fault, Sequence[str]]]:
     """Evals in files of evals that pytest did not collect, each with the names it mentions."""
+    from regauge.runner import declared_evals
+
     homes = {(project.root / "evals").resolve(), *(path.parent for path, _ in places)}
     for path in sorted({file for home in homes for file in _files(command_line.within(home))}):
         for declared in declared_evals(path.read_bytes()):
@@ -304,6 +327,9 @@ def _unmeasured_datasets(
     project: Project, suites: Sequence[Suite], named: set[str]
 ) -> Iterator[Fault]:
     """Golden datasets of prompts that no collected eval measures; `named` ones are reported."""
+    from regauge.datasets import dataset_files
+    from regauge.prompts import prompt_files, prompt_name
+
     measured = {suite.dataset.path for suite in suites}
     prompts = {prompt_name(path) for path in prompt_files(project.prompts_dir)}
     for path in dataset_files(project.fixtures_dir):
@@ -321,6 +347,9 @@ def _unmeasured_prompts(
     project: Project, suites: Sequence[Suite], named: set[str]
 ) -> Iterator[Fault]:
     """Prompts that evals measured before, or measure at another version, and not as they are."""
+    from regauge.datasets import dataset_files
+    from regauge.prompts import prompt_files, prompt_name
+
     datasets = {path.stem for path in dataset_files(project.fixtures_dir)}
     rubrics = project.prompts_dir / "judges"
     loaded = {prompt.path for suite in suites for prompt in suite.loaded_prompts}

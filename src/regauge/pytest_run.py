@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
@@ -37,7 +36,7 @@ from regauge.pytest_output import (
     redact_report,
     redact_terminal,
 )
-from regauge.pytest_owed import CollectedEvals, CommandLine, owed_by, project_of
+from regauge.pytest_owed import CollectedEvals, CommandLine, owed_by, place_of, project_of
 from regauge.recordings import describe_process
 from regauge.reports import RunWriter, junit_properties, parts_of
 from regauge.runner import (
@@ -58,8 +57,7 @@ if TYPE_CHECKING:
     from regauge.gate import ReplayEvidence
     from regauge.project import Project, Settings
     from regauge.pytest_end import PytestEnd
-    from regauge.pytest_gate import PytestGate
-    from regauge.pytest_suggest import Suggesting
+    from regauge.pytest_gate import PytestGate, Suggesting
     from regauge.reports import FailedCase
     from regauge.runner import IndependentTrials, Progress, Suite
 
@@ -126,6 +124,7 @@ class PytestRun:
         if not config.option.collectonly:
             self._project.prepare_state_dir("runs")
             _refuse_directories(self._project)
+        self._command_line = CommandLine.read(config)
         self._collected = CollectedEvals()
         self._owed: list[Fault] = []
         self._turns = Turns()
@@ -135,7 +134,8 @@ class PytestRun:
         self._parts: list[dict[str, Any]] = []
         self._gate = self._new_gate() if gates else None
         self._declared: dict[int, Callable[[EvalSession], Suite]] = {}
-        self._suggesting = self._asked_to_suggest()
+        suggests = config.getoption("--suggest") and not config.option.collectonly
+        self._suggesting = self._new_search() if suggests else None
         self._end: PytestEnd | None = None
         self._check_stopped: Callable[[], None] = lambda: None
         self._replay: ReplayEvidence | None = None
@@ -165,14 +165,12 @@ class PytestRun:
         function = metafunc.function
         # A search for suggestions has one model.
         self._declared[id(suites[0])] = lambda session: session.bind(spec, function)[0]
-        planned = _planned_cases(suites)
-        node = metafunc.definition.nodeid
-        self._collected.add(node, inspect.unwrap(function), suites, planned)
+        items = self._collect(metafunc.definition.nodeid, function, suites)
+        planned = [case for _, case in items]
         if planned and joins_cases(self._config):
             metafunc.parametrize(FIXTURE, [planned], ids=["cases"], indirect=True)
             return
-        ids = [_item_name(case, suites) for case in planned]
-        metafunc.parametrize(FIXTURE, planned, ids=ids, indirect=True)
+        metafunc.parametrize(FIXTURE, planned, ids=[name for name, _ in items], indirect=True)
 
     def cases_of_prompt_file(self, path: Path) -> list[tuple[str, PlannedCase]]:
         """The rows of a prompt file's own `testData`, with the names of their items.
@@ -185,19 +183,27 @@ class PytestRun:
         except RegaugeError as error:
             raise pytest.Collector.CollectError(str(error)) from error
         self._declared[id(suites[0])] = lambda session: session.bind_prompt_file(path)[0]
-        planned = _planned_cases(suites)
         node = Path(os.path.relpath(path, self._config.rootpath)).as_posix()
-        self._collected.add(node, None, suites, planned)
-        return [(_item_name(case, suites), case) for case in planned]
+        return self._collect(node, None, suites)
+
+    def _collect(
+        self, node: str, function: Callable[..., Any] | None, suites: Sequence[Suite]
+    ) -> list[tuple[str, PlannedCase]]:
+        """The cases of an eval with the names of their items, which name one of several models."""
+        # Case by case, so that models are called for the same case at the same time.
+        planned = [PlannedCase(suite, case) for case in suites[0].dataset.cases for suite in suites]
+        self._collected.add(node, function, suites, planned)
+        if len(suites) == 1:
+            return [(case.case.id, case) for case in planned]
+        return [(f"{case.case.id}-{case.suite.model}", case) for case in planned]
 
     def plan(self, session: pytest.Session) -> None:
         """Plan the evals among the selected items, and call the hook of other plugins."""
         evals = [(item, cases) for item in session.items if (cases := planned_cases(item))]
         selected = [planned for _, cases in evals for planned in cases]
-        self._turns.plan([item.nodeid for item, _ in evals])
+        self._turns = Turns(planned={item.nodeid: None for item, _ in evals})
         if self._config.getoption("--model") and selected:
             _refuse_targets_alone(selected)
-        self._command_line = CommandLine.read(self._config)
         if self._gate is not None or not session.testsfailed:  # errors of collection end a run
             self._owed = owed_by(
                 self._project, self._command_line, collected=self._collected, selected=selected
@@ -229,7 +235,8 @@ class PytestRun:
         # What the end of the run needs is loaded while there is nothing else to do.
         load_the_end = partial(import_module, "regauge.pytest_end")
         with (
-            loggers_may_appear(),
+            # Models are called by another thread.
+            loggers_may_appear() if calls else nullcontext(),
             self._session.running(meanwhile=load_the_end),
             # Signals end the run while models are called, and all completions are kept.
             stoppable(self._config.add_cleanup, calls=calls) as self._check_stopped,
@@ -288,7 +295,6 @@ class PytestRun:
         """The report of an eval in its own words, without secrets; other reports as they are."""
         planned, excinfo = planned_case(item), call.excinfo
         if planned is not None:
-            self._turns.begin(item)
             if excinfo is not None and was_skipped(report, excinfo.value):
                 excinfo = self._refuse_skip(item, planned, report)
             self._turns.report(item, report)
@@ -401,6 +407,7 @@ class PytestRun:
             started_at=self._started_at,
             collected=len(self._collected.cases),
             owed=self._owed,
+            selection=self._command_line.selection,
             turns=self._turns,
             parts=self._parts,
             worker=self._worker_id is not None,
@@ -433,11 +440,9 @@ class PytestRun:
                 writer.line()
             terminal.write_line(line)
 
-    def _asked_to_suggest(self) -> Suggesting | None:
-        """The search for fixes, if the run requests suggestions."""
-        if not self._config.getoption("--suggest") or self._config.option.collectonly:
-            return None
-        from regauge.pytest_suggest import Suggesting
+    def _new_search(self) -> Suggesting:
+        """The search for fixes."""
+        from regauge.pytest_gate import Suggesting
 
         return Suggesting(
             self._session,
@@ -452,20 +457,10 @@ class PytestRun:
         return PytestGate(self._config, self._session, writer=self._writer)
 
 
-def _planned_cases(suites: Sequence[Suite]) -> list[PlannedCase]:
-    """Case by case, so that models are called for the same case at the same time."""
-    return [PlannedCase(suite, case) for case in suites[0].dataset.cases for suite in suites]
-
-
 def _place(metafunc: pytest.Metafunc) -> str:
     """The file and line of an eval."""
-    line = inspect.unwrap(metafunc.function).__code__.co_firstlineno
+    _, line = place_of(metafunc.function)
     return f"{metafunc.definition.nodeid.partition('::')[0]}:{line}"
-
-
-def _item_name(planned: PlannedCase, suites: Sequence[Suite]) -> str:
-    """The id of a case's item; with several models it ends with the model."""
-    return f"{planned.case.id}-{planned.suite.model}" if len(suites) > 1 else planned.case.id
 
 
 def _models(config: pytest.Config, settings: Settings) -> Sequence[str]:

@@ -1,7 +1,8 @@
 """SIGTERM and SIGHUP end a run as Ctrl-C does, and a second signal leaves its end alone.
 
 Handlers that a user has set are left alone, and so is a signal that is ignored, such as SIGHUP
-under nohup.
+under nohup. `end_group` and `end_tree` end programs that regauge started, with all that they
+started.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 import signal
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -19,6 +21,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
     from types import FrameType
     from typing import Any
+
+
+def end_group(pid: int) -> None:
+    """End a process that was started in a session of its own, and every process of its group."""
+    with suppress(ProcessLookupError, PermissionError):
+        if os.name == "nt":
+            os.kill(pid, signal.SIGTERM)  # there are no groups; this ends the process at once
+        else:
+            os.killpg(pid, signal.SIGKILL)
+
+
+def end_tree(pid: int) -> None:
+    """End a process as `end_group` does, and on Linux its descendants in other groups, too."""
+    descendants = _descendants(pid)
+    end_group(pid)
+    for each in descendants:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(each, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # The name of the program, in parentheses, may hold anything.
+            parent = int(stat.read_bytes().rpartition(b")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    descendants = children.get(pid, [])[:]
+    for each in descendants:
+        descendants += children.get(each, [])
+    return descendants
+
 
 Result = TypeVar("Result")
 

@@ -1,4 +1,4 @@
-"""Words of messages that many parts need: counts, excerpts, and the name that was meant."""
+"""Words of messages: counts, excerpts, the name that was meant; untrusted text for a terminal."""
 
 from __future__ import annotations
 
@@ -27,6 +27,20 @@ def first_of(names: Iterable[object], most: int) -> str:
     texts = [str(name) for name in names]
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
+
+
+def cause_line(message: str) -> str:
+    r"""The cause of an error on one line, without its fix.
+
+    A first line that ends with a colon continues with the last one, as of a traceback.
+
+    >>> cause_line("app:answer cannot be imported:\n  File x\nValueError: no key\n  fix: set it")
+    'app:answer cannot be imported: ValueError: no key'
+    >>> cause_line("HTTP 500\nthe body")
+    'HTTP 500'
+    """
+    first, *others = message.partition("\n  fix: ")[0].splitlines() or [""]
+    return f"{first} {others[-1].strip()}" if first.endswith(":") and others else first
 
 
 def cut(text: str, most: int) -> str:
@@ -74,3 +88,26 @@ def snake_case(name: str) -> str:
     ('max_completion_tokens', 'top_p', 'top_p')
     """
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|-", "_", name).lower()
+
+
+# Control characters except tab and newline, and the marks that reorder or hide text.
+_HARMFUL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Text without the characters that move a cursor, change a title or reorder what is read.
+
+    Lone surrogates, which no encoding takes, become their escapes too.
+
+    >>> printable("a\x1b[31mb\r\n\u202e")
+    'a\\x1b[31mb\n\\u202e'
+    """
+    text = _HARMFUL.sub(_escape, text.replace("\r\n", "\n"))
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"  # noqa: PLR2004 - one byte

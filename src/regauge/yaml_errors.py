@@ -84,6 +84,8 @@ def explain_yaml_error(error: yaml.MarkedYAMLError) -> tuple[int | None, str, st
     (1, 'the `[` of this line is not closed', 'close it, or remove it')
     >>> explain('a: b\n  c: d')[0::2]
     (2, 'quote a text that holds `: `, or indent a key below the one that it belongs to')
+    >>> explain('a: [1,\n\n')[0]
+    1
     >>> explain('- a\nb: 1')[1]
     'this line does not fit the lines above it'
     """
@@ -92,4 +94,13 @@ def explain_yaml_error(error: yaml.MarkedYAMLError) -> tuple[int | None, str, st
     here = error.problem_mark or error.context_mark
     mark = (error.context_mark if mistake.begun else None) or here
     problem = mistake.problem or error.problem or error.context or "cannot be parsed"
-    return (mark.line + 1 if mark is not None else None), problem, mistake.fix
+    return (_line_of(mark) if mark is not None else None), problem, mistake.fix
+
+
+def _line_of(mark: yaml.Mark) -> int:
+    """The line of a mark, counted from 1; of the end of a text, the last line that has some."""
+    line = mark.line + 1
+    if mark.buffer is None or mark.buffer[mark.pointer :].strip("\0\r\n\t "):
+        return line
+    before = mark.buffer[: mark.pointer].replace("\r\n", "\n")
+    return max(1, line - before[len(before.rstrip()) :].count("\n"))

@@ -120,5 +120,5 @@ def test_a_completion_passes_the_stations_of_the_page_in_their_order(walks: Walk
 
 
 def test_a_case_goes_through_few_files_and_functions(walks: Walks):
-    assert len({file for file, _ in walks.replayed}) <= 63
-    assert len(walks.replayed) <= 440
+    assert len({file for file, _ in walks.replayed}) <= 54
+    assert len(walks.replayed) <= 395

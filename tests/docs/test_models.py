@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from regauge.model_id import parse_model_id
-from regauge.providers.last_days import SOON, find_last_day
+from regauge.providers.listing import SOON, find_last_day
 from tests.docs.pages import ROOT
 
 MODELS = tomllib.loads((Path(__file__).parent / "models.toml").read_text(encoding="utf-8"))

@@ -70,7 +70,7 @@ def test_the_docs_stay_short():
 # Texts for models, whose change makes recordings stale; words that a parser looks for; JavaScript.
 TEXTS_APART = (
     "judges/_v8.py",
-    "judges/model/_delimited.py",
+    "judges/model/_ask.py",
     "judges/model/_reply.py",
     "refine/proposers/_model.py",
     "sim/",

@@ -1,16 +1,28 @@
-"""A project whose eval has a judge that asks a model."""
+"""Projects with a judge that asks a model, and scripts as programs."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import processes
 from tests.labelled import EVAL, RUBRIC, labels, told, write_labels
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
+
+
+@pytest.fixture
+def as_program() -> Iterator[Callable[[Path], Path]]:
+    """Makes a script a program that need not load regauge for each of its calls."""
+    with ExitStack() as scripts:
+        yield lambda script: scripts.enter_context(processes.scripts(script)) / script.name
 
 
 @pytest.fixture

@@ -274,3 +274,26 @@ error: prompts: there is no prompt 'nothing'
 """,
         )
     )
+
+
+def test_cases_that_settings_deselect_are_not_announced(live: EvalProject, endpoint: Endpoint):
+    text = (live.root / "pyproject.toml").read_text(encoding="utf-8")
+    live.write(
+        "pyproject.toml", text.replace('"-p", "regauge"', '"-p", "regauge", "-k", "not 001"')
+    )
+    live.command("baseline", "update")
+    narrower = text.replace('"-p", "regauge"', '"-p", "regauge", "-k", "002"')
+    live.write("pyproject.toml", narrower)
+    endpoint.forget()
+    done = live.command("baseline", "update", "--new-session")
+    assert done.returncode == 0
+    planned, *_, state, _ = done.stdout.splitlines()
+    assert "4 of 5 cases of triage are there and are not run, such as disk-000" in planned
+    assert "(local:clerk): 14 trials of 1 case, 14 calls" in done.stdout
+    assert state == (
+        "triage: 4 cases with 14 to 28 trials each from 2 sessions, not complete yet: 1 more session"
+        " in an hour; 4 cases left out"
+    )
+    assert endpoint.total == 14
+    (history,) = baseline(live)["histories"]
+    assert len(history["cases"]) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -14,8 +15,7 @@ from inline_snapshot import snapshot
 from tests import processes
 from tests.batch_server import BatchServer
 from tests.conftest import PRICES, EvalProject, quiet_environment
-from tests.e2e.test_embeddings import JUDGE as MEANING
-from tests.e2e.test_embeddings import Embeddings
+from tests.e2e.test_embeddings import JUDGE as MEANING, Embeddings
 from tests.fakes import severity_of
 from tests.judge_source import MODEL_JUDGE, MODEL_JUDGES_GATE
 
@@ -140,6 +140,24 @@ def test_a_file_cut_in_the_middle_loses_nothing(batched: EvalProject, provider: 
     provider.faults.cut = 1.0
     assert batched.command("record", "--collect").returncode == 0
     assert len(batched.recordings()) == 20
+    assert set(provider.paid.values()) == {1}
+
+
+def test_results_that_cannot_be_fetched_for_now_are_fetched_later(
+    batched: EvalProject, provider: BatchServer
+):
+    assert batched.command("record", "--batch").returncode == 3
+    for _ in range(2):
+        provider.faults.content_errors = 2  # as often as the settings allow
+        failed = batched.command("record", "--batch")
+        assert failed.returncode == 3, failed.stdout + failed.stderr
+        assert "cannot be fetched now: " in failed.stdout
+        assert "500" in failed.stdout
+        assert batched.recordings() == []
+    provider.faults.content_errors = 1  # tried again by itself
+    assert batched.command("record", "--collect").returncode == 0
+    assert len(batched.recordings()) == 5
+    assert len(provider.batches) == 1
     assert set(provider.paid.values()) == {1}
 
 
@@ -415,6 +433,40 @@ def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider:
     again = batched.command("record", "--collect", "whole.jsonl", "half.jsonl")
     assert again.returncode == 0
     assert not [*_state(batched).glob("*.jsonl")]
+
+
+def test_files_of_other_systems_are_read_and_a_compressed_one_is_named(
+    batched: EvalProject, provider: BatchServer
+):
+    provider.faults.no_batches = True
+    assert batched.command("record", "--batch", "--no-submit").returncode == 3
+    (path,) = _state(batched).glob("*.jsonl")
+    results = [
+        {
+            "custom_id": request["custom_id"],
+            "response": {"status_code": 200, "body": provider.completion(request["body"])},
+        }
+        for request in map(json.loads, path.read_text().splitlines())
+    ]
+    content = b"\xef\xbb\xbf" + b"".join(json.dumps(one).encode() + b"\r\n" for one in results)
+    packed = batched.root / "results.jsonl.gz"
+    packed.write_bytes(gzip.compress(content))
+    refused = batched.command("record", "--collect", packed.name)
+    assert (refused.returncode, refused.stderr) == snapshot(
+        (
+            2,
+            """\
+error: 'results.jsonl.gz' is compressed
+  fix: gunzip results.jsonl.gz
+""",
+        )
+    )
+    packed.rename(batched.root / "results.jsonl")
+    assert batched.command("record", "--collect", "results.jsonl").returncode == 2
+    (batched.root / "results.jsonl").write_bytes(content)
+    done = batched.command("record", "--collect", "results.jsonl")
+    assert (done.returncode, "left" in done.stdout) == (0, False), done.stdout
+    assert len(batched.recordings()) == 5
 
 
 def test_an_endpoint_without_batches_leaves_its_files(batched: EvalProject, provider: BatchServer):
@@ -711,3 +763,19 @@ def test_what_a_killed_command_left_half_written_goes(batched: EvalProject, prov
     path.unlink()  # the batch has started: its requests are at the provider
     assert batched.command("record", "--collect").returncode == 0
     assert set(provider.paid.values()) == {1}
+
+
+@pytest.mark.parametrize("option", ["--batch", "--collect"])
+def test_a_batch_leaves_out_what_the_local_store_has(
+    batched: EvalProject, provider: BatchServer, option: str
+):
+    batched.command("record")
+    recorded = batched.recordings()
+    (batched.root / "fixtures" / "recordings" / "triage.jsonl").unlink()
+    assert _said(batched.command("record", option)) == (
+        0,
+        "wrote fixtures/recordings/triage.jsonl (5 answers from the local store): commit it\n",
+        "",
+    )
+    assert batched.recordings() == recorded
+    assert (provider.batches, provider.live.total()) == ({}, 5)

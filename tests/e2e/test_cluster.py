@@ -354,7 +354,7 @@ def test_two_runs_at_once_share_the_workers_and_pay_once(
     dask.start({}, {}, nthreads=4)
     runs = [live.start(dask.option) for _ in range(2)]
     for run in runs:
-        out, _ = run.communicate(timeout=180)
+        out, _ = run.communicate(timeout=600)
         assert run.returncode == 0, out
     assert len(live.recordings()) == endpoint.total == 60
 
@@ -505,7 +505,7 @@ def test_local_workers_need_no_scheduler(live: EvalProject, endpoint: Endpoint):
         with suppress(OSError):  # as it may really be
             stack.enter_context(socket.create_server(("127.0.0.1", 8787)))
         run = live.start_from_nothing("--cluster=local")
-        out, _ = run.communicate(timeout=180)
+        out, _ = run.communicate(timeout=600)
     assert run.returncode == 0, out
     assert "5 passed" in out
     assert endpoint.total == 5

@@ -539,29 +539,22 @@ def _edited(shop: EvalProject, path: str, old: str, new: str) -> None:
     shop.write(path, text.replace(old, new))
 
 
-@pytest.mark.parametrize(
-    ("path", "old", "new", "said"),
-    [
-        ("prompts/buyer.prompt.yml", "customer who", "kind customer who", "the persona buyer"),
-        (
-            "fixtures/tools/shop.yml",
-            "shipped",
-            "lost",
-            "results of tools in fixtures/tools/shop.yml",
-        ),
-        ("app.py", "shipped", "lost", "the code of app:stock, which answers tool calls,"),
-        (
-            "fixtures/golden/shop.jsonl",
-            '"expected": "shipped"',
-            '"expected": "lost"',
-            "expected and checks in turns of scripted:",
-        ),
-        ("fixtures/golden/shop.jsonl", '"max_turns": 5', '"max_turns": 9', "max_turns of played:"),
-    ],
-)
-def test_a_user_or_tool_that_the_change_edits_is_part_of_the_bar(
-    shop: EvalProject, path: str, old: str, new: str, said: str
-):
+# What the user and the tools of a conversation are: file, text, another text, name in the bar.
+SURROUNDINGS = [
+    ("prompts/buyer.prompt.yml", "customer who", "kind customer who", "the persona buyer"),
+    ("fixtures/tools/shop.yml", "shipped", "lost", "results of tools in fixtures/tools/shop.yml"),
+    ("app.py", "shipped", "lost", "the code of app:stock, which answers tool calls,"),
+    (
+        "fixtures/golden/shop.jsonl",
+        '"expected": "shipped"',
+        '"expected": "lost"',
+        "expected and checks in turns of scripted:",
+    ),
+    ("fixtures/golden/shop.jsonl", '"max_turns": 5', '"max_turns": 9', "max_turns of played:"),
+]
+
+
+def test_a_user_or_tool_that_the_change_edits_is_part_of_the_bar(shop: EvalProject):
     shop.write(".gitignore", ".regauge/\nrunpytest-*\n__pycache__/\n")
     shop.write("prompts/buyer.prompt.yml", PERSONA)
     shop.write("app.py", "def stock(id):\n    return 'shipped'\n")
@@ -576,21 +569,26 @@ def test_a_user_or_tool_that_the_change_edits_is_part_of_the_bar(
     judged(shop, 'calls("lookup_order")', *cases)
     assert shop.command("record").returncode == 0
     commit(shop.root, branch="change")
-    _edited(shop, path, old, new)
-    alone = shop.command("gate", "main")
-    assert alone.returncode == 0, alone.stdout + alone.stderr
-    assert "other inputs or expectations" in alone.stdout
+    for path, old, new, _ in SURROUNDINGS:
+        _edited(shop, path, old, new)
+        alone = shop.command("gate", "main")
+        assert alone.returncode == 0, alone.stdout + alone.stderr
+        assert "other inputs or expectations" in alone.stdout
+        _edited(shop, path, new, old)
 
-    # Next to a change of the prompt, it could make broken cases pass.
+    # Next to a change of the prompt, each could make broken cases pass.
+    for path, old, new, _ in SURROUNDINGS:
+        _edited(shop, path, old, new)
     _edited(shop, "prompts/shop.prompt.yml", "the shop.", "the shop. Be kind.")
     assert shop.command("bump", "shop", "minor").returncode == 0
     refused = shop.command("gate", "main")
     assert refused.returncode == 2, refused.stdout + refused.stderr
     assert "the bar of this change is lower than that of main" in refused.stdout
-    assert said in refused.stdout
     accepted = shop.command("gate", "main", "--accept-judge-change", "the shop changed")
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr
-    assert said in accepted.stdout
+    for *_, said in SURROUNDINGS:
+        assert said in refused.stdout
+        assert said in accepted.stdout
 
 
 def test_recorded_conversations_of_a_real_agent_are_gated(tmp_path: Path):

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from regauge.datasets import GoldenCase
 from regauge.judges import JudgeContext, deepeval
-from regauge.judges._deepeval import METRICS, _installed
-from regauge.judges._deepeval._installed import asks_model
+from regauge.judges._deepeval import METRICS, _judge
+from regauge.judges._deepeval._judge import asks_model
 from regauge.project import EndpointSettings
 from regauge.providers import Completion, ToolCall, Usage
 from regauge.providers.remote import RemoteProvider
@@ -261,7 +261,7 @@ class _Project:
 
 
 def test_every_exported_metric_is_measured_or_left_out_for_a_reason():
-    _installed.load()
+    _judge.load()
     import deepeval.metrics
 
     exported = set(deepeval.metrics.__all__) - NO_METRICS

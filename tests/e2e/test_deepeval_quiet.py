@@ -81,7 +81,7 @@ def run(script: str, where: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
 
 
@@ -121,7 +121,7 @@ def test_a_project_that_imported_it_first_is_quiet_from_then_on(hostile, pytestc
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
@@ -136,6 +136,6 @@ def test_the_commands_and_the_plugin_import_no_deepeval(pytestconfig):
         "print({'deepeval', 'openai', 'pandas'} & set(sys.modules))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=600
     )
     assert done.stdout == "set()\n"

@@ -53,7 +53,7 @@ def test_a_metric_is_measured_recorded_and_replayed_without_deepeval(judged: Eva
     assert len(judged.recordings("verdicts/triage")) == 6
     steps = [line for line in judged.recordings("judges/triage") if '"steps"' in str(line)]
     assert len(steps) == 1, "steps are made once, not for each case"
-    said, _ = judged.start_from_nothing("--record=none", "-s").communicate(timeout=120)
+    said, _ = judged.start_from_nothing("--record=none", "-s").communicate(timeout=600)
     assert "loaded: []" in said, said
     assert verdicts(judged) == first
     again = judged.run("--record=none", "--rejudge", "-s")
@@ -61,13 +61,14 @@ def test_a_metric_is_measured_recorded_and_replayed_without_deepeval(judged: Eva
     assert verdicts(judged) == first
     strict = FAITHFUL.replace("0.1", "1.0")
     judged.judged_by(f"min_chars(1), {RIGHT}, {strict}", more=MODEL_JUDGES_GATE)
-    said, _ = judged.start_from_nothing("--record=none", "-s").communicate(timeout=120)
+    said, _ = judged.start_from_nothing("--record=none", "-s").communicate(timeout=600)
     assert "loaded: []" in said, "a threshold is ours, and measures nothing anew"
     assert [score for *_, score in verdicts(judged)] == [score for *_, score in first]
 
 
 def test_another_criterion_is_not_answered_by_what_was_recorded(judged: EvalProject):
     judged.run()
+    assert len(judged.recordings("verdicts/triage")) == 6
     other = RIGHT.replace("how severe", "how new")
     judged.judged_by(f"min_chars(1), {other}, {FAITHFUL}", more=MODEL_JUDGES_GATE)
     replay = judged.run("--record=none")

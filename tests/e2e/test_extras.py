@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from regauge.extras import EXTRAS
+from regauge.on_demand import EXTRAS
 from tests.place import Place
 
 ROOT = Path(__file__).parents[2]

@@ -87,9 +87,9 @@ unmeasured: 5 cases of triage (RecordingError)
         (),
         snapshot("""\
 ERROR collecting evals/test_triage.py
-prompts/triage.prompt.yml:4: not YAML: a `[` or `{` above is not closed, or has no value between its commas
+prompts/triage.prompt.yml:3: not YAML: a `[` or `{` above is not closed, or has no value between its commas
   fix: close it, or remove it
-ERROR evals/test_triage.py - prompts/triage.prompt.yml:4: not YAML: a `[` or `{` above is not closed, or has no value between its commas\
+ERROR evals/test_triage.py - prompts/triage.prompt.yml:3: not YAML: a `[` or `{` above is not closed, or has no value between its commas\
 """),
     ),
     (
@@ -294,8 +294,9 @@ def test_two_workers_say_it_too(project: EvalProject, break_: Callable[[EvalProj
     assert expected[break_] in said
 
 
-def test_a_filter_that_matches_nothing_is_not_green(project: EvalProject):
-    result = project.run("-k", "tape")
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])
+def test_a_filter_that_matches_nothing_is_not_green(project: EvalProject, workers: tuple[str, ...]):
+    result = project.run("-k", "tape", *workers)
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     assert "nothing was measured: none of the 5 collected cases was selected" in (
         result.stdout.str()

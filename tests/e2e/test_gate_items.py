@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.labelled import EVAL as JUDGED_BY_RUBRIC
-from tests.labelled import RUBRIC
+from tests.labelled import EVAL as JUDGED_BY_RUBRIC, RUBRIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -184,6 +184,14 @@ def bare_repository_with_the_project(hostile: Hostile) -> None:
     hostile.git("log", "-p", "--", PROMPT, check=False)
 
 
+def settings_in_many_files(hostile: Hostile) -> None:
+    """A submodule has them, an included file, and a file of the work tree."""
+    for arrange in (submodule, settings_in_an_included_file, settings_of_one_work_tree):
+        arrange(hostile)
+        assert hostile.ran(), arrange
+    hostile.git("status", check=False)
+
+
 def settings_in_an_included_file(hostile: Hostile) -> None:
     hostile.place.write(".gitattributes", "* filter=evil=x diff=evil\n*.jsonl filter=evil\n")
     hostile.place.write("settings", hostile.settings())
@@ -282,12 +290,10 @@ def hostile(tmp_path: Path, project: Path) -> Hostile:
     [
         bare_repository_with_prompts,
         bare_repository_with_the_project,
-        settings_in_an_included_file,
-        settings_of_one_work_tree,
+        settings_in_many_files,
         hooks_and_objects_from_elsewhere,
         git_file_in_prompts,
         git_file_of_the_project,
-        submodule,
         partial_clone,
         partial_clone_of_a_directory,
     ],

@@ -737,6 +737,19 @@ def test_datasets_of_inspect_are_imported(place: Place, model: Model):
     assert "2 unmeasured" in run(place, model, code=1)
 
 
+def test_metadata_of_inspect_becomes_a_note_up_to_500_characters(place: Place):
+    rows = [
+        {"input": f"Is {length} long?", "target": "A", "metadata": "x" * length}
+        for length in (500, 501)
+    ]
+    place.write("source/notes.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    place.regauge("import", "inspect", "source")
+    kept, dropped = cases(place, "notes")
+    assert kept["note"] == "x" * 500
+    assert "note" not in dropped
+    assert "notes.jsonl:2`: `metadata`, which is long" in report(place)
+
+
 def eval_log(place: Place, members: Mapping[str, object]) -> Path:
     place.root.mkdir(exist_ok=True)
     with zipfile.ZipFile(place.root / "a.eval", "w", zipfile.ZIP_DEFLATED) as file:

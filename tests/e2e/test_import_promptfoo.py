@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from regauge.cli import main
 from regauge.datasets import load_dataset
@@ -361,7 +360,8 @@ def test_every_assertion_becomes_a_check(here: Here):
         {"type": "llm-rubric", "value": "greets {{word}}", "provider": "anthropic:messages:claude-x"},
         {"type": "similar", "value": "hi", "threshold": 0.6, "weight": 2, "metric": "near"},
         {"type": "is-json", "value": {"type": "object"}},
-        {"type": "assert-set", "threshold": 0.5, "assert": [{"type": "contains", "value": "x"}, {"type": "equals", "value": "y"}]},
+        {"type": "assert-set", "threshold": 0.5, "assert": [{"type": "contains", "value": "x"}, {"type": "not-equals", "value": "y"}]},
+        {"type": "gleu", "value": "hi there"},
     ) == [
         {"contains_any": {"texts": ["a", "b"], "ignore_case": True}},
         {"not": {"matches": {"pattern": r"^sorry\b.*\Z", "ignore_case": True}}},
@@ -370,7 +370,8 @@ def test_every_assertion_becomes_a_check(here: Here):
         {"rubric": {"criterion": "greets Ada", "model": "anthropic:claude-x"}},
         {"means_like": {"to": "hi", "measure": "cosine", "at_least": 0.6, "model": "openai:text-embedding-3-large"}, "weight": 2, "metric": "near"},
         {"json_matches_schema": {"schema": {"type": "object"}}},
-        {"weighted": {"weights": [{"judge": {"contains": "x"}, "weight": 1}, {"judge": {"equals": {"value": "y"}}, "weight": 1}], "at_least": 0.5}},
+        {"weighted": {"weights": [{"judge": {"contains": "x"}, "weight": 1}, {"judge": {"not": {"equals": {"value": "y"}}}, "weight": 1}], "at_least": 0.5}},
+        {"gleu": {"to": "hi there", "at_least": 0.5}},
     ]  # fmt: skip
 
 
@@ -426,6 +427,96 @@ def test_an_assertion_without_counterpart_is_unmeasured_and_named(
     assert f"`{assertion['type']}` has no counterpart here and is unmeasured" in here.read(
         "IMPORT.md"
     )
+
+
+@pytest.mark.parametrize(
+    ("keys", "report"),
+    [
+        ({"evaluateOptions": {"repeat": 3}}, "`repeat: 3` is not kept; run pytest evals --trials 3"),
+        ({"tracing": {"enabled": True}}, "`tracing`: traces have no counterpart"),
+        ({"surprise": 1}, "`surprise` is not imported"),
+        ({"providers": []}, "no provider is named; the project's model answers"),
+        ({"providers": ["openai:gpt-5.4-mini", "openai:o3"]}, "compare all with pytest evals --model openai:gpt-5.4-mini --model openai:o3"),
+        ({"providers": [{"id": "openai:gpt-5.4-mini", "config": {"temperature": 0}}, "openai:o3"]}, "the models have different settings; prompts have those of the first"),
+        ({"providers": ["gpt-5.4-mini"]}, "gpt-5.4-mini names no provider; openai serves it"),
+        ({"providers": [{"config": {}, "label": "x"}]}, "a provider has no `id`"),
+        ({"providers": ["file://missing.yaml"]}, "a provider is not imported: missing.yaml does not exist"),
+        ({"providers": ["file://missing.py"]}, "the provider is not imported: missing.py does not exist"),
+        ({"providers": [{"id": "openai:gpt-5.4-mini", "config": {"apiBaseUrl": "models"}}]}, "the URL of the endpoint is not complete; write base_url"),
+        ({"providers": [{"id": "http", "config": {"url": "/ask", "body": {"q": "{{q}}"}}}]}, "the URL of the HTTP provider is not complete; correct `url`"),
+        ({"providers": [{"id": "http://127.0.0.1:9/", "config": {"method": "TRACE"}}]}, "the method TRACE has no counterpart; the target uses POST"),
+        ({"prompts": ["{{ q | trim }}"]}, "`{{ q | trim }}` of the template is rendered into the input"),
+        ({"prompts": ["{% macro m() %}{% endmacro %}{{ q }}"]}, "'macro', which is not rendered"),
+        ({"prompts": ["{{ range(99999999) }}"]}, "a range is longer than "),
+        ({"prompts": ["{{ q | bogus }}"]}, "it uses the filter 'bogus'"),
+        ({"tests": [{"vars": {"q": "one"}}]}, "a test without assertions is unmeasured until it has checks"),
+        ({"tests": ["https://127.0.0.1:9/tests.csv"]}, "tests on a server are not read; save them as CSV or YAML"),
+        ({"tests": ["file://missing.csv"]}, "tests are missing: "),
+        ({"tests": ["file://folder"]}, "tests are missing: folder is a directory; name its files"),
+        ({"tests": ["file://tests.xlsx"]}, "tests.xlsx is a spreadsheet; save it as CSV"),
+        ({"tests": [{"vars": {"q": "file://q.py"}}]}, "is computed by code in file://q.py"),
+        ({"defaultTest": "file://missing.yaml"}, "`defaultTest` is not imported: "),
+        ({"defaultTest": "file://folder/default.js"}, "`defaultTest` is code, which is not run"),
+        ({"defaultTest": {"options": {"rubricPrompt": "Grade it."}}, "tests": [{"vars": {"q": "1"}, "assert": [{"type": "llm-rubric", "value": "polite"}]}]}, "`rubricPrompt` has no {{output}}; the criterion is judged"),
+        ({"defaultTest": {"options": {"rubricPrompt": "file://missing.txt"}}, "tests": [{"vars": {"q": "1"}, "assert": [{"type": "llm-rubric", "value": "polite"}]}]}, "the criterion alone is judged"),
+    ],
+)  # fmt: skip
+def test_what_an_import_leaves_out_or_changes_is_in_its_report(
+    here: Here, keys: dict[str, object], report: str
+):
+    here.write("folder/default.js", "module.exports = {}\n")
+    here.write("tests.xlsx", "PK")
+    here.write("q.py", "raise SystemExit(9)\n")
+    here.write("promptfooconfig.yaml", config(**keys))
+    here.run(".")
+    assert report in here.read("IMPORT.md")
+
+
+@pytest.mark.parametrize(
+    ("assertion", "why"),
+    [
+        ({"type": "surprise"}, "promptfoo documents no such type"),
+        ({"type": "regex", "value": "(unclosed"}, "its pattern is none of Python: "),
+        ({"type": "is-json", "value": "a: [1"}, "its schema is neither JSON nor YAML"),
+        ({"type": "llm-rubric", "value": " "}, "it has no value"),
+        ({"type": "javascript", "value": "file://q.ts"}, "it is TypeScript; compile it"),
+        ({"type": "is-valid-openai-tools-call"}, "no provider has tools; use tool_calls_match"),
+        ({"type": "context-relevance"}, "the test has no variable `context`"),
+        ({"type": "trajectory:tool-used", "value": {"pattern": "f*"}}, "it names its tool by a pattern"),
+        ({"type": "trajectory:tool-sequence", "value": [{"pattern": "f*"}]}, "it names its steps by patterns"),
+        ({"type": "trajectory:step-count", "value": {"type": "span", "max": 3}}, "it counts other steps than tool calls"),
+    ],
+    ids=lambda value: value["type"] if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_the_report_gives_the_reason_why_an_assertion_is_unmeasured(
+    here: Here, assertion: dict[str, Any], why: str
+):
+    here.write("q.ts", "export default 1\n")
+    (check,) = checks_of(here, assertion)
+    assert why in check["unmeasured"]
+    assert why in here.read("IMPORT.md")
+
+
+@pytest.mark.parametrize(
+    ("assertion", "check"),
+    [
+        ({"type": "is-json", "value": '{"type": "object"}'}, {"json_matches_schema": {"schema": {"type": "object"}}}),
+        ({"type": "is-json"}, {"json_parses": {}}),
+        ({"type": "contains-json"}, {"contains_json": {}}),
+        ({"type": "trajectory:tool-sequence", "value": ["a", "b"]}, {"calls_in_order": ["a", "b"]}),
+        ({"type": "trajectory:tool-sequence", "value": {"mode": "exact", "steps": ["a"]}}, {"calls_exactly": {"calls": ["a"]}}),
+    ],
+)  # fmt: skip
+def test_an_assertion_keeps_its_meaning(
+    here: Here, assertion: dict[str, Any], check: dict[str, Any]
+):
+    assert checks_of(here, assertion) == [check]
+
+
+def test_a_negated_criterion_is_written_out(here: Here):
+    (check,) = checks_of(here, {"type": "not-llm-rubric", "value": "rude"})
+    assert check["rubric"]["criterion"] == "The output does not meet this criterion: rude"
+    assert "`not-llm-rubric` became the negated criterion" in here.read("IMPORT.md")
 
 
 def test_a_transform_and_its_assertion_become_one_script(here: Here):

@@ -57,10 +57,9 @@ def test_a_second_init_changes_nothing(made: Place):
 
 
 @pytest.mark.parametrize("options", [(), ("-W", "error")])
-@pytest.mark.parametrize("settings", ["", "[pytest]\nfilterwarnings = error\n"])
-def test_the_first_run_is_quiet(place: Place, settings: str, options: tuple[str, ...]):
-    if settings:
-        place.write("pytest.ini", settings)
+def test_the_first_run_is_quiet(place: Place, options: tuple[str, ...]):
+    if options:
+        place.write("pytest.ini", "[pytest]\nfilterwarnings = error\n")
     place.regauge("init", "--yes")
     # All plugins load by their entry points, those that come with deepeval, too.
     plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "", "PYTEST_PLUGINS": ""}
@@ -194,6 +193,20 @@ def test_pytest_settings_in_another_file_stay_the_ones_that_count(place: Place):
     out = place.regauge("init", "--yes", INSTALL)
     assert "pytest" not in tomllib.loads((place.root / "pyproject.toml").read_text())["tool"]
     assert "pytest.ini" in out
+
+
+def test_what_is_left_to_do_is_apart_from_what_was_done(place: Place):
+    place.write("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-q'\n")
+    out = place.regauge("init", "--yes", INSTALL)
+    assert "added to    pyproject.toml ([tool.regauge])\n" in out
+    assert (
+        "note: deepeval's plugin loads in every run of pytest, which takes seconds\n"
+        '  fix: add "-p", "no:deepeval" to addopts of pytest\n' in out
+    )
+    document = json.loads(place.regauge("init", "--json"))
+    assert [text.partition("\n")[0] for text in document["advice"]] == [
+        "deepeval's plugin loads in every run of pytest, which takes seconds"
+    ]
 
 
 def test_init_asks_before_it_writes(place: Place):

@@ -17,7 +17,7 @@ import pytest
 from tests import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
@@ -285,19 +285,12 @@ if __name__ == "__main__":
 IN_TARGET = '[tool.regauge.targets.app]\nkind = "{}"\n{}\n'
 
 
-@pytest.fixture
-def program(mutating: Mutating) -> Iterator[Path]:
-    """`app.py` of the project as a program, which need not load regauge for each of its calls."""
-    with processes.scripts(mutating.project.write("app.py", TARGET)) as folder:
-        yield folder / "app.py"
-
-
 @pytest.mark.parametrize("kind", ["python", "command"])
 def test_a_prompt_is_mutated_through_the_target_that_loads_it(
-    mutating: Mutating, kind: str, program: Path
+    mutating: Mutating, kind: str, as_program: Callable[[Path], Path]
 ):
     mutating.project.golden(mutating.cases[-3:])
-    argv = json.dumps([str(program)])
+    argv = json.dumps([str(as_program(mutating.project.write("app.py", TARGET)))])
     how = 'callable = "app:run"' if kind == "python" else f'argv = {argv}\nfiles = ["app.py"]'
     mutating.project.settings(provider=IN_TARGET.format(kind, f'{how}\nprompts = ["triage"]'))
     mutating.project.eval(

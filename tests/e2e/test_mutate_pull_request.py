@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,13 @@ import pytest
 
 from tests.e2e import test_mutate
 from tests.e2e.test_mutate import EVAL, Mutating
+from tests.fakes import Endpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from tests.conftest import EvalProject
-    from tests.fakes import Endpoint
 
 SETTINGS = "[tool.regauge.mutate]\npull_request = true\n"
 LIMIT = "      - Keep the reason below 12 words.\n"
@@ -33,15 +37,34 @@ def follow(text: str) -> str:
 
 
 class PullRequest(Mutating):
-    """`main` with a baseline and committed classes; then a branch."""
+    """`main` with a baseline and committed classes; then a branch.
 
-    def __init__(self, project: EvalProject, endpoint: Endpoint, settings: str = SETTINGS) -> None:
+    Args:
+        built: A copy of such a project, with the same settings and endpoint.
+    """
+
+    def __init__(
+        self,
+        project: EvalProject,
+        endpoint: Endpoint,
+        settings: str = SETTINGS,
+        *,
+        built: Path | None = None,
+    ) -> None:
         super().__init__(project, endpoint)
-        project.write(".gitignore", ".regauge/\nfixtures/recordings/\n__pycache__/\n")
-        self.settings(settings)
         endpoint.answer = follow
         drill = {"inputs": {"text": "drill: nothing is wrong"}, "expected": {"severity": "info"}}
         self.cases.append({"id": "drill", **drill})
+        if built is None:
+            self._build(settings)
+        else:
+            shutil.copytree(built, project.root, dirs_exist_ok=True)
+        endpoint.forget()
+
+    def _build(self, settings: str) -> None:
+        project = self.project
+        project.write(".gitignore", ".regauge/\nfixtures/recordings/\n__pycache__/\n")
+        self.settings(settings)
         project.golden(self.cases)
         project.write("prompts/triage.prompt.yml", PROMPT)
         self.git("init", "-q", "-b", "main")
@@ -50,7 +73,6 @@ class PullRequest(Mutating):
         self.regauge()
         self.commit()
         self.git("checkout", "-q", "-b", "change")
-        endpoint.forget()
 
     def settings(self, text: str) -> None:
         self.project.settings(provider=f"[tool.regauge.gate]\nbaseline_trials = 12\n{text}")
@@ -86,9 +108,31 @@ class PullRequest(Mutating):
         return guards
 
 
+@pytest.fixture(scope="module")
+def served() -> Iterator[Endpoint]:
+    with Endpoint() as endpoint:
+        yield endpoint
+
+
 @pytest.fixture
-def pull(live: EvalProject, endpoint: Endpoint) -> PullRequest:
-    return PullRequest(live, endpoint)
+def endpoint(served: Endpoint) -> Endpoint:
+    """One for all of these tests: a project that is built once names it."""
+    return served
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project of the first test, as it was before the test; no directory until then."""
+    return tmp_path_factory.mktemp("built") / "project"
+
+
+@pytest.fixture
+def pull(live: EvalProject, endpoint: Endpoint, built: Path) -> PullRequest:
+    if built.exists():
+        return PullRequest(live, endpoint, built=built)
+    pull = PullRequest(live, endpoint)
+    shutil.copytree(live.root, built)
+    return pull
 
 
 def test_an_added_line_is_mutated_and_the_others_are_as_on_main(pull: PullRequest):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -106,13 +107,38 @@ def test_an_eval_of_an_application_brings_settings_to_a_project_without_any(plac
         ("app.pipline:answer", "there is no app/pipline.py\n  fix: correct 'app.pipline:answer'"),
         ("app.broken:answer", "app/broken.py:1: not Python"),
         ("pipeline", "declare [tool.regauge.targets.pipeline] in pyproject.toml"),
+        ("app.pipeline.answer", "did you mean 'app.pipeline:answer'?"),
+        ("app.pipeline:Bot", "'app.pipeline:Bot' is a class\n  fix: name a function"),
+        ("app.pipeline:Bot.ask", "'app.pipeline:Bot.ask' is a method that needs an instance"),
+        ("app.pipeline:Bot.asks", "class Bot has no method 'asks'; methods: ask, reply\n"),
     ],
 )
 def test_a_target_that_is_none_is_refused(place: Place, target: str, said: str):
-    place.write("app/pipeline.py", "def answer(question):\n    return question\n")
+    place.write(
+        "app/pipeline.py",
+        "def answer(question):\n    return question\n\n\nclass Bot:\n"
+        "    def ask(self, question):\n        return question\n\n"
+        "    @classmethod\n    def reply(cls, question):\n        return question\n",
+    )
     place.write("app/broken.py", "def answer(:\n")
     assert said in place.regauge("new", "eval", "support", "--target", target, code=2)
     assert not (place.root / "evals/test_support.py").exists()
+
+
+def test_a_class_method_is_a_target_and_a_project_of_targets_needs_no_prompt(place: Place):
+    place.write(
+        "app/pipeline.py",
+        "class Bot:\n    @classmethod\n    def reply(cls, question):\n        return question\n",
+    )
+    shutil.rmtree(place.root / "prompts")
+    shutil.rmtree(place.root / "evals")
+    shutil.rmtree(place.root / "fixtures")
+    assert "there are no prompt files" in place.regauge("lint", code=2)
+    written = place.regauge("new", "eval", "support", "--target", "app.pipeline:Bot.reply")
+    assert "regauge new case support first -i question=TEXT --expected TEXT\n" in written
+    place.regauge("new", "case", "support", "first", "-i", "question=How?")
+    assert "no prompt files" not in place.regauge("lint")
+    assert "1 passed" in place.evals("-p", "no:cacheprovider", "-k", "support")
 
 
 def test_a_new_judge_is_a_rubric_that_loads(place: Place):

@@ -171,6 +171,10 @@ def sends(output, case):
         udp.sendto(b"x", ("127.0.0.1", PORT))
     return True
 
+def looks_up(output, case):
+    socket.getaddrinfo("localhost", PORT)
+    return True
+
 def stays(output, case):
     a, b = socket.socketpair()
     a.close(), b.close()
@@ -179,7 +183,7 @@ def stays(output, case):
 
 
 @pytest.mark.parametrize(
-    "judge", ["connects", "hides_it", "awaits", "sends", "~as_judge(connects)"]
+    "judge", ["connects", "hides_it", "awaits", "sends", "looks_up", "~as_judge(connects)"]
 )
 def test_a_function_that_opens_a_connection_is_unmeasured_in_a_replay(
     live: EvalProject, endpoint: Endpoint, judge: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from inline_snapshot import snapshot
 
 if TYPE_CHECKING:
@@ -209,3 +210,175 @@ def test_a_conftest_selects_the_cases_that_are_recorded(live: EvalProject, endpo
     )
     assert live.command("record").returncode == 0
     assert endpoint.total == 4
+
+
+def test_recordings_are_written_from_the_local_store(live: EvalProject, endpoint: Endpoint):
+    live.run("--trials=2")
+    path = live.root / "fixtures" / "recordings" / "triage.jsonl"
+    recorded = path.read_bytes()
+    endpoint.forget()
+    path.unlink()
+    shown = "fixtures/recordings/triage.jsonl (10 answers from the local store)"
+    planned = live.command("record", "--trials=2", "--dry-run")
+    assert (planned.returncode, planned.stdout) == (0, f"would write {shown}\n")
+    assert not path.exists()
+    done = live.command("record", "--trials=2")
+    assert (done.returncode, done.stdout) == (0, f"wrote {shown}: commit it\n")
+    assert path.read_bytes() == recorded
+    assert live.command("record", "--trials=2").stdout == "nothing is missing\n"
+    path.unlink()
+    document = json.loads(live.command("record", "--json").stdout)
+    assert document["written"] == ["fixtures/recordings/triage.jsonl"]
+    assert document["from_local_store"] == {"fixtures/recordings/triage.jsonl": 5}
+    assert endpoint.total == 0
+
+
+def test_new_cases_are_written_next_to_those_of_the_local_store(
+    live: EvalProject, endpoint: Endpoint
+):
+    live.command("record")
+    (live.root / "fixtures" / "recordings" / "triage.jsonl").unlink()
+    live.golden(live.case(number) for number in range(6))
+    endpoint.forget()
+    done = live.command("record")
+    assert (done.returncode, done.stdout) == snapshot(
+        (
+            0,
+            """\
+1 of 1 answers recorded
+  wrote fixtures/recordings/triage.jsonl (5 answers from the local store): commit it
+""",
+        )
+    )
+    assert (endpoint.total, len(live.recordings())) == (1, 6)
+
+
+@pytest.mark.parametrize("workers", [[], ["-n2"]])
+def test_a_replay_names_answers_that_are_not_committed(project: EvalProject, workers: list[str]):
+    warning = (
+        "warning: 5 answers of fixtures/recordings/triage.jsonl not committed, only in the local"
+        " store; write the file: regauge record"
+    )
+    project.run()
+    assert "not committed" not in project.run("--record=none", *workers).stdout.str()
+    (project.root / "fixtures" / "recordings" / "triage.jsonl").unlink()
+    replayed = project.run("--record=none", *workers)
+    assert replayed.ret == 0
+    assert replayed.stdout.str().splitlines().count(warning) == 1
+    project.command("record")
+    assert "not committed" not in project.run("--record=none", *workers).stdout.str()
+
+
+# It keeps one case from every command.
+_CONFTEST = """\
+def pytest_collection_modifyitems(config, items):
+    left = [item for item in items if "disk-004" not in item.nodeid]
+    config.hook.pytest_deselected(items=[item for item in items if item not in left])
+    items[:] = left
+"""
+
+
+def _deselect(project: EvalProject, way: str) -> None:
+    if way == "addopts":
+        path = project.root / "pyproject.toml"
+        text = path.read_text(encoding="utf-8")
+        project.write(
+            "pyproject.toml",
+            text.replace('"-p", "regauge"', '"-p", "regauge", "-k", "not disk-004"'),
+        )
+    else:
+        project.write("conftest.py", _CONFTEST)
+
+
+@pytest.mark.parametrize("way", ["addopts", "conftest"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("baseline", "flaky", "triage"),
+        ("mutate", "triage"),
+        ("migrate", "--to", "local:clerk"),
+        ("refine", "triage"),
+    ],
+    ids=" ".join,
+)
+def test_every_command_names_cases_that_settings_deselect(
+    project: EvalProject, words: tuple[str, ...], way: str
+):
+    _deselect(project, way)
+    done = project.command(*words, "--dry-run")
+    assert done.stderr.startswith(
+        "warning: fixtures/golden/triage.jsonl: 1 of 5 cases of triage are there and are not run,"
+        " such as disk-004\n  fix: take what deselects them out of addopts"
+    )
+
+
+@pytest.mark.parametrize("way", ["addopts", "conftest"])
+def test_cases_that_settings_deselect_are_named(project: EvalProject, way: str):
+    assert project.command("record").returncode == 0
+    recorded = project.recordings()
+    (project.root / "fixtures" / "recordings" / "triage.jsonl").unlink()
+    _deselect(project, way)
+    left_out = (
+        "fixtures/golden/triage.jsonl: 1 of 5 cases of triage are there and are not run, such as"
+        " disk-004\n  fix: take what deselects them out of addopts, PYTEST_ADDOPTS or conftest.py"
+    )
+    done = project.command("record")
+    assert done.returncode == 0
+    assert "triage.jsonl (4 answers from the local store): commit it" in done.stdout
+    assert f"warning: {left_out}" in done.stdout
+    again = project.command("record", "triage", "--dry-run")
+    assert again.returncode == 0
+    assert again.stdout.startswith(f"warning: {left_out}")
+    assert "nothing is missing" not in again.stdout
+    lines = "".join(f"{json.dumps(line)}\n" for line in recorded)
+    project.write("fixtures/recordings/triage.jsonl", lines)
+    refused = project.command("record", "--prune")
+    assert (refused.returncode, left_out in refused.stderr) == (2, True)
+    assert len(project.recordings()) == 5
+    lint = project.command("lint")
+    assert (lint.returncode, left_out in lint.stdout) == (1, True)
+    assert "no eval makes any more" not in lint.stdout
+
+
+def test_an_eval_that_a_conftest_drops_is_not_taken_for_a_missing_one(project: EvalProject):
+    project.write("conftest.py", "def pytest_collection_modifyitems(items):\n    items[:] = []\n")
+    for words in (("record",), ("record", "triage"), ("baseline", "update", "triage")):
+        done = project.command(*words)
+        assert done.returncode == 2
+        assert "5 of 5 cases of triage are there and are not run" in done.stderr
+        assert done.stdout == ""
+
+
+_HIDING = {
+    "settings": ("pytest.ini", "[pytest]\naddopts = -p regauge --ignore=evals/test_triage.py\n"),
+    "collect_ignore": ("conftest.py", "collect_ignore = ['evals/test_triage.py']\n"),
+    "conftest": (
+        "evals/conftest.py",
+        "def pytest_pycollect_makeitem(name):\n    return [] if 'triage' in name else None\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", _HIDING)
+def test_an_eval_that_settings_hide_is_not_taken_for_a_missing_one(project: EvalProject, way: str):
+    assert project.command("record").returncode == 0
+    project.write(*_HIDING[way])
+    hidden = "evals/test_triage.py:7: pytest does not collect the eval test_triage, so nothing"
+    for words in (("record",), ("record", "triage"), ("baseline", "update", "triage")):
+        done = project.command(*words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"error: {hidden}")
+        assert "collect_ignore, conftest.py" in done.stderr
+    project.prompt(name="other")
+    project.golden([project.case(7)], name="other")
+    eval_text = (project.root / "evals/test_triage.py").read_text(encoding="utf-8")
+    project.eval(eval_text.replace("triage", "other"), name="test_other")
+    for words in (("record", "--dry-run"), ("record",)):
+        done = project.command(*words)
+        assert done.returncode == 0
+        assert f"warning: {hidden}" in done.stdout
+    named = project.command("record", "other", "--dry-run")
+    assert (named.returncode, named.stdout) == (0, "nothing is missing\n")
+    refused = project.command("record", "--prune")
+    assert (refused.returncode, hidden in refused.stderr) == (2, True)
+    assert len(project.recordings()) == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,3 +113,32 @@ def test_a_damaged_measurement_is_named_with_its_line(judged: EvalProject):
     result = judged.run("--record=none")
     assert result.ret != 0
     result.stdout.fnmatch_lines(["*verdicts/triage.jsonl:2: not a recorded measurement*"])
+
+
+def test_judge_calls_are_written_from_the_local_store(judged: EvalProject, endpoint: Endpoint):
+    judged.command("record")
+    recordings = judged.root / "fixtures" / "recordings"
+    before = {path: path.read_bytes() for path in recordings.rglob("*.jsonl")}
+    assert len(before) == 3
+    shutil.rmtree(recordings)
+    endpoint.forget()
+    stored = "(3 answers from the local store)", "(6 judge calls from the local store)"
+    dry = judged.command("record", "--dry-run")
+    assert (dry.returncode, dry.stdout.splitlines()) == (
+        0,
+        [
+            f"would write fixtures/recordings/triage.jsonl {stored[0]}",
+            f"would write fixtures/recordings/judges/triage.jsonl {stored[1]}",
+        ],
+    )
+    done = judged.command("record")
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [
+            f"wrote fixtures/recordings/triage.jsonl {stored[0]}: commit it",
+            f"wrote fixtures/recordings/judges/triage.jsonl {stored[1]}: commit it",
+            "wrote fixtures/recordings/verdicts/triage.jsonl: commit it",
+        ],
+    )
+    assert {path: path.read_bytes() for path in recordings.rglob("*.jsonl")} == before
+    assert endpoint.total == 0

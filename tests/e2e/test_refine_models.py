@@ -12,8 +12,7 @@ import pytest
 from regauge.project import EndpointSettings
 from regauge.providers import parse_model_id
 from regauge.providers.remote import RemoteProvider
-from regauge.refine.proposers._calls import ModelForm, ProposerCalls, proposed
-from regauge.refine.proposers._model import ModelProposer
+from regauge.refine.proposers._model import ModelForm, ModelProposer, ProposerCalls, proposed
 from tests import processes
 from tests.served import JsonHandler, Served
 from tests.unit.refine.proposers.problems import RELEASED, told, without

@@ -105,7 +105,7 @@ def test_a_proposal_becomes_one_pull_request_that_later_runs_renew(pulls: Pulls)
     (pull,) = github.pulls
     assert f"pull request created: {pull['html_url']}" in said
     assert pull["title"].startswith(f"{NAME}: put back what an earlier release said")
-    assert (pull["head"]["ref"], pull["base"]["ref"], pull["draft"]) == (BRANCH, "broken", False)
+    assert (pull["head"]["ref"], pull["base"]["ref"]) == (BRANCH, "broken")
     body = pull["body"]
     for part in ("## What failed", "## What changes, and why", "```diff\n--- a/prompts/"):
         assert part in body

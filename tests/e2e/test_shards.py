@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import subprocess
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests import processes
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
 
@@ -216,7 +218,7 @@ def test_cases_are_dealt_by_recorded_time_alike_in_every_shard(
 def test_a_shard_that_is_none_is_refused(project: EvalProject, given: str):
     result = project.run(f"--shard={given}")
     assert result.ret != 0
-    assert "write it as 3/20" in result.stdout.str() + result.stderr.str()
+    assert "write the third of 20 as 3/20" in result.stdout.str() + result.stderr.str()
 
 
 def test_settings_of_pytest_cannot_leave_other_shards_out(project: EvalProject):
@@ -285,6 +287,39 @@ def test_shards_that_contradict_each_other_are_refused(
     assert "fix:" in said
     assert not project.recordings()
     assert not project.records()
+
+
+@pytest.mark.parametrize("option", ["-k=disk-000", "--deselect=evals/test_triage.py", "--trials=2"])
+def test_a_shard_of_other_cases_than_the_others_is_refused(project: EvalProject, option: str):
+    directories = shards(project)
+    fresh(project.root, "shard-2")
+    project.run("--shard=2/3", "--report=shard-2", option)
+    fresh(project.root)
+    text = merge(project, directories, code=2)
+    assert "contradict each other in the " in text
+    assert option.partition("=")[2].rpartition(" ")[2] in text
+    assert not project.records()
+
+
+def test_cases_that_no_shard_selects_are_counted(project: EvalProject):
+    text = merge(project, shards(project, "-k=disk-000", code=5), code=0)
+    assert "4 of 5 cases left out by -k disk-000" in text
+
+
+def test_the_number_of_concurrent_calls_may_differ(project: EvalProject):
+    directories = shards(project)
+    fresh(project.root, "shard-2")
+    project.run("--shard=2/3", "--report=shard-2", "--concurrency=3")
+    merge(project, directories, code=0)
+
+
+def test_paths_that_are_no_shards_are_named(project: EvalProject):
+    directories = shards(project)
+    assert "fix: regauge runs merge ./*" in merge(project, ["."], code=2)
+    assert "pyproject.toml: not a directory" in merge(
+        project, [*directories, "pyproject.toml"], code=2
+    )
+    assert "nowhere: there is no such directory" in merge(project, ["nowhere"], code=3)
 
 
 def test_two_directories_of_one_shard_are_refused(project: EvalProject):
@@ -390,6 +425,53 @@ def test_what_no_shard_leaves_is_refused_with_its_file(
     assert words in said
     assert not live.recordings()
     assert not live.records()
+
+
+def test_a_directory_that_was_cut_off_is_never_green(many: EvalProject, endpoint: Endpoint):
+    directories = shards(many, code=1)
+    paid = endpoint.total
+    recordings = "recordings/triage.jsonl"
+    for name, keep in (
+        (recordings, 0),
+        (recordings, 1.0),  # all but the last line, which nothing else shows
+        (recordings, 0.5),
+        ("trials.jsonl", 1.0),
+        ("trials.jsonl", 0.5),
+        ("run.json", 0.5),
+    ):
+        path = shard_file(many, name)
+        content = path.read_bytes()
+        lines = content.splitlines(keepends=True)
+        size = len(content) - len(lines[-1]) if keep == 1.0 else int(len(content) * keep) + 1
+        path.write_bytes(content[: size if keep else 0])
+        done = many.command("runs", "merge", *directories)
+        said = done.stdout + done.stderr
+        assert done.returncode == 2, said
+        assert f"shard-1/{name}" in said
+        assert not many.recordings()
+        path.write_bytes(content)
+        fresh(many.root)
+    merge(many, directories, code=1)
+    assert len(many.recordings()) == 20
+    assert endpoint.total == paid
+
+
+def test_a_merge_that_is_killed_leaves_nothing_in_the_way(
+    many: EvalProject, kill: Callable[[processes.Started], None]
+):
+    directories = shards(many, code=1)
+    folder = many.root / "fixtures/recordings"
+    draft = folder / ".triage.jsonl.999999.tmp"
+    for wait_s in (0.0, 0.5, 1.0, 2.0):
+        started = many.start_command("runs", "merge", *directories)
+        time.sleep(wait_s)
+        kill(started)
+        folder.mkdir(parents=True, exist_ok=True)
+        draft.write_text("half a li")  # as of a process that is killed while it writes
+    merge(many, directories, code=1)
+    assert [path.name for path in folder.iterdir()] == ["triage.jsonl"]
+    assert len(many.recordings()) == 20
+    assert many.run("--record=none").ret == 1
 
 
 def test_a_file_that_is_too_large_is_refused(project: EvalProject):
@@ -520,7 +602,7 @@ def test_a_merged_gate_without_a_shard_or_of_another_kind_does_not_decide(repo: 
     directories = gated_shards(repo)
     repo.regauge("runs", "merge", *directories[1:], code=3)
     said = repo.regauge("gate", "main", "--from", "latest", "--record", "missing", code=3)
-    assert "shards 1 of 3 are missing" in said
+    assert "lacks shard 1 of 3" in said
     fresh(repo.root)
     repo.pytest("--record=missing", code=None)
     said = repo.regauge("gate", "main", "--from", "latest", code=2)

@@ -208,6 +208,22 @@ def test_a_target_that_cannot_be_called_is_explained(
     assert result.ret != 0
 
 
+@pytest.mark.parametrize("declared", ["", 'files = ["app"]'])
+def test_an_import_that_hangs_ends_once_by_the_deadline(app: EvalProject, declared: str) -> None:
+    app.golden([case(number, "fire") for number in range(6)])
+    app.settings(provider=f"{TABLE}deadline_s = 3\nconcurrency = 2\nmax_attempts = 3\n{declared}")
+    app.write("app/pipeline.py", "import time\ntime.sleep(600)\n")
+    began = time.monotonic()
+    result = app.run()
+    assert time.monotonic() - began < 60
+    assert result.ret != 0
+    words = result.stdout.str()
+    assert "app.pipeline:answer was not imported within 3 s\n" in words
+    assert "fix: move work out of the import of its module, or raise `deadline_s`" in words
+    lint = app.command("lint")
+    assert ("was not imported within 3 s" in lint.stdout) is bool(declared)
+
+
 def test_async_functions_take_the_case_and_give_a_completion(app: EvalProject) -> None:
     app.write(
         "app/pipeline.py",
@@ -733,6 +749,29 @@ def test_the_gate_calls_the_code_of_both_commits(repository: EvalProject) -> Non
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr
 
 
+def test_a_gate_names_why_the_target_cannot_be_imported(repository: EvalProject) -> None:
+    evals = repository.root / "evals" / "test_triage.py"
+    golden = repository.root / "fixtures" / "golden" / "triage.jsonl"
+    repository.write("evals/test_other.py", evals.read_text().replace("triage", "other"))
+    repository.write("fixtures/golden/other.jsonl", golden.read_text())
+    assert repository.command("record").returncode == 0
+    commit(repository, branch="change")
+    repository.write("app/pipeline.py", "raise ValueError('no index')\n")
+    gated = repository.command("gate", "main")
+    assert gated.returncode == 3
+    assert "app.pipeline:answer cannot be imported: ValueError: no index" in gated.stdout
+    (step,) = [line for line in gated.stdout.splitlines() if line.startswith("next: ")]
+    assert step.startswith(
+        "next: correct the name of the function, or see that `python -c 'import app.pipeline'`"
+        " succeeds in the root of the project; then make the missing trials: regauge gate"
+    )
+    (others,) = re.findall(r"^    also (.*)$", gated.stdout, re.MULTILINE)
+    assert "other/" in others or "triage/" in others
+    again = repository.command("gate", "--from", "latest")
+    assert "cannot be imported: ValueError: no index" in again.stdout
+    assert step.partition("; then")[0] in again.stdout
+
+
 @pytest.mark.parametrize(
     ("base", "said", "counts"),
     [
@@ -1030,19 +1069,12 @@ def prompted(repository: EvalProject) -> EvalProject:
     return repository
 
 
-@pytest.fixture
-def program(prompted: EvalProject) -> Iterator[Path]:
-    """`program.py` of the project as a program that need not load regauge for each of its calls."""
-    with processes.scripts(prompted.root / "program.py") as folder:
-        yield folder / "program.py"
-
-
 @pytest.mark.parametrize("kind", ["python", "command"])
 def test_a_prompt_is_refined_through_the_target_that_loads_it(
-    prompted: EvalProject, kind: str, program: Path
+    prompted: EvalProject, kind: str, as_program: Callable[[Path], Path]
 ) -> None:
     if kind == "command":
-        argv = json.dumps([str(program)])
+        argv = json.dumps([str(as_program(prompted.root / "program.py"))])
         table = f'[tool.regauge.targets.app]\nkind = "command"\nargv = {argv}\nfiles = ["app"]\n'
         prompted.settings(provider=f'{table}prompts = ["triage"]\n')
     estimate = prompted.command("refine", "app", "--dry-run", "--proposers=rules")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import click
 
 from regauge.errors import MachineError, RegaugeError, UsageError
-from regauge.printable import printable
 from regauge.stop_signals import interrupted_once
+from regauge.wording import printable
 from regauge.workflow_commands import GuardedOutput, in_github_actions
 
 if TYPE_CHECKING:

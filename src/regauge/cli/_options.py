@@ -12,10 +12,10 @@ import click
 
 from regauge.cli._terminal import unreadable
 from regauge.errors import PromptError, UsageError
-from regauge.printable import printable
 from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.strict_json import read_json
+from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable

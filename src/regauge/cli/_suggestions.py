@@ -28,10 +28,10 @@ from regauge.mutate import (
     with_cases,
 )
 from regauge.providers import parse_model_id
-from regauge.refine.proposers._calls import ProposerCalls
+from regauge.refine.proposers._model import ProposerCalls
 from regauge.reports import money
 from regauge.runner import Question
-from regauge.scaffold._golden import append_case, redacted
+from regauge.scaffold._files import append_case, redacted
 from regauge.stop_signals import run_stoppable
 from regauge.wording import cut, plural
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from regauge.printable import printable
 from regauge.reports import money
+from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -60,6 +60,7 @@ def unreadable(name: str, error: OSError | UnicodeDecodeError) -> str:
     return f"{name} cannot be read: {error.strerror or error}\n  fix: name a file that is there"
 
 
+# A terminal line is replaced; a log gets a new one, so it is written less often.
 _TERMINAL_S = 0.5
 _LOG_S = 10.0
 

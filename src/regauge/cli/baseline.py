@@ -24,9 +24,18 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import UnmeasuredError, UsageError
-from regauge.gate import Target, cases_needed, first_draws_needed, operating_line, policy_of
-from regauge.gate.baselines import SESSIONS, TopUpPolicy, baseline_path, load_baseline
-from regauge.maintenance.baselines import BaselineUpdate, history_json, history_lines, no_baseline
+from regauge.gate import (
+    SESSIONS,
+    Target,
+    TopUpPolicy,
+    cases_needed,
+    first_draws_needed,
+    operating_line,
+    policy_of,
+)
+from regauge.gate.baselines import baseline_path, load_baseline
+from regauge.maintenance.baseline_views import history_json, history_lines, no_baseline
+from regauge.maintenance.baselines import BaselineUpdate
 from regauge.maintenance.batches import BatchOptions
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.project import TRIALS_MAX, Project
@@ -38,7 +47,7 @@ from regauge.stop_signals import run_stoppable
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from regauge.gate import Count, GatePolicy, OperatingLine, Rate
@@ -48,6 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+# A year: a longer gap between sessions is a typing error.
 _GAP_MAX_H = 24 * 366
 _EPILOG = """\
 \b
@@ -150,12 +160,13 @@ def update(
         )
 
     options["record"] = "none" if dry_run else record
+    say: Callable[[str], None] = (lambda _: None) if as_json else echo
     done = BaselineUpdate(
         project,
         policy,
         redraw=recheck,
         dry_run=dry_run,
-        say=(lambda _: None) if as_json else echo,
+        say=say,
         meter=Meter,
         batch=batches,
     )
@@ -171,11 +182,12 @@ def update(
         options=option_words(options),
         draw=False,
         whole=True,
+        warn=lambda text: say(f"warning: {text}"),
     )
     if as_json:
         click.echo(json.dumps(done.to_json(), ensure_ascii=False, indent=2))
     if done.worse and issue:
-        from regauge.maintenance.baselines import open_baseline_issue
+        from regauge.maintenance.baseline_views import open_baseline_issue
 
         posted = open_baseline_issue(done.to_json()["done"], say=_say)
         click.echo(f"issue {posted.outcome}: {posted.url}", err=True)
@@ -209,8 +221,10 @@ def show(prompts: tuple[str, ...], *, every: bool, as_json: bool) -> None:
         click.echo("there are no baselines yet: regauge baseline update")
     for baseline in found:
         for history in baseline.histories:
-            for line in history_lines(project, baseline, history, every=every):
-                echo(line.text, bold=line.bold)
+            title, *lines = history_lines(project, baseline, history, every=every)
+            echo(title, bold=True)
+            for line in lines:
+                echo(line)
 
 
 _FLAKY_EPILOG = """\
@@ -330,6 +344,7 @@ Examples:
 
 Exit codes: 0 done, 2 wrong use or a faulty file.
 """
+# The simulation bounds cases times runs; more cases take minutes.
 _MOST_CASES = 3_000
 
 

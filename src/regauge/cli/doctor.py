@@ -14,8 +14,9 @@ import click
 from regauge.cli._options import evals_option, json_option, strict_option
 from regauge.cli._terminal import echo
 from regauge.errors import ConfigError, GitError
-from regauge.extras import EXTRAS, find_missing
+from regauge.maintenance.collection import tests_targets
 from regauge.maintenance.doctor import DoctorFinding, findings_of, look_at_evals, model_findings
+from regauge.on_demand import EXTRAS, find_missing
 from regauge.project import Project
 from regauge.prompts import Repository, lint_prompts, lint_warnings, prompt_files
 from regauge.recordings import warn_of_sizes
@@ -161,7 +162,7 @@ def _git(project: Project) -> Iterator[DoctorFinding]:
 
 def _prompts(project: Project) -> Iterator[DoctorFinding]:
     count = len(prompt_files(project.prompts_dir))
-    if not count and project.settings.targets:
+    if not count and tests_targets(project):
         return
     if not count:
         yield DoctorFinding(

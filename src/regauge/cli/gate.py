@@ -234,7 +234,7 @@ def command(
 def _suggested(record: RunRecord) -> list[StyledLine]:
     if not record.suggestions:
         return []
-    from regauge.pytest_suggest import suggestion_lines
+    from regauge.pytest_gate import suggestion_lines
 
     return suggestion_lines(record.suggestions)
 
@@ -291,11 +291,9 @@ def _refuse_unmerged(project: Project, run: str) -> None:
         )
     if record.status != "finished":
         missing = ", ".join(map(str, record.merged.missing))
-        what = (
-            f"shards {missing} of {record.merged.count} are" if missing else "cases of shards are"
-        )
+        what = f"shard {missing} of {record.merged.count}" if missing else "cases of shards"
         raise UnmeasuredError(
-            f"{what} missing in run {record.id}\n  fix: run what is missing, and merge again"
+            f"run {record.id} lacks {what}\n  fix: run what is missing, and merge again"
         )
 
 
@@ -438,6 +436,7 @@ def gated(
             prompts=prompts,
             options=[f"--gate={request.ref}", *words],
             plugins=[plugin],
+            warn=None,
         )
     except NoEvalsError:  # the gate has said so, with what it would have compared
         if plugin.decision is None and plugin.error is None:

@@ -94,19 +94,26 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
             "root": str(root),
             "dry_run": dry_run,
             "files": rows,
+            "advice": [text for one in done for text in one.advice],
             "models": [asdict(model) for model in models],
         }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    for one in done:
-        style = "" if one.action == "keep" else "green"
-        echo(_planned_line(root, one, _PLANS if dry_run else _WORDS), style=style)
+    _print_done(root, done, _PLANS if dry_run else _WORDS)
     if source is None:
         echo(_NO_INSTALL, style="yellow")
     elif install is None:
         echo(f"workflows install regauge from {source.source}")
     if not dry_run:
         _finish(root, done, ask=anything and not yes, anything=anything)
+
+
+def _print_done(root: Path, done: Sequence[Planned], words: dict[str, str]) -> None:
+    """Print what became of each file, then what is left to the user."""
+    for one in done:
+        echo(_planned_line(root, one, words), style="" if one.action == "keep" else "green")
+    for text in (text for one in done for text in one.advice):
+        echo(f"note: {text}", style="yellow")
 
 
 def _finish(root: Path, done: Sequence[Planned], *, ask: bool, anything: bool) -> None:

@@ -14,6 +14,7 @@ from regauge.cli._terminal import echo
 from regauge.errors import Fault, RecordingError, UsageError
 from regauge.gate.baselines import baseline_faults
 from regauge.maintenance.calibrations import lint_labels
+from regauge.maintenance.collection import tests_targets
 from regauge.maintenance.stale import lint_recordings
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
@@ -64,7 +65,7 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     warnings = [*lint_warnings(project), *warn_of_sizes(project), *target_warnings]
     notes = _replaced(project)
     count = len(prompt_files(project.prompts_dir))
-    if not count and not project.settings.targets:
+    if not count and not tests_targets(project):
         raise UsageError(
             f"there are no prompt files in {project.prompts_dir}, so nothing was checked\n"
             f"  fix: write {project.relative(project.prompts_dir) / 'NAME.prompt.yml'}"

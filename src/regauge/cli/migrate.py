@@ -19,13 +19,13 @@ from regauge.cli._options import (
     json_option,
     record_option,
 )
-from regauge.cli._refine.deliver import (
+from regauge.cli._refine.run import refine_for_model
+from regauge.cli._refine.runs import (
     access_to_github,
     branch_for_proposals,
     check_work,
     connect_github,
 )
-from regauge.cli._refine.run import refine_for_model
 from regauge.cli._terminal import Meter, echo
 from regauge.cli.gate import gated
 from regauge.errors import Fault, PromptError, UsageError

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from regauge.atomic import write_whole
 from regauge.cli import Group
 from regauge.cli._case import case_from_run
 from regauge.cli._options import (
@@ -42,8 +41,9 @@ from regauge.scaffold import (
     new_target_eval,
     refuse_blocked,
     workflow,
+    write_file,
 )
-from regauge.scaffold._golden import append_case, redacted
+from regauge.scaffold._files import append_case, redacted
 from regauge.strict_json import read_json
 from regauge.targets import settings_of_target
 from regauge.wording import did_you_mean, plural
@@ -175,6 +175,10 @@ def _inputs_of_target(target: str, project: Project) -> list[str]:
     }
     if function in functions:
         return _required(functions[function].args)
+    classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+    name, _, method = function.partition(".")
+    if name in classes:
+        return _inputs_of_method(classes[name], method, target)
     if "import *" in source or function.split(".")[0] in re.findall(r"\w+", source):
         return []
     hint = did_you_mean(function, functions)
@@ -183,6 +187,34 @@ def _inputs_of_target(target: str, project: Project) -> list[str]:
         f"{short(file)} has no function {function!r}; functions: {known}",
         fix=hint or "name one of them",
     )
+
+
+def _inputs_of_method(class_: ast.ClassDef, method: str, target: str) -> list[str]:
+    """The inputs of a static or class method; nothing else of a class can be called with them.
+
+    Raises:
+        UsageError: It is the class itself, a method of instances, or no method.
+    """
+    fix = "name a function that makes the instance and calls it"
+    if not method:
+        raise UsageError(f"{target!r} is a class", fix=fix)
+    methods = {
+        node.name: node
+        for node in class_.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    if method not in methods:
+        if class_.bases or method.partition(".")[0] in ast.dump(class_):
+            return []  # inherited or assigned
+        known = ", ".join(methods) or "none"
+        raise UsageError(
+            f"class {class_.name} has no method {method!r}; methods: {known}",
+            fix=did_you_mean(method, methods) or "name one of them",
+        )
+    marks = {node.id for node in methods[method].decorator_list if isinstance(node, ast.Name)}
+    if not methods[method].decorator_list:
+        raise UsageError(f"{target!r} is a method that needs an instance", fix=fix)
+    return _required(methods[method].args)["classmethod" in marks :]
 
 
 def _required(arguments: ast.arguments) -> list[str]:
@@ -448,9 +480,9 @@ def _write(
         _show_planned(pieces, extended)
         return
     for path, piece in zip(paths, pieces, strict=True):
-        _write_text(path, piece.text)
+        write_file(project.root, path, piece.text.encode())
     for one in extended:
-        _write_text(one.path, one.text)
+        write_file(project.root, one.path, one.text.encode())
     paths += [one.path for one in extended]
     if as_json:
         written = [project.relative(path).as_posix() for path in paths]
@@ -466,16 +498,6 @@ def _show_planned(pieces: Sequence[NewFile], extended: Sequence[Planned]) -> Non
         echo(piece.text)
     for one in extended:
         echo(f"would {one.action} {short(one.path)}")
-
-
-def _write_text(path: Path, text: str) -> None:
-    try:
-        write_whole(path, text.encode())
-    except OSError as error:
-        raise UsageError(
-            f"{short(path)} cannot be written: {error.strerror or error}\n"
-            "  fix: give write permission, then run the command again"
-        ) from error
 
 
 def _edited(document: dict[str, JSON]) -> dict[str, JSON]:

@@ -36,7 +36,6 @@ from regauge.cli._terminal import (
 from regauge.cli.targets import find_target
 from regauge.errors import Fault, PromptError, RegaugeError, UsageError
 from regauge.history import History, lines_of
-from regauge.printable import printable
 from regauge.project import Project
 from regauge.prompts import (
     Repository,
@@ -52,7 +51,7 @@ from regauge.prompts import (
     text_at,
     version_records,
 )
-from regauge.wording import plural
+from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,17 +29,22 @@ from regauge.maintenance.batches import (
     ask_all,
     calls_under_way,
 )
-from regauge.maintenance.collection import option_words, with_evals
+from regauge.maintenance.collection import left_out_faults, option_words, with_evals
 from regauge.maintenance.stale import PrunedFile, prune_judgements, stale_files
 from regauge.project import TRIALS_MAX, Project
 from regauge.recordings import warn_of_sizes
-from regauge.reports import missing_judgement_lines, missing_lines, progress_line
+from regauge.reports import (
+    missing_judgement_lines,
+    missing_lines,
+    progress_line,
+    recorded_noun,
+)
 from regauge.runner import Plan
 from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -125,17 +130,8 @@ def command(
     interruption, the same command continues.
     """
     project = Project.find()
-    if (batch or collect) and (refresh or prune):
-        other = "--refresh" if refresh else "--prune"
-        raise UsageError(
-            f"{other} does not go with --batch and --collect\n"
-            f"  fix: run {other} by itself; a batch brings what is not recorded"
-        )
-    if (batch or collect) and given["cluster"] is not None:
-        raise UsageError(
-            "--cluster does not go with --batch and --collect",
-            fix="leave out --cluster; a batch is made by the provider",
-        )
+    if batch or collect:
+        _refuse_with_batch({"--refresh": refresh, "--prune": prune, "--cluster": given["cluster"]})
     words = ["regauge", "record", *(f"--model={model}" for model in models)]
     words += option_words({name: given.get(name) for name in ("judge_model", "trials")})
     batches, prompts = BatchOptions.of_command(
@@ -154,8 +150,9 @@ def command(
         progress = evals.progress
         if prune:
             _prune(evals, project, prompts, said, dry_run=dry_run)
-        elif dry_run:
-            failures.extend(_estimate(evals, said, refresh=refresh))
+            return
+        if dry_run:
+            failures.extend(_estimate(evals, project, said, refresh=refresh))
         elif batches is not None:
             failures.extend(_batch(evals, project, said, batches, pending))
         else:
@@ -170,6 +167,7 @@ def command(
         draw=batches is None or dry_run,
         whole=True,
         interrupted=lambda: _left_at(progress),
+        warn=lambda text: None if prune else said.warn([text]),  # pruning refuses them
     )
     said.warn(progress.notes if progress else ())  # some come when the last process ends
     said.document["failures"] = [*failures]
@@ -180,6 +178,18 @@ def command(
         raise UnmeasuredError("\n".join(failures))
     if pending:
         click.get_current_context().exit(UnmeasuredError.exit_code)
+
+
+def _refuse_with_batch(options: Mapping[str, object]) -> None:
+    """Refuse options that a batch does not take."""
+    for option, value in options.items():
+        if value:
+            raise UsageError(
+                f"{option} does not go with --batch and --collect",
+                fix="leave out --cluster; a batch is made by the provider"
+                if option == "--cluster"
+                else f"run {option} by itself; a batch brings what is not recorded",
+            )
 
 
 def _left_at(progress: Progress | None) -> str:
@@ -194,7 +204,7 @@ def _unaskable(evals: EvalSession) -> Counter[str]:
     return Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
 
 
-def _estimate(evals: EvalSession, said: _Said, *, refresh: bool) -> list[str]:
+def _estimate(evals: EvalSession, project: Project, said: _Said, *, refresh: bool) -> list[str]:
     """Say what is missing; returns what keeps cases from being asked."""
     cases = [case for case in evals.plan.cases if case.error is None]
     draws = Plan(cases=cases).draws() if refresh else evals.plan.missing
@@ -209,7 +219,14 @@ def _estimate(evals: EvalSession, said: _Said, *, refresh: bool) -> list[str]:
     said.document["missing_judgements"] = [asdict(judgement) for judgement in judgements]
     said.document["missing_vectors"] = [*unembedded]
     faults = _unaskable(evals)
-    if not missing and not judgements and not unembedded and not faults:
+    stored: dict[str, int] = {}
+    if not refresh:
+        evals.note_stored()
+        stored = _paths(project, evals.finish(complete=True).stored)
+    said.document["from_local_store"] = {**stored}
+    for name, count in stored.items():
+        said.line(f"would write {name}{_origin(name, count)}")
+    if not any((missing, judgements, unembedded, stored, faults, left_out_faults(project, evals))):
         said.line("nothing is missing")
     return [
         f"{plural(count, 'case')} cannot be asked: {message}" for message, count in faults.items()
@@ -318,6 +335,7 @@ def _publish(
     """
     recorded, failures, unjudged = counts.recorded, counts.failures, counts.unjudged
     unembedded = _embed(evals) if embeds else []
+    evals.note_stored()
     published = evals.finish(
         complete=True
     )  # so that nothing is called recorded that cannot be written
@@ -328,12 +346,17 @@ def _publish(
         said.line("1 judge call recorded" if calls == 1 else f"{calls} judge calls recorded")
     if evals.embeddings.asked:
         said.line(f"{plural(evals.embeddings.asked, 'vector')} recorded")
-    elif idle and not any((failures, calls, unjudged, unembedded)):
+    elif idle and not any(
+        (failures, calls, unjudged, unembedded, published.written, left_out_faults(project, evals))
+    ):
         said.line("nothing is missing")
-    written = [project.relative(path).as_posix() for path in published.written]
+    stored = _paths(project, published.stored)
+    written = _paths(project, published.written)
+    indent = "  " if recorded or failures or calls or evals.embeddings.asked else ""
     for name in written:
-        said.line(f"  wrote {name}: commit it")
+        said.line(f"{indent}wrote {name}{_origin(name, stored.get(name, 0))}: commit it")
     said.document["written"] = [*written]
+    said.document["from_local_store"] = {**stored}
     said.document["warnings"] = []
     said.warn(map(str, warn_of_sizes(project, published.written)))
     said.document["answers_recorded"] = recorded
@@ -350,6 +373,15 @@ def _publish(
         ),
         *unembedded,
     ]
+
+
+def _paths(project: Project, counts: Mapping[Path, int]) -> dict[str, int]:
+    return {project.relative(path).as_posix(): count for path, count in counts.items()}
+
+
+def _origin(path: str, count: int) -> str:
+    """The lines of a file of recordings that come from the local store, in parentheses."""
+    return f" ({plural(count, recorded_noun(path))} from the local store)" if count else ""
 
 
 def _without_sums(error: UnmeasuredError) -> str:
@@ -378,7 +410,13 @@ def _embed(evals: EvalSession) -> list[str]:
 def _prune(
     evals: EvalSession, project: Project, prompts: tuple[str, ...], said: _Said, *, dry_run: bool
 ) -> None:
-    """Drop what no eval needs, and say what was dropped."""
+    """Drop what no eval needs, and say what was dropped.
+
+    Raises:
+        UsageError: Evals leave cases out, whose recordings are needed.
+    """
+    if left_out := left_out_faults(project, evals):
+        raise UsageError("\n".join(map(str, left_out)))
     verb = "would remove" if dry_run else "removed"
     done: list[JSON] = []
     for pruned in (

@@ -6,10 +6,10 @@ import json
 import os
 from dataclasses import asdict
 from difflib import unified_diff
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from string import ascii_uppercase
-from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,8 +29,7 @@ from regauge.cli._terminal import (
     simulated,
 )
 from regauge.errors import FaultyFileError, RegaugeError, StoreError, UsageError
-from regauge.history import History, compare_rows
-from regauge.printable import printable
+from regauge.history import History, RunOutline, compare_runs
 from regauge.project import Project
 from regauge.reports import (
     RunTally,
@@ -45,13 +44,12 @@ from regauge.reports import (
     read_rows,
     recorded_lines,
     run_markdown,
-    shard_lines,
     suite_lines,
 )
-from regauge.wording import plural
+from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.history import CaseChange, CaseSide, Change, SuiteComparison
     from regauge.reports import RunRecord
@@ -153,7 +151,6 @@ def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
         click.echo(json.dumps(document, ensure_ascii=False, indent=1))
         click.get_current_context().exit(merged.exit_code)
     for line in [
-        *shard_lines(record),
         *suite_lines(record.suites),
         *judge_lines(record.suites),
         *not_blocking_lines(merged.tally.not_blocking()),
@@ -277,30 +274,36 @@ def compare_command(
     """
     project = Project.find()
     named = runs if len(runs) > _PAIR else _named(project, *(*runs, None, None)[:_PAIR])
-    page = output is not None and _is_page(output)
     found = [_run(project, name) for name in named]
     records = [record for record, _ in found]
-    joined, rows = _joined(found, prompt, whole=page)
+    labels = _labels(records)
+    read = [
+        partial(_rows_of, read, label, prompt)
+        for label, (_, read) in zip(labels, found, strict=True)
+    ]
+    joined, outlines = _joined(records, read)
     if prompt is not None and not joined.suites:
         raise UsageError(
             f"no run has the prompt {prompt!r}\n  fix: `regauge runs list` names those of each run"
         )
     if output is not None:
-        _write(joined, rows, output, project)
+        _write(joined, chain.from_iterable(rows() for rows in read), output, project)
         return
     suites: list[SuiteComparison] = []
     if len(found) == _PAIR:
-        suites = compare_rows(*([row for row in rows if row["run"] == label] for label in "AB"))
+        suites = compare_runs(
+            (outlines[0], read[0]), (outlines[1], read[1]), answers=outputs or as_json
+        )
     if as_json:
         document = {
             "runs": [record.id for record in records],
             "models": [suite.model_dump(mode="json") for suite in joined.suites],
             "suites": [asdict(suite) for suite in suites],
-            "cases": _differing(rows),
+            "cases": _differing(outlines, labels)[0],
         }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    for label, record in zip(_labels(records), records, strict=True):
+    for label, record in zip(labels, records, strict=True):
         click.echo(f"{label}  {_about(record)}")
     for note in _notes(records):
         click.echo(f"note: {note}", err=True)
@@ -309,7 +312,7 @@ def compare_command(
         for line in suite_lines(joined.suites):
             echo(line.text)
     if len(found) > _PAIR:
-        _show_grid(rows, _labels(records))
+        _show_grid(outlines, labels)
     else:
         _show_changes(suites, outputs=outputs, diffs=not no_diff)
 
@@ -339,51 +342,40 @@ def _labels(records: Sequence[RunRecord]) -> list[str]:
     ]
 
 
-# What a comparison needs of a row; values that rows have in common are kept once.
-_SHARED = ("prompt", "dataset", "case", "version", "prompt_digest", "model", "outcome", "tier")
-_OWN = ("trial", "not_blocking", "answer", "refusal", "cause")
+def _rows_of(
+    read: Callable[[], Iterable[dict[str, Any]]], label: str, prompt: str | None
+) -> Iterator[dict[str, Any]]:
+    """The rows of a run, or of one prompt in it, with the label of the run.
+
+    What a gate ran of the base is left out.
+    """
+    for row in read():
+        if row.get("arm") != "main" and prompt in {None, row["prompt"]}:
+            yield row | {"arm": None, "run": label}
 
 
 def _joined(
-    runs: Sequence[tuple[RunRecord, Iterable[dict[str, Any]]]], prompt: str | None, *, whole: bool
-) -> tuple[RunRecord, list[dict[str, Any]]]:
-    """Several runs as one, in which each run has models of its own; and the rows of all runs.
-
-    What a gate ran of the base is left out.
-
-    Args:
-        runs: The runs.
-        prompt: Only rows of this prompt; None for all.
-        whole: Whether rows are kept as they are.
-    """
+    records: Sequence[RunRecord], read: Sequence[Callable[[], Iterable[dict[str, Any]]]]
+) -> tuple[RunRecord, list[RunOutline]]:
+    """Several runs as one, in which each run has models of its own; and the outline of each."""
     tally = RunTally()
-    rows: list[dict[str, Any]] = []
-    for label, (_, of_run) in zip(_labels([one for one, _ in runs]), runs, strict=True):
-        for row in of_run:
-            if row.get("arm") != "main" and prompt in {None, row["prompt"]}:
-                row |= {"arm": None, "run": label}
-                tally.add(_labelled(row))
-                rows.append(row if whole else _outline(row))
-    first = runs[0][0]
-    joined = first.model_copy(
+    outlines: list[RunOutline] = []
+    for rows in read:
+        outline = RunOutline()
+        for row in rows():
+            tally.add(_labelled(row))
+            outline.add(row)
+        tally.settle(compared=True)
+        outlines.append(outline)
+    joined = records[0].model_copy(
         update={
-            "id": " ".join(record.id for record, _ in runs),
+            "id": " ".join(record.id for record in records),
             "suites": tally.suites(across_versions=True),
             "decision": None,
             "suggestions": [],
         }
     )
-    return joined, rows
-
-
-def _outline(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row without what no comparison shows."""
-    shared = {name: intern(row[name]) if row[name] else row[name] for name in _SHARED}
-    kept = {**shared, **{name: row[name] for name in _OWN}, "run": row["run"]}
-    kept["verdicts"] = [verdict for verdict in row["verdicts"] if verdict["outcome"] == "fail"]
-    if row["outcome"] != "passed":
-        kept["messages"] = row["messages"]
-    return kept
+    return joined, outlines
 
 
 def _labelled(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -396,7 +388,7 @@ def _is_page(output: str) -> bool:
 
 
 def _write(
-    joined: RunRecord, rows: Sequence[dict[str, Any]], output: str, project: Project
+    joined: RunRecord, rows: Iterable[dict[str, Any]], output: str, project: Project
 ) -> None:
     suffix = "" if output == STDOUT else Path(output).suffix.lower()
     if suffix not in {".md", ".markdown", ".html", ".htm", ""}:
@@ -424,30 +416,36 @@ def _write(
         click.echo(f"wrote {output}", err=True)
 
 
-def _differing(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Cases whose pass rate is not the same in all runs, with passed and measured trials."""
-    counts: dict[tuple[str, str, str], dict[str, list[int]]] = {}
-    for row in rows:
-        of_case = counts.setdefault((row["prompt"], row["dataset"], row["case"]), {})
-        count = of_case.setdefault(row["run"], [0, 0])
-        count[0] += row["outcome"] == "passed"
-        count[1] += row["outcome"] != "unmeasured"
-    labels = list(dict.fromkeys(row["run"] for row in rows))
-    return [
-        {"prompt": prompt, "dataset": dataset, "case": case, "counts": of_case}
-        for (prompt, dataset, case), of_case in counts.items()
-        if len({_share(of_case.get(label)) for label in labels}) > 1
+def _differing(
+    outlines: Sequence[RunOutline], labels: Sequence[str]
+) -> tuple[list[dict[str, Any]], int]:
+    """Cases whose pass rate is not the same in all runs, with passed and measured trials.
+
+    Returns:
+        These, and the number of other cases.
+    """
+    runs = [
+        (label, outline.count_cases())
+        for label, outline in zip(labels, outlines, strict=True)
+        if outline.suites
     ]
+    differing: list[dict[str, Any]] = []
+    cases = {key: None for _, counts in runs for key in counts}
+    for prompt, dataset, case in cases:
+        of_case = {label: counts.get((prompt, dataset, case)) for label, counts in runs}
+        if len({_share(count) for count in of_case.values()}) > 1:
+            named = {label: list(count) for label, count in of_case.items() if count is not None}
+            differing.append({"prompt": prompt, "dataset": dataset, "case": case, "counts": named})
+    return differing, len(cases) - len(differing)
 
 
 def _share(count: Sequence[int] | None) -> float | None:
     return count[0] / count[1] if count is not None and count[1] else None
 
 
-def _show_grid(rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> None:
+def _show_grid(outlines: Sequence[RunOutline], labels: Sequence[str]) -> None:
     """The cases that differ, with their counts in each run."""
-    differing = _differing(rows)
-    same = len({(row["prompt"], row["dataset"], row["case"]) for row in rows}) - len(differing)
+    differing, same = _differing(outlines, labels)
     prompt = ""
     for one in differing:
         if one["prompt"] != prompt:
@@ -506,8 +504,8 @@ def _notes(records: Sequence[RunRecord]) -> Iterator[str]:
         yield "A is newer than B, so `better` and `worse` say how it was before"
 
 
-def _run(project: Project, name: str) -> tuple[RunRecord, Iterable[dict[str, Any]]]:
-    """A run on this machine, else in the history."""
+def _run(project: Project, name: str) -> tuple[RunRecord, Callable[[], Iterable[dict[str, Any]]]]:
+    """A run on this machine, else in the history, and what reads its rows."""
     begun = [run for run in list_runs(project) if run.name.startswith(name)]
     try:
         directory = find_run(project, name)
@@ -515,7 +513,7 @@ def _run(project: Project, name: str) -> tuple[RunRecord, Iterable[dict[str, Any
         if begun or name == "latest":
             raise
     else:
-        return read_record(directory), read_rows(directory)
+        return read_record(directory), partial(read_rows, directory)
     history = History.open(project, os.environ)
     return history.run(name)
 

@@ -13,13 +13,13 @@ import click
 
 from regauge.cli._terminal import echo, echo_diff_line, point_document, rate_text
 from regauge.errors import FaultyFileError, GitError, RegaugeError, UsageError
-from regauge.gate.base import BaseCommit, find_base, target_of_base
+from regauge.gate import BaseCommit, find_base, target_of_base
 from regauge.history import History, lines_of
-from regauge.printable import printable
 from regauge.project import RecordedTarget
 from regauge.prompts import Repository
 from regauge.runner import declared_evals
 from regauge.targets import CommitFiles, WorkingFiles, load_target, settings_of_target
+from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 from regauge.on_demand import names_of
 
 if TYPE_CHECKING:
-    from regauge.cluster._driver import Cluster, ClusterAttempts, ClusterTarget, parse_address
+    from regauge.cluster._driver import (
+        Cluster as Cluster,
+        ClusterAttempts as ClusterAttempts,
+        ClusterTarget as ClusterTarget,
+        parse_address as parse_address,
+    )
 
-__all__ = ["Cluster", "ClusterAttempts", "ClusterTarget", "parse_address"]
 
-__getattr__ = names_of(__name__, {"_driver": "Cluster ClusterAttempts ClusterTarget parse_address"})
+__getattr__ = names_of(__name__)

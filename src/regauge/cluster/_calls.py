@@ -21,18 +21,6 @@ if TYPE_CHECKING:
 
     from regauge.providers._endpoint import Endpoint
 
-__all__ = [
-    "case_from",
-    "digest_endpoint",
-    "encode",
-    "error_from",
-    "error_to_json",
-    "find_identity",
-    "request_from",
-    "request_to_json",
-    "result_from",
-    "result_to_json",
-]
 
 encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=dict).encode
 _FIELDS: Final = ("model", "provider", "parameters", "response_format", "tools", "trial")

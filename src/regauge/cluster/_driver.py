@@ -23,9 +23,9 @@ from regauge.cluster._calls import (
 from regauge.cluster._limits import LeasedTurns, install
 from regauge.cluster._worker import make_call
 from regauge.errors import ProviderError, UsageError
-from regauge.extras import require
+from regauge.on_demand import require
 from regauge.providers import AdaptiveLimit, AttemptError, Window
-from regauge.providers._retry import Ledger, retried
+from regauge.providers._failure import Ledger, retried
 from regauge.targets import document_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from regauge.providers._rate import Quota
     from regauge.targets import Target
 
-__all__ = ["Cluster", "ClusterAttempts", "parse_address"]
 
 LOCAL: Final = "local"
 # A call waits for its server and takes no processor: a local worker makes so many at once.

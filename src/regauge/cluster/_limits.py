@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from regauge.providers._rate import PacedTurns, Quota
 
-__all__ = ["LeasedTurns", "install"]
 
 # Leases at once while no limit shows. More save requests to the scheduler, and are sent in a burst.
 _LEASES: Final = 16

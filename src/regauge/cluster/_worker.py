@@ -8,8 +8,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-__all__ = ["make_call"]
-
 
 async def make_call(text: str) -> str:
     """Make one attempt at a call; the call and its result are JSON text.
@@ -163,8 +161,8 @@ class _Calls:
         name, settings = settings_of_target(name, project)
         discover = None
         if isinstance(settings, PythonTarget):
-            called = settings.callable
-            discover = lambda: find_modules(called, root=root, environ=os.environ)  # noqa: E731
+            function = settings
+            discover = lambda: find_modules(function, root=root, environ=os.environ)  # noqa: E731
         target = load_target(name, settings, root=root, files=WorkingFiles(root), discover=discover)
         return target, TargetProvider(
             target,

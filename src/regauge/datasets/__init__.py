@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from regauge.datasets._case import GoldenCase, Record, Source, Split, Tier, split_of
-from regauge.datasets._dataset import Dataset, case_ids, dataset_files, find_dataset, load_dataset
-from regauge.datasets._formats import read_jsonl
-from regauge.datasets._script import Script, ToolResults, Turn, error_content, result_content
-from regauge.datasets._shard import SHARDS_MAX, Shard, ShardBy, deal_by_time, shard_of
-
-__all__ = [
-    "SHARDS_MAX",
-    "Dataset",
-    "GoldenCase",
-    "Record",
-    "Script",
-    "Shard",
-    "ShardBy",
-    "Source",
-    "Split",
-    "Tier",
-    "ToolResults",
-    "Turn",
-    "case_ids",
-    "dataset_files",
-    "deal_by_time",
-    "error_content",
-    "find_dataset",
-    "load_dataset",
-    "read_jsonl",
-    "result_content",
-    "shard_of",
-    "split_of",
-]
+from regauge.datasets._case import (
+    GoldenCase as GoldenCase,
+    Record as Record,
+    Source as Source,
+    Split as Split,
+    Tier as Tier,
+    split_of as split_of,
+)
+from regauge.datasets._dataset import (
+    SHARDS_MAX as SHARDS_MAX,
+    Dataset as Dataset,
+    Shard as Shard,
+    ShardBy as ShardBy,
+    case_ids as case_ids,
+    dataset_files as dataset_files,
+    deal_by_time as deal_by_time,
+    find_dataset as find_dataset,
+    load_dataset as load_dataset,
+    shard_of as shard_of,
+)
+from regauge.datasets._formats import read_jsonl as read_jsonl
+from regauge.datasets._script import (
+    Script as Script,
+    ToolResults as ToolResults,
+    Turn as Turn,
+    error_content as error_content,
+    result_content as result_content,
+)

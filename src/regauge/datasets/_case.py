@@ -22,8 +22,8 @@ from regauge.wording import closest, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from regauge.datasets._dataset import Shard
     from regauge.datasets._formats import ToolFiles
-    from regauge.datasets._shard import Shard
 
 
 _KEY_NAMES = """
@@ -236,6 +236,7 @@ def split_of(case_id: str, *, salt: str = "", holdout: float = 0.3) -> Split:
     return "holdout" if int.from_bytes(head, "big") < holdout * 2**64 else "train"
 
 
+# Names that are searched for a similar one, and characters of a reference in an error.
 _LISTED_MAX = 500
 _SHOWN_MAX = 100
 # No model takes a text of this size: 64 MiB.

@@ -142,6 +142,7 @@ def _whole_line(source: Source) -> str:
     return "" if any(fault.fix == fix for fault in source.faults) else fix
 
 
+# Aliases of YAML grow exponentially; no dataset expands to as many values.
 _NODES_MAX = 1_000_000
 # Plain words that YAML 1.1 turns into something else than they look like: no, on, 0755, 11:45.
 _SURPRISES = {

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from regauge.datasets._case import Record, Source, decode_lines, is_known
 from regauge.datasets._formats import parse_json
-from regauge.extras import find_missing, install_command
+from regauge.on_demand import find_missing, install_command
 from regauge.regular_file import open_regular
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ ROWS_MAX: Final = 1_000_000
 BYTES_MAX: Final = 512 * 1024 * 1024
 """The memory above which the rows of a file are refused."""
 
+# Rows in memory at once; wide rows come in smaller batches.
 _BATCH_ROWS: Final = 1024
 # In CPython a list takes 56 bytes and 8 for each item, a text 49 and a small dictionary 184.
 _ITEM_BYTES: Final = 8

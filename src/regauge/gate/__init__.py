@@ -1,161 +1,172 @@
 """The merge gate: is a prompt, on the evidence of its trials, as good as it was on main?
 
-`base` finds out what a change touched, `baselines` what is known of main, and `_decided.py` brings
-both together. `engine` decides on counts alone, and `_run.py` runs the trials that it requests;
-`power` estimates what it can see. `_decide.py` is the way through all of them; `_messages.py` words
-the outcome.
+`_base.py` finds out what a change touched, `baselines.py` what is known of the base, and
+`_decided.py` brings both together. `_engine.py` decides on counts alone, and `_run.py` runs the
+trials that it requests; `power.py` estimates what it can see. `_decide.py` is the way through all
+of them; `_messages.py` words the outcome.
 """
 
 from __future__ import annotations
 
-from regauge.evidence import NONE_DRAWN, CaseTier, CheckReport, Count, SuiteReport
-from regauge.gate._audit import (
-    AuditedTrial,
-    AuditReport,
-    audit_by_steps,
-    audit_fresh,
-    fresh_counts,
-    recorded_outcomes,
-    today_is_worse,
-)
-from regauge.gate._decide import Comparison, compare, decide, draw_part
-from regauge.gate._decided import (
-    EXIT_CODES,
-    Bill,
-    Compared,
-    Decided,
-    FinalDecision,
-    SuiteBase,
-    bill_draws,
-    cause_of_case,
-    compared_cases,
-    final_decision,
-)
-from regauge.gate._decision_log import Change
-from regauge.gate._estimate import GateEstimate, estimate
-from regauge.gate._messages import (
-    MessageContext,
-    case_message,
-    control_note,
-    critical_note,
-    reason_message,
-    suite_message,
-)
-from regauge.gate._numbers import (
-    CANDIDATE_FIRST,
-    CONTROL_FIRST,
-    EVALS_COPIES,
-    EVALS_FIRST,
-    GATE_TRIALS,
-    REVISION_FIRST,
-    StoredNumbers,
-    stored_number,
-)
-from regauge.gate._outcome import CaseReport, Decision, GateOutcome, Reason
-from regauge.gate._policy import GatePolicy, OnBroken, PolicyOptions, policy_of, with_more_trials
-from regauge.gate._record import (
-    case_from_json,
-    case_to_json,
-    facts_of_row,
-    facts_of_trial,
-    policy_from_json,
-    policy_to_json,
-)
-from regauge.gate._replay import ReplayEvidence
-from regauge.gate._run import GateProgress, GateRun, is_base_unavailable
-from regauge.gate._types import Arm, GateCase, History, TrialFacts, Wanted, tier_held
-from regauge.gate.base import base_branch
-from regauge.gate.baselines import Baseline
-from regauge.gate.engine import Gate
-from regauge.gate.power import (
-    Needed,
-    OperatingLine,
-    Rate,
-    Target,
-    cases_needed,
-    first_draws_needed,
-    operating_line,
-    operating_line_of,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CANDIDATE_FIRST",
-    "CONTROL_FIRST",
-    "EVALS_COPIES",
-    "EVALS_FIRST",
-    "EXIT_CODES",
-    "GATE_TRIALS",
-    "NONE_DRAWN",
-    "REVISION_FIRST",
-    "Arm",
-    "AuditReport",
-    "AuditedTrial",
-    "Baseline",
-    "Bill",
-    "CaseReport",
-    "CaseTier",
-    "Change",
-    "CheckReport",
-    "Compared",
-    "Comparison",
-    "Count",
-    "Decided",
-    "Decision",
-    "FinalDecision",
-    "Gate",
-    "GateCase",
-    "GateEstimate",
-    "GateOutcome",
-    "GatePolicy",
-    "GateProgress",
-    "GateRun",
-    "History",
-    "MessageContext",
-    "Needed",
-    "OnBroken",
-    "OperatingLine",
-    "PolicyOptions",
-    "Rate",
-    "Reason",
-    "ReplayEvidence",
-    "StoredNumbers",
-    "SuiteBase",
-    "SuiteReport",
-    "Target",
-    "TrialFacts",
-    "Wanted",
-    "audit_by_steps",
-    "audit_fresh",
-    "base_branch",
-    "bill_draws",
-    "case_from_json",
-    "case_message",
-    "case_to_json",
-    "cases_needed",
-    "cause_of_case",
-    "compare",
-    "compared_cases",
-    "control_note",
-    "critical_note",
-    "decide",
-    "draw_part",
-    "estimate",
-    "facts_of_row",
-    "facts_of_trial",
-    "final_decision",
-    "first_draws_needed",
-    "fresh_counts",
-    "is_base_unavailable",
-    "operating_line",
-    "operating_line_of",
-    "policy_from_json",
-    "policy_of",
-    "policy_to_json",
-    "reason_message",
-    "recorded_outcomes",
-    "stored_number",
-    "suite_message",
-    "tier_held",
-    "today_is_worse",
-    "with_more_trials",
-]
+from regauge.on_demand import names_of
+
+if TYPE_CHECKING:
+    from regauge.evidence import (
+        NONE_DRAWN as NONE_DRAWN,
+        CaseTier as CaseTier,
+        CheckReport as CheckReport,
+        Count as Count,
+        SuiteReport as SuiteReport,
+    )
+    from regauge.gate._audit import (
+        AuditReport as AuditReport,
+        audit_by_steps as audit_by_steps,
+        audit_fresh as audit_fresh,
+        fresh_counts as fresh_counts,
+        recorded_outcomes as recorded_outcomes,
+        today_is_worse as today_is_worse,
+    )
+    from regauge.gate._bar import (
+        moved_settings as moved_settings,
+    )
+    from regauge.gate._base import (
+        Base as Base,
+        check_locks as check_locks,
+        compare_with_base as compare_with_base,
+    )
+    from regauge.gate._cases import (
+        CellTest as CellTest,
+        Observed as Observed,
+    )
+    from regauge.gate._commit import (
+        BaseCommit as BaseCommit,
+        base_branch as base_branch,
+        find_base as find_base,
+        target_of_base as target_of_base,
+    )
+    from regauge.gate._compare import (
+        AnchorComparison as AnchorComparison,
+        CellChange as CellChange,
+        accepted_since as accepted_since,
+        anchor_suite as anchor_suite,
+        anchor_version as anchor_version,
+        changes_between as changes_between,
+        compare_histories as compare_histories,
+        stored_anchor as stored_anchor,
+    )
+    from regauge.gate._coverage import (
+        coverage_of as coverage_of,
+    )
+    from regauge.gate._decide import (
+        compare as compare,
+        decide as decide,
+        draw_part as draw_part,
+        estimate as estimate,
+    )
+    from regauge.gate._decided import (
+        EXIT_CODES as EXIT_CODES,
+        Bill as Bill,
+        Compared as Compared,
+        Comparison as Comparison,
+        Decided as Decided,
+        FinalDecision as FinalDecision,
+        SuiteBase as SuiteBase,
+        bill_draws as bill_draws,
+        cause_of_case as cause_of_case,
+        compared_cases as compared_cases,
+        final_decision as final_decision,
+    )
+    from regauge.gate._decision_log import (
+        Change as Change,
+    )
+    from regauge.gate._engine import (
+        Gate as Gate,
+        is_flaky as is_flaky,
+    )
+    from regauge.gate._messages import (
+        MessageContext as MessageContext,
+        case_message as case_message,
+        control_note as control_note,
+        critical_note as critical_note,
+        reason_message as reason_message,
+        suite_message as suite_message,
+    )
+    from regauge.gate._record import (
+        CANDIDATE_FIRST as CANDIDATE_FIRST,
+        CONTROL_FIRST as CONTROL_FIRST,
+        EVALS_COPIES as EVALS_COPIES,
+        EVALS_FIRST as EVALS_FIRST,
+        GATE_TRIALS as GATE_TRIALS,
+        REVISION_FIRST as REVISION_FIRST,
+        StoredNumbers as StoredNumbers,
+        case_from_json as case_from_json,
+        case_to_json as case_to_json,
+        facts_of_row as facts_of_row,
+        facts_of_trial as facts_of_trial,
+        policy_from_json as policy_from_json,
+        policy_to_json as policy_to_json,
+        stored_number as stored_number,
+    )
+    from regauge.gate._redraw import (
+        SESSIONS as SESSIONS,
+        AskedRedraw as AskedRedraw,
+        AskedSuite as AskedSuite,
+        Drift as Drift,
+        LandedSuite as LandedSuite,
+        Redraw as Redraw,
+        TopUp as TopUp,
+        TopUpPolicy as TopUpPolicy,
+        applied as applied,
+        draw_trials as draw_trials,
+        draws_of as draws_of,
+        merged as merged,
+        redraw_trials as redraw_trials,
+        top_up as top_up,
+    )
+    from regauge.gate._replay import (
+        ReplayEvidence as ReplayEvidence,
+    )
+    from regauge.gate._run import (
+        GateProgress as GateProgress,
+        GateRun as GateRun,
+        is_base_unavailable as is_base_unavailable,
+    )
+    from regauge.gate._suites import (
+        screen as screen,
+        screen_bound as screen_bound,
+    )
+    from regauge.gate._types import (
+        CRITICAL_TRIALS as CRITICAL_TRIALS,
+        Arm as Arm,
+        CaseReport as CaseReport,
+        GateCase as GateCase,
+        GateOutcome as GateOutcome,
+        GatePolicy as GatePolicy,
+        History as History,
+        OnBroken as OnBroken,
+        PolicyOptions as PolicyOptions,
+        TrialFacts as TrialFacts,
+        Wanted as Wanted,
+        policy_of as policy_of,
+        tier_held as tier_held,
+        with_more_trials as with_more_trials,
+    )
+    from regauge.gate.baselines import (
+        Baseline as Baseline,
+    )
+    from regauge.gate.power import (
+        OperatingLine as OperatingLine,
+        Rate as Rate,
+        Target as Target,
+        cases_needed as cases_needed,
+        first_draws_needed as first_draws_needed,
+        operating_line as operating_line,
+        operating_line_of as operating_line_of,
+    )
+else:
+    __getattr__ = names_of(__name__)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.digests import digest_of
 from regauge.evidence import Count
-from regauge.gate._numbers import CANDIDATE_FIRST, EVALS_FIRST, stored_number
-from regauge.gate._record import facts_of_trial
+from regauge.gate._record import CANDIDATE_FIRST, EVALS_FIRST, facts_of_trial, stored_number
 from regauge.recordings import RecordingKey
 from regauge.runner import Draw, calls_of
 from regauge.stats import AUDIT_STEPS, FULL_AUDIT, audit_p_value, suite_p_value
@@ -22,19 +21,10 @@ if TYPE_CHECKING:
 
     from regauge.runner import EvalSession, PlannedCase
 
-__all__ = [
-    "AuditReport",
-    "AuditResult",
-    "AuditedTrial",
-    "audit_by_steps",
-    "audit_fresh",
-    "fresh_counts",
-    "recorded_outcomes",
-    "today_is_worse",
-]
 
 AuditResult: TypeAlias = Literal["agree", "base-worse", "better"]
-# Up to this p-value the base is below its own record today, so the provider explains the audit.
+# Up to this p-value the base is below its own record today, so the provider explains the audit. A
+# larger one excuses more recordings, a smaller one blames more providers on authors.
 _BASE_WORSE = 0.05
 
 
@@ -130,7 +120,7 @@ def recorded_outcomes(
                 if planned.converses:
                     whole, made = calls_of(draw, reader.answers.find_call)
                     keys = [question.key for question in made] if whole is not None else []
-                recordings = [one for key in keys if (one := file.get(key)) is not None]
+                recordings = [stored for key in keys if (stored := file.get(key)) is not None]
                 if not recordings:
                     continue
                 # A gate keeps its first trials for the evals, too.
@@ -168,15 +158,17 @@ def audit_fresh(
         fresh: Whether each fresh trial of a suite and case passed, by number.
     """
     pairs: dict[str, list[tuple[AuditedTrial, bool]]] = defaultdict(list)
-    for one in recorded:
-        outcomes = fresh.get((one.prompt, one.case), ())
-        passed = outcomes[one.number] if one.number < len(outcomes) else None
+    for recorded_trial in recorded:
+        outcomes = fresh.get((recorded_trial.prompt, recorded_trial.case), ())
+        passed = outcomes[recorded_trial.number] if recorded_trial.number < len(outcomes) else None
         if passed is not None:
-            pairs[one.series].append((one, passed))
+            pairs[recorded_trial.series].append((recorded_trial, passed))
     if not pairs:
         return None
     level = FULL_AUDIT[0].level / len(pairs)
-    return min((_report(series, level) for series in pairs.values()), key=lambda one: one.p_value)
+    return min(
+        (_report(series, level) for series in pairs.values()), key=lambda report: report.p_value
+    )
 
 
 def audit_by_steps(
@@ -214,20 +206,21 @@ async def _by_steps(
     async with session.making() as making:
         for step in AUDIT_STEPS:
             passed, failed = step.shares(len(recorded))
-            wanted = [
-                one
-                for one in recorded
-                if one not in pairs and _place(one, seed) < (passed if one.passed else failed)
+            chosen = [
+                audited
+                for audited in recorded
+                if audited not in pairs
+                and _place(audited, seed) < (passed if audited.passed else failed)
             ]
             draws: list[Draw] = []
-            for one in wanted:
-                draws.append(Draw(cases[one.case], stored_number("main", count[one.case])))
-                count[one.case] += 1
+            for audited in chosen:
+                draws.append(Draw(cases[audited.case], stored_number("main", count[audited.case])))
+                count[audited.case] += 1
             made = await asyncio.gather(*(making.make(draw) for draw in draws))
-            for one, trial in zip(wanted, made, strict=True):
+            for audited, trial in zip(chosen, made, strict=True):
                 facts = facts_of_trial(trial, checks, graded=())
-                pairs[one] = facts.passed if facts is not None else None
-            measured = [(one, fresh) for one, fresh in pairs.items() if fresh is not None]
+                pairs[audited] = facts.passed if facts is not None else None
+            measured = [(audited, fresh) for audited, fresh in pairs.items() if fresh is not None]
             report = _report(measured, step.level, passed=passed, failed=failed)
             if report.p_value <= step.level or report.p_value > step.further:
                 break
@@ -235,9 +228,9 @@ async def _by_steps(
     return report
 
 
-def _place(one: AuditedTrial, seed: str) -> Fraction:
+def _place(audited: AuditedTrial, seed: str) -> Fraction:
     """Where a trial stands in the order of an audit, from 0 to 1."""
-    digest = digest_of([seed, one.prompt, one.case, one.series, one.number])
+    digest = digest_of([seed, audited.prompt, audited.case, audited.series, audited.number])
     return Fraction(int(digest[:12], 16), 16**12)
 
 
@@ -290,13 +283,13 @@ def _report(
 ) -> AuditReport:
     lead: Counter[str] = Counter()
     better = worse = 0
-    for one, fresh in pairs:
-        if one.passed and not fresh:
+    for audited, fresh in pairs:
+        if audited.passed and not fresh:
             better += 1
-            lead[one.prompt] += 1
-        elif fresh and not one.passed:
+            lead[audited.prompt] += 1
+        elif fresh and not audited.passed:
             worse += 1
-            lead[one.prompt] -= 1
+            lead[audited.prompt] -= 1
     p_value = audit_p_value(better, worse, passed=passed, failed=failed)
     return AuditReport(
         trials=len(pairs),

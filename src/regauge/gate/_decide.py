@@ -6,87 +6,50 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.errors import Fault
-from regauge.gate._anchor_report import anchor_report
 from regauge.gate._audit import audit_fresh, recorded_outcomes, today_is_worse
-from regauge.gate._decided import Decided, SuiteBase, compared_cases, suite_names
-from regauge.gate._decision_log import (
-    DecisionLog,
-    LoggedDecision,
-    candidate_of,
-    key_of_comparison,
+from regauge.gate._bar import moved_files, moved_judging, moved_settings
+from regauge.gate._base import check_locks, compare_with_base
+from regauge.gate._commit import find_base
+from regauge.gate._coverage import coverage_of
+from regauge.gate._decided import (
+    Bill,
+    Comparison,
+    Decided,
+    SuiteBase,
+    anchor_report,
+    bill_draws,
+    compared_cases,
+    suite_names,
 )
-from regauge.gate._policy import with_more_trials
+from regauge.gate._decision_log import DecisionLog, LoggedDecision, candidate_of, key_of_comparison
+from regauge.gate._engine import Gate
+from regauge.gate._record import StoredNumbers, stored_number
+from regauge.gate._refusal import edited_code, edited_notes, refusal_of_bars, refusal_of_trials
 from regauge.gate._run import GateRun, is_base_unavailable
-from regauge.gate.base import (
-    check_locks,
-    compare_with_base,
-    coverage_of,
-    edited_code,
-    edited_notes,
-    find_base,
-    moved_files,
-    moved_judging,
-    moved_settings,
-    refusal_of_bars,
-    refusal_of_trials,
-)
+from regauge.gate._types import with_more_trials
+from regauge.gate.power import unchanged_calls
 from regauge.recordings import replacements_in
 from regauge.runner import Draw, calls_of
-from regauge.wording import plural
+from regauge.wording import cause_line, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from regauge.gate._audit import AuditReport
+    from regauge.gate._bar import MovedBar
+    from regauge.gate._commit import BaseCommit
     from regauge.gate._decided import Compared
     from regauge.gate._decision_log import Change
-    from regauge.gate._outcome import GateOutcome
-    from regauge.gate._policy import GatePolicy
     from regauge.gate._run import GateProgress
-    from regauge.gate.base import BaseCommit, MovedBar, Refusal, RuleBreach
+    from regauge.gate._types import GateOutcome, GatePolicy
     from regauge.gate.baselines import Baseline
     from regauge.project import Project
     from regauge.runner import EvalSession, PlannedCase
 
-__all__ = ["Comparison", "compare", "decide", "draw_part"]
 
 _LOG = "gate/decisions.jsonl"
+# A message stays on one line; more names make it longer.
 _NAMES_MAX = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Comparison:
-    """The comparison that a gate will run.
-
-    Attributes:
-        at: The base version.
-        suites: All suites, changed or not.
-        notes: What a reader should know.
-        refusals: Why nothing is compared; empty where the change is compared.
-        unmeasured: What the run leaves out and the user did not select so; then it is not accepted.
-        locks: What `prompts.lock` lost against the base version; each rejects the change.
-        judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
-        moved_bars: Parts of the bar that the change lowers; the base's decide.
-        caveats: What else the change edits that an accepted prompt was measured by.
-    """
-
-    at: BaseCommit
-    suites: Sequence[SuiteBase]
-    notes: Sequence[str]
-    refusals: Sequence[Refusal] = ()
-    unmeasured: Sequence[Fault] = ()
-    locks: Sequence[RuleBreach] = ()
-    judge_change_accepted: str = ""
-    moved_bars: Sequence[str] = ()
-    caveats: Sequence[str] = ()
-
-    @property
-    def errors(self) -> list[Fault]:
-        """Broken rules of versions and changelogs: they reject the change whatever trials show."""
-        found = [fault for suite in self.suites for fault in suite.base.faults]
-        breaches = [breach for suite in self.suites for breach in suite.base.breaches]
-        found += [breach.fault for breach in (*breaches, *self.locks)]
-        return list(dict.fromkeys(found))
 
 
 def compare(
@@ -198,16 +161,16 @@ def decide(
     run_cases = compared
     if comparison.refusals:
         run_cases = []
-    elif comparison.errors or any(_removed(one) for one in compared):
-        run_cases = [one for one in compared if one.case.state in {"unchanged", "removed"}]
+    elif comparison.errors or any(_removed(each) for each in compared):
+        run_cases = [each for each in compared if each.case.state in {"unchanged", "removed"}]
     log = DecisionLog(session.project.state_dir / _LOG)
     key = key_of_comparison(compared, policy, endpoint_of=session.answers.endpoint)
     candidate = candidate_of(compared)
     notes = [*comparison.notes, *_replaced_notes(session, compared)]
-    known = log.find(key)
-    steps = [*(known.more if known is not None else ())]
-    if more and known is not None and known.final:
-        notes.append(f"decided before ({known.decision}), so --more-trials was not used")
+    logged = log.find(key)
+    steps = [*(logged.more if logged is not None else ())]
+    if more and logged is not None and logged.final:
+        notes.append(f"decided before ({logged.decision}), so --more-trials was not used")
     elif more:
         steps.append(more)
     for step in steps:
@@ -230,8 +193,7 @@ def decide(
         versions = plural(rejected_before, "version")
         notes.append(f"{versions} of this {change.noun} {were} rejected before")
     decided = Decided(
-        at=comparison.at,
-        suites=comparison.suites,
+        comparison=comparison,
         compared=run.compared,
         outcome=outcome,
         trials=run.trials,
@@ -242,12 +204,6 @@ def decide(
             if (report := anchor_report(suite, outcomes)) is not None
         },
         not_run=len(compared) - len(run_cases),
-        refusals=comparison.refusals,
-        locks=comparison.locks,
-        unmeasured=comparison.unmeasured,
-        judge_change_accepted=comparison.judge_change_accepted,
-        moved_bars=comparison.moved_bars,
-        caveats=comparison.caveats,
         base_unavailable=unavailable,
         rejected_before=rejected_before,
         notes=notes,
@@ -304,13 +260,12 @@ def draw_part(
 
 def _unavailable_bases(run: GateRun) -> dict[str, str]:
     """By prompt, why the target of its base cannot be called: what, and the last line."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for (prompt, _, arm), trials in run.trials.items():
         for trial in trials if arm == "main" else ():
             if is_base_unavailable(trial.error):
-                first, *others = str(trial.error).partition("\n  fix: ")[0].splitlines()
-                found[prompt] = " ".join([first, *others[-1:]])
-    return found
+                reasons[prompt] = cause_line(str(trial.error))
+    return reasons
 
 
 def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
@@ -319,9 +274,9 @@ def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
     Only where they disagree main is run again: it may be below its own record today.
     """
     candidates = [
-        (one.case.prompt, one.candidate, one.case.checks)
-        for one in run.compared
-        if one.candidate is not None and run.trials.get((*one.case.key, "candidate"))
+        (each.case.prompt, each.candidate, each.case.checks)
+        for each in run.compared
+        if each.candidate is not None and run.trials.get((*each.case.key, "candidate"))
     ]
     if not candidates:
         return None
@@ -341,16 +296,16 @@ def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
 def _replaced_notes(session: EvalSession, compared: Sequence[Compared]) -> Iterator[str]:
     """Notes on candidates of which only some committed completions were recorded again."""
     digests: dict[str, set[str]] = {}
-    for one in compared:
-        if one.candidate is not None and one.case.state != "unchanged":
-            name = one.candidate.suite.prompt.name
-            digests.setdefault(name, set()).add(one.candidate.digest)
-            if one.candidate.converses:
-                _, made = calls_of(Draw(one.candidate, 0), session.answers.find_call)
+    for each in compared:
+        if each.candidate is not None and each.case.state != "unchanged":
+            name = each.candidate.suite.prompt.name
+            digests.setdefault(name, set()).add(each.candidate.digest)
+            if each.candidate.converses:
+                _, made = calls_of(Draw(each.candidate, 0), session.answers.find_call)
                 digests[name] |= {question.key.digest for question in made}
     for name, of_prompt in digests.items():
-        for found in replacements_in(session.answers.file(name), digests=of_prompt):
-            yield f"recordings of {name}: {found}"
+        for replaced in replacements_in(session.answers.file(name), digests=of_prompt):
+            yield f"recordings of {name}: {replaced}"
 
 
 def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]:
@@ -362,9 +317,9 @@ def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]
         names = [
             case.id
             for case in suite.suite.dataset
-            if (kept := history.cases.get(case.id)) is not None
-            and kept.digest != case.digest[: len(kept.digest)]
-            and not kept.whole.failed
+            if (base_trials := history.cases.get(case.id)) is not None
+            and base_trials.digest != case.digest[: len(base_trials.digest)]
+            and not base_trials.whole.failed
             and (count := today.get((suite.name, case.id))) is not None
             and count.failed > count.passed
         ]
@@ -383,8 +338,8 @@ def _bars(
     changed = [suite for suite in suites if suite.base.prompt_changed]
     bar = at.newest if changed else at
     yield from moved_settings(bar.settings, project.settings)
-    for one in suites:
-        yield from one.base.bars
+    for each in suites:
+        yield from each.base.bars
     yield from moved_files(bar, project.labels_dir)
     if prompt_changed:
         # The gate reads baselines of today already; an older one is no lower bar.
@@ -392,9 +347,9 @@ def _bars(
     yield from moved_judging(
         bar,
         [
-            (one.suite, one.base.history is not None and bar is at)
-            for one in changed
-            if not one.base.refusals
+            (each.suite, each.base.history is not None and bar is at)
+            for each in changed
+            if not each.base.refusals
         ],
     )
 
@@ -409,8 +364,8 @@ def _caveats(
     """Notes for the reader of an accepted change."""
     if bars:
         yield f"{plural(len(bars), 'lowered bar')} let through"
-    if gone := at.deleted_prompts():
-        yield f"{', '.join(gone)} removed"
+    if deleted := at.deleted_prompts():
+        yield f"{', '.join(deleted)} removed"
     if added := [suite.name for suite in suites if suite.base.suite is None]:
         yield f"{', '.join(added)} new"
     if removed := sum(case.state == "removed" for suite in suites for case in suite.base.cases):
@@ -423,11 +378,11 @@ def _caveats(
 
 def _caveats_of_prompts(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
     changed = [suite for suite in suites if suite.base.prompt_changed]
-    if edited := sum(len(one.base.edited) for one in changed):
+    if edited := sum(len(suite.base.edited) for suite in changed):
         yield f"{plural(edited, 'case')} edited"
-    if newer := sum(len(one.base.newer) for one in changed):
+    if newer := sum(len(suite.base.newer) for suite in changed):
         yield f"{plural(newer, 'newer case')} of {at.ref} not compared"
-    if judged := [one.name for one in changed if one.base.other_judges]:
+    if judged := [suite.name for suite in changed if suite.base.other_judges]:
         yield f"judges differ from the baseline of {', '.join(judged)}"
     # Judges read completions without what is redacted.
     if at.project.settings.redact != at.settings.redact:
@@ -441,9 +396,9 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_MAX]) + (", ..." if names[_NAMES_MAX:] else "")
 
 
-def _removed(one: Compared) -> bool:
+def _removed(compared: Compared) -> bool:
     """Return whether a case of main is gone, and the changelog does not accept that."""
-    return one.case.state == "removed" and not one.case.accepted
+    return compared.case.state == "removed" and not compared.case.accepted
 
 
 def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
@@ -457,4 +412,132 @@ def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
             yield (
                 f"only {len(suite.planned)} of {len(suite.suite.dataset)} cases of {suite.name}"
                 " were selected; nothing is said of the rest"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateEstimate:
+    """The estimate of a gate run; its length depends on the first trials.
+
+    Attributes:
+        cases: How many are compared; unchanged ones are not among them.
+        recorded: Trials of the first wave that have an answer already; what judges say of it is
+            taken to be recorded with it.
+        first: The first wave.
+        likely: All waves, on average, if nothing got worse; None where main has no history.
+        worst: More than any run takes: every case drawn to the cap, and both arms side by side.
+        rejected: Why the change is rejected as it is, without any trial; empty where it is not.
+    """
+
+    cases: int
+    recorded: int
+    first: Bill
+    likely: Bill | None
+    worst: Bill
+    rejected: tuple[str, ...] = ()
+
+
+def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -> GateEstimate:
+    """Count the first wave and what of it is recorded, and what may follow.
+
+    Raises:
+        RegaugeError: Recordings cannot be read, or a case cannot be asked.
+    """
+    compared = compared_cases(comparison.suites)
+    draws = list(_first_wave(compared, policy, StoredNumbers(session)))
+    missing = [draw for draw in draws if not session.answers.has(draw.planned, draw.key)]
+    first = replace(bill_draws(missing, session), trials=len(draws))
+    drawn = {(draw.planned.suite.prompt.name, draw.planned.case.id) for draw in draws}
+    changed = [
+        member for member in compared if member.case.state == "changed" and _asked(member) in drawn
+    ]
+    keys = {_asked(member) for member in changed}
+    at_first = sum((draw.planned.suite.prompt.name, draw.planned.case.id) in keys for draw in draws)
+    return GateEstimate(
+        cases=len(drawn),
+        recorded=len(draws) - len(missing),
+        first=first,
+        likely=_likely(changed, first, at_first, policy, session),
+        worst=sum(_at_most(changed, policy, session), first),
+        rejected=tuple(str(fault) for fault in comparison.errors),
+    )
+
+
+def _likely(
+    changed: Sequence[Compared],
+    first: Bill,
+    at_first: int,
+    policy: GatePolicy,
+    session: EvalSession,
+) -> Bill | None:
+    """All waves where nothing got worse, on average over what main's record leaves open.
+
+    Args:
+        at_first: Trials of the first round, of the changed cases.
+    """
+    if not changed:
+        return first
+    recorded = [each for each in changed if each.case.history is not None]
+    calls = unchanged_calls(
+        [each.case.history.whole for each in recorded if each.case.history is not None],
+        policy,
+        cells=sum(len(each.case.checks) for each in recorded),
+        prompts=[each.case.prompt for each in recorded],
+    )
+    if calls is None:
+        return None
+    further = max(0.0, calls - at_first / len(changed))
+    return first + bill_draws(_again(changed), session).times(further)
+
+
+def _at_most(
+    changed: Sequence[Compared], policy: GatePolicy, session: EvalSession
+) -> Iterator[Bill]:
+    """The most trials that may follow the first wave, by prompt and tier."""
+    caps: Mapping[str, int] = {
+        "critical": policy.critical.first + policy.critical.more,
+        "required": policy.case.cap,
+        "tracked": 0,
+    }
+    prompts: dict[str, list[Compared]] = {}
+    for each in changed:
+        prompts.setdefault(each.case.prompt, []).append(each)
+    for cases in prompts.values():
+        first = policy.first_draws_of(len(cases))
+        size = {"cases": len(cases), "first_draws": first}
+        suite, net = policy.suite, policy.net
+        pairs = [suite.pairs_of_look(look, **size) for look in range(len(suite.levels))]
+        weighed = [net.pairs_of_look(look, **size) for look in range(len(net.all_levels))]
+        screens = (suite.rounds - 1) * suite.extra_round(first)
+        of_suite = max(screens + 2 * sum(pairs), 2 * sum(weighed))
+        for tier, cap in caps.items():
+            again = _again([case for case in cases if case.case.tier == tier])
+            of_case = 2 * cap if tier == "required" else cap
+            yield bill_draws(again, session).times(of_case + of_suite)
+
+
+def _again(cases: Sequence[Compared]) -> list[Draw]:
+    return [Draw(case.again, 0) for case in cases if case.again is not None]
+
+
+def _asked(compared: Compared) -> tuple[str, str]:
+    planned = compared.candidate
+    return (planned.suite.prompt.name, planned.case.id) if planned is not None else ("", "")
+
+
+def _first_wave(
+    compared: Sequence[Compared], policy: GatePolicy, numbers: StoredNumbers
+) -> Iterator[Draw]:
+    by_key = {each.case.key: each for each in compared}
+    for request in Gate([each.case for each in compared], policy).wanted():
+        case = by_key[request.prompt, request.case]
+        planned = case.candidate if request.arm == "candidate" else case.main
+        if planned is None or planned.error is not None:
+            continue
+        for number in request.trials:
+            planned.plan()
+            of_main = request.arm == "main"
+            yield Draw(
+                planned,
+                stored_number("main", number) if of_main else numbers.of_candidate(planned, number),
             )

@@ -7,33 +7,112 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from regauge.errors import BudgetError, MissingRecordingError, ProviderError, RecordingError
-from regauge.gate._outcome import Decision
+from regauge.evidence import Count
+from regauge.gate._compare import compare_with_anchor
+from regauge.gate._types import Decision
 from regauge.judges import Rule
 from regauge.runner import PlannedCase
+from regauge.stats import AnchorPolicy
+from regauge.wording import cause_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.errors import Fault, UnmeasuredError
-    from regauge.gate._anchor_report import AnchorReport
     from regauge.gate._audit import AuditReport
-    from regauge.gate._outcome import GateOutcome
-    from regauge.gate._types import Arm, GateCase
-    from regauge.gate.base import Base, BaseCommit, Refusal, RuleBreach
+    from regauge.gate._base import Base
+    from regauge.gate._commit import BaseCommit
+    from regauge.gate._compare import AnchorComparison
+    from regauge.gate._coverage import RuleBreach
+    from regauge.gate._refusal import Refusal
+    from regauge.gate._types import Arm, GateCase, GateOutcome
     from regauge.runner import Draw, EvalSession, Suite, Trial
 
-__all__ = [
-    "EXIT_CODES",
-    "Bill",
-    "Compared",
-    "Decided",
-    "FinalDecision",
-    "SuiteBase",
-    "bill_draws",
-    "cause_of_case",
-    "compared_cases",
-    "final_decision",
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchorReport:
+    """The report of the gate on an old version.
+
+    Attributes:
+        version: The anchor's.
+        comparison: The candidate's first round next to it, or the base's record where the candidate
+            has no trials; None where nothing can be compared.
+        of_base: Whether it is the base's record.
+        base_lost: Whether `regauge baseline update` confirmed a loss of the base.
+        lost: Whether the base lost and the candidate does not make up for it.
+        blocks: Whether that rejects the change.
+    """
+
+    version: str
+    comparison: AnchorComparison | None
+    of_base: bool
+    base_lost: bool
+    lost: bool
+    blocks: bool
+
+    @property
+    def message(self) -> str:
+        """The difference since the anchor, or why it is not measured."""
+        if self.comparison is None:
+            return (
+                f"since {self.version}: not measured: the baseline keeps no trials of it that can"
+                " be compared; regauge baseline update runs them with the next version"
+            )
+        words = f"{self.comparison} on the base" if self.of_base else str(self.comparison)
+        if self.lost:
+            words += "; the base's loss is confirmed, and this change does not make up for it"
+        elif self.base_lost:
+            words += "; the base's loss is confirmed"
+        return words
+
+
+def anchor_report(
+    suite: SuiteBase, outcomes: Mapping[tuple[str, str], Sequence[bool | None]]
+) -> AnchorReport | None:
+    """The report of one eval; None where it has no anchor.
+
+    Args:
+        outcomes: Whether the candidate's trials of the first round passed, by suite and case.
+    """
+    stored = suite.base.anchor
+    if stored is None:
+        return None
+    digests = {case.id: case.digest for case in suite.suite.dataset}
+    record: dict[str, Count] = {}
+    counts: dict[str, Count] = {}
+    for case in suite.base.cases:
+        if case.case not in digests:
+            continue
+        if case.history is not None:
+            record[case.case] = case.history.whole
+        judged = [
+            passed for passed in outcomes.get((suite.name, case.case), ()) if passed is not None
+        ]
+        if judged:
+            counts[case.case] = Count(passed=sum(judged), trials=len(judged))
+        elif case.state == "unchanged" and case.case in record:
+            counts[case.case] = record[case.case]
+    of_base = not any(outcomes.get((suite.name, case.case)) for case in suite.base.cases)
+    comparison = None
+    if stored.anchor is not None:
+        comparison = compare_with_anchor(
+            stored.anchor, record if of_base else counts, digests, accepted=stored.accepted
+        )
+    base_lost = stored.base is not None and stored.base.confirmed
+    unmeasured = (
+        base_lost
+        and not of_base
+        and comparison is not None
+        and comparison.p_value <= AnchorPolicy().confirm
+    )
+    return AnchorReport(
+        version=stored.version,
+        comparison=comparison,
+        of_base=of_base,
+        base_lost=base_lost,
+        lost=unmeasured,
+        blocks=unmeasured and suite.base.at.newest.settings.gate.on_anchor_loss == "block",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,7 +180,7 @@ def suite_names(suites: Sequence[Suite]) -> list[str]:
 
 def compared_cases(suites: Iterable[SuiteBase]) -> list[Compared]:
     """The cases of all suites, in their order; what is gone counts where nothing was left out."""
-    found: list[Compared] = []
+    cases: list[Compared] = []
     for suite in suites:
         planned = {each.case.id: each for each in suite.planned}
         graded = _graded(suite.base)
@@ -111,7 +190,7 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[Compared]:
             candidate = planned.get(case.case)
             if candidate is None and (case.state != "removed" or suite.partial):
                 continue
-            found.append(
+            cases.append(
                 Compared(
                     case=replace(case, prompt=suite.name),
                     candidate=candidate,
@@ -122,7 +201,7 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[Compared]:
                     graded=graded,
                 )
             )
-    return found
+    return cases
 
 
 def _with_deciding_judges(suite: Suite, base: Base) -> Suite:
@@ -180,8 +259,8 @@ class Bill:
         )
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _sum(amount: float | None, other: float | None) -> float | None:
+    return None if amount is None or other is None else amount + other
 
 
 def bill_draws(draws: Sequence[Draw], session: EvalSession) -> Bill:
@@ -216,12 +295,46 @@ EXIT_CODES: Final[dict[FinalDecision, int]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Comparison:
+    """The comparison that a gate will run.
+
+    Attributes:
+        at: The base version.
+        suites: All suites, changed or not.
+        notes: What a reader should know.
+        refusals: Why nothing is compared; empty where the change is compared.
+        unmeasured: What the run leaves out and the user did not select so; then it is not accepted.
+        locks: What `prompts.lock` lost against the base version; each rejects the change.
+        judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
+        moved_bars: Parts of the bar that the change lowers; the base's decide.
+        caveats: What else the change edits that an accepted prompt was measured by.
+    """
+
+    at: BaseCommit
+    suites: Sequence[SuiteBase]
+    notes: Sequence[str]
+    refusals: Sequence[Refusal] = ()
+    unmeasured: Sequence[Fault] = ()
+    locks: Sequence[RuleBreach] = ()
+    judge_change_accepted: str = ""
+    moved_bars: Sequence[str] = ()
+    caveats: Sequence[str] = ()
+
+    @property
+    def errors(self) -> list[Fault]:
+        """Broken rules of versions and changelogs: they reject the change whatever trials show."""
+        faults = [fault for suite in self.suites for fault in suite.base.faults]
+        breaches = [breach for suite in self.suites for breach in suite.base.breaches]
+        faults += [breach.fault for breach in (*breaches, *self.locks)]
+        return list(dict.fromkeys(faults))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decided:
     """A decision, with what it was made from.
 
     Attributes:
-        at: What was compared with.
-        suites: The suites, changed or not.
+        comparison: What was compared.
         compared: The cases, in the order of the outcome's.
         trials: What was made, by suite, case and arm.
         audit: The candidate's committed completions next to its first trials; None where none
@@ -229,31 +342,18 @@ class Decided:
         anchors: By suite, the sum of what changed since an old version.
         not_run: How many cases were not run, because the change is refused, or rejected whatever
             they show.
-        refusals: Why nothing is compared; empty where the change is compared.
-        locks: What `prompts.lock` lost against the base version.
-        unmeasured: What the run left out and no one selected so.
-        judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
-        moved_bars: Parts of the bar that the change lowers; the base's decided.
-        caveats: What else the change edits that an accepted prompt was measured by.
         base_unavailable: By prompt, why the target of its base cannot be called, for some case.
         rejected_before: How many other versions of the pull request or branch were rejected.
         notes: What a reader should know.
     """
 
-    at: BaseCommit
-    suites: Sequence[SuiteBase]
+    comparison: Comparison
     compared: Sequence[Compared]
     outcome: GateOutcome
     trials: Mapping[tuple[str, str, Arm], Sequence[Trial]]
     audit: AuditReport | None = None
     anchors: Mapping[str, AnchorReport] = field(default_factory=dict[str, "AnchorReport"])
     not_run: int = 0
-    refusals: Sequence[Refusal] = ()
-    locks: Sequence[RuleBreach] = ()
-    unmeasured: Sequence[Fault] = ()
-    judge_change_accepted: str = ""
-    moved_bars: Sequence[str] = ()
-    caveats: Sequence[str] = ()
     base_unavailable: Mapping[str, str] = field(default_factory=dict[str, str])
     rejected_before: int = 0
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
@@ -265,18 +365,14 @@ class Decided:
         Recordings that were selected reject it, too, and so does a loss against the anchor where
         the base's settings say so.
         """
-        if self.refusals:
+        if self.comparison.refusals:
             return "refused"
-        broken = self.locks or any(
-            suite.base.breaches or suite.base.faults for suite in self.suites
-        )
         selected = self.audit is not None and self.audit.result == "better"
+        blocked = any(anchor.blocks for anchor in self.anchors.values())
         return final_decision(
             self.outcome.decision,
-            broken=bool(broken)
-            or selected
-            or any(anchor.blocks for anchor in self.anchors.values()),
-            unmeasured=bool(self.unmeasured),
+            broken=bool(self.comparison.errors) or selected or blocked,
+            unmeasured=bool(self.comparison.unmeasured),
         )
 
     @property
@@ -285,11 +381,6 @@ class Decided:
         candidates = (trials for (_, _, arm), trials in self.trials.items() if arm == "candidate")
         return self.outcome.policy.provisional and any(candidates)
 
-    @property
-    def exit_code(self) -> int:
-        """Of `regauge gate`."""
-        return EXIT_CODES[self.decision]
-
     def rules(self, suite: SuiteBase) -> Iterator[tuple[str, Fault]]:
         """The rules of versions and changelog that a suite breaks, with their names.
 
@@ -297,13 +388,14 @@ class Decided:
         of the project: of the lock.
         """
         path = suite.suite.prompt.path
-        if suite is next(one for one in self.suites if one.suite.prompt.path == path):
+        suites = self.comparison.suites
+        if suite is next(of_path for of_path in suites if of_path.suite.prompt.path == path):
             for breach in suite.base.breaches:
                 yield breach.rule, breach.fault
             for fault in suite.base.faults:
                 yield "changelog", fault
-        if suite is self.suites[0]:
-            for breach in self.locks:
+        if suite is suites[0]:
+            for breach in self.comparison.locks:
                 yield breach.rule, breach.fault
 
     def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:
@@ -349,8 +441,7 @@ def cause_of_case(decided: Decided, prompt: str, case: str) -> str:
     for error in decided.errors(prompt, case):
         if isinstance(error, ProviderError) and error.status is not None:
             return f"HTTP {error.status}"
-        what, *more = str(error).splitlines()
         if isinstance(error.__cause__, RecordingError):  # a full disk: every other case has it too
-            what = "; ".join([what, *(line.strip() for line in more)])
-        return what
+            return "; ".join(line.strip() for line in str(error).splitlines())
+        return cause_line(str(error))
     return ""

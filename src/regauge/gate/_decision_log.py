@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.gate._decided import Compared, FinalDecision
-    from regauge.gate._policy import GatePolicy
+    from regauge.gate._types import GatePolicy
 
-__all__ = ["Change", "DecisionLog", "LoggedDecision", "candidate_of", "key_of_comparison"]
 
 _FINAL: Final = frozenset({"accept", "reject"})
 _PULL: Final = re.compile(r"refs/pull/(\d+)/")
@@ -96,21 +95,21 @@ class DecisionLog:
 
     def find(self, key: str) -> LoggedDecision | None:
         """The latest decision of a comparison."""
-        return next((one for one in reversed([*self._read()]) if one.key == key), None)
+        return next((logged for logged in reversed([*self._read()]) if logged.key == key), None)
 
     def rejected_before(self, change: Change, candidate: str) -> int:
         """The number of rejected other versions of a change."""
         rejected = {
-            one.candidate
-            for one in self._read()
-            if one.change == str(change) and one.decision == "reject"
+            logged.candidate
+            for logged in self._read()
+            if logged.change == str(change) and logged.decision == "reject"
         }
         return len(rejected - {candidate})
 
     def add(self, decision: LoggedDecision) -> None:
         """Append a decision, unless it is the latest of its key already."""
-        known = self.find(decision.key)
-        if known is not None and asdict(known) | {"at": ""} == asdict(decision) | {"at": ""}:
+        latest = self.find(decision.key)
+        if latest is not None and asdict(latest) | {"at": ""} == asdict(decision) | {"at": ""}:
             return
         document = {**asdict(decision), "at": utc_now()}
         try:
@@ -147,11 +146,11 @@ def key_of_comparison(
         endpoint_of: The digest of a provider's endpoint; empty where it has none.
     """
     candidates = {
-        id(one.candidate.suite): one.candidate.suite
-        for one in compared
-        if one.candidate is not None
+        id(each.candidate.suite): each.candidate.suite
+        for each in compared
+        if each.candidate is not None
     }.values()
-    bases = [one.main.suite for one in compared if one.main is not None]
+    bases = [each.main.suite for each in compared if each.main is not None]
     judges = [judge for suite in candidates for judge in suite.model_judges]
     providers = {
         *(suite.model.provider for suite in (*candidates, *bases)),
@@ -163,11 +162,11 @@ def key_of_comparison(
             policy_to_json(policy),
             [
                 [
-                    case_to_json(one.case),
-                    one.candidate.digest if one.candidate is not None else "",
-                    one.main.suite.prompt.digest if one.main is not None else "",
+                    case_to_json(each.case),
+                    each.candidate.digest if each.candidate is not None else "",
+                    each.main.suite.prompt.digest if each.main is not None else "",
                 ]
-                for one in compared
+                for each in compared
             ],
             sorted(
                 {f"{judge.name} {judge.digest}" for suite in candidates for judge in suite.judges}
@@ -180,8 +179,8 @@ def key_of_comparison(
 def candidate_of(compared: Sequence[Compared]) -> str:
     """The digest of the prompts that changed."""
     prompts = {
-        f"{one.candidate.suite.prompt.name} {one.candidate.suite.prompt.digest}"
-        for one in compared
-        if one.candidate is not None and one.case.state == "changed"
+        f"{each.candidate.suite.prompt.name} {each.candidate.suite.prompt.digest}"
+        for each in compared
+        if each.candidate is not None and each.case.state == "changed"
     }
     return digest_of(sorted(prompts))

@@ -5,22 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from regauge.gate._types import CRITICAL_TRIALS
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from regauge.evidence import CaseVerdict, Count, SuiteReport
-    from regauge.gate._outcome import CaseReport, GateOutcome, Reason
-
-__all__ = [
-    "MessageContext",
-    "case_message",
-    "control_note",
-    "critical_note",
-    "reason_message",
-    "suite_message",
-]
+    from regauge.gate._types import CaseReport, GateOutcome, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +149,8 @@ def _undecided(report: CaseReport, context: MessageContext) -> str:
             " with a key tests it side by side."
         )
     if report.needs:
-        there = {0: "none is recorded", 1: "only 1 is recorded"}
-        recorded = there.get(report.recorded, f"only {report.recorded} are recorded")
+        few = {0: "none is recorded", 1: "only 1 is recorded"}
+        recorded = few.get(report.recorded, f"only {report.recorded} are recorded")
         return f"needs {_trials(report.needs, 'live ')}; {recorded}."
     if report.repeated and not new.passed:
         return f"passed {new}; main passed {before + today}. {_repeated(report)}"
@@ -233,10 +225,6 @@ def _failed(count: Count) -> str:
 
 def _trials(number: int, kind: str) -> str:
     return plural(number, f"{kind}trial")
-
-
-# What main should show of a case before it is called critical.
-_CRITICAL_TRIALS = 20
 
 
 def suite_message(report: SuiteReport) -> str:
@@ -358,7 +346,7 @@ def critical_note(outcome: GateOutcome) -> str:
     """
     drawn = [case for case in outcome.cases if case.tier == "critical" and case.candidate.trials]
     bounds = [case.failure_bound for case in drawn if case.failure_bound is not None]
-    thin = [case for case in drawn if case.before.trials < _CRITICAL_TRIALS or case.before.failed]
+    thin = [case for case in drawn if case.before.trials < CRITICAL_TRIALS or case.before.failed]
     if not drawn:
         return ""
     words = plural(len(drawn), "critical case")
@@ -369,7 +357,7 @@ def critical_note(outcome: GateOutcome) -> str:
         )
     if thin:
         words += (
-            f"; {len(thin)} without {_CRITICAL_TRIALS} of {_CRITICAL_TRIALS} on main, which a"
+            f"; {len(thin)} without {CRITICAL_TRIALS} of {CRITICAL_TRIALS} on main, which a"
             " critical case should have"
         )
     return words

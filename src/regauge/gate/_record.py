@@ -1,78 +1,118 @@
-"""The evidence of a decision as JSON: cases with histories of the base, policy, trials."""
+"""Trials of the gate: their stored numbers, their facts, and the evidence of a decision as JSON."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import TypeAdapter
 
 from regauge.digests import digest_of
-from regauge.errors import MissingOutputError, MissingRecordingError, UsageError
-from regauge.evidence import Count
-from regauge.gate._policy import GatePolicy
-from regauge.gate._types import GateCase, History, TrialFacts
+from regauge.errors import MissingOutputError, MissingRecordingError, RegaugeError, UsageError
+from regauge.gate._types import GateCase, GatePolicy, TrialFacts
 from regauge.providers import shown_messages, shown_output
+from regauge.recordings import RecordingKey
+from regauge.runner import IndependentTrials
 from regauge.stats import CasePolicy, CriticalPolicy, NetPolicy, SuitePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from regauge.gate._types import NotRecorded
-    from regauge.runner import Trial
+    from regauge.runner import EvalSession, PlannedCase, Trial
 
-__all__ = [
-    "case_from_json",
-    "case_to_json",
-    "facts_of_row",
-    "facts_of_trial",
-    "policy_from_json",
-    "policy_to_json",
-]
+
+EVALS_FIRST: Final = 0
+"""Evals count from here; they may be recorded again."""
+
+HISTORY_FIRST: Final = 100
+"""Baselines count from here: trials of main that nothing was decided by."""
+
+CONTROL_FIRST: Final = 1000
+"""Main, drawn again on the day of a comparison, counts from here."""
+
+REVISION_FIRST: Final = 2000
+"""Revisions that a refinement tries out count from here; the gate then draws its own."""
+
+CANDIDATE_FIRST: Final = 3000
+"""The gate's candidate counts from here."""
+
+GATE_TRIALS: Final = IndependentTrials(
+    first=CONTROL_FIRST,
+    unpublished=range(CONTROL_FIRST, CANDIDATE_FIRST),
+    store="gate/trials.sqlite3",
+)
+"""The gate's own trials. A CI job carries them to the next one by keeping `.regauge/gate`."""
+
+
+EVALS_COPIES: Final = HISTORY_FIRST - EVALS_FIRST
+"""The most trials of a candidate that evals may find as theirs."""
+
+
+def stored_number(arm: Literal["candidate", "main"], number: int) -> int:
+    """The number under which the gate's n-th trial of an arm is recorded, both counted from 0.
+
+    >>> stored_number("candidate", 2), stored_number("main", 2)
+    (3002, 1002)
+    """
+    return number + (CONTROL_FIRST if arm == "main" else CANDIDATE_FIRST)
+
+
+class StoredNumbers:
+    """The numbers under which the candidate's trials are stored, request by request.
+
+    They have the gate's own numbers. Where no model may be called and none of these is there,
+    those of the evals serve in their place.
+    """
+
+    def __init__(self, session: EvalSession) -> None:
+        self._session = session
+        self._replays = session.options.record == "none"
+        self._candidates: dict[str, bool] = {}
+
+    def of_candidate(self, planned: PlannedCase, nth: int) -> int:
+        """The number of the candidate's n-th trial, counted from 0."""
+        own = stored_number("candidate", nth)
+        if not self._replays:
+            return own
+        try:
+            digest = planned.plan()
+        except RegaugeError:  # the case cannot be asked, which its trials say
+            return own
+        is_recorded = self._candidates.get(digest)
+        if is_recorded is None:
+            first = RecordingKey(digest, stored_number("candidate", 0))
+            is_recorded = self._candidates[digest] = self._session.answers.has(planned, first)
+        # Trials behind those of the evals are main's history.
+        return own if is_recorded or EVALS_FIRST + nth >= HISTORY_FIRST else EVALS_FIRST + nth
+
 
 _NOT_RECORDED = frozenset({MissingOutputError.__name__, MissingRecordingError.__name__})
 
 
+@cache
+def _cases() -> TypeAdapter[GateCase]:
+    return TypeAdapter(GateCase)
+
+
 def case_to_json(case: GateCase) -> dict[str, Any]:
     """A case as plain JSON values."""
-    history = case.history
-    # Written out: of ten thousand cases `asdict` takes seconds.
-    return {
-        "prompt": case.prompt,
-        "case": case.case,
-        "checks": [*case.checks],
-        "history": None
-        if history is None
-        else {
-            "checks": {check: _count_json(count) for check, count in history.checks.items()},
-            "whole": _count_json(history.whole),
-            "scores": {check: [*scores] for check, scores in history.scores.items()},
-            "sessions": [*history.sessions],
-            "distinct_answers": history.distinct_answers,
-        },
-        "state": case.state,
-        "tier": case.tier,
-        "strict": case.strict,
-        "accepted": case.accepted,
-        "broke_before": case.broke_before,
-        "recorded": case.recorded,
-    }
-
-
-def _count_json(count: Count) -> dict[str, int]:
-    return {"passed": count.passed, "trials": count.trials}
+    # Of ten thousand cases `asdict` takes seconds.
+    plain: dict[str, Any] = _cases().dump_python(case, mode="json")
+    return plain
 
 
 def case_from_json(document: Mapping[str, Any]) -> GateCase:
     """Read the document that `case_to_json` writes.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: It is none.
     """
     try:
-        values: dict[str, Any] = {**document, "checks": tuple(document["checks"])}
-        history = values.pop("history")
-        return GateCase(**values, history=_history(history) if history is not None else None)
-    except (KeyError, TypeError, ValueError) as error:
+        return _cases().validate_python(document)
+    except ValueError as error:
         raise _unreadable("a case", error) from error
 
 
@@ -158,16 +198,6 @@ def _facts(
 def _tuples(document: Mapping[str, Any]) -> dict[str, Any]:
     lists: dict[str, list[Any]] = {k: v for k, v in document.items() if isinstance(v, list)}
     return {**document, **{name: tuple(values) for name, values in lists.items()}}
-
-
-def _history(document: Mapping[str, Any]) -> History:
-    return History(
-        checks={check: Count(**count) for check, count in document["checks"].items()},
-        whole=Count(**document["whole"]),
-        scores={check: tuple(scores) for check, scores in document["scores"].items()},
-        sessions=tuple(document["sessions"]),
-        distinct_answers=document["distinct_answers"],
-    )
 
 
 def _unreadable(what: str, error: Exception) -> UsageError:

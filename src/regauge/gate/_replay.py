@@ -10,11 +10,10 @@ import numpy as np
 
 from regauge.errors import FaultyFileError, GitError
 from regauge.evidence import NONE_DRAWN, Count
-from regauge.gate._numbers import CANDIDATE_FIRST
-from regauge.gate._record import facts_of_trial
-from regauge.gate.base import base_branch
+from regauge.gate._commit import base_branch
+from regauge.gate._engine import is_flaky
+from regauge.gate._record import CANDIDATE_FIRST, facts_of_trial
 from regauge.gate.baselines import baseline_of, key_of, load_baseline, parse_baseline
-from regauge.gate.engine._decision import is_flaky
 from regauge.prompts import Repository
 from regauge.recordings import RecordingKey
 from regauge.runner import Draw, PlannedCase
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from regauge.gate._types import History
     from regauge.gate.baselines import Baseline, StoredHistory
     from regauge.runner import EvalResult, EvalSession, Suite, Trial
-
-__all__ = ["ReplayEvidence"]
 
 
 class ReplayEvidence:
@@ -70,12 +67,12 @@ class ReplayEvidence:
         suite = result.suite
         checks = {judge.name for judge in suite.judges if suite.standing(judge).gates}
         facts = [
-            found
+            trial_facts
             for trial in trials
-            if (found := facts_of_trial(trial, checks, graded=())) is not None
+            if (trial_facts := facts_of_trial(trial, checks, graded=())) is not None
         ]
-        passed = sum(found.passed is True for found in facts)
-        drawn = sum(found.passed is not None for found in facts)
+        passed = sum(trial_facts.passed is True for trial_facts in facts)
+        drawn = sum(trial_facts.passed is not None for trial_facts in facts)
         if not drawn:
             return ""
         counts = Count(passed=passed, trials=drawn)
@@ -84,7 +81,7 @@ class ReplayEvidence:
         evidence = max(
             _log_evidence(
                 history.checks.get(check, NONE_DRAWN),
-                [found.checks.get(check) for found in facts],
+                [trial_facts.checks.get(check) for trial_facts in facts],
             )
             for check in checks
         )
@@ -105,20 +102,22 @@ class ReplayEvidence:
                     numbers[key.digest].append(key.trial)
         digest = result.trials[0].request_digest
         planned = PlannedCase(result.suite, result.case, digest=digest)
-        found = set(numbers.get(digest, ()))
+        recorded = set(numbers.get(digest, ()))
         if planned.converses:  # its calls have digests of their own
             answers = self._session.answers
-            known = {number for each in numbers.values() for number in each}
-            found = {n for n in known if answers.has(planned, RecordingKey(digest, n))}
-        return self._session.replay([Draw(planned, number) for number in sorted(found)])
+            every = {number for each in numbers.values() for number in each}
+            recorded = {n for n in every if answers.has(planned, RecordingKey(digest, n))}
+        return self._session.replay([Draw(planned, number) for number in sorted(recorded)])
 
     def _histories(self, result: EvalResult) -> Sequence[History]:
         """The case under this version and, until its baseline is complete, the one before."""
         suite, case = result.suite, result.case
         if id(suite) not in self._stored:
             baseline, key = self._baseline(suite), key_of(suite)
-            found = (baseline.find(key), baseline.before(key)) if baseline is not None else ()
-            self._stored[id(suite)] = [stored for stored in found if stored is not None]
+            stored_histories = (
+                (baseline.find(key), baseline.before(key)) if baseline is not None else ()
+            )
+            self._stored[id(suite)] = [stored for stored in stored_histories if stored is not None]
         found_of_case = [stored.history(case.id, case.digest) for stored in self._stored[id(suite)]]
         return [history for history in found_of_case if history is not None]
 
@@ -131,10 +130,10 @@ class ReplayEvidence:
 
     def _committed(self, path: Path) -> Baseline | None:
         project = self._session.project
-        shown = project.relative(path)
+        place = project.relative(path)
         repository = Repository.find(project.root)
         if repository is None or not repository.has_commits():
-            return load_baseline(path, shown=shown)
+            return load_baseline(path, shown=place)
         commit = "HEAD"
         if self._base_branch:
             try:
@@ -142,17 +141,17 @@ class ReplayEvidence:
             except GitError:
                 return None
         data = repository.read(commit, repository.inside(path))
-        return parse_baseline(data, shown=shown) if data is not None else None
+        return parse_baseline(data, shown=place) if data is not None else None
 
 
 def _accepted(result: EvalResult) -> str:
     version = result.suite.version
     reasons = [
-        one.reason
+        accepted.reason
         for entry in result.suite.prompt.changelog
         if entry.version == version
-        for one in entry.accepted
-        if one.case == result.case.id
+        for accepted in entry.accepted
+        if accepted.case == result.case.id
     ]
     return f"accepted in {version}: {reasons[0]}" if reasons else ""
 

@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError, ProviderError
 from regauge.evidence import Count
-from regauge.gate._numbers import EVALS_COPIES, EVALS_FIRST, StoredNumbers, stored_number
-from regauge.gate._record import facts_of_trial
+from regauge.gate._engine import Gate
+from regauge.gate._record import (
+    EVALS_COPIES,
+    EVALS_FIRST,
+    StoredNumbers,
+    facts_of_trial,
+    stored_number,
+)
 from regauge.gate._types import TrialFacts
-from regauge.gate.engine import Gate
 from regauge.runner import Draw
 from regauge.stop_signals import run_stoppable
 
@@ -22,13 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.gate._decided import Compared
-    from regauge.gate._outcome import GateOutcome
-    from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Arm, NotRecorded
+    from regauge.gate._types import Arm, GateOutcome, GatePolicy, NotRecorded
     from regauge.runner import EvalSession, PlannedCase, Trial, Trials
 
-__all__ = ["GateProgress", "GateRun", "is_base_unavailable"]
 
+# The caller decides which lines are printed; this is how old a count can be.
 _PROGRESS_EVERY_S = 1.0
 
 
@@ -95,10 +98,10 @@ class GateRun:
     ) -> None:
         self.compared = compared
         self._copied = min(copied, EVALS_COPIES)
-        self.gate = Gate([one.case for one in compared], policy, elsewhere=elsewhere)
+        self.gate = Gate([each.case for each in compared], policy, elsewhere=elsewhere)
         self._session = session
         self._waiting = waiting
-        self._by_key = {one.case.key: one for one in compared}
+        self._by_key = {each.case.key: each for each in compared}
         self._progress = GateProgress()
         self._trials: dict[tuple[str, str, Arm], list[Trial]] = defaultdict(list)
         self._numbers = StoredNumbers(session)
@@ -123,47 +126,49 @@ class GateRun:
 
     def first_outcomes(self) -> dict[tuple[str, str], list[bool | None]]:
         """The candidate's first verdicts, by suite and case; None for unmeasured ones."""
-        found: dict[tuple[str, str], list[bool | None]] = {}
-        for one in self.compared:
-            made = self._trials.get((*one.case.key, "candidate"), [])[
-                : self.gate.first_draws(one.case.prompt)
+        outcomes: dict[tuple[str, str], list[bool | None]] = {}
+        for each in self.compared:
+            made = self._trials.get((*each.case.key, "candidate"), [])[
+                : self.gate.first_draws(each.case.prompt)
             ]
-            facts = [self._facts(*one.case.key, trial) for trial in made]
-            found[one.case.key] = [x.passed if isinstance(x, TrialFacts) else None for x in facts]
-        return found
+            facts = [self._facts(*each.case.key, trial) for trial in made]
+            outcomes[each.case.key] = [
+                x.passed if isinstance(x, TrialFacts) else None for x in facts
+            ]
+        return outcomes
 
     def base_today(self) -> list[tuple[Count, Count]]:
         """As many trials of main as of the first round: for each case its record, and these."""
         return run_stoppable(self._base_today())
 
     async def _base_today(self) -> list[tuple[Count, Count]]:
-        known = [
-            (one, one.main, one.case.history.whole)
-            for one in self.compared
-            if one.main is not None and one.case.history is not None
+        recorded = [
+            (each, each.main, each.case.history.whole)
+            for each in self.compared
+            if each.main is not None and each.case.history is not None
         ]
-        found: list[tuple[Count, Count]] = []
+        counts: list[tuple[Count, Count]] = []
         async with self._session.making() as making:
-            for one, planned, before in known:
-                made = self._trials[(*one.case.key, "main")]
-                numbers = range(len(made), len(made) + self.gate.first_draws(one.case.prompt))
+            for each, planned, before in recorded:
+                made = self._trials[(*each.case.key, "main")]
+                numbers = range(len(made), len(made) + self.gate.first_draws(each.case.prompt))
                 draws = [Draw(planned, stored_number("main", nth)) for nth in numbers]
                 drawn = await asyncio.gather(*(self._make(making, draw) for draw in draws))
                 made.extend(drawn)
-                facts = [self._facts(*one.case.key, trial) for trial in drawn]
+                facts = [self._facts(*each.case.key, trial) for trial in drawn]
                 passed = [fact.passed for fact in facts if isinstance(fact, TrialFacts)]
                 judged = [outcome for outcome in passed if outcome is not None]
-                found.append((before, Count(passed=sum(judged), trials=len(judged))))
-        return found
+                counts.append((before, Count(passed=sum(judged), trials=len(judged))))
+        return counts
 
     async def _decide(self, *, waves: int | None = None) -> None:
         ticker = asyncio.ensure_future(self._tick())
         try:
             async with self._session.making() as trials:
-                while self._progress.wave != waves and (wanted := self.gate.wanted()):
+                while self._progress.wave != waves and (requests := self.gate.wanted()):
                     await self._wave(
                         trials,
-                        [(w.prompt, w.case, w.arm, n) for w in wanted for n in w.trials],
+                        [(w.prompt, w.case, w.arm, n) for w in requests for n in w.trials],
                     )
                 await self._copy_for_evals(trials)
         finally:
@@ -174,7 +179,7 @@ class GateRun:
     async def _wave(self, trials: Trials, wanted: Sequence[tuple[str, str, Arm, int]]) -> None:
         """All trials of one wave at once; how many calls run side by side is for the session."""
         self._progress.start_wave(len(wanted))
-        draws = [self._draw(*one) for one in wanted]
+        draws = [self._draw(*request) for request in wanted]
         made = await asyncio.gather(*(self._make(trials, draw) for draw in draws))
         for (prompt, case, arm, number), trial in zip(wanted, made, strict=True):
             self._trials[prompt, case, arm].append(trial)

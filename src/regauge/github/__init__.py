@@ -6,9 +6,17 @@ Nothing here decides anything; what is written is made by `regauge.reports` and 
 from __future__ import annotations
 
 from regauge.github._api import Api, GitHubAccess, repo_of_remote
-from regauge.github._event import Event, pull_request_number, read_event
-from regauge.github._github import GitHub, Posted, Remark
-from regauge.github._texts import BODY_CHARS_MAX, Mark, cut_markdown
+from regauge.github._github import (
+    BODY_CHARS_MAX,
+    Event,
+    GitHub,
+    Mark,
+    Posted,
+    Remark,
+    cut_markdown,
+    pull_request_number,
+    read_event,
+)
 
 __all__ = [
     "BODY_CHARS_MAX",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 from urllib.parse import urljoin, urlsplit
 
 from regauge.errors import GitHubError, UsageError
-from regauge.printable import printable
 from regauge.strict_json import read_json
+from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

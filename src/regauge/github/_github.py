@@ -2,19 +2,261 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
-from regauge.errors import GitHubError
+from regauge.errors import GitHubError, UsageError
 from regauge.github._api import Api, GitHubAccess, Purpose
-from regauge.github._texts import cut_markdown, is_marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from regauge.github._event import Event
-    from regauge.github._texts import Mark
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """The part of an event that is about a pull request. GitHub writes it, and no fork can.
+
+    Attributes:
+        number: Of the pull request; None where the event does not name it.
+        base_ref: The branch that the pull request goes into; empty where the event leaves it out.
+        base_sha: The commit of that branch.
+        head_repo: `owner/name` of the head branch, of a pull request or a `workflow_run`.
+        head_owner: Owner of the head branch, of a `workflow_run`.
+        head_branch: Of a `workflow_run` whose pull request GitHub leaves out, as for all forks.
+        head_sha: The commit that the run was for.
+        conclusion: Of a `workflow_run`, such as `success` or `failure`; empty for other events.
+        started_at: When that run began, as ISO 8601.
+        run_url: Of a `workflow_run`, the page of the run that it is about.
+    """
+
+    number: int | None = None
+    base_ref: str = ""
+    base_sha: str = ""
+    head_repo: str = ""
+    head_owner: str = ""
+    head_branch: str = ""
+    head_sha: str = ""
+    conclusion: str = ""
+    started_at: str = ""
+    run_url: str = ""
+
+
+def read_event(environ: Mapping[str, str]) -> Event:
+    """The event of this workflow; one that says nothing outside GitHub Actions.
+
+    Raises:
+        UsageError: `GITHUB_EVENT_PATH` names a file that cannot be read.
+    """
+    path = environ.get("GITHUB_EVENT_PATH", "")
+    if not path:
+        return Event()
+    try:
+        document: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(
+            f"GITHUB_EVENT_PATH: {path} cannot be read: {error}\n"
+            "  fix: say which pull request is meant with --pr NUMBER"
+        ) from error
+    return _event(_table(document))
+
+
+def pull_request_number(event: Event) -> int:
+    """The number of the pull request that an event names.
+
+    Raises:
+        UsageError: It names none.
+    """
+    if event.number is None:
+        raise UsageError(
+            "there is no pull request to comment on\n"
+            "  fix: name it with --pr NUMBER, or run on pull_request or workflow_run"
+        )
+    return event.number
+
+
+def _event(document: Mapping[str, Any]) -> Event:
+    pull, issue = _table(document.get("pull_request")), _table(document.get("issue"))
+    if pull:
+        return Event(
+            number=_number(pull),
+            base_ref=_text(_table(pull.get("base")), "ref"),
+            base_sha=_text(_table(pull.get("base")), "sha"),
+            head_repo=_text(_table(_table(pull.get("head")).get("repo")), "full_name"),
+            head_sha=_text(_table(pull.get("head")), "sha"),
+        )
+    if issue.get("pull_request"):
+        return Event(number=_number(issue))
+    run = _table(document.get("workflow_run"))
+    listed = run.get("pull_requests")
+    pulls = [
+        pull
+        for pull in map(_table, cast("list[object]", listed) if isinstance(listed, list) else [])
+        if _number(pull) is not None and _is_of_run(pull, run)
+    ]
+    # A branch may be the head of several pull requests; which one, the commit tells.
+    only = pulls[0] if len(pulls) == 1 else {}
+    head = _table(run.get("head_repository"))
+    return Event(
+        number=_number(only),
+        base_ref=_text(_table(only.get("base")), "ref"),
+        base_sha=_text(_table(only.get("base")), "sha"),
+        head_repo=_text(head, "full_name"),
+        head_owner=_text(_table(head.get("owner")), "login"),
+        head_branch=_text(run, "head_branch"),
+        head_sha=_text(run, "head_sha"),
+        conclusion=_text(run, "conclusion"),
+        started_at=_text(run, "run_started_at") or _text(run, "created_at"),
+        run_url=_text(run, "html_url"),
+    )
+
+
+def _is_of_run(pull: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
+    """Return whether a pull request's base is the repository of the run."""
+    base, head = _table(pull.get("base")), _table(pull.get("head"))
+    pairs = (
+        (_table(base.get("repo")).get("id"), _table(run.get("repository")).get("id")),
+        (_table(head.get("repo")).get("id"), _table(run.get("head_repository")).get("id")),
+        (head.get("ref"), run.get("head_branch")),
+        (head.get("sha"), run.get("head_sha")),
+    )
+    return all(of_pull == of_run for of_pull, of_run in pairs if of_pull is not None and of_run)
+
+
+def _text(table: Mapping[str, Any], key: str) -> str:
+    value = table.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _table(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _number(table: Mapping[str, Any]) -> int | None:
+    number = table.get("number")
+    return number if isinstance(number, int) and number > 0 else None
+
+
+# GitHub takes 65,536 characters of a comment, an issue or a pull request.
+BODY_CHARS_MAX = 65_536
+_FENCE = re.compile(r"\s*(?P<ticks>`{3,})(?P<rest>.*)")
+_NOTICE = "**Cut here: {left} of {all} lines do not fit into one comment.** {where}"
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_MARK = re.compile(r"<!-- regauge (?P<name>[a-z0-9._-]+)(?: (?P<made_at>[0-9T:+.Z-]+))? -->")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """The hidden first line: which of regauge's texts this is, and when its content was made.
+
+    Attributes:
+        name: Texts of one name replace each other; lower-case letters, digits, `.`, `_`, `-`.
+        made_at: ISO 8601 in UTC; an older text does not replace a newer one. Empty where the
+            latest always counts.
+    """
+
+    name: str
+    made_at: str = ""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"{self.name!r} does not name a comment\n"
+                "  fix: up to 64 of a-z, 0-9, '.', '_' and '-', a letter or a digit first"
+            )
+
+    def on(self, body: str) -> str:
+        r"""The text below its mark, instead of one that is there.
+
+        >>> Mark(name="gate").on("fine")
+        '<!-- regauge gate -->\nfine'
+        """
+        first, _, rest = body.partition("\n")
+        words = f"{self.name} {self.made_at}".rstrip()
+        return f"<!-- regauge {words} -->\n{rest if _MARK.fullmatch(first.strip()) else body}"
+
+    def found_on(self, body: str) -> Mark | None:
+        r"""The mark of a text, if it is one of this name; a quoted mark is none.
+
+        >>> Mark(name="gate").found_on("<!-- regauge gate 2026-01-31T10:00:00+00:00 -->\nfine")
+        Mark(name='gate', made_at='2026-01-31T10:00:00+00:00')
+        """
+        match = _MARK.match(body)
+        if match is None or match["name"] != self.name:
+            return None
+        return Mark(name=self.name, made_at=match["made_at"] or "")
+
+
+def is_marked(body: str) -> bool:
+    """Return whether a text has the mark of one of regauge's, of any name."""
+    return _MARK.match(body) is not None
+
+
+def github_length(text: str) -> int:
+    """The length of a text on GitHub: a character beyond the basic plane counts twice.
+
+    >>> github_length("ab"), github_length("✅"), github_length("🎉")
+    (2, 1, 2)
+    """
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def cut_markdown(text: str, *, where: str = "", chars_max: int = BODY_CHARS_MAX) -> str:
+    """The text, or as many whole lines of it as fit, with a last line that says so.
+
+    A fence or a folded block that the cut would leave open is closed.
+
+    Args:
+        text: Markdown.
+        where: Says where all of it can be read.
+        chars_max: How long it may be, in characters as GitHub counts them; from 1000.
+    """
+    if github_length(text) <= chars_max:
+        return text
+    lines = text.splitlines()
+    notice = _NOTICE.format(left=len(lines), all=len(lines), where=where)
+    used = github_length(notice) + 2
+    kept: list[str] = []
+    open_ = _Open()
+    for line in lines:
+        after = open_.after(line)
+        if used + github_length(line) + 1 + github_length(after.closed()) > chars_max:
+            break
+        used += github_length(line) + 1
+        kept.append(line)
+        open_ = after
+    ending = _NOTICE.format(left=len(lines) - len(kept), all=len(lines), where=where).rstrip()
+    return "\n".join(kept) + open_.closed() + f"\n\n{ending}"
+
+
+class _Open:
+    """The Markdown that is open at one place of a text."""
+
+    __slots__ = ("_fence", "_folds")
+
+    def __init__(self, *, fence: str = "", folds: int = 0) -> None:
+        self._fence = fence
+        self._folds = folds
+
+    def after(self, line: str) -> _Open:
+        """The Markdown that is open after a further line."""
+        match = _FENCE.match(line)
+        if self._fence:
+            ends = match and not match["rest"].strip() and len(match["ticks"]) >= len(self._fence)
+            return _Open(folds=self._folds) if ends else self
+        if match:
+            return _Open(fence=match["ticks"], folds=self._folds)
+        folds = self._folds + line.count("<details>") - line.count("</details>")
+        return _Open(folds=max(folds, 0))
+
+    def closed(self) -> str:
+        """The text that closes all open Markdown."""
+        fence = f"\n{self._fence}" if self._fence else ""
+        return fence + "\n\n</details>" * self._folds
+
 
 _PULL: Final = "pull-requests: write` and `contents: write"
 _ISSUE: Final = "issues: write"
@@ -165,9 +407,9 @@ class GitHub:
     ) -> tuple[dict[str, Any], Outcome]:
         """Leave one comment of several, the oldest, with the newest text."""
         first, *others = sorted(comments, key=lambda comment: comment["id"])
-        there = mark.found_on(first["body"])
+        marked = mark.found_on(first["body"])
         outcome: Outcome
-        if there is not None and there.made_at > mark.made_at:
+        if marked is not None and marked.made_at > mark.made_at:
             outcome = "kept"
         elif first["body"].replace("\r\n", "\n") == text:
             outcome = "unchanged"
@@ -222,8 +464,6 @@ class GitHub:
         base: str,
         title: str,
         body: str,
-        labels: Sequence[str] = (),
-        draft: bool = False,
     ) -> Posted:
         """Open a pull request, or renew the text of the open one of these branches.
 
@@ -232,8 +472,6 @@ class GitHub:
             base: The branch it is to be merged into.
             title: One line.
             body: Markdown; cut where it is too long.
-            labels: Added to what is there.
-            draft: Whether a new one is a draft.
 
         Raises:
             GitHubError: GitHub cannot be reached, or refuses, as it does where the branches are
@@ -244,27 +482,18 @@ class GitHub:
             what=f"open a pull request of {head} into {base} of {repo}", permission=_PULL
         )
         text = cut_markdown(body)
-        document = {"head": head, "base": base, "title": title, "body": text, "draft": draft}
+        document = {"head": head, "base": base, "title": title, "body": text}
         try:
             # A second one of the same branches is refused, so asking again does no harm.
             made: Any = self._api.ask(
                 "POST", "pulls", purpose, document, again=True, needs=["number"]
             )
-            opened = _posted(made, "created")
         except GitHubError as error:
-            there = self._pull_of(head, base, purpose.what) if error.kind == "invalid" else None
-            if there is None:
+            pull = self._pull_of(head, base, purpose.what) if error.kind == "invalid" else None
+            if pull is None:
                 raise
-            opened = self._renewed(f"pulls/{there['number']}", there, title, text, purpose)
-        if labels:
-            self._api.ask(
-                "POST",
-                f"issues/{opened.number}/labels",
-                Purpose(what=f"label pull request {opened.number}"),
-                {"labels": list(labels)},
-                again=True,
-            )
-        return opened
+            return self._renewed(f"pulls/{pull['number']}", pull, title, text, purpose)
+        return _posted(made, "created")
 
     def pull_request_from(self, head: str, base: str) -> Posted | None:
         """The open pull request of these branches; None where there is none.
@@ -273,8 +502,8 @@ class GitHub:
             GitHubError: GitHub cannot be reached, or refuses.
         """
         repo = self._api.access.repo
-        there = self._pull_of(head, base, f"look for a pull request of {head} in {repo}")
-        return _posted(there, "unchanged") if there is not None else None
+        pull = self._pull_of(head, base, f"look for a pull request of {head} in {repo}")
+        return _posted(pull, "unchanged") if pull is not None else None
 
     def refused_pull_request(self, head: str, base: str, words: str) -> Posted | None:
         """The pull request of these branches that holds some words and was closed unmerged.
@@ -383,18 +612,20 @@ class GitHub:
         return head if ":" in head else f"{owner}:{head}"
 
     def _renewed(
-        self, path: str, there: dict[str, Any], title: str, text: str, purpose: Purpose
+        self, path: str, pull: dict[str, Any], title: str, text: str, purpose: Purpose
     ) -> Posted:
-        if (there.get("title"), there.get("body")) == (title, text):
-            return _posted(there, "unchanged")
+        if (pull.get("title"), pull.get("body")) == (title, text):
+            return _posted(pull, "unchanged")
         self._api.ask("PATCH", path, purpose, {"title": title, "body": text})
-        return _posted(there, "updated")
+        return _posted(pull, "updated")
 
 
 def _is_from(side: dict[str, Any], repo: str) -> bool:
     """Return whether one side of a pull request is in a repository; True if none is named."""
-    there: object = side.get("repo")
-    named = cast("dict[str, Any]", there).get("full_name") if isinstance(there, dict) else None
+    side_repo: object = side.get("repo")
+    named = (
+        cast("dict[str, Any]", side_repo).get("full_name") if isinstance(side_repo, dict) else None
+    )
     return not repo or not isinstance(named, str) or named.lower() == repo.lower()
 
 

@@ -8,45 +8,30 @@ from regauge.on_demand import names_of
 
 if TYPE_CHECKING:
     from regauge.history._comparison import (
-        CaseChange,
-        CaseSide,
-        Change,
-        SuiteComparison,
-        compare_rows,
+        CaseChange as CaseChange,
+        CaseSide as CaseSide,
+        Change as Change,
+        RunOutline as RunOutline,
+        SuiteComparison as SuiteComparison,
+        compare_runs as compare_runs,
     )
-    from regauge.history._history import History, SyncReport, add_finished_run, run_entry
-    from regauge.history._points import TrendLine, TrendPoint, lines_of
-    from regauge.history._store import MeasuredSuite, RunEntry, StorePlace, TrialEntry
+    from regauge.history._history import (
+        History as History,
+        SyncReport as SyncReport,
+        TrendLine as TrendLine,
+        TrendPoint as TrendPoint,
+        add_finished_run as add_finished_run,
+        lines_of as lines_of,
+        run_entry as run_entry,
+    )
+    from regauge.history._store import (
+        MeasuredSuite as MeasuredSuite,
+        RunEntry as RunEntry,
+        StorePlace as StorePlace,
+        TrialEntry as TrialEntry,
+    )
 else:
-    __getattr__ = names_of(
-        __name__,
-        {
-            "_comparison": "CaseChange CaseSide Change SuiteComparison compare_rows",
-            "_history": "History SyncReport add_finished_run run_entry",
-            "_points": "TrendLine TrendPoint lines_of",
-            "_store": "MeasuredSuite RunEntry StorePlace TrialEntry",
-        },
-    )
+    __getattr__ = names_of(__name__)
 
-__all__ = [
-    "CaseChange",
-    "CaseSide",
-    "Change",
-    "History",
-    "MeasuredSuite",
-    "RunEntry",
-    "StorePlace",
-    "SuiteComparison",
-    "SyncReport",
-    "TrendLine",
-    "TrendPoint",
-    "TrialEntry",
-    "add_finished_run",
-    "compare_rows",
-    "lines_of",
-    "run_entry",
-]
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

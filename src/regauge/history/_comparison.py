@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from hashlib import blake2b
+from struct import Struct
+from sys import intern
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["CaseChange", "CaseSide", "Change", "SuiteComparison", "compare_rows"]
+__all__ = ["CaseChange", "CaseSide", "Change", "RunOutline", "SuiteComparison", "compare_runs"]
 
 Change = Literal["worse", "better", "unmeasured", "measured", "removed", "added", "answer"]
+# What is shown of a row.
+_SHOWN: Final = ("trial", "outcome", "answer", "refusal", "verdicts", "cause")
 _ORDER: tuple[Change, ...] = (
     "worse",
     "unmeasured",
@@ -48,8 +53,8 @@ class CaseChange:
 
     Attributes:
         change: `answer` when the outcome is the same and only the text differs.
-        before: In the first run; None where it has no such case.
-        after: In the second run; None where it has no such case.
+        before: In the first run; None where it has no such case, or rows were not read.
+        after: In the second run, in the same way.
     """
 
     case: str
@@ -78,94 +83,165 @@ class SuiteComparison:
 
     def count(self, change: Change) -> int:
         """The number of cases with this change."""
-        return sum(one.change == change for one in self.changes)
+        return sum(case_change.change == change for case_change in self.changes)
+
+
+# Of one trial: its number, the place of its outcome in `_OUTCOMES`, and a digest of its text.
+_TRIAL: Final = Struct("<dB8s")
+_OUTCOMES: Final = ("passed", "failed", "unmeasured")
+_Suite: TypeAlias = tuple[str, str, str]
+_Read: TypeAlias = "Callable[[], Iterable[Mapping[str, Any]]]"
 
 
 @dataclass(slots=True)
-class _Cases:
-    """The rows of one suite in one run, by case."""
+class _SuiteOutline:
+    """One prompt on one dataset with one model: its first row, and packed trials by case."""
 
-    facts: Mapping[str, Any] | None = None
-    rows: dict[str, list[Mapping[str, Any]]] = field(
-        default_factory=dict[str, "list[Mapping[str, Any]]"]
-    )
+    first: Mapping[str, Any]
+    cases: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    def trials(self, case: str) -> list[_Trial]:
+        """The trials of a case, in order."""
+        packed = _TRIAL.iter_unpack(self.cases.get(case, b""))
+        return sorted(_Trial(number, _OUTCOMES[place], text) for number, place, text in packed)
 
 
-def compare_rows(
-    before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
+class _Trial(NamedTuple):
+    number: float
+    outcome: str
+    text: bytes
+
+
+@dataclass(slots=True)
+class RunOutline:
+    """The outcomes of a run, and digests of its texts: some 200 bytes a case.
+
+    What a gate ran of the base is left out.
+    """
+
+    suites: dict[_Suite, _SuiteOutline] = field(default_factory=dict[_Suite, _SuiteOutline])
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Note one row, in the shape of `TrialRow`."""
+        if row.get("arm") == "main":
+            return
+        key = _suite_of(row)
+        suite = self.suites.get(key)
+        if suite is None:
+            first = {name: row[name] for name in ("version", "prompt_digest", "model")}
+            suite = self.suites[key] = _SuiteOutline(first)
+        text = repr(_text(row)).encode("utf-8", "backslashreplace")
+        trial = _TRIAL.pack(
+            row["trial"], _OUTCOMES.index(row["outcome"]), blake2b(text, digest_size=8).digest()
+        )
+        case = intern(row["case"])
+        suite.cases[case] = suite.cases.get(case, b"") + trial
+
+    def count_cases(self) -> dict[_Suite, tuple[int, int]]:
+        """The passed and measured trials by prompt, dataset and case, of all models."""
+        counts: dict[_Suite, tuple[int, int]] = {}
+        for (prompt, dataset, _), suite in self.suites.items():
+            for case in suite.cases:
+                passed, measured = counts.get(key := (prompt, dataset, case), (0, 0))
+                more_passed, more = _counts(suite.trials(case))
+                counts[key] = (passed + more_passed, measured + more)
+        return counts
+
+    def by_model(self, several: set[tuple[str, str]]) -> dict[_Suite, _SuiteOutline]:
+        """The suites, by model only where a run has several models for a prompt and dataset."""
+        return {
+            (prompt, dataset, model if (prompt, dataset) in several else ""): suite
+            for (prompt, dataset, model), suite in self.suites.items()
+        }
+
+
+def _suite_of(row: Mapping[str, Any]) -> _Suite:
+    return row["prompt"], row["dataset"], row["model"]
+
+
+def compare_runs(
+    before: tuple[RunOutline, _Read],
+    after: tuple[RunOutline, _Read],
+    *,
+    answers: bool = True,
 ) -> list[SuiteComparison]:
     """The suites of two runs, case by case.
 
     Suites are matched by prompt and dataset, so that two models can be compared; where a run has
-    several models for one of them, by the model too. What a gate drew of main is left out.
+    several models for one of them, by the model too.
 
     Args:
-        before: The rows of one run, in the shape of `TrialRow`.
-        after: Those of the other.
+        before: One run, and what reads its rows again, for those of changed cases.
+        after: The other run.
+        answers: Whether rows are read of cases of which only the text changed.
     """
-    first, second = list(before), list(after)
-    by_model = _several_models(first) | _several_models(second)
-    old, new = _suites(first, by_model), _suites(second, by_model)
+    several: set[tuple[str, str]] = set()
+    for outline, _ in (before, after):
+        counts = Counter(key[:2] for key in outline.suites)
+        several |= {key for key, models in counts.items() if models > 1}
+    old, new = before[0].by_model(several), after[0].by_model(several)
+    changes: dict[_Suite, dict[str, Change]] = {}
+    same: Counter[_Suite] = Counter()
+    for key in dict.fromkeys([*old, *new]):
+        sides = [side.get(key) or _SuiteOutline({}) for side in (old, new)]
+        of_suite = changes[key] = {}
+        for case in {**sides[0].cases, **sides[1].cases}:
+            change = _change(*(side.trials(case) for side in sides))
+            if change is None:
+                same[key] += 1
+            else:
+                of_suite[case] = change
+    kept = [_changed_rows(changes, several, read, answers=answers) for _, read in (before, after)]
     return [
-        _compared(key, old.get(key, _Cases()), new.get(key, _Cases()))
-        for key in dict.fromkeys([*old, *new])
+        SuiteComparison(
+            prompt=key[0],
+            dataset=key[1],
+            before=old[key].first if key in old else None,
+            after=new[key].first if key in new else None,
+            changes=[
+                _case_change(case, change, *(side.get((key, case), []) for side in kept))
+                for case, change in sorted(
+                    of_suite.items(), key=lambda changed: _ORDER.index(changed[1])
+                )
+            ],
+            same=same[key],
+        )
+        for key, of_suite in changes.items()
     ]
 
 
-def _several_models(rows: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
-    models: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in rows:
-        if row.get("arm") != "main":
-            models[row["prompt"], row["dataset"]].add(row["model"])
-    return {suite for suite, named in models.items() if len(named) > 1}
-
-
-def _suites(
-    rows: Iterable[Mapping[str, Any]], by_model: set[tuple[str, str]]
-) -> dict[tuple[str, str, str], _Cases]:
-    suites: dict[tuple[str, str, str], _Cases] = {}
-    for row in rows:
-        if row.get("arm") == "main":
-            continue
-        suite = (row["prompt"], row["dataset"])
-        cases = suites.setdefault((*suite, row["model"] if suite in by_model else ""), _Cases())
-        if cases.facts is None:
-            cases.facts = {name: row[name] for name in ("version", "prompt_digest", "model")}
-        cases.rows.setdefault(row["case"], []).append(row)
-    return suites
-
-
-def _compared(key: tuple[str, str, str], old: _Cases, new: _Cases) -> SuiteComparison:
-    changes: list[CaseChange] = []
-    same = 0
-    for case in dict.fromkeys([*old.rows, *new.rows]):
-        change = _case_change(case, old.rows.get(case, []), new.rows.get(case, []))
-        if change is None:
-            same += 1
-        else:
-            changes.append(change)
-    changes.sort(key=lambda one: _ORDER.index(one.change))
-    return SuiteComparison(
-        prompt=key[0],
-        dataset=key[1],
-        before=old.facts,
-        after=new.facts,
-        changes=changes,
-        same=same,
-    )
+def _changed_rows(
+    changes: Mapping[_Suite, Mapping[str, Change]],
+    several: set[tuple[str, str]],
+    read: _Read,
+    *,
+    answers: bool,
+) -> dict[tuple[_Suite, str], list[Mapping[str, Any]]]:
+    """The rows of the changed cases of a run."""
+    shown = {
+        (key, case)
+        for key, of_suite in changes.items()
+        for case, change in of_suite.items()
+        if answers or change != "answer"
+    }
+    kept: dict[tuple[_Suite, str], list[Mapping[str, Any]]] = {}
+    for row in read() if shown else ():
+        prompt, dataset, model = _suite_of(row)
+        suite = (prompt, dataset, model if (prompt, dataset) in several else "")
+        if (suite, row["case"]) in shown and row.get("arm") != "main":
+            kept.setdefault((suite, row["case"]), []).append({name: row[name] for name in _SHOWN})
+    return kept
 
 
 def _case_change(
-    case: str, old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
-) -> CaseChange | None:
-    """The change of a case; None without one."""
+    case: str, change: Change, old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
+) -> CaseChange:
+    """A change with the rows that show it; without these, with the change alone."""
     old, new = _in_order(old), _in_order(new)
-    change = _change(old, new)
-    if change is None:
-        return None
     shown: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
     if change == "answer":
-        shown = next((a, b) for a, b in zip(old, new, strict=False) if _text(a) != _text(b))
+        pairs = zip(old, new, strict=False)
+        shown = next((pair for pair in pairs if _text(pair[0]) != _text(pair[1])), (None, None))
     else:
         shown = (
             _first(old, "failed" if change == "better" else "passed"),
@@ -176,7 +252,8 @@ def _case_change(
     )
 
 
-def _change(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> Change | None:
+def _change(old: Sequence[_Trial], new: Sequence[_Trial]) -> Change | None:
+    """The change of a case; None without one."""
     if not old:
         return "added"
     if not new:
@@ -191,18 +268,18 @@ def _change(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) 
     if gain:
         return "better" if gain > 0 else "worse"
     # A run may have drawn more often than the other.
-    texts = zip(map(_text, old), map(_text, new), strict=False)
-    return "answer" if any(one != other for one, other in texts) else None
+    pairs = zip(old, new, strict=False)
+    return "answer" if any(before.text != after.text for before, after in pairs) else None
 
 
 def _side(rows: Sequence[Mapping[str, Any]], shown: Mapping[str, Any] | None) -> CaseSide | None:
     if shown is None:
         return None
     judge, reason = _failure(shown)
-    passed, measured = _counts(rows)
+    outcomes = [row["outcome"] for row in rows]
     return CaseSide(
-        passed=passed,
-        measured=measured,
+        passed=outcomes.count("passed"),
+        measured=len(outcomes) - outcomes.count("unmeasured"),
         trials=len(rows),
         answer=_text(shown),
         judge=judge,
@@ -219,9 +296,9 @@ def _first(rows: Sequence[Mapping[str, Any]], outcome: str) -> Mapping[str, Any]
     return next(iter([*(row for row in rows if row["outcome"] == outcome), *rows]), None)
 
 
-def _counts(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+def _counts(trials: Sequence[_Trial]) -> tuple[int, int]:
     """The number of passed trials, and of measured ones."""
-    outcomes = [row["outcome"] for row in rows]
+    outcomes = [trial.outcome for trial in trials]
     return outcomes.count("passed"), len(outcomes) - outcomes.count("unmeasured")
 
 

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from regauge.digests import digest_of
+from regauge.digests import digest_of, digest_of_list
 from regauge.errors import Fault, FaultyFileError, RegaugeError, StoreError, UsageError
 from regauge.history._store import MeasuredSuite, RunEntry, StorePlace, TrialEntry
 from regauge.reports import SCHEMA_VERSION, RunRecord, list_runs, read_record, read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.history._store import Store
     from regauge.project import Project
     from regauge.reports import SuiteSummary
-
-__all__ = ["History", "SyncReport", "add_finished_run", "run_entry"]
+    from regauge.stats import Interval
 
 
 def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]) -> RunEntry:
@@ -60,12 +59,12 @@ def _suite_of(row: Mapping[str, Any]) -> tuple[str | None, ...]:
 
 
 class _FirstTrial(NamedTuple):
-    """The first trial of an item, and the number of all."""
+    """The first trial of an item, and the number of all. The order is that of cases."""
 
-    trial: int
-    outcome: str
     case: str
     case_digest: str
+    trial: int
+    outcome: str
     trials: int
 
 
@@ -79,18 +78,18 @@ class _DrawnCases:
         """Count a trial."""
         # A gate draws again what failed, so there the first trials are what is like other runs.
         outcome = row["case_outcome" if row.get("arm") is None else "outcome"]
-        known = self.items.get(row["node"])
-        if known is None or row["trial"] < known.trial:
-            trials = 1 if known is None else known.trials + 1
-            first = _FirstTrial(row["trial"], outcome, row["case"], row["case_digest"], trials)
+        drawn = self.items.get(row["node"])
+        if drawn is None or row["trial"] < drawn.trial:
+            trials = 1 if drawn is None else drawn.trials + 1
+            first = _FirstTrial(row["case"], row["case_digest"], row["trial"], outcome, trials)
         else:
-            first = known._replace(trials=known.trials + 1)
+            first = drawn._replace(trials=drawn.trials + 1)
         self.items[row["node"]] = first
 
 
 def _suite(record: RunRecord, suite: SuiteSummary, drawn: _DrawnCases) -> MeasuredSuite:
     first = drawn.items.values()
-    outcomes = Counter(one.outcome for one in first)
+    outcomes = Counter(first_trial.outcome for first_trial in first)
     return MeasuredSuite(
         run=record.id,
         started_at=record.started_at,
@@ -105,12 +104,14 @@ def _suite(record: RunRecord, suite: SuiteSummary, drawn: _DrawnCases) -> Measur
         cases=outcomes.total(),
         measured=outcomes.total() - outcomes["unmeasured"],
         passed=outcomes["passed"],
-        trials=max((one.trials for one in first), default=0) if suite.arm is None else 1,
+        trials=max((first_trial.trials for first_trial in first), default=0)
+        if suite.arm is None
+        else 1,
         answers=suite.replayed + suite.live,
         cost_usd=suite.cost_usd,
         latency_p50_s=suite.latency_p50_s,
         judges_digest=digest_of(sorted(judge.digest for judge in suite.judges if judge.gates)),
-        cases_digest=digest_of(sorted([one.case, one.case_digest] for one in first)),
+        cases_digest=digest_of_list([trial.case, trial.case_digest] for trial in sorted(first)),
     )
 
 
@@ -190,11 +191,11 @@ class History:
         runs = list_runs(self._project)
         if not runs:
             return SyncReport()
-        known = self._opened().ids()
+        stored = self._opened().ids()
         added: list[str] = []
         unreadable: list[tuple[str, str]] = []
         for run in reversed(runs):
-            if run.name in known:
+            if run.name in stored:
                 continue
             try:
                 if self.add(run):
@@ -238,8 +239,8 @@ class History:
         """The measurements of a prompt in all runs, the oldest first."""
         return [] if self.empty else self._opened().suites(prompt)
 
-    def run(self, name: str) -> tuple[RunRecord, Iterator[dict[str, Any]]]:
-        """The record and the rows of one run in the store.
+    def run(self, name: str) -> tuple[RunRecord, Callable[[], Iterator[dict[str, Any]]]]:
+        """The record of one run in the store, and what reads its rows.
 
         Args:
             name: A run's id, or the beginning of just one id.
@@ -247,25 +248,26 @@ class History:
         Raises:
             UsageError: There is no such run, or several begin so.
         """
-        found = [] if self.empty else self._opened().matching(name)
-        if len(found) != 1 and name not in found:
-            named = ", ".join(found)
-            several = f"{len(found)} runs begin with {name!r}: {named}\n  fix: give more of its id"
+        ids = [] if self.empty else self._opened().matching(name)
+        if len(ids) != 1 and name not in ids:
+            named = ", ".join(ids)
+            several = f"{len(ids)} runs begin with {name!r}: {named}\n  fix: give more of its id"
             none = f"there is no run {name!r}, neither in .regauge/runs nor in {self.place.shown}"
-            raise UsageError(several if found else f"{none}\n  fix: `regauge runs list` lists them")
-        run = name if name in found else found[0]
+            raise UsageError(several if ids else f"{none}\n  fix: `regauge runs list` lists them")
+        run = name if name in ids else ids[0]
         document = self._opened().document(run)
-        return self._record(document or {}), self._opened().rows(run)
+        return self._record(document or {}), partial(self._opened().rows, run)
 
     def _record(self, document: Mapping[str, Any]) -> RunRecord:
-        found = document.get("schema_version")
+        schema_version = document.get("schema_version")
         try:
-            if found == SCHEMA_VERSION:
+            if schema_version == SCHEMA_VERSION:
                 return RunRecord.model_validate(document)
         except ValidationError as error:
             raise self._unreadable(document, f"it is not a run record: {error}") from error
         raise self._unreadable(
-            document, f"it has schema version {found!r}; this regauge reads {SCHEMA_VERSION}"
+            document,
+            f"it has schema version {schema_version!r}; this regauge reads {SCHEMA_VERSION}",
         )
 
     def _unreadable(self, document: Mapping[str, Any], problem: str) -> StoreError:
@@ -295,10 +297,121 @@ def add_finished_run(project: Project, environ: Mapping[str, str], run: Path) ->
         What to warn of, when it could not be written; the run itself is safe.
     """
     try:
-        history = History(project, environ)
-        if history.place.own:
-            return None
-        history.add(run)
+        if not StorePlace.of(project, environ).own:
+            History(project, environ).add(run)
     except RegaugeError as error:
         return f"this run is NOT in the shared history, only in {project.relative(run)}:\n{error}"
     return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendPoint:
+    """The measurement of one version in one run.
+
+    Attributes:
+        suite: The run's counts.
+        runs: How many runs measured something of the version.
+        rate: The share of the measured cases that passed; None when none was measured.
+        interval: Wilson's, at 95 %, of the cases as a sample.
+        cost_per_answer_usd: None when the price is unknown or there was no answer.
+        changed: What differs from the point before next to the prompt, so that the rates are not
+            of one kind: `cases`, `judges`, `trials`.
+    """
+
+    suite: MeasuredSuite
+    runs: int
+    rate: float | None
+    interval: Interval
+    cost_per_answer_usd: float | None
+    changed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendLine:
+    """The points of one prompt on one dataset with one model, the oldest first.
+
+    Attributes:
+        runs: How many runs measured something of any of its versions.
+        unmeasured: How many runs measured nothing.
+    """
+
+    dataset: str
+    model: str
+    runs: int
+    unmeasured: int
+    points: Sequence[TrendPoint]
+
+
+def lines_of(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> list[TrendLine]:
+    """The lines of one prompt, the one with most runs first.
+
+    A version is what has the same content: an edit without a new version number counts as a
+    version of its own. It stands where it was first run. Of its runs the fullest counts, which is
+    the one that measured most cases, and of those the newest: to add up runs would count a
+    replayed answer as often as it was replayed.
+
+    Args:
+        suites: Of one prompt, the oldest first. What a gate drew of main is left out: it draws
+            there again what failed.
+        every_run: A point for each run.
+    """
+    grouped: defaultdict[tuple[str, str], list[MeasuredSuite]] = defaultdict(list)
+    for suite in suites:
+        if suite.arm != "main":
+            grouped[suite.dataset, suite.model].append(suite)
+    lines = [
+        TrendLine(
+            dataset=dataset,
+            model=model,
+            runs=_count(members),
+            unmeasured=len(members) - _count(members),
+            points=_points([[member] for member in members] if every_run else _versions(members)),
+        )
+        for (dataset, model), members in grouped.items()
+    ]
+    return sorted(lines, key=lambda line: (-line.runs, line.dataset, line.model))
+
+
+def _count(suites: Iterable[MeasuredSuite]) -> int:
+    return sum(1 for suite in suites if suite.measured)
+
+
+def _versions(suites: Sequence[MeasuredSuite]) -> list[list[MeasuredSuite]]:
+    versions: defaultdict[tuple[str | None, str], list[MeasuredSuite]] = defaultdict(list)
+    for suite in suites:
+        versions[suite.version, suite.prompt_digest].append(suite)
+    return list(versions.values())
+
+
+def _points(groups: Sequence[Sequence[MeasuredSuite]]) -> list[TrendPoint]:
+    points: list[TrendPoint] = []
+    before: MeasuredSuite | None = None
+    for group in groups:
+        # The last of equals is the newest.
+        suite = max(reversed(group), key=lambda point: point.measured)
+        points.append(_point(suite, runs=_count(group), before=before))
+        before = suite
+    return points
+
+
+def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> TrendPoint:
+    # It loads numpy, which a run that only writes to the history does without.
+    from regauge.stats import wilson
+
+    changed: list[str] = []
+    if before is not None:
+        if before.cases_digest != suite.cases_digest:
+            changed.append("cases")
+        if before.judges_digest != suite.judges_digest:
+            changed.append("judges")
+        if before.trials != suite.trials:
+            changed.append("trials")
+    cost = suite.cost_usd
+    return TrendPoint(
+        suite=suite,
+        runs=runs,
+        rate=suite.passed / suite.measured if suite.measured else None,
+        interval=wilson(suite.passed, suite.measured),
+        cost_per_answer_usd=cost / suite.answers if cost is not None and suite.answers else None,
+        changed=tuple(changed),
+    )

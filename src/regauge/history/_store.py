@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import StoreError, UsageError, explain_os_error, find_no_descriptor
-from regauge.extras import install_command
+from regauge.on_demand import install_command
 from regauge.project import is_store, shown_store
 from regauge.strict_json import read_json
 
@@ -21,21 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.project import Project
-
-__all__ = [
-    "STEPS",
-    "URL_FIX",
-    "VARIABLE",
-    "MeasuredSuite",
-    "RunEntry",
-    "Step",
-    "Store",
-    "StorePlace",
-    "TrialEntry",
-    "damaged",
-    "driver_of",
-    "explained",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,11 +216,11 @@ def damaged(place: StorePlace) -> str:
     )
 
 
-def _fix(place: StorePlace, said: str) -> str:
+def _fix(place: StorePlace, message: str) -> str:
     """The fix, from the message of SQLite or PostgreSQL."""
-    known = _OF_A_SERVER if place.file is None else _OF_A_FILE
-    for pattern, fix in known:
-        if re.search(pattern, said):
+    fixes = _OF_A_SERVER if place.file is None else _OF_A_FILE
+    for pattern, fix in fixes:
+        if re.search(pattern, message):
             return fix or damaged(place)
     return damaged(place) if place.file is not None else _CHECK_SERVER
 
@@ -307,6 +292,7 @@ STEPS: Final[tuple[Step, ...]] = (
 )
 
 
+# Longer than a merge of one run holds the file; then another program blocks it.
 _BUSY_S: Final = 30
 # Any number that no other program uses for its own advisory lock.
 _LOCK: Final = 0x7265_6761_7567_65
@@ -318,6 +304,8 @@ _SERVER: Final[dict[str, Any]] = {
 }
 _LIMITS: Final = ("SET LOCAL lock_timeout = '30s'", "SET LOCAL statement_timeout = '60s'")
 _INTEGER_MAX: Final = 2**63 - 1
+# Rows in memory at once; more make a large run no faster to read and take more memory.
+_ROWS_AT_ONCE: Final = 1000
 _SUITE: Final = tuple(field.name for field in fields(MeasuredSuite) if field.name != "started_at")
 
 
@@ -390,42 +378,48 @@ class Store:
 
     def matching(self, name: str, *, limit: int = 6) -> list[str]:
         """Runs whose id begins with a text, the newest first."""
-        found = self._rows(
+        rows = self._rows(
             "SELECT id FROM regauge_runs WHERE substr(id, 1, ?) = ? ORDER BY id DESC LIMIT ?",
             (len(name), name, limit),
         )
-        return [run for (run,) in found]
+        return [run for (run,) in rows]
 
     def documents(self, *, limit: int) -> list[dict[str, Any]]:
         """The records of the newest runs, the newest first."""
-        found = self._rows(
+        rows = self._rows(
             "SELECT document FROM regauge_runs"
             " ORDER BY started_at DESC, finished_at DESC, id DESC LIMIT ?",
             (min(limit, _INTEGER_MAX),),
         )
-        return [self._read(text) for (text,) in found]
+        return [self._read(text) for (text,) in rows]
 
     def document(self, run: str) -> dict[str, Any] | None:
         """The record of one run; None where there is no such run."""
-        found = self._rows("SELECT document FROM regauge_runs WHERE id = ?", (run,))
-        return dict(self._read(found[0][0])) if found else None
+        rows = self._rows("SELECT document FROM regauge_runs WHERE id = ?", (run,))
+        return dict(self._read(rows[0][0])) if rows else None
 
     def rows(self, run: str) -> Iterator[dict[str, Any]]:
-        """The rows of one run, in the shape of `TrialRow`."""
-        query = 'SELECT "row" FROM regauge_trials WHERE run = ? ORDER BY number'
-        return (self._read(text) for (text,) in self._rows(query, (run,)))
+        """The rows of one run, in the shape of `TrialRow`, some at a time."""
+        query = (
+            'SELECT number, "row" FROM regauge_trials WHERE run = ? AND number > ?'
+            " ORDER BY number LIMIT ?"
+        )
+        last = -1
+        while page := self._rows(query, (run, last, _ROWS_AT_ONCE)):
+            for last, text in page:  # noqa: B007 - the next page begins there
+                yield self._read(text)
 
     def suites(self, prompt: str) -> list[MeasuredSuite]:
         """The measurements of a prompt in all runs, the oldest first."""
         columns = ", ".join(f's."{name}"' for name in _SUITE)
-        found = self._rows(
+        rows = self._rows(
             f"SELECT {columns}, r.started_at FROM regauge_suites s"  # noqa: S608 - names of ours
             " JOIN regauge_runs r ON r.id = s.run WHERE s.prompt = ?"
             " ORDER BY r.started_at, r.finished_at, r.id, s.number",
             (prompt,),
         )
         suites: list[MeasuredSuite] = []
-        for values in found:
+        for values in rows:
             suite = dict(zip((*_SUITE, "started_at"), values, strict=True))
             suite["dirty"] = bool(suite["dirty"])  # SQLite has no booleans
             suites.append(MeasuredSuite(**suite))

@@ -6,6 +6,11 @@ of other packages are entry points of the group `regauge.importers`.
 
 from __future__ import annotations
 
+import pkgutil
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from regauge.errors import UsageError
 from regauge.importers._description import (
     Imported,
     ImportedCase,
@@ -15,11 +20,16 @@ from regauge.importers._description import (
     Note,
     NoteKind,
     Place,
+    case_ids,
+    slug,
 )
-from regauge.importers._formats import ENTRY_POINTS, Importer, importer_names, load_importer
-from regauge.importers._names import case_ids, slug
 from regauge.importers._source import Repository
 from regauge.importers._writer import plan_files, report_markdown, write_files
+from regauge.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 __all__ = [
     "ENTRY_POINTS",
@@ -41,3 +51,63 @@ __all__ = [
     "slug",
     "write_files",
 ]
+
+
+ENTRY_POINTS: Final = "regauge.importers"
+"""The entry point group in which other packages register formats."""
+
+_OWN: Final[Mapping[str, str]] = {
+    "braintrust": "regauge.importers.platforms:read_braintrust",
+    "deepeval": "regauge.importers.deepeval:read_deepeval",
+    "dotprompt": "regauge.importers.prompt_files:read_dotprompt",
+    "inspect": "regauge.importers.inspect_logs:read_inspect",
+    "langsmith": "regauge.importers.platforms:read_langsmith",
+    "openai-evals": "regauge.importers.openai_evals:read_openai_evals",
+    "promptfoo": "regauge.importers.promptfoo:read_promptfoo",
+    "prompty": "regauge.importers.prompt_files:read_prompty",
+}
+
+
+class Importer(Protocol):
+    """A function that reads files of another tool; it runs none of their code.
+
+    Raises:
+        UsageError: The path holds nothing of this format.
+        FaultyFileError: A file cannot be read at all.
+    """
+
+    def __call__(self, path: Path, /, *, root: Path, name: str = "") -> Imported:
+        """Read a file or a directory.
+
+        Args:
+            path: The file or directory; it exists.
+            root: The project's root. Code of the source below it is referred to where it is.
+            name: The stem of the names of written files; by default from the path.
+        """
+        ...
+
+
+def importer_names() -> list[str]:
+    """The names of all formats."""
+    return sorted({*_OWN, *(point.name for point in entry_points(group=ENTRY_POINTS))})
+
+
+def load_importer(name: str) -> Importer:
+    """The format of a name.
+
+    Raises:
+        UsageError: There is none, or it cannot be loaded.
+    """
+    if name in _OWN:
+        return cast("Importer", pkgutil.resolve_name(_OWN[name]))
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name == name:
+            try:
+                return cast("Importer", point.load())
+            except (ImportError, AttributeError) as error:
+                raise UsageError(
+                    f"format {name!r} ({point.value}) cannot be loaded: {error}"
+                ) from error
+    names = importer_names()
+    fix = did_you_mean(name, names) or f"one of {', '.join(names)}"
+    raise UsageError(f"there is no format {name!r}\n  fix: {fix}")

@@ -1,24 +1,17 @@
-"""The description of a suite of another tool, in the terms of regauge."""
+"""The description of a suite of another tool in the terms of regauge, and names made for it."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from regauge.digests import JSON
+    from collections.abc import Iterable
 
-__all__ = [
-    "Imported",
-    "ImportedCase",
-    "ImportedEval",
-    "ImportedFile",
-    "ImportedPrompt",
-    "Note",
-    "NoteKind",
-    "Place",
-]
+    from regauge.digests import JSON
 
 NoteKind: TypeAlias = Literal["person", "changed", "dropped"]
 """`person` needs a decision or code, `changed` behaves differently, `dropped` is not imported."""
@@ -161,3 +154,48 @@ class Imported:
     def needs_person(self) -> bool:
         """Return whether a note asks for a person."""
         return any(note.kind == "person" for note in self.notes)
+
+
+_LENGTH_MAX = 60
+_RESERVED = ("and", "or", "not")
+
+
+def slug(text: str, *, otherwise: str = "") -> str:
+    """Lower-case words of ASCII letters and digits, with hyphens.
+
+    >>> slug("Handles 409: picks another task!")
+    'handles-409-picks-another-task'
+    """
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    words = re.sub(r"[^a-z0-9]+", "-", plain.replace("'", "")).strip("-")
+    if len(words) > _LENGTH_MAX:
+        words = words[: _LENGTH_MAX + 1].rpartition("-")[0] or words[:_LENGTH_MAX]
+    return words if words and words not in _RESERVED else otherwise
+
+
+def unique(name: str, taken: Iterable[str]) -> str:
+    """The name, or the name with the first number that makes it new."""
+    names = set(taken)
+    number, candidate = 2, name
+    while candidate in names:
+        candidate = f"{name}-{number}"
+        number += 1
+    return candidate
+
+
+def case_ids(texts: Iterable[str]) -> list[str]:
+    """An id for each text, all different; a text without ASCII letters gets a number.
+
+    >>> case_ids(["Late order", "late order", "迟"])
+    ['late-order', 'late-order-2', 'case-3']
+    """
+    ids: dict[str, None] = {}
+    counts: dict[str, int] = {}
+    for number, text in enumerate(texts, start=1):
+        words = slug(text, otherwise=f"case-{number}")
+        name = words
+        while name in ids:
+            counts[words] = counts.get(words, 1) + 1
+            name = f"{words}-{counts[words]}"
+        ids[name] = None
+    return list(ids)

@@ -23,18 +23,8 @@ from regauge.regular_file import read_regular
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "Items",
-    "Repository",
-    "SourceError",
-    "Table",
-    "is_list",
-    "is_mapping",
-    "list_of",
-    "mapping_of",
-    "place_of",
-]
-
+# Files to import are untrusted: these bounds stop a file, a bundle, nested or aliased values and
+# patterns before they fill the memory. Real suites are far below them.
 _BYTES_MAX: Final = 16 * 1024 * 1024
 _ALL_BYTES_MAX: Final = 256 * 1024 * 1024
 _VALUES_MAX: Final = 1_000_000

@@ -17,8 +17,10 @@ from regauge.importers._description import (
     ImportedFile,
     ImportedPrompt,
     Place,
+    case_ids,
+    slug,
+    unique,
 )
-from regauge.importers._names import case_ids, slug, unique
 from regauge.importers._source import Repository, SourceError, is_list, is_mapping
 from regauge.judges import judge_from_spec
 from regauge.recordings import find_secrets
@@ -28,18 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
-
-__all__ = [
-    "JUDGE_MODEL",
-    "Row",
-    "Suite",
-    "chat_of",
-    "files_below",
-    "input_name",
-    "literal",
-    "shared_messages",
-    "text_of",
-]
 
 _SKIPPED: Final = frozenset(
     {

@@ -1,4 +1,4 @@
-"""Templates of Jinja and Nunjucks: split into inputs, and rendered in a sandbox with limits."""
+"""Templates of Jinja, Nunjucks and Handlebars: translated, split, rendered in a sandbox."""
 
 from __future__ import annotations
 
@@ -12,19 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.prompts._types import compile_template
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from jinja2.sandbox import SandboxedEnvironment
 
-__all__ = [
-    "SplitTemplate",
-    "TemplateError",
-    "has_logic",
-    "render",
-    "split_template",
-    "variables_of",
-]
-
+# Templates to import are untrusted: these bounds end loops and growth. Real ones are far below
+# them.
 _SOURCE_MAX: Final = 1_000_000
 _OUTPUT_MAX: Final = 4_000_000
 _STEPS_MAX: Final = 100_000
@@ -378,3 +371,157 @@ def _text(value: object) -> object:
         plain = all(isinstance(part, str | int | float) for part in parts)
         return ",".join(str(_text(part)) for part in parts) if plain else _dump(parts)
     return value
+
+
+_DEPTH_MAX: Final = 10
+_HANDLEBARS_MARK: Final = re.compile(
+    r"\{\{!--.{0,20000}?--\}\}|\{\{\{([^{}]{0,2000})\}\}\}|\{\{~?([^{}]{0,2000}?)~?\}\}", re.DOTALL
+)
+_OWN_LINE: Final = re.compile(
+    r"^[ \t]*(\{\{~?(?:[#/!>]|else\b)[^{}\n]{0,2000}\}\})[ \t]*\n", re.MULTILINE
+)
+_HANDLEBARS_PATH: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*", re.ASCII)
+_WORD: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s=]+(?:=(?:\"[^\"]*\"|'[^']*'|\S+))?")
+_NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?|true|false")
+_LOOP: Final = {"@index": "loop.index0", "@first": "loop.first", "@last": "loop.last"}
+_TESTS: Final = {"ifEquals": "==", "unlessEquals": "!="}
+
+
+def to_jinja(
+    text: str,
+    *,
+    partial: Callable[[str], str] | None = None,
+    helper: Callable[[str], str | None] | None = None,
+) -> str:
+    r"""Translate a template.
+
+    Args:
+        partial: The text of a partial by its name.
+        helper: The text that replaces a mark; None for a mark that is none of its own.
+
+    Raises:
+        TemplateError: A helper or a path has no counterpart.
+
+    >>> to_jinja("{{#each xs}}- {{name}} {{../unit}}{{/each}}{{#unless xs}}none{{/unless}}")
+    '{% for item1 in xs %}- {{ item1.name }} {{ unit }}{% endfor %}{% if not xs %}none{% endif %}'
+    """
+    return _Translation(partial, helper).translate(text, {}, 0)
+
+
+class _Translation:
+    def __init__(
+        self,
+        partial: Callable[[str], str] | None,
+        helper: Callable[[str], str | None] | None,
+    ) -> None:
+        self._partial = partial
+        self._helper = helper
+        self._scopes: list[str] = [""]
+        self._open: list[tuple[str, str]] = []
+
+    def translate(self, text: str, given: Mapping[str, str], depth: int) -> str:
+        """A text whose names may be given, as expressions."""
+        begun = len(self._open)
+        parts: list[str] = []
+        at = 0
+        text = _OWN_LINE.sub(r"\1", text)
+        for match in _HANDLEBARS_MARK.finditer(text):
+            parts.append(_without_marks(text[at : match.start()]))
+            at = match.end()
+            inner = match[1] or match[2]
+            if inner is not None and not inner.startswith("!"):
+                parts.append(self._mark(inner.strip(), given, depth))
+        if len(self._open) != begun:
+            raise TemplateError(f"{{{{#{self._open[-1][0]}}}}} has no end")
+        return "".join([*parts, _without_marks(text[at:])])
+
+    def _mark(self, inner: str, given: Mapping[str, str], depth: int) -> str:
+        own = self._helper(inner) if self._helper else None
+        if own is not None:
+            return own
+        kind, rest = inner[:1], inner[1:].strip()
+        if kind == ">":
+            return self._included(rest, given, depth)
+        if kind == "#":
+            return self._begin(rest, given)
+        return self._end(rest) if kind == "/" else self._inserted(inner, given)
+
+    def _end(self, word: str) -> str:
+        if not self._open or self._open[-1][0] != word:
+            raise TemplateError(f"{{{{/{word}}}}} ends no block")
+        _, end = self._open.pop()
+        if word in {"each", "with"}:
+            self._scopes.pop()
+        return end
+
+    def _inserted(self, inner: str, given: Mapping[str, str]) -> str:
+        words = _WORD.findall(inner)
+        if words[:1] == ["else"]:
+            if not self._open or self._open[-1][0] == "with":
+                raise TemplateError("{{else}} is in no condition")
+            test = f"elif {self._value(words[2], given)}" if len(words) == 3 else "else"  # noqa: PLR2004 - else if x
+            return f"{{% {test} %}}"
+        if len(words) > 1 and words[0] == "json":
+            return f"{{{{ {self._value(words[1], given)} | dump }}}}"
+        if len(words) != 1:
+            raise TemplateError(f"the helper {{{{{inner}}}}} has no counterpart")
+        value = self._value(words[0], given)
+        return str(json.loads(value)) if value.startswith('"') else f"{{{{ {value} }}}}"
+
+    def _begin(self, inner: str, given: Mapping[str, str]) -> str:
+        word, *rest = _WORD.findall(inner) or [""]
+        values = [self._value(one, given) for one in rest]
+        if word in {"if", "unless"} and len(values) == 1:
+            self._open.append((word, "{% endif %}"))
+            return f"{{% if {'not ' if word == 'unless' else ''}{values[0]} %}}"
+        if word in _TESTS and len(values) == 2:  # noqa: PLR2004 - a comparison
+            self._open.append((word, "{% endif %}"))
+            return f"{{% if {values[0]} {_TESTS[word]} {values[1]} %}}"
+        if word == "each" and len(values) == 1:
+            self._open.append((word, "{% endfor %}"))
+            self._scopes.append(f"item{len(self._scopes)}")
+            return f"{{% for {self._scopes[-1]} in {values[0]} %}}"
+        if word == "with" and len(values) == 1:
+            self._open.append((word, ""))
+            self._scopes.append(values[0])
+            return ""
+        raise TemplateError(f"the block {{{{#{inner}}}}} has no counterpart")
+
+    def _included(self, inner: str, given: Mapping[str, str], depth: int) -> str:
+        name, *words = _WORD.findall(inner) or [""]
+        if self._partial is None or depth >= _DEPTH_MAX:
+            raise TemplateError(f"the partial {name!r} is not read")
+        pairs = [word.partition("=") for word in words]
+        if not all(value for _, _, value in pairs):
+            raise TemplateError(f"the partial {name!r} gets another context")
+        own = {key: self._value(value, given) for key, _, value in pairs}
+        return self.translate(self._partial(name), {**given, **own}, depth + 1)
+
+    def _value(self, word: str, given: Mapping[str, str]) -> str:
+        """A path, text or number as an expression."""
+        if word[0] in "\"'":
+            return json.dumps(word[1:-1], ensure_ascii=False)
+        if _NUMBER.fullmatch(word):
+            return word
+        if word in _LOOP and "item" in self._scopes[-1]:
+            return _LOOP[word]
+        level = len(self._scopes) - 1
+        if word.startswith("@root."):
+            level, word = 0, word.removeprefix("@root.")
+        while word.startswith("../"):
+            level, word = max(0, level - 1), word.removeprefix("../")
+        scope = self._scopes[level]
+        if word in {"this", "."} and scope:
+            return scope
+        word = word.removeprefix("this.").removeprefix("./").replace("/", ".")
+        if not _HANDLEBARS_PATH.fullmatch(word):
+            raise TemplateError(f"{{{{{word}}}}} has no counterpart")
+        first, _, rest = word.partition(".")
+        if not scope and first in given:
+            return given[first] + (f".{rest}" if rest else "")
+        return f"{scope}.{word}" if scope else word
+
+
+def _without_marks(text: str) -> str:
+    """A text whose marks of Jinja are no marks."""
+    return re.sub(r"\{(?=[%#])", "{{ '{' }}", text)

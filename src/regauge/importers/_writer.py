@@ -16,7 +16,7 @@ from regauge.errors import ConfigError, Fault, PromptError, UsageError
 from regauge.importers._description import Place
 from regauge.importers._source import is_list, is_mapping, mapping_of
 from regauge.prompts import PromptLock, parse_prompt, prompt_files, prompt_name
-from regauge.prompts._lock import LOCK_NAME
+from regauge.prompts._files import LOCK_NAME
 from regauge.prompts._parse import SUFFIXES
 from regauge.regular_file import read_regular
 from regauge.scaffold import NewFile, merge_pyproject, refuse_blocked
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
         Note,
         NoteKind,
     )
-
-__all__ = ["FilePlan", "plan_files", "report_markdown", "write_files"]
 
 _SETTINGS: Final = "pyproject.toml"
 _SHOWN: Final = 5

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.importers._description import Imported, Place
 
-__all__ = ["read_deepeval"]
-
 _DATA: Final = (".json", ".jsonl", ".csv")
 _LISTS: Final = ("context", "retrieval_context")
 _JSON: Final = ("expected_tools", "tools_called", "turns", "additional_metadata")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
-from regauge.extras import require
 from regauge.importers._source import (
     is_list,
     is_mapping,
@@ -20,6 +19,7 @@ from regauge.importers._source import (
     place_of,
 )
 from regauge.importers._suite import Row, Suite, chat_of, text_of
+from regauge.on_demand import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.importers._description import Imported, Place
 
-__all__ = ["read_inspect"]
-
+# Logs are untrusted archives: these bounds stop one that expands without end. The method number and
+# the length of a local header are of the ZIP format.
 _LOG_MAX: Final = 256 * 1024 * 1024
 _MEMBER_MAX: Final = 64 * 1024 * 1024
 _ALL_MAX: Final = 1024 * 1024 * 1024

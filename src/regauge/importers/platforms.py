@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from regauge.importers._description import Imported, Place
 
-__all__ = ["read_braintrust", "read_langsmith"]
-
 _LANGCHAIN: Final = {
     "human": "user",
     "HumanMessage": "user",

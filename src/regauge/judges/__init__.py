@@ -3,7 +3,7 @@
 A rule is a pure function of one output: `_rule.py` is the value, `_rule_factory.py` the decorator,
 and `rules` holds those that come with regauge, one module for each subject. The `__all__` of such a
 module names its rules; everything else finds them there. Judges that call a model are in `model`
-and `_deepeval`, on the contract of `_asking.py`; `calibration` compares them with human labels,
+and `_deepeval`, on the contract of `_types.py`; `calibration` compares them with human labels,
 which decides whether they block. `_registry.py` finds judges by name.
 
 >>> from regauge.judges import max_words
@@ -11,8 +11,8 @@ which decides whether they block. `_registry.py` finds judges by name.
 'max_words(40, field=reason)'
 """
 
-# ruff: noqa: F403, I001 - a rule is named in the `__all__` of its module alone; isort would give
-# each name a statement of its own
+# ruff: noqa: F403, I001 - a rule is named in the `__all__` of its module alone; the modules with
+# the rules that are used most come first, for they are searched in their order
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from regauge.on_demand import names_of
 
 if TYPE_CHECKING:
     from regauge.judges._answer import Answer as Answer, Expected as Expected, expected as expected
-    from regauge.judges._asking import (
+    from regauge.judges._types import (
         EXTERNAL as EXTERNAL,
         JudgeCalls as JudgeCalls,
         JudgeContext as JudgeContext,
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         on_text as on_text,
     )
     from regauge.judges._rule_factory import RuleFactory as RuleFactory, rule as rule
-    from regauge.judges._semantic import (
+    from regauge.judges.rules._similarity import (
         Embedder as Embedder,
         EmbeddingModel as EmbeddingModel,
         SemanticJudge as SemanticJudge,
@@ -94,59 +94,18 @@ if TYPE_CHECKING:
     from regauge.judges.model._claims import verified_claims as verified_claims
     from regauge.judges.model._panel import pairwise as pairwise, panel as panel
     from regauge.judges.model._rubric import rubric as rubric
-    from regauge.judges.rules._combine import *
+    from regauge.judges.rules._text import *
     from regauge.judges.rules._counts import *
-    from regauge.judges.rules._documents import *
-    from regauge.judges.rules._infrastructure import *
     from regauge.judges.rules._json import *
+    from regauge.judges.rules._values import *
     from regauge.judges.rules._run import *
     from regauge.judges.rules._safety import *
+    from regauge.judges.rules._combine import *
     from regauge.judges.rules._similarity import *
-    from regauge.judges.rules._text import *
-    from regauge.judges.rules._values import *
+    from regauge.judges.rules._documents import *
+    from regauge.judges.rules._infrastructure import *
 else:
-    __getattr__ = names_of(
-        __name__,
-        {
-            "_answer": "Answer Expected expected",
-            "_asking": (
-                "EXTERNAL JudgeCalls JudgeContext Measurement MemoisedJudge ModelJudge Standing"
-                " UnboundJudge calibrated_judges criterion_of is_semantic standing_of"
-                " usual_calls"
-            ),
-            "_case_checks": "CaseChecks is_case_checks judge_of_checks versions_of_checks",
-            "_evaluators": "cases_from_test_data judges_from_evaluators",
-            "_external": "command_judge http_judge",
-            "_function": "AsyncFunctionJudge Judged JudgeFunction as_judge",
-            "_deepeval": "deepeval",
-            "_deepeval._judge": "DeepevalJudge",
-            "_promptfoo": "javascript promptfoo_python",
-            "_registry": (
-                "JudgeDescription changed_rule describe judge_from_spec judge_kinds"
-                " with_prompt_schema"
-            ),
-            "_rule": "Check Rule on_answer on_text",
-            "_rule_factory": "RuleFactory rule",
-            "_semantic": "Embedder EmbeddingModel SemanticJudge means_like",
-            "_types": "Judge Outcome Verdict abstained broken_judge failed graded passed",
-            "model._claims": "verified_claims",
-            "model._ask": "shipped_rubric",
-            "model._panel": "pairwise panel",
-            "model._rubric": "rubric",
-        },
-        whole=[
-            "rules._text",
-            "rules._counts",
-            "rules._json",
-            "rules._values",
-            "rules._run",
-            "rules._safety",
-            "rules._combine",
-            "rules._similarity",
-            "rules._documents",
-            "rules._infrastructure",
-        ],
-    )
+    __getattr__ = names_of(__name__)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})

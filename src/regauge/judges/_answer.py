@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # How many characters of failed attempts are read before what is left counts as prose.
 _FAILED_CHARS_MAX = 1_000_000
 
+# An attempt costs as much as reading this many characters, whatever its length; one that ends in a
+# RecursionError costs as much as this many. Larger numbers end the search earlier.
 _ATTEMPT_CHARS = 50
 
 _TOO_DEEP_CHARS = 50_000
@@ -307,8 +309,12 @@ class Answer:
         """The text as JSON, or why it is none; parsed on first use."""
         known = self._json
         if isinstance(known, Missing):
-            parsed = parse_json(self.text or "")
-            known = self._json = cast("JSON | JsonFault", normalise_value(parsed))
+            text = self.text or ""
+            known = parse_json(text)
+            # Without escapes, a normalised text of ASCII holds no text that is to be normalised.
+            if not text.isascii() or "\\" in text:
+                known = cast("JSON | JsonFault", normalise_value(known))
+            self._json = known
         return known
 
     @property

@@ -16,18 +16,21 @@ from regauge.datasets import Tier
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Fault, PromptError, UsageError
 from regauge.judges._answer import READING, Answer
-from regauge.judges._asking import (
+from regauge.judges._registry import judge_from_spec, rule_versions, with_prompt_schema
+from regauge.judges._rule import Rule
+from regauge.judges._types import (
     ModelJudge,
     Standing,
     UnboundJudge,
+    abstained,
     calibrated_judges,
+    failed,
     is_semantic,
+    number,
     outside_run,
+    passed,
     standing_of,
 )
-from regauge.judges._registry import judge_from_spec, rule_versions, with_prompt_schema
-from regauge.judges._rule import Rule
-from regauge.judges._types import abstained, failed, number, passed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -35,10 +38,9 @@ if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._asking import JudgeCalls, JudgeContext
-    from regauge.judges._semantic import SemanticJudge
-    from regauge.judges._types import Verdict
+    from regauge.judges._types import JudgeCalls, JudgeContext, Verdict
     from regauge.judges.model._rubric import RubricJudge
+    from regauge.judges.rules._similarity import SemanticJudge
     from regauge.project import Project
     from regauge.providers import Completion
 
@@ -93,10 +95,11 @@ def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule 
     Raises:
         DatasetError: Checks that make no sense, all of them together, each with its place.
     """
-    made = _MadeJudges(context)
-    of_case = _checks_of(cases, made)
-    if not of_case:
+    checked = [case for case in cases if _specs_of(case)]
+    if not checked:
         return None
+    made = _MadeJudges(context)
+    of_case = _checks_of(checked, made)
     if any(not isinstance(judge, Rule) for judge in made.judges.values()):
         return CaseChecks(of_case=of_case, calibrated=_calling(of_case), functions=made.functions)
 
@@ -121,7 +124,7 @@ def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule 
 
 
 def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Checks]:
-    """The checks of those cases that have any.
+    """The checks of cases, each of which has some.
 
     Raises:
         DatasetError: Checks that make no sense.
@@ -129,8 +132,6 @@ def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Che
     faults: list[Fault] = []
     of_case: dict[str, _Checks] = {}
     for case in cases:
-        if not any(_specs_of(case)):
-            continue
         try:
             checks = _sharing(
                 [_check(spec, made, turn=turn) for turn, spec in _specs_of(case)], made

@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError, UsageError
-from regauge.judges._asking import Declared
 from regauge.judges._registry import judge_from_spec
 from regauge.judges._rule import Rule
+from regauge.judges._types import Declared
 from regauge.judges.rules._combine import all_of
 from regauge.judges.rules._text import contains, ends_with, equals, starts_with
 from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Callable, Iterator, Set as AbstractSet
 
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._answer import Answer
-    from regauge.judges._asking import JudgeContext, ModelJudge, UnboundJudge
-    from regauge.judges._types import Judge, Verdict
+    from regauge.judges._types import Judge, JudgeContext, ModelJudge, UnboundJudge, Verdict
     from regauge.prompts import Evaluator, Prompt, RubricSpec
 
 

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer
-from regauge.judges._asking import Declared, Standing, calibrated_standing, outside_run
 from regauge.judges._external_calls import CommandCalls, HttpCalls
 from regauge.judges._function import ResultReader
+from regauge.judges._types import Declared, Standing, calibrated_standing, outside_run
 from regauge.providers import CompletionRequest
 from regauge.strict_json import read_json
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._asking import JudgeCalls, JudgeContext
-    from regauge.judges._types import Verdict
+    from regauge.judges._types import JudgeCalls, JudgeContext, Verdict
     from regauge.project import Project
     from regauge.providers import Completion, Provider
 
@@ -40,6 +39,8 @@ _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 _METHODS: Final = ("POST", "PUT", "PATCH")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+# One in four measurements of a deterministic judge is made twice to check that it is; more find a
+# false declaration earlier and cost as many calls. An hour is beyond any judge of one output.
 _CHECKED_EACH: Final = 4
 _TIMEOUT_MAX_S: Final = 3_600
 

@@ -18,11 +18,10 @@ from typing import IO, TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from regauge.errors import ProviderError
-from regauge.process_groups import end_group, end_tree
 from regauge.providers import Completion, CompletionRequest, Usage
-from regauge.providers._failure import AttemptError, retry_after_s
+from regauge.providers._failure import AttemptError, Ledger, retried, retry_after_s
 from regauge.providers._rate import quotas_in
-from regauge.providers._retry import Ledger, retried
+from regauge.stop_signals import end_group, end_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -35,6 +34,8 @@ OUTPUT_MAX: Final = 1_000_000
 
 Result = TypeVar("Result")
 
+# The end of an error output has its reason. Shorter secrets would remove ordinary words. The last
+# is the interval at which an ended process is noticed.
 _STDERR_SHOWN: Final = 400
 _ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 _SECRET_CHARS: Final = 6

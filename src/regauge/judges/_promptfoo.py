@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _CODES: Final = ("false", "low_score", "threw", "no_result")
+# Bounds of what an assertion of a third party may return and use; more let one assertion slow the
+# run and fill the record.
 _REASON_MAX: Final = 2_000
 _COMPONENTS_MAX: Final = 50
 _TIMEOUT_MAX_S: Final = 600

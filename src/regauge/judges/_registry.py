@@ -11,19 +11,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
-from regauge.extras import install_command
 from regauge.judges._answer import READING, Expected
 from regauge.judges._rule import Rule, negated, negated_digest
 from regauge.judges._rule_factory import RuleFactory, form_of, rule_digest, split_sections
 from regauge.judges.rules._combine import not_
+from regauge.on_demand import install_command
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from regauge.digests import JSON
-    from regauge.judges._asking import UnboundJudge
-    from regauge.judges._types import Judge
+    from regauge.judges._types import Judge, UnboundJudge
     from regauge.prompts import Prompt
 
 

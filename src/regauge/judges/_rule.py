@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.judges._answer import MISSING, Answer, Missing, parse_path
-from regauge.judges._asking import criterion_named
-from regauge.judges._types import NO_ANSWER, Verdict, failed, passed
+from regauge.judges._types import NO_ANSWER, Verdict, criterion_named, failed, passed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,7 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from inspect import get_annotations
 from pathlib import PurePath
 from typing import (
@@ -31,7 +30,6 @@ from typing import (
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.extras import require
 from regauge.judges._answer import (
     READING,
     Answer,
@@ -43,6 +41,7 @@ from regauge.judges._answer import (
 from regauge.judges._function import as_rule
 from regauge.judges._rule import AdviceTemplate, Rule, first_sentence
 from regauge.judges._types import quote
+from regauge.on_demand import require
 from regauge.strict_json import walk
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Recording, comparing and showing the histories of the base, for `regauge baseline`."""
+"""Runs `regauge baseline update`: fresh trials of the base, their comparison, and what is kept."""
 
 from __future__ import annotations
 
@@ -8,22 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from regauge.digests import digest_of
-from regauge.errors import FaultyFileError, GitError, PromptError, RegaugeError, UsageError
+from regauge.errors import FaultyFileError, GitError, RegaugeError
 from regauge.gate import (
-    audit_by_steps,
-    audit_fresh,
-    bill_draws,
-    fresh_counts,
-    policy_of,
-    recorded_outcomes,
-    stored_number,
-    today_is_worse,
-)
-from regauge.gate.baselines import (
-    Anchor,
     AskedRedraw,
     AskedSuite,
-    Baseline,
     LandedSuite,
     Redraw,
     TopUp,
@@ -31,300 +19,49 @@ from regauge.gate.baselines import (
     anchor_suite,
     anchor_version,
     applied,
-    baseline_of,
-    baseline_path,
+    audit_by_steps,
+    audit_fresh,
+    bill_draws,
     changes_between,
     compare_histories,
     draw_trials,
     draws_of,
-    key_of,
+    fresh_counts,
     merged,
+    policy_of,
+    recorded_outcomes,
     redraw_trials,
-    save_baseline,
     stored_anchor,
+    stored_number,
+    today_is_worse,
     top_up,
 )
-from regauge.github import GitHub, Mark
+from regauge.gate.baselines import (
+    Anchor,
+    Baseline,
+    baseline_of,
+    baseline_path,
+    key_of,
+    save_baseline,
+)
 from regauge.maintenance.batches import ProjectBatches
-from regauge.project import TARGET_KINDS
-from regauge.prompts import Repository, find_prompt, load_prompt, lock_of, read_prompt_text
-from regauge.reports import escape_markdown, in_batch, money, progress_line, quantity, shown_name
+from regauge.prompts import Repository, load_prompt, lock_of, read_prompt_text
+from regauge.reports import in_batch, money, progress_line, quantity
 from regauge.runner import Draw, PlannedCase
-from regauge.stats import AnchorPolicy, flaky_probability
-from regauge.targets import WorkingFiles, load_target, settings_of_target
+from regauge.stats import AnchorPolicy
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from regauge.gate import AuditReport
-    from regauge.gate.baselines import (
-        AnchorComparison,
-        CaseTrials,
-        CellChange,
-        Drift,
-        StoredHistory,
-        TopUpPolicy,
-    )
-    from regauge.github import Posted
+    from regauge.gate import AnchorComparison, AuditReport, CellChange, Drift, TopUpPolicy
+    from regauge.gate.baselines import StoredHistory
     from regauge.maintenance.batches import BatchOptions
     from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.runner import EvalSession, Suite
-
-# The probability that makes a case flaky, as in docs/how-to/handle-flaky-cases.md.
-_FLAKY_FROM = 0.95
-
-
-@dataclass(frozen=True, slots=True)
-class TextLine:
-    """One line of output."""
-
-    text: str
-    bold: bool = False
-
-
-def no_baseline(project: Project, name: str) -> RegaugeError:
-    """The error for a prompt without a baseline: an unknown name, or none was made."""
-    try:
-        find_prompt(name, root=project.root)
-    except PromptError as error:
-        return error
-    path = project.relative(baseline_path(project, name))
-    return UsageError(
-        f"there is no baseline of {name!r}: {path}\n  fix: regauge baseline update {name}"
-    )
-
-
-def is_flaky(case: CaseTrials) -> bool:
-    """Return whether a case certainly passes now and fails then."""
-    whole = case.whole
-    return flaky_probability(whole.passed, whole.trials) > _FLAKY_FROM
-
-
-def history_lines(
-    project: Project, baseline: Baseline, history: StoredHistory, *, every: bool
-) -> Iterator[TextLine]:
-    """A history for people: its key, its sums, and the cases that do not always pass."""
-    key = history.key
-    simulated = ", simulated" if key.model.startswith("sim:") else ""
-    title = f"{baseline.prompt}@{history.version or '-'}  {key.prompt[:12]}  {key.model}{simulated}"
-    yield TextLine(title + _standing(project, baseline, history), bold=True)
-    cases = sorted(history.cases.items())
-    drawn = [len(case.drawn) for _, case in cases]
-    passed = sum(case.passed for _, case in cases)
-    if cases:
-        least, most = min(drawn), max(drawn)
-        trials = plural(most, "trial") if least == most else f"{least} to {most} trials"
-        yield TextLine(
-            f"  {plural(len(cases), 'case')} of {key.dataset}, {trials} each from"
-            f" {plural(len(history.sessions), 'session')};"
-            f" {100 * passed / sum(drawn):.1f} % passed"
-        )
-    if (anchor := _anchor_of(project, baseline, history)) is not None:
-        yield TextLine(f"  {anchor}{'; a confirmed loss' if anchor.confirmed else ''}")
-    for session in history.sessions:
-        served = f", answered by {', '.join(session.served)}" if session.served else ""
-        yield TextLine(f"  session {session.id}: trials {session.first}-{session.last}{served}")
-    for name in sorted(key.judges):
-        yield TextLine(f"  judge {name}  {key.judges[name][:12]}")
-    width = max((len(case_id) for case_id, _ in cases), default=0)
-    listed = [(case_id, case) for case_id, case in cases if every or case.whole.failed]
-    for case_id, case in listed:
-        failed = ", ".join(
-            f"{name} failed {count.failed}"
-            for name, count in sorted(case.checks.items())
-            if count.failed
-        )
-        flaky = "  flaky" if is_flaky(case) else ""
-        yield TextLine(f"  {case_id:{width}}  {case.whole}{flaky}  {failed}".rstrip())
-    if len(listed) < len(cases):
-        yield TextLine(f"  {plural(len(cases) - len(listed), 'case')} passed every time")
-
-
-def history_json(project: Project, baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
-    """A history for programs."""
-    anchor = _anchor_of(project, baseline, history)
-    return {
-        "prompt": baseline.prompt,
-        "version": history.version,
-        "prompt_digest": history.key.prompt,
-        "model": history.key.model,
-        "parameters": dict(history.key.parameters),
-        "dataset": history.key.dataset,
-        "judges": dict(history.key.judges),
-        "anchor": {
-            "version": anchor.version,
-            "cases": anchor.cases,
-            "difference": asdict(anchor.difference),
-            "confirmed": anchor.confirmed,
-        }
-        if anchor is not None
-        else None,
-        "sessions": [asdict(session) for session in history.sessions],
-        "cases": [
-            {
-                "case": case_id,
-                "passed": case.passed,
-                "trials": len(case.drawn),
-                "flaky": is_flaky(case),
-                "distinct_answers": len(case.answers),
-                "sessions": len(history.sessions_of(case)),
-                "judges": {name: asdict(count) for name, count in sorted(case.checks.items())},
-            }
-            for case_id, case in sorted(history.cases.items())
-        ],
-    }
-
-
-def uncommitted_notes(project: Project, prompts: Iterable[Prompt]) -> Iterator[str]:
-    """Notes on prompts with local histories only, which the gate cannot read."""
-    repository = Repository.find(project.root)
-    if repository is None or not repository.has_commits():
-        return
-    # An eval may ask for a released version, which is not what the file says.
-    by_path = {
-        prompt_used.path: prompt_used
-        for prompt_used in prompts
-        if read_prompt_text(prompt_used.path) == prompt_used.source
-    }
-    texts = repository.read_all(("HEAD", repository.inside(path)) for path in by_path)
-    for prompt, data in zip(by_path.values(), texts, strict=True):
-        if data is None or data.decode("utf-8", "replace") != prompt.source:
-            yield f"note: {project.relative(prompt.path)} is not as committed; commit it first"
-
-
-def _anchor_of(
-    project: Project, baseline: Baseline, history: StoredHistory
-) -> AnchorComparison | None:
-    """A history next to the old version that the baseline keeps; None without such a version."""
-    anchors = (
-        stored_anchor([baseline], each.history.version, history.key) for each in baseline.anchors
-    )
-    anchor = next((each for each in anchors if each is not None), None)
-    if anchor is None or anchor.history.version == history.version:
-        return None
-    try:
-        prompt = load_prompt(baseline.prompt, root=project.root)
-    except RegaugeError:
-        return compare_histories(anchor, history)
-    accepted = accepted_since(prompt, anchor.history.version)
-    return compare_histories(anchor, history, accepted=accepted)
-
-
-def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> str:
-    """Return whether the history is of the prompt or target as it is."""
-    kind, _, target = history.key.model.partition(":")
-    try:
-        if kind in TARGET_KINDS:
-            name, settings = settings_of_target(target, project.settings)
-            files = WorkingFiles(project.root)
-            loaded = load_target(name, settings, root=project.root, files=files)
-            digest = loaded.subject(baseline.prompt, path=project.pyproject).digest
-            version = loaded.version
-        else:
-            prompt = load_prompt(baseline.prompt, root=project.root)
-            digest, version = prompt.digest, str(prompt.version or "")
-    except RegaugeError:
-        return f"  (the {'target' if kind in TARGET_KINDS else 'prompt'} is gone)"
-    if digest == history.key.prompt:
-        return ""
-    what = "target" if kind in TARGET_KINDS else "prompt"
-    return f"  (not of the {what} as it is, {version or 'unversioned'} {digest[:12]})"
-
-
-_MARK = Mark(name="baseline")
-_LABEL = "regauge"
-
-
-def open_baseline_issue(
-    done: Sequence[Mapping[str, Any]], *, say: Callable[[str], None] | None = None
-) -> Posted:
-    """Open the issue, or renew the words of the one that is open.
-
-    Args:
-        done: What `regauge baseline update --json` says was done.
-        say: Hears that it waits, and for what.
-
-    Raises:
-        UsageError: There is no token, or no repository.
-        GitHubError: GitHub cannot be reached, or refuses.
-    """
-    with GitHub.from_environ(os.environ, say=say) as github:
-        return github.open_issue(
-            title="Prompts pass less often on the default branch",
-            body=issue_text(done),
-            mark=_MARK,
-            labels=[_LABEL],
-        )
-
-
-def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
-    """As Markdown: each case that passes less often, in counts."""
-    return "\n".join(_lines(done)) + "\n"
-
-
-def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield "Fresh trials of the default branch fail where earlier ones passed."
-    for result in done:
-        drift: Mapping[str, Any] = result["drift"] or {"worse": False, "changes": []}
-        worse = [change for change in result["changes"] if change["direction"] == "worse"]
-        drifted = [change for change in drift["changes"] if change["direction"] == "worse"]
-        audit: Mapping[str, Any] = result["audit"] or {"result": "agree"}
-        selected = audit["result"] == "better"
-        lost = result["anchor_lost"]
-        if not (worse or drift["worse"] or selected or lost):
-            continue
-        yield ""
-        named = f"{result['prompt']} {result['version']} ({result['model']})"
-        yield f"**{escape_markdown(named)}**"
-        if worse:
-            yield ""
-            yield "It passes less often than the version before."
-            yield from _table(worse)
-        if selected:
-            yield ""
-            yield (
-                f"{escape_markdown(audit['message'])}. A user may have recorded failing cases"
-                " until they passed, or edited recordings. Record all of them again:"
-                f" `regauge record --refresh {result['prompt']}`."
-            )
-        if lost:
-            yield ""
-            yield f"{escape_markdown(result['anchor']['message'])}."
-        if drift["worse"]:
-            before, now = drift["before"], drift["now"]
-            yield ""
-            yield (
-                "The prompt is the same, so the model or a judge changed: fresh trials passed"
-                f" {_of(now)}, {_of(before)} when the baseline was made. A new history begins."
-            )
-            yield from _table(drifted)
-    yield ""
-    yield (
-        "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog"
-        " which cases may pass less often, with `accepted`. Where the model changed, `regauge gate"
-        " --model` compares another one."
-    )
-
-
-def _table(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if not changes:
-        return
-    yield ""
-    yield "| case | check | passed before | passes now |"
-    yield "|---|---|--:|--:|"
-    for change in changes:
-        yield (
-            f"| {shown_name(change['case'])} | {escape_markdown(change['check'])}"
-            f" | {_of(change['before'])} | {_of(change['now'])} |"
-        )
-
-
-def _of(count: Mapping[str, int]) -> str:
-    return f"{count['passed']} of {count['trials']}"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -389,7 +126,7 @@ class AskedAnchor:
         histories = (self.stored.history,) if self.stored is not None else ()
         again = replace(policy, per_session=policy.wanted, sessions=1, any_time=True)
         return AskedSuite(
-            asked=_top_up(self.suite, histories, self.cases, now=now, policy=again, anew=True),
+            asked=_top_up(self.suite, histories, self.cases, now=now, policy=again, restart=True),
             cases=self.cases,
         )
 
@@ -502,7 +239,7 @@ def _top_up(
     *,
     now: datetime,
     policy: TopUpPolicy,
-    anew: bool = False,
+    restart: bool = False,
 ) -> TopUp:
     return top_up(
         Baseline(prompt=suite.prompt.name, histories=stored),
@@ -511,7 +248,7 @@ def _top_up(
         cases={case.case.id: case.case.digest for case in cases},
         now=now,
         policy=policy,
-        anew=anew,
+        restart=restart,
     )
 
 
@@ -723,6 +460,23 @@ class PromptUpdate:
 _AUDITED_NUMBERS = 24
 
 
+def uncommitted_notes(project: Project, prompts: Iterable[Prompt]) -> Iterator[str]:
+    """Notes on prompts with local histories only, which the gate cannot read."""
+    repository = Repository.find(project.root)
+    if repository is None or not repository.has_commits():
+        return
+    # An eval may ask for a released version, which is not what the file says.
+    by_path = {
+        prompt_used.path: prompt_used
+        for prompt_used in prompts
+        if read_prompt_text(prompt_used.path) == prompt_used.source
+    }
+    texts = repository.read_all(("HEAD", repository.inside(path)) for path in by_path)
+    for prompt, data in zip(by_path.values(), texts, strict=True):
+        if data is None or data.decode("utf-8", "replace") != prompt.source:
+            yield f"note: {project.relative(prompt.path)} is not as committed; commit it first"
+
+
 class BaselineUpdate:
     """Runs the command and remembers the result of it.
 
@@ -762,6 +516,7 @@ class BaselineUpdate:
         self._now = datetime.now(UTC).replace(microsecond=0)
         self._done: list[EvalUpdate] = []
         self._estimates: list[dict[str, Any]] = []
+        self._left_out: Sequence[PlannedCase] = ()
         self.unmeasured: list[str] = []
 
     @property
@@ -785,6 +540,7 @@ class BaselineUpdate:
             UsageError: An eval has no judge that decides.
             BaselineError: A baseline cannot be read or written.
         """
+        self._left_out = evals.left_out
         prompts = self._plan(evals)
         every = [asked for prompt in prompts for asked in prompt.suites]
         for asked in every:
@@ -887,7 +643,7 @@ class BaselineUpdate:
             if each.drift.stale:
                 baseline = Baseline(prompt=each.prompt, histories=(each.top_up.history,))
                 each.asked = replace(
-                    each.asked, asked=self._top_up(each.suite, baseline, anew=True)
+                    each.asked, asked=self._top_up(each.suite, baseline, restart=True)
                 )
                 stale.append(each)
         if stale:
@@ -1018,7 +774,7 @@ class BaselineUpdate:
             prompt.suites.append(EvalUpdate(suite=suite, asked=asked, anchor=anchor))
         return list(prompts.values())
 
-    def _top_up(self, suite: Suite, baseline: Baseline, *, anew: bool = False) -> TopUp:
+    def _top_up(self, suite: Suite, baseline: Baseline, *, restart: bool = False) -> TopUp:
         return top_up(
             baseline,
             key_of(suite),
@@ -1027,8 +783,13 @@ class BaselineUpdate:
             now=self._now,
             policy=self._policy(len(suite.dataset)),
             critical={case.id for case in suite.dataset if case.tier == "critical"},
-            anew=anew,
+            deselected=self._deselected(suite),
+            restart=restart,
         )
+
+    def _deselected(self, suite: Suite) -> set[str]:
+        """The cases of an eval that settings of pytest or a conftest.py deselect."""
+        return {planned.case.id for planned in self._left_out if planned.suite is suite}
 
     def _estimate(self, evals: EvalSession, asked: EvalUpdate) -> None:
         """Say what this session draws, before the first call."""
@@ -1093,7 +854,10 @@ class BaselineUpdate:
         """Write the baseline of a prompt, and compare it with the version before."""
         for asked in prompt.suites:
             asked.history, after = self._after(asked)
-            asked.lacking = "" if after.complete else self._lacking(after)
+            lacking = [] if after.complete else [self._lacking(after)]
+            if left_out := len(self._deselected(asked.suite)):
+                lacking.append(f"{plural(left_out, 'case')} left out")
+            asked.lacking = "; ".join(lacking)
         path = baseline_path(self._project, prompt.name)
         anchors = [asked.anchor for asked in prompt.suites if asked.anchor is not None]
         baseline = merged(

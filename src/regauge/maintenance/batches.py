@@ -12,6 +12,7 @@ import base64
 import json
 import re
 import secrets
+import shlex
 import time
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -26,12 +27,11 @@ from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.errors import PendingError, ProviderError, RegaugeError, UsageError
 from regauge.model_id import is_simulated
-from regauge.printable import printable
 from regauge.providers import parse_model_id
 from regauge.providers.registry import APIS, endpoint_of
 from regauge.recordings import RecordingKey, exclusive
 from regauge.stop_signals import run_stoppable
-from regauge.wording import plural
+from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -49,16 +49,10 @@ if TYPE_CHECKING:
     from regauge.providers.batches import BatchClient, RemoteBatch, ResultLine
     from regauge.runner import Draw, EvalSession, Question
 
-__all__ = [
-    "BatchOptions",
-    "ProjectBatches",
-    "ask_all",
-    "calls_under_way",
-    "key_of",
-    "result_id",
-]
 
 _DIRECTORY: Final = "batches"
+_RESULTS: Final = (".jsonl", ".jsonl.gz")
+_GZIP: Final = b"\x1f\x8b"
 # Providers keep results for 29 or 30 days.
 _KEPT_S: Final = 30 * 86_400.0
 # A batch ends within a day.
@@ -131,11 +125,15 @@ class BatchOptions:
             )
         if not batch and not collect:
             return None, (*names,)
-        files = tuple(Path(name) for name in names if name.endswith(".jsonl")) if collect else ()
-        prompts = tuple(name for name in names if not (collect and name.endswith(".jsonl")))
+        prompts = tuple(name for name in names if not (collect and name.endswith(_RESULTS)))
+        files = tuple(Path(name) for name in names if name not in prompts)
         for file in files:
             if not file.is_file():
                 raise UsageError(f"there is no file {str(file)!r}\n  fix: name a file of results")
+            with file.open("rb") as content:
+                if content.read(len(_GZIP)) == _GZIP:
+                    quoted = shlex.quote(str(file))
+                    raise UsageError(f"{str(file)!r} is compressed", fix=f"gunzip {quoted}")
         return cls(start=batch, upload=not no_submit, files=files, command=command), prompts
 
 
@@ -614,16 +612,16 @@ class ProjectBatches:
             content = self._requests(state.name).read_bytes()
         except FileNotFoundError:
             return []
-        found: list[str] = []
+        ids: list[str] = []
         for line in content.splitlines():
             # The id comes first in a line of ours; a file from a provider may order its keys.
-            given = re.match(rb'\{"custom_id":"([A-Za-z0-9_-]{45,60})"', line)
-            if given is not None:
-                found.append(given[1].decode())
+            match = re.match(rb'\{"custom_id":"([A-Za-z0-9_-]{45,60})"', line)
+            if match is not None:
+                ids.append(match[1].decode())
                 continue
             with suppress(ValueError, TypeError, KeyError):
-                found.append(str(json.loads(line)["custom_id"]))
-        return found
+                ids.append(str(json.loads(line)["custom_id"]))
+        return ids
 
     def _resolve(self) -> None:
         """Work out the result of each call of each batch; later batches count more."""
@@ -677,8 +675,8 @@ class ProjectBatches:
 
     async def _look(self) -> None:
         """Ask providers for the state of batches, and for those that are not known here."""
-        known = {state.provider for state in self._batches if state.status != "by-hand"}
-        for provider in sorted(known | self._providers()):
+        providers = {state.provider for state in self._batches if state.status != "by-hand"}
+        for provider in sorted(providers | self._providers()):
             settings = endpoint_of(self._project.settings, provider)
             if settings is not None and settings.api in APIS:
                 async with self._online(provider) as client:
@@ -692,11 +690,11 @@ class ProjectBatches:
                 models.add(str(suite.model))
             for judge in suite.model_judges:
                 models.update(judge.models)
-        found: set[str] = set()
+        providers: set[str] = set()
         for model in models:
             with suppress(RegaugeError):
-                found.add(parse_model_id(model).provider)
-        return found
+                providers.add(parse_model_id(model).provider)
+        return providers
 
     @asynccontextmanager
     async def _online(self, provider: str) -> AsyncGenerator[BatchClient]:
@@ -713,14 +711,14 @@ class ProjectBatches:
     async def _look_at(self, provider: str, client: BatchClient) -> None:
         from regauge.providers.batches import NoBatchesError
 
-        mine = [state for state in self._batches if state.provider == provider]
+        own = [state for state in self._batches if state.provider == provider]
         try:
             listed = await client.list_since(self._now - _KEPT_S)
         except NoBatchesError:
-            if any(state.status in {"starting", "started"} for state in mine):
+            if any(state.status in {"starting", "started"} for state in own):
                 raise
             return
-        for state in mine:
+        for state in own:
             await self._settle(state, listed, client)
         claimed = {state.batch_id for state in self._batches}
         names = {state.name for state in self._batches}
@@ -735,7 +733,7 @@ class ProjectBatches:
     ) -> None:
         """Find out how a batch of this machine is doing."""
         if state.status in {"written", "starting"}:
-            named = [one for one in listed if one.tag and one.tag.name == state.name]
+            named = [batch for batch in listed if batch.tag and batch.tag.name == state.name]
             batch = named[0] if named else await self._likely(state, listed, client)
             if batch is None:
                 # Not started, so not paid for: what is still needed is written again.
@@ -752,8 +750,8 @@ class ProjectBatches:
     async def _name_of(self, batch: RemoteBatch, provider: str, client: BatchClient) -> str | None:
         """The name of a batch of this project that is not known here; None for any other."""
         if batch.tag is not None:
-            ours = batch.tag.project == self._tag and re.fullmatch(_NAME, batch.tag.name)
-            return batch.tag.name if ours else None
+            is_own = batch.tag.project == self._tag and re.fullmatch(_NAME, batch.tag.name)
+            return batch.tag.name if is_own else None
         if batch.tagged:
             return None
         if not batch.ended and not batch.input_file:
@@ -781,7 +779,7 @@ class ProjectBatches:
         if batch.input_file:
             await client.save_requests(batch, self._requests(name))
         self._batches.append(state)
-        self._batches.sort(key=lambda one: one.name)
+        self._batches.sort(key=lambda state: state.name)
         self._save(state)
         await self._update(state, batch, client)
 
@@ -792,7 +790,7 @@ class ProjectBatches:
         if state.status == "written":
             return None
         ids = {*self._ids(state)}
-        claimed = {one.batch_id for one in self._states()}
+        claimed = {state.batch_id for state in self._states()}
         for batch in listed:
             if batch.tagged or batch.id in claimed:
                 continue
@@ -824,11 +822,17 @@ class ProjectBatches:
             redact(printable(problem))[:300] for problem in batch.problems[:_NAMED_MAX]
         ]
         if batch.ended:
-            trouble = await client.download(
-                batch, lambda number: self._directory / f"{state.name}.results-{number}.jsonl"
-            )
-            self._weigh(state, batch, trouble)
-            state.status = "ended"
+            try:
+                trouble = await client.download(
+                    batch, lambda number: self._directory / f"{state.name}.results-{number}.jsonl"
+                )
+            except ProviderError as error:
+                self.notes.append(
+                    f"the results of batch {state.name} cannot be fetched now: {redact(str(error))}"
+                )
+            else:
+                self._weigh(state, batch, trouble)
+                state.status = "ended"
         self._save(state)
 
     def _weigh(self, state: _State, batch: RemoteBatch, trouble: str) -> None:
@@ -898,11 +902,11 @@ class ProjectBatches:
                 raise
             # It may have started all the same.
             listed = await client.list_since(self._now - _CLOCKS_S)
-            named = [one for one in listed if one.tag and one.tag.name == state.name]
-            found = named[0] if named else await self._likely(state, listed, client)
-            if found is None:
+            named = [batch for batch in listed if batch.tag and batch.tag.name == state.name]
+            adopted = named[0] if named else await self._likely(state, listed, client)
+            if adopted is None:
                 raise
-            batch = found
+            batch = adopted
         state.batch_id, state.status = batch.id, "started"
         self._save(state)
 
@@ -971,9 +975,9 @@ def _project_name(project: Project) -> str:
     return name if isinstance(name, str) else project.root.name
 
 
-def _some(found: Sequence[str], noun: str, done: str, nouns: str = "") -> Iterator[str]:
+def _some(ids: Sequence[str], noun: str, done: str, nouns: str = "") -> Iterator[str]:
     """A count with the first few of what it counts; nothing for none."""
-    if found:
-        named = ", ".join(printable(one)[:120] for one in found[:_NAMED_MAX])
-        more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
-        yield f"{plural(len(found), noun, nouns)} {done}: {named}{more}"
+    if ids:
+        named = ", ".join(printable(batch_id)[:120] for batch_id in ids[:_NAMED_MAX])
+        more = f" and {len(ids) - _NAMED_MAX} more" if len(ids) > _NAMED_MAX else ""
+        yield f"{plural(len(ids), noun, nouns)} {done}: {named}{more}"

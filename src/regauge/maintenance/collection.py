@@ -7,8 +7,8 @@ import os
 import re
 import sys
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -24,15 +24,22 @@ from regauge.judges import (
 from regauge.judges.calibration import file_stem
 from regauge.prompts import find_prompt, load_prompt
 from regauge.providers import parse_model_id
-from regauge.pytest_items import commanded_key, whole_key
+from regauge.pytest_items import commanded_key, planned_cases, whole_key
+from regauge.pytest_owed import (
+    CommandLine,
+    faults_of_left_out,
+    place_of,
+    uncollected_evals,
+)
 from regauge.runner import Plan, PlannedCase, spec_of
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from regauge.datasets import GoldenCase
+    from regauge.errors import Fault
     from regauge.project import Project, TargetSettings
     from regauge.runner import EvalSession
 
@@ -51,12 +58,38 @@ def cases_of_prompt(evals: EvalSession, project: Project, name: str) -> list[Pla
     return [*cases, *(PlannedCase(suite, case) for suite in suites for case in suite.dataset)]
 
 
+def tests_targets(project: Project) -> bool:
+    """Return whether the project declares targets, or its evals name some, so needs no prompt."""
+    return bool(project.settings.targets) or any(
+        re.search(rb"\btarget\s*=", path.read_bytes())
+        for path in (project.root / "evals").rglob("*.py")
+    )
+
+
+def left_out_faults(project: Project, evals: EvalSession) -> list[Fault]:
+    """The cases and evals that settings of pytest or a conftest.py keep from a command."""
+    cases = [
+        replace(
+            fault,
+            fix="take what deselects them out of addopts, PYTEST_ADDOPTS or conftest.py (`tier:"
+            " tracked` lets a case fail)",
+        )
+        for fault in faults_of_left_out(project, evals.left_out)
+    ]
+    return [*cases, *evals.uncollected]
+
+
 THE_SAME_COMMAND = "what was answered is kept, the same command continues from there"
+_COLLECT_FIX = (
+    "name its file and function as python_files and python_functions of pytest have it (test_*.py,"
+    " test_*), and take what leaves it out of addopts, collect_ignore, conftest.py or the module's"
+    " marks"
+)
 _FRAME = re.compile(r"(\S.*):\d+: in ")
 
 
 class NoEvalsError(UsageError):
-    """A directory in which no test is an eval."""
+    """Pytest collects no eval that the command needs."""
 
 
 class NotCollectedError(UsageError):
@@ -96,18 +129,24 @@ class _Driver:
         prompts: Sequence[str],
         *,
         draw: bool,
+        project: Project,
         targets: Mapping[str, TargetSettings],
         whole: bool,
+        warn: Callable[[str], None] | None,
     ) -> None:
         self._act = act
+        self._project = project
+        self._warn = warn
         self._whole = whole
         self._targets = targets
         self._draw = draw
         self._prompts = frozenset(prompts)
         self._evals: EvalSession | None = None
+        self._kept: list[pytest.Item] = []
         self.met: set[str] = set()
         self.targets: dict[str, set[str]] = {}
         self.faults: dict[str, str] = {}
+        self.uncollected: list[Fault] = []
         self.error: RegaugeError | BrokenPipeError | None = None
         self.silenced = io.StringIO()
         self._printed = sys.stdout
@@ -135,13 +174,19 @@ class _Driver:
         if report.failed:
             self.faults[report.nodeid] = _own_frames(report.longreprtext)
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)  # before others deselect
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> Generator[None]:
         """Keep the evals of the prompts that were named."""
         kept: list[pytest.Item] = []
+        functions: set[Callable[..., Any]] = set()
         for item in items:
-            spec = spec_of(getattr(item, "function", None))
-            if spec is None:
+            function = getattr(item, "function", None)
+            spec = spec_of(function)
+            if function is None or spec is None:
                 continue
+            functions.add(function)
             target = self._targets.get(spec.target or "")
             names = {spec.prompt, *(target.prompts if target is not None else ())}
             self.met |= names
@@ -150,10 +195,33 @@ class _Driver:
             if not self._prompts or names & self._prompts:
                 kept.append(item)
         items[:] = kept
+        self._kept = kept
+        self.uncollected = self._find_uncollected(config, functions)
+        yield
+
+    def _find_uncollected(
+        self, config: pytest.Config, functions: Iterable[Callable[..., Any]]
+    ) -> list[Fault]:
+        """The evals of the named prompts, or all, that pytest did not collect."""
+        places = {place_of(function) for function in functions}
+        loading = {
+            name
+            for name, target in self._targets.items()
+            if not self._prompts.isdisjoint(target.prompts)
+        }
+        return [
+            replace(fault, fix=_COLLECT_FIX)
+            for fault, names in uncollected_evals(self._project, CommandLine.read(config), places)
+            if not self._prompts or not (self._prompts | loading).isdisjoint(names)
+        ]
 
     def pytest_regauge_planned(self, evals: EvalSession) -> None:
         """Remember the plan."""
         self._evals = evals
+        planned = {id(case) for case in evals.plan.cases}
+        collected = [case for item in self._kept for case in planned_cases(item)]
+        evals.left_out = [case for case in collected if id(case) not in planned]
+        evals.uncollected = self.uncollected
         if not self._draw:
             evals.plan = Plan(cases=evals.plan.cases, ahead=False)
 
@@ -163,6 +231,7 @@ class _Driver:
         if not self.faults and not self.unknown and self._evals is not None:
             try:
                 with redirect_stdout(self._printed):
+                    self._report_left_out(self._evals)
                     self._act(self._evals)
             # pytest would take it for a fault of its own. A closed pipe needs no words.
             except (RegaugeError, BrokenPipeError) as error:
@@ -171,10 +240,28 @@ class _Driver:
                 self.error = MachineError.explaining(error)
         return True
 
+    def _report_left_out(self, evals: EvalSession) -> None:
+        """Warn of what settings of pytest or a conftest.py leave out.
+
+        Raises:
+            UsageError: They leave out everything.
+        """
+        if self._warn is None:
+            return
+        faults = left_out_faults(self._project, evals)
+        if faults and not evals.plan.cases:
+            raise UsageError("\n".join(map(str, faults)))
+        for fault in faults:
+            self._warn(str(fault))
+
     @property
     def unknown(self) -> list[str]:
         """Prompts that were named and have no eval."""
         return sorted(self._prompts - self.met)
+
+
+def _print_warning(text: str) -> None:
+    sys.stderr.write(f"warning: {text}\n")
 
 
 def with_evals(
@@ -189,6 +276,7 @@ def with_evals(
     whole: bool = False,
     loading: bool = False,
     interrupted: Callable[[], str] = lambda: THE_SAME_COMMAND,
+    warn: Callable[[str], None] | None = _print_warning,
 ) -> None:
     """Collect the evals of a project and do something with their plan.
 
@@ -203,9 +291,12 @@ def with_evals(
         loading: Whether evals of targets that load one of these prompts count, too.
         draw: Whether missing completions of the plan are drawn while `act` runs, ahead of it.
         interrupted: What is said after Ctrl-C: what is kept, and how to go on.
+        warn: Takes each error of `left_out_faults` before `act` begins; None where `act` reports
+            them itself.
 
     Raises:
-        UsageError: There are no evals, a prompt has none, or they could not be collected.
+        UsageError: There are no evals, a prompt has none, all are left out, or they could not be
+            collected.
         RegaugeError: What `act` raised.
     """
     if not path.exists():
@@ -215,7 +306,9 @@ def with_evals(
         )
     _ = project.settings  # an error in them is reported before plugins read the same file
     targets = project.settings.targets if loading else {}
-    driver = _Driver(act, prompts, draw=draw, targets=targets, whole=whole)
+    driver = _Driver(
+        act, prompts, draw=draw, project=project, targets=targets, whole=whole, warn=warn
+    )
     arguments = [
         _from_here(path),
         f"--rootdir={_from_here(project.root)}",
@@ -240,13 +333,8 @@ def with_evals(
     if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
         # pytest has printed why; its own code for this means undecided here.
         raise SystemExit(UsageError.exit_code)
-    if driver.unknown:
-        raise _no_eval(project, driver.unknown[0], driver)
-    if not driver.met:
-        raise NoEvalsError(
-            f"there are no evals in {project.relative(path)}\n"
-            "  fix: regauge new eval NAME writes one; --evals says where others are"
-        )
+    if (missing := _missing_evals(project, path, driver)) is not None:
+        raise missing
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         if code == pytest.ExitCode.INTERNAL_ERROR:
             sys.stderr.write(driver.silenced.getvalue())
@@ -262,6 +350,20 @@ def option_words(given: Mapping[str, object]) -> list[str]:
     return [
         f"--{name.replace('_', '-')}={value}" for name, value in given.items() if value is not None
     ]
+
+
+def _missing_evals(project: Project, path: Path, driver: _Driver) -> UsageError | None:
+    """The error of a command without any eval, or without those that it names."""
+    if driver.met and not driver.unknown:
+        return None
+    if driver.uncollected:
+        return NoEvalsError("\n".join(map(str, driver.uncollected)))
+    if driver.unknown:
+        return _no_eval(project, driver.unknown[0], driver)
+    return NoEvalsError(
+        f"there are no evals in {project.relative(path)}\n"
+        "  fix: regauge new eval NAME writes one; --evals says where others are"
+    )
 
 
 def _no_eval(project: Project, prompt: str, driver: _Driver) -> UsageError:

@@ -18,8 +18,7 @@ from regauge.maintenance.stale import recording_faults, unreported_reasons
 from regauge.model_id import SIMULATED, ModelId, parse_model_id
 from regauge.prompts import load_prompt, prompt_files
 from regauge.providers._endpoint import Endpoint
-from regauge.providers.last_days import SOON, LastDay, find_last_day
-from regauge.providers.listing import list_models
+from regauge.providers.listing import SOON, LastDay, find_last_day, list_models
 from regauge.providers.registry import APIS, endpoint_of, load_provider
 from regauge.refine.subject import goal_faults
 from regauge.wording import first_of, plural
@@ -231,14 +230,14 @@ def _of_endpoint(
             return
     if endpoint.api_key_command:
         program = endpoint.api_key_command[0]
-        there = shutil.which(program) is not None
+        is_installed = shutil.which(program) is not None
         yield DoctorFinding(
             check="keys",
-            level="ok" if there else "warning",
+            level="ok" if is_installed else "warning",
             message=f"{program} prints the key for {provider}; it runs before a request only"
-            if there
+            if is_installed
             else f"there is no program {program!r}, the api_key_command of {provider}",
-            fix="" if there else f"install {program}, or correct api_key_command",
+            fix="" if is_installed else f"install {program}, or correct api_key_command",
         )
         return
     variable = Endpoint(name=provider, settings=endpoint, environ=environ).key_env
@@ -382,6 +381,7 @@ def look_at_evals(project: Project, path: Path, *, reported: Sequence[str]) -> E
             lambda evals: seen.look(evals, project, path),
             options=["--record=none"],
             draw=False,
+            warn=None,
         )
     except RegaugeError as error:
         seen.findings.append(_not_collected(error, project, path, reported))

@@ -12,24 +12,34 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from heapq import merge as merge_sorted
 from importlib.metadata import version
-from itertools import repeat
+from itertools import groupby, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from regauge.atomic import write_whole
 from regauge.datasets import shard_of
 from regauge.errors import Fault, FaultyFileError, UnmeasuredError, UsageError
 from regauge.gate import CONTROL_FIRST, GATE_TRIALS
 from regauge.history import add_finished_run
-from regauge.maintenance.shard_files import SecretSearch, read_recordings, untrusted_lines
-from regauge.printable import printable
 from regauge.project import Project
-from regauge.recordings import LocalStore, Recording, redactor_for
+from regauge.recordings import (
+    LocalStore,
+    MeasurementLine,
+    Recording,
+    check_vector,
+    encode_line,
+    placed_lines_of,
+    redactor_for,
+    rewriting,
+)
 from regauge.reports import (
     MergedShards,
     RunRecord,
@@ -41,14 +51,291 @@ from regauge.reports import (
     row_lines,
     write_job_summary,
 )
-from regauge.runner import PART_RECORDINGS, PART_TRIALS
-from regauge.wording import first_of, plural
+from regauge.runner import PART_RECORDINGS, PART_TRIALS, count_lines
+from regauge.wording import first_of, plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.recordings import Redactor
     from regauge.reports import ShardPart, ShardSuite, SuiteSummary, TrialRow
+
+
+# A shard of 10,000 cases writes some tens of megabytes; files of the project itself may grow.
+_BYTES_MAX: Final = 512 * 1024 * 1024
+_OWN_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
+# Texts that were searched for secrets and repeat, such as names of models.
+_CLEAN_TEXTS_MAX: Final = 1000
+_FOLDERS: Final = frozenset({"judges", "verdicts", "embeddings"})
+
+
+class _Line(NamedTuple):
+    """A line with its place in the order of its file."""
+
+    key: tuple[Any, ...]
+    source: int
+    raw: bytes
+
+
+def untrusted_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a shard's file, which may be a link or too large; none where it is not there.
+
+    Raises:
+        FaultyFileError: It is no regular file, is too large, or cannot be read.
+    """
+    if path.is_symlink():
+        fault = Fault(path=path, line=None, message="a link; a shard has a file there")
+        raise FaultyFileError([fault])
+    for number, _, raw in placed_lines_of(path, bytes_max=_BYTES_MAX):
+        yield number, raw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretSearch:
+    """Refuses documents of a file that hold what looks like a key or a password.
+
+    Attributes:
+        redactor: Finds secrets.
+        path: The file.
+    """
+
+    redactor: Redactor
+    path: Path
+    _clean: set[str] = field(default_factory=set[str])
+
+    def check(self, document: Mapping[str, Any], line: int) -> None:
+        """Check the document of a line.
+
+        Raises:
+            FaultyFileError: It holds a secret.
+        """
+        if self._is_clean(document.values()):
+            return
+        message = "holds what looks like a secret"
+        fix = "find out how it got there; run the shard again where `redact` covers it"
+        raise FaultyFileError([Fault(path=self.path, line=line, message=message, fix=fix)])
+
+    def _is_clean(self, values: Iterable[object]) -> bool:
+        for value in values:
+            if isinstance(value, str):
+                # Names of judges, verdicts and models are in every row.
+                if value in self._clean:
+                    continue
+                if self.redactor.redact(value) != value:
+                    return False
+                if len(self._clean) < _CLEAN_TEXTS_MAX:
+                    self._clean.add(value)
+            elif isinstance(value, dict):
+                if not self._is_clean(cast("dict[str, object]", value).values()):
+                    return False
+            elif isinstance(value, list) and not self._is_clean(cast("list[object]", value)):
+                return False
+        return True
+
+
+_Read: TypeAlias = "Callable[[bytes], tuple[tuple[Any, ...], Any]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardRecordings:
+    """The recordings of shards, checked and sorted in a scratch directory.
+
+    Attributes:
+        files: By file, where the lines of each shard are, in the order of the shards.
+        replaces: Whether they replace the committed ones.
+    """
+
+    files: Mapping[Path, Sequence[Path]]
+    replaces: bool
+
+    def merge(self, target: Path) -> tuple[Mapping[Path, int], int]:
+        """Unite them with the committed recordings.
+
+        Returns:
+            Per file, how many of its lines are new or differ; and how many requests got different
+            completions from several shards.
+
+        Raises:
+            RecordingError: A file cannot be written.
+        """
+        written: dict[Path, int] = {}
+        shared = 0
+        for name, files in sorted(self.files.items()):
+            changed, differing = self._merge(files, target / name, _reader(name))
+            shared += differing
+            if changed:
+                written[target / name] = changed
+        return written, shared
+
+    def _merge(self, files: Sequence[Path], target: Path, read: _Read) -> tuple[int, int]:
+        changed = shared = 0
+        with ExitStack() as stack:
+            stack.enter_context(rewriting(target))
+            draft = target.parent / f".{target.name}.{os.getpid()}.tmp"
+            stack.callback(draft.unlink, missing_ok=True)
+            out = stack.enter_context(draft.open("wb"))
+            sources = [_sorted_lines(path, number, read) for number, path in enumerate(files, 1)]
+            lines_of_all = merge_sorted(_own(target, read), *sources)
+            for _, same in groupby(lines_of_all, key=lambda line: line.key):
+                lines = [*same]
+                new = [line for line in lines if line.source]
+                if new[1:]:
+                    shared += len({_answer(line.raw, read) for line in new}) > 1
+                kept = lines[0]
+                if self.replaces and new and not kept.source:
+                    kept = _replacing(kept, new[0], read)
+                changed += bool(kept.source)
+                out.write(kept.raw + b"\n")
+            out.flush()
+            os.fsync(out.fileno())
+            if changed:
+                draft.replace(target)
+        return changed, shared
+
+
+def read_recordings(
+    directories: Sequence[Path], scratch: Path, *, redactor: Redactor, replaces: bool
+) -> ShardRecordings:
+    """Check the recordings of shards; the memory it takes is that of the largest file.
+
+    Args:
+        directories: The recordings of each shard, in the order of the shards.
+        scratch: A directory for what was checked.
+        redactor: Finds secrets.
+        replaces: Whether they replace the committed ones.
+
+    Raises:
+        FaultyFileError: A file of a shard cannot be used.
+    """
+    files: dict[Path, list[Path]] = {}
+    for number, directory in enumerate(directories):
+        for path in _files(directory):
+            name = path.relative_to(directory)
+            lines = _checked(path, _reader(name), redactor)
+            checked = scratch / str(number) / name
+            checked.parent.mkdir(parents=True, exist_ok=True)
+            checked.write_bytes(b"".join([line.raw + b"\n" for line in lines]))
+            files.setdefault(name, []).append(checked)
+    return ShardRecordings(files=files, replaces=replaces)
+
+
+def _checked(path: Path, read: _Read, redactor: Redactor) -> list[_Line]:
+    """The lines of a file in their order."""
+    lines: list[_Line] = []
+    search = SecretSearch(redactor=redactor, path=path)
+    for number, raw in untrusted_lines(path):
+        try:
+            key, document = read(raw)
+        except (ValueError, RecursionError) as error:
+            message = f"not a recording: {printable(str(error))[:300]}"
+            raise FaultyFileError([Fault(path=path, line=number, message=message)]) from error
+        if document is not None:
+            search.check(document, number)
+        lines.append(_Line(key, 0, raw))
+    return sorted(lines)
+
+
+def _files(directory: Path) -> list[Path]:
+    """The files of a shard's recordings.
+
+    Raises:
+        FaultyFileError: There is a link, or what recordings do not have.
+    """
+    if directory.is_symlink():
+        fault = Fault(path=directory, line=None, message="a link; a shard has a directory there")
+        raise FaultyFileError([fault])
+    paths: list[Path] = []
+    for folder, folders, files in os.walk(directory):
+        inside = Path(folder).relative_to(directory)
+        for name in [*folders, *files]:
+            path = Path(folder) / name
+            mode = path.lstat().st_mode
+            regular = (
+                (stat.S_ISDIR(mode) and (inside.parts or name in _FOLDERS))
+                or (stat.S_ISREG(mode) and name.endswith(".jsonl"))
+            ) and not name.startswith(".")
+            if not regular:
+                fault = Fault(
+                    path=path, line=None, message="no file of recordings", fix="remove it"
+                )
+                raise FaultyFileError([fault])
+        paths += [Path(folder) / name for name in files]
+    return sorted(paths)
+
+
+def _reader(name: Path) -> _Read:
+    """The reader of a line: its place in the order of its file, and its document."""
+    return {"verdicts": _measurement, "embeddings": _vector}.get(name.parts[0], _recording)
+
+
+def _recording(raw: bytes) -> tuple[tuple[Any, ...], Any]:
+    document = json.loads(raw)
+    recording = Recording.from_json(document)
+    return (recording.case, recording.key.trial, recording.key.digest), document
+
+
+def _measurement(raw: bytes) -> tuple[tuple[Any, ...], Any]:
+    line = MeasurementLine.decode(raw)
+    return (line.case, line.judge, line.trial, line.key), json.loads(raw)
+
+
+def _vector(raw: bytes) -> tuple[tuple[Any, ...], Any]:
+    return (check_vector(raw),), None
+
+
+def _sorted_lines(path: Path, source: int, read: _Read) -> Iterator[_Line]:
+    with path.open("rb") as file:
+        for ended in file:
+            raw = ended.rstrip(b"\n")
+            yield _Line(read(raw)[0], source, raw)
+
+
+def _own(target: Path, read: _Read) -> Iterator[_Line]:
+    """The committed lines in their order; a file that was edited by hand is sorted first."""
+    last: tuple[Any, ...] = ()
+    for _, _, raw in placed_lines_of(target, bytes_max=_OWN_BYTES_MAX):
+        key = read(raw)[0]
+        if key < last:
+            break
+        last = key
+    else:
+        for _, _, raw in placed_lines_of(target, bytes_max=_OWN_BYTES_MAX):
+            yield _Line(read(raw)[0], 0, raw)
+        return
+    yield from sorted(_Line(read(raw)[0], 0, raw) for _, _, raw in placed_lines_of(target))
+
+
+_UNCOMPARED: Final = frozenset({"recorded_at", "replaced"})
+_TIMES: Final = frozenset({"latency_s", "cost_usd", "attempts"})
+
+
+def _answer(raw: bytes, read: _Read) -> str:
+    """A line as a text, without times and prices."""
+    document = read(raw)[1]
+    if not isinstance(document, dict):
+        return raw.decode("utf-8", "replace")
+    fields = cast("dict[str, Any]", document)
+    kept = {key: value for key, value in fields.items() if key not in _UNCOMPARED}
+    if isinstance(completion := kept.get("completion"), dict):
+        fields = cast("dict[str, Any]", completion)
+        kept["completion"] = {key: fields[key] for key in fields.keys() - _TIMES}
+    return json.dumps(kept, sort_keys=True)
+
+
+def _replacing(old: _Line, new: _Line, read: _Read) -> _Line:
+    """The line of a request that was recorded again: the old one where the completion is the same.
+
+    A recording counts how often its completion was replaced.
+    """
+    if _answer(old.raw, read) == _answer(new.raw, read):
+        return old
+    document = read(new.raw)[1]
+    if not isinstance(document, dict) or "completion" not in document:
+        return new
+    recording = Recording.from_json(cast("dict[str, Any]", document))
+    before = Recording.from_json(read(old.raw)[1])
+    return new._replace(raw=encode_line(replace(recording, replaced=before.replaced + 1)))
+
 
 _FILES: Final = frozenset({"run.json", "trials.jsonl", PART_TRIALS, PART_RECORDINGS})
 # A line of a terminal holds about so many ids.
@@ -144,8 +431,8 @@ def merge_shards(
     parts = _distinct(_read_parts(directories, notes))
     if not parts:
         raise UnmeasuredError(
-            "there is no finished shard, so nothing is measured\n"
-            "  fix: pytest evals --shard 1/4 --report shard-1, and the others"
+            "\n".join([*notes, "there is no finished shard, so nothing is measured"])
+            + "\n  fix: pytest evals --shard 1/4 --report shard-1, and the others"
         )
     _refuse_contradictions(parts, project)
     _refuse_other_jobs(parts, project, environ)
@@ -155,6 +442,12 @@ def merge_shards(
     unmeasured = [
         f"{plural(len(missing), 'shard')} of {first.count} missing: {first_of(missing, _NAMED_MAX)}"
     ] * (bool(missing))
+    if first.selection:
+        suites = [suite for part in parts for suite in part.shard.suites]
+        total = sum(suite.cases for suite in suites)
+        left_out = total - sum(suite.planned for suite in suites)
+        words = first_of(first.selection, _NAMED_MAX)
+        notes.append(f"{left_out:,} of {plural(total, 'case')} left out by {words}")
     redactor = redactor_for(project.settings, environ)
     project.prepare_state_dir("runs")
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
@@ -184,6 +477,8 @@ def merge_shards(
             )
             for _ in _gate_trials(parts, redactor):  # all are checked before anything is written
                 pass
+            for part in parts:
+                _refuse_cut_files(part)
             written, shared = recordings.merge(project.recordings_dir)
         _keep_trials(parts, project, redactor)
         record = _record(run_id, parts, missing, tally, command, whole=not unmeasured)
@@ -221,12 +516,12 @@ def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part
     for directory in directories:
         if directory.is_symlink():
             raise _refused(directory, "a link; name the directory itself")
-        if not directory.is_dir():
+        if not directory.exists():
             notes.append(f"{directory}: there is no such directory")
             continue
-        for path in sorted(directory.iterdir()):
-            if path.name not in _FILES:
-                raise _refused(path, "a shard leaves no such file", "remove it")
+        if not directory.is_dir():
+            raise _refused(directory, "not a directory", "name the directory of a shard")
+        _refuse_other_files(directory)
         if not os.path.lexists(directory / "run.json"):
             notes.append(f"{directory}: no run.json, so this shard did not finish")
             continue
@@ -240,6 +535,16 @@ def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part
             numbers = f"{record.shard.number} of {record.shard.count}"
             raise _refused(directory / "run.json", f"there is no shard {numbers}")
         yield _Part(directory=directory, record=record, shard=record.shard)
+
+
+def _refuse_other_files(directory: Path) -> None:
+    paths = sorted(directory.iterdir())
+    if any((path / "run.json").is_file() for path in paths):
+        message = "holds directories of shards"
+        raise _refused(directory, message, f"regauge runs merge {directory}/*")
+    for path in paths:
+        if path.name not in _FILES:
+            raise _refused(path, "a shard leaves no such file", "remove it")
 
 
 def _refused(path: Path, message: str, fix: str = "") -> FaultyFileError:
@@ -297,7 +602,9 @@ def _compared(first: _Part, second: _Part) -> Iterator[tuple[str, object, object
     yield "the record mode", first.shard.record, second.shard.record
     yield "the commit", a.git and a.git.commit, b.git and b.git.commit
     yield "the version of regauge", a.regauge_version, b.regauge_version
-    yield "the options", a.options, b.options
+    yield "the selection of cases", first.shard.selection, second.shard.selection
+    for name in sorted({*a.options, *b.options} - {"concurrency"}):
+        yield f"the option {name}", a.options.get(name), b.options.get(name)
     suites, others = (
         {(suite.eval, suite.model): suite for suite in part.shard.suites}
         for part in (first, second)
@@ -518,6 +825,20 @@ def _record(
             count=parts[0].shard.count, missing=list(missing), base=parts[0].shard.base
         ),
     )
+
+
+def _refuse_cut_files(part: _Part) -> None:
+    """Refuse files that have other lines than the shard left; all were read before.
+
+    Raises:
+        FaultyFileError: A copy of the directory was cut off.
+    """
+    left = count_lines(part.directory)
+    for name in {**part.shard.lines, **left}:
+        has, had = left.get(name, 0), part.shard.lines.get(name, 0)
+        if has != had:
+            message = f"the shard left {plural(had, 'line')}, and {has} are there"
+            raise _refused(part.directory / printable(name), message, "copy its directory again")
 
 
 def _keep_trials(parts: Sequence[_Part], project: Project, redactor: Redactor) -> None:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import Fault, RecordingError, RegaugeError
 from regauge.maintenance.calibrations import lint_calibrations
-from regauge.maintenance.collection import NotCollectedError, cases_of_prompt, judges_in, with_evals
+from regauge.maintenance.collection import (
+    NotCollectedError,
+    cases_of_prompt,
+    judges_in,
+    left_out_faults,
+    with_evals,
+)
 from regauge.runner import Draw, judges_file, needed_keys
 
 if TYPE_CHECKING:
@@ -156,6 +162,8 @@ def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
     Raises:
         RegaugeError: See `stale_files`.
     """
+    if left_out := left_out_faults(project, evals):
+        return left_out  # their recordings are used
     faults = [
         Fault(
             path=stale.file.path,
@@ -201,7 +209,7 @@ def lint_recordings(
     if not evals_path.exists() or not kept:
         return faults
     try:
-        with_evals(project, evals_path, check, options=["--record=none"])
+        with_evals(project, evals_path, check, options=["--record=none"], warn=None)
     except RecordingError as error:
         faults.extend(error.faults)
     except NotCollectedError as error:

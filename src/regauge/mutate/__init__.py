@@ -18,9 +18,8 @@ To build on it:
 
 from __future__ import annotations
 
-from regauge.mutate._case_writer import ModelCaseProposer
 from regauge.mutate._hunt import HuntPolicy
-from regauge.mutate._model_mutants import model_changes
+from regauge.mutate._model import ModelCaseProposer, model_changes
 from regauge.mutate._operators import (
     ENTRY_POINTS,
     MODEL,

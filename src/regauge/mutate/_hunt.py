@@ -7,6 +7,8 @@ the base are those of its record, so trials of mutants alone are drawn.
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import exp, log
@@ -15,21 +17,115 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from regauge.digests import digest_of
-from regauge.errors import BudgetError, MissingRecordingError, ProviderError, RegaugeError
-from regauge.gate.engine import screen, screen_bound
+from regauge.errors import (
+    BudgetError,
+    MissingRecordingError,
+    ProviderError,
+    RegaugeError,
+    UnmeasuredError,
+)
+from regauge.gate import Count, History, screen, screen_bound
+from regauge.mutate._outputs import Outputs
 from regauge.mutate._types import Found
 from regauge.stats import e_bh, log_e_value, suite_p_value
 from regauge.wording import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.gate import Count, GatePolicy, History
-    from regauge.mutate._base import Base
+    from regauge.gate import GatePolicy
     from regauge.mutate._types import Bench, Case, Observed
     from regauge.prompts import Prompt
     from regauge.stats import Direction
+
+
+# Trials of the base for a case without a baseline: with fewer, the e-value of a case that always
+# fails now needs more trials of every mutant than the base costs once.
+_TRIALS = 12
+
+
+class Base:
+    """The base's record and outputs, shared by all mutants.
+
+    Attributes:
+        calls: Trials of the base that were asked for.
+        outputs: Compares outputs.
+    """
+
+    def __init__(self, cases: Sequence[Case], bench: Bench) -> None:
+        self.cases: Mapping[str, Case] = {case.key: case for case in cases}
+        self.calls = 0
+        self.outputs = Outputs()
+        self._bench = bench
+        self._drawn: dict[str, list[Observed]] = defaultdict(list)
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @property
+    def repeats_itself(self) -> bool:
+        """True if every case is known to give the same output each time."""
+        return all(case.repeats > 1 for case in self.cases.values())
+
+    async def history(self, key: str, more: int = 0) -> History:
+        """The base's record of a case: of the baseline, or trials that are drawn now.
+
+        Args:
+            more: So many trials beyond these, where the record decides nothing.
+        """
+        stored = self.cases[key].history
+        if stored is not None and stored.whole.trials:
+            return _added(stored, await self._record(key, more)) if more else stored
+        return await self._record(key, _TRIALS + more)
+
+    async def _record(self, key: str, trials: int) -> History:
+        drawn = await self._first(key, trials)
+        checks = {
+            check: Count(passed=bits.count(True), trials=len(bits) - bits.count(None))
+            for check in self.cases[key].checks
+            for bits in [[trial.facts.checks.get(check) for trial in drawn]]
+        }
+        passed = [trial.facts.passed for trial in drawn]
+        whole = Count(passed=passed.count(True), trials=len(passed) - passed.count(None))
+        return History(checks=checks, whole=whole)
+
+    async def first(self, key: str) -> Observed:
+        """The trial of a case that its eval replays."""
+        return (await self._first(key, 1))[0]
+
+    async def is_usual(self, key: str) -> bool:
+        """True if the first trial gave the one output that the baseline has of a case."""
+        case = self.cases[key]
+        if not case.repeats:
+            return False
+        return (await self.first(key)).facts.answer.startswith(case.answer)
+
+    async def texts(self, key: str, count: int) -> list[str]:
+        """Outputs of the base for a case: this number, or more where they are known to be equal."""
+        if await self.is_usual(key):
+            return [(await self.first(key)).output] * self.cases[key].repeats
+        return [trial.output for trial in await self._first(key, count)]
+
+    async def _first(self, key: str, count: int) -> list[Observed]:
+        """The first trials of the base for a case; the same for every caller."""
+        async with self._locks[key]:
+            drawn = self._drawn[key]
+            missing = range(len(drawn), count)
+            if missing:
+                made = await self._bench.draw(None, [(key, number) for number in missing])
+                # The first one is that of the evals, which is recorded.
+                self.calls += sum(number > 0 for number in missing)
+                for trial in made:
+                    if isinstance(trial, RegaugeError):
+                        raise trial
+                    if isinstance(trial, Exception):
+                        raise UnmeasuredError(f"{type(trial).__name__}: {trial}") from trial
+                    drawn.append(trial)
+            return drawn[:count]
+
+
+def _added(history: History, other: History) -> History:
+    checks = {check: count + other.checks[check] for check, count in history.checks.items()}
+    return History(checks=checks, whole=history.whole + other.whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +152,8 @@ class HuntPolicy:
     extra: tuple[int, ...] = (3, 3, 1, 1)
 
 
+# Trials of a mutant for each look: single ones first, since most mutants show at once; fewer looks
+# take more trials, more looks take longer.
 _BATCHES = (1, 1, 1, 1, 1, 1, 2, 2, 2, 4, 4, 8)
 # A suspect with so many trials is weighed against so many more of the base: twelve trials that all
 # pass cannot show that a case now passes every third time.
@@ -100,42 +198,42 @@ class Hunt:
         except BudgetError:
             return Found(kind="undecided", reason="out of budget", calls=self.calls)
         except MissingRecordingError:
-            found = Found(kind="undecided", reason="not recorded", unmeasured=True)
+            result = Found(kind="undecided", reason="not recorded", unmeasured=True)
         except RegaugeError as error:
-            found = _unmeasured(error, self.calls)
+            result = _unmeasured(error, self.calls)
         nearest: list[JSON] = [case.key for case, score in self._ranked if score > 0]
         evidence = {"nearest": nearest[:_SHOWN_NEAREST]}
-        return replace(found, calls=self.calls, evidence=evidence)
+        return replace(result, calls=self.calls, evidence=evidence)
 
     async def _run(self) -> Found:
         for batch in _batches([case.key for case, _ in self._ranked]):
             await self._draw(batch)
-            if (found := await self._settle()) is not None:
-                return found
-        if (found := await self._look_again()) is not None:
-            return found
+            if (result := await self._settle()) is not None:
+                return result
+        if (result := await self._look_again()) is not None:
+            return result
         return await self._classify()
 
     async def _draw(self, keys: Iterable[str]) -> None:
         """One more trial of each of some cases."""
-        wanted = [(key, len(self._drawn.setdefault(key, []))) for key in keys]
-        self.calls += len(wanted)
-        made = await self._bench.draw(self._prompt, wanted)
-        for (key, _), one in zip(wanted, made, strict=True):
-            if isinstance(one, BudgetError | MissingRecordingError) or _has_no_key(one):
-                raise one
-            if isinstance(one, Exception):
-                self._errors.append(one)
+        trials = [(key, len(self._drawn.setdefault(key, []))) for key in keys]
+        self.calls += len(trials)
+        made = await self._bench.draw(self._prompt, trials)
+        for (key, _), trial in zip(trials, made, strict=True):
+            if isinstance(trial, BudgetError | MissingRecordingError) or _has_no_key(trial):
+                raise trial
+            if isinstance(trial, Exception):
+                self._errors.append(trial)
                 self._over.add(key)
             else:
-                self._drawn[key].append(one)
+                self._drawn[key].append(trial)
 
     async def _settle(self) -> Found | None:
         """Draw the most suspicious case until no suspect is left, or one is broken."""
         while True:
             await self._learn()
-            if (found := self._broken()) is not None:
-                return found
+            if (result := self._broken()) is not None:
+                return result
             suspects = [
                 (evidence, -rank, case.key)
                 for rank, (case, _) in enumerate(self._ranked)
@@ -158,9 +256,9 @@ class Hunt:
         for key, drawn in self._drawn.items():
             if key in self._history or not drawn:
                 continue
-            known = self._base.cases[key].history
-            if known is None or not known.whole.trials:
-                passed = all(one.facts.passed is not False for one in drawn)
+            stored = self._base.cases[key].history
+            if stored is None or not stored.whole.trials:
+                passed = all(trial.facts.passed is not False for trial in drawn)
                 if passed and (await self._base.first(key)).facts.passed is not False:
                     continue
             self._history[key] = await self._base.history(key)
@@ -173,12 +271,12 @@ class Hunt:
         for key, more in zip(shared, self._policy.extra, strict=False):
             while len(self._drawn[key]) <= more and key not in self._over:
                 await self._draw([key])
-                if (found := await self._settle()) is not None:
-                    return found
+                if (result := await self._settle()) is not None:
+                    return result
         return None
 
     def _count(self, key: str, check: str) -> tuple[int, int]:
-        bits = [one.facts.checks.get(check) for one in self._drawn[key]]
+        bits = [trial.facts.checks.get(check) for trial in self._drawn[key]]
         return bits.count(True), len(bits) - bits.count(None)
 
     def _evidence(self, key: str, check: str, direction: Direction) -> float:
@@ -199,18 +297,18 @@ class Hunt:
         if not drawn or key in self._over:
             return None
         if case.tier == "critical" and case.blocks:
-            failed = sum(one.facts.passed is False for one in self._drawn[key])
+            failed = sum(trial.facts.passed is False for trial in self._drawn[key])
             rule = replace(self._policy.gate.critical, strict=case.strict)
             return float(failed) if failed and drawn < rule.trials_wanted(failed) else None
         if drawn > sum(policy.steps):
             return None
-        found = [
+        evidence_of = [
             evidence
             for check in case.checks
             for direction in ("worse", "better")
             if (evidence := self._doubt(case, check, direction)) is not None
         ]
-        return max(found, default=None)
+        return max(evidence_of, default=None)
 
     def _doubt(self, case: Case, check: str, direction: Direction) -> float | None:
         record = self._record(case.key, check)
@@ -285,7 +383,7 @@ class Hunt:
         first = keys[0]
         drawn = self._drawn[first]
         record = self._history.get(first)
-        passed = sum(one.facts.passed is True for one in drawn)
+        passed = sum(trial.facts.passed is True for trial in drawn)
         return Found(
             kind="killed",
             cases=tuple(dict.fromkeys(keys)),
@@ -379,16 +477,18 @@ class Hunt:
         """The class by outputs: do they differ from the base's by more than these do anyway?"""
         base, policy = self._base, self._policy
         seed = int(digest_of([self._prompt.digest])[:8], 16)
-        known = {
+        base_texts = {
             key: await base.texts(key, policy.base_outputs)
             for key, made in self._drawn.items()
             if made
         }
-        first = {key: self._drawn[key][0].output for key in known}
-        novel = [key for key, output in first.items() if base.outputs.novel(output, known[key])]
+        first = {key: self._drawn[key][0].output for key in base_texts}
+        novel = [
+            key for key, output in first.items() if base.outputs.novel(output, base_texts[key])
+        ]
         if not novel:
             return Found(kind="no-effect", evidence=drawn)
-        found = Found(
+        result = Found(
             kind="survived",
             cases=tuple(novel),
             evidence={
@@ -396,7 +496,7 @@ class Hunt:
                 "outputs": [
                     {
                         "case": key,
-                        "base": cut(known[key][0], _SHOWN_CHARACTERS),
+                        "base": cut(base_texts[key][0], _SHOWN_CHARACTERS),
                         "mutant": cut(first[key], _SHOWN_CHARACTERS),
                     }
                     for key in novel[:_SHOWN_OUTPUTS]
@@ -406,20 +506,20 @@ class Hunt:
             novel=frozenset(novel),
         )
         if base.repeats_itself:
-            return found
-        noise = base.outputs.noise(known.values())
+            return result
+        noise = base.outputs.noise(base_texts.values())
         p_value = await self._relevant_p(noise, seed) / _SHARES[0]
         if p_value > policy.changed:
-            whole = [(known[key], first[key], await base.is_usual(key)) for key in known]
+            whole = [(base_texts[key], first[key], await base.is_usual(key)) for key in base_texts]
             p_value = base.outputs.first_trials_p(whole, noise=noise, seed=seed) / _SHARES[1]
         if p_value > policy.changed:
-            p_value = await self._fresh_p(novel, known, first, noise, seed) / _SHARES[2]
+            p_value = await self._fresh_p(novel, base_texts, first, noise, seed) / _SHARES[2]
         if self._errors:
             return _unmeasured(self._errors[0], self.calls)
-        shown = float(f"{min(1.0, p_value):.2g}")
+        rounded = float(f"{min(1.0, p_value):.2g}")
         if p_value > policy.changed:
-            return Found(kind="no-effect", evidence={"p_value": shown, **drawn})
-        return replace(found, evidence={"p_value": shown, **found.evidence})
+            return Found(kind="no-effect", evidence={"p_value": rounded, **drawn})
+        return replace(result, evidence={"p_value": rounded, **result.evidence})
 
     async def _relevant_p(self, noise: dict[str, float], seed: int) -> float:
         """The p-value on the cases that share most with the mutated text, with all their trials.
@@ -431,7 +531,7 @@ class Hunt:
         p_values: list[float] = []
         for key in shared[: len(self._policy.extra)]:
             texts = await self._base.texts(key, self._policy.more_base_outputs)
-            cases.append((texts, [one.output for one in self._drawn[key]]))
+            cases.append((texts, [trial.output for trial in self._drawn[key]]))
             if len(cases) in {1, len(self._policy.extra)}:
                 p_values.append(self._base.outputs.difference_p(cases, noise=noise, seed=seed))
         return min(1.0, min(p_values, default=1.0) * max(len(p_values), 1))
@@ -439,7 +539,7 @@ class Hunt:
     async def _fresh_p(
         self,
         novel: Sequence[str],
-        known: dict[str, list[str]],
+        base_texts: dict[str, list[str]],
         first: dict[str, str],
         noise: dict[str, float],
         seed: int,
@@ -451,11 +551,11 @@ class Hunt:
 
         def promise(key: str) -> float:
             apart = base.outputs.apart
-            across = [apart(first[key], text, noise) for text in known[key]]
+            across = [apart(first[key], text, noise) for text in base_texts[key]]
             within = [
-                apart(one, other, noise)
-                for number, one in enumerate(known[key])
-                for other in known[key][:number]
+                apart(text, other, noise)
+                for number, text in enumerate(base_texts[key])
+                for other in base_texts[key][:number]
             ]
             excess = sum(across) / len(across) - (sum(within) / len(within) if within else 0.0)
             return excess * (1 + relevance[key] / most)
@@ -468,7 +568,7 @@ class Hunt:
             before = len(self._drawn[key])
             for _ in range(policy.fresh):
                 await self._draw([key])
-            cases.append((texts, [one.output for one in self._drawn[key][before:]]))
+            cases.append((texts, [trial.output for trial in self._drawn[key][before:]]))
             p_value = base.outputs.difference_p(cases, noise=noise, seed=seed + number)
             # Each look has an equal share of the level.
             p_value *= len(chosen)

@@ -10,21 +10,24 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from regauge.digests import digest_of
 from regauge.errors import UsageError
-from regauge.mutate import _words as words
+from regauge.lexicon import Lexicon
 from regauge.statements import (
     Tree,
     content_words,
     delete,
+    guess_language,
     move,
+    negations,
     numbering,
     parse,
+    replace as reword,
 )
-from regauge.statements import replace as reword
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -130,7 +133,7 @@ def load_operators() -> dict[str, Operator]:
     """
     from importlib.metadata import entry_points
 
-    found = {operator.name: operator for operator in OPERATORS}
+    operators = {operator.name: operator for operator in OPERATORS}
     for point in entry_points(group=ENTRY_POINTS):
         try:
             made: Mutate = point.load()
@@ -140,8 +143,8 @@ def load_operators() -> dict[str, Operator]:
                 "  fix: install its package again, or remove it"
             ) from error
         about = (made.__doc__ or "").partition("\n")[0]
-        found.setdefault(point.name, Operator(name=point.name, about=about, mutate=made))
-    return found
+        operators.setdefault(point.name, Operator(name=point.name, about=about, mutate=made))
+    return operators
 
 
 def choose_operators(names: str | None) -> tuple[Operator, ...]:
@@ -150,17 +153,20 @@ def choose_operators(names: str | None) -> tuple[Operator, ...]:
     Raises:
         UsageError: There is no such operator.
     """
-    known = load_operators()
+    operators_by_name = load_operators()
     if not names:
-        return tuple(operator for operator in known.values() if operator.single)
+        return tuple(operator for operator in operators_by_name.values() if operator.single)
     if names.strip() == "all":
-        return tuple(operator for operator in known.values() if operator.name != MODEL)
+        return tuple(operator for operator in operators_by_name.values() if operator.name != MODEL)
     chosen: list[Operator] = []
     for name in dict.fromkeys(filter(None, (word.strip() for word in names.split(",")))):
-        if name not in known:
-            near = did_you_mean(name, known) or f"choose from: all, {', '.join(known)}"
+        if name not in operators_by_name:
+            near = (
+                did_you_mean(name, operators_by_name)
+                or f"choose from: all, {', '.join(operators_by_name)}"
+            )
             raise UsageError(f"there is no operator {name!r}\n  fix: {near}")
-        chosen.append(known[name])
+        chosen.append(operators_by_name[name])
     if not chosen:
         raise UsageError("--operators names no operator\n  fix: name one, or `all`")
     return tuple(chosen)
@@ -255,7 +261,9 @@ class Text:
         for node in self.tree.root.walk():
             if node.kind not in {"section", "block", "list", "entry", "paragraph", "table"}:
                 continue
-            within = [one for one in inside if node.start <= one.start and one.end <= node.end]
+            within = [
+                other for other in inside if node.start <= other.start and other.end <= node.end
+            ]
             if len(within) > 1 and "{{" not in self.tree.of(node):
                 yield node
 
@@ -311,7 +319,7 @@ def _lines(prompt: Prompt, number: int) -> Iterator[int]:
 
 def _section(tree: Tree, node: Node) -> str:
     heading = " ".join(tree.heading(node).split())
-    above = [one for one in tree.path(node) if one.kind == "entry"]
+    above = [above for above in tree.path(node) if above.kind == "entry"]
     if above:
         own = next((child for child in above[0].children if child.kind == "sentence"), None)
         if own is not None:
@@ -361,16 +369,16 @@ def _delete_examples(prompt: Prompt) -> Iterator[Change]:
                 end=len(message.content),
                 line=prompt.lines.get(f"messages[{first}]", 1),
             ),
-            text="\n".join(one.content for one in messages[first : number + 1]),
+            text="\n".join(message.content for message in messages[first : number + 1]),
             prompt=replace(prompt, messages=left),
         )
 
 
 def _schema(prompt: Prompt) -> dict[str, Any] | None:
-    found: Any = prompt.response_format
+    schema: Any = prompt.response_format
     for key in ("json_schema", "schema"):
-        found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+        schema = cast("dict[str, Any]", schema).get(key) if isinstance(schema, dict) else None
+    return cast("dict[str, Any]", schema) if isinstance(schema, dict) else None
 
 
 def _objects(schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -405,8 +413,8 @@ def _line_of(prompt: Prompt, key: str, names: Sequence[str]) -> int:
     at = prompt.lines.get(key, 1)
     source = prompt.source.split("\n")
     for name in names:
-        found = re.compile(rf"""["'{{\s-]*{re.escape(name)}["']?\s*:""")
-        at = next((n for n in range(at, len(source) + 1) if found.match(source[n - 1])), at)
+        pattern = re.compile(rf"""["'{{\s-]*{re.escape(name)}["']?\s*:""")
+        at = next((n for n in range(at, len(source) + 1) if pattern.match(source[n - 1])), at)
     return at
 
 
@@ -428,8 +436,8 @@ def _delete_fields(prompt: Prompt) -> Iterator[Change]:
     schema = _schema(prompt)
     for path in _objects(schema) if schema else ():
         if len(_at(schema, path[:-1])) > 1:
-            said = _at(schema, path).get("description", "")
-            text = f"{path[-1]}: {said}" if said else path[-1]
+            description = _at(schema, path).get("description", "")
+            text = f"{path[-1]}: {description}" if description else path[-1]
 
             def edit(document: dict[str, Any], path: tuple[str, ...] = path) -> None:
                 _without_property(document, path)
@@ -440,13 +448,13 @@ def _delete_fields(prompt: Prompt) -> Iterator[Change]:
 def _delete_descriptions(prompt: Prompt) -> Iterator[Change]:
     schema = _schema(prompt)
     for path in _objects(schema) if schema else ():
-        said = _at(schema, path).get("description")
-        if said:
+        description = _at(schema, path).get("description")
+        if description:
 
             def edit(document: dict[str, Any], path: tuple[str, ...] = path) -> None:
                 del _at(document, path)["description"]
 
-            yield _schema_change(prompt, (*path, "description"), edit, f"{path[-1]}: {said}")
+            yield _schema_change(prompt, (*path, "description"), edit, f"{path[-1]}: {description}")
 
 
 def _tool_changes(prompt: Prompt) -> Iterator[tuple[int, dict[str, Any], Place]]:
@@ -481,34 +489,34 @@ def _rewordings(prompt: Prompt, reworded: Callable[[str], Iterable[str]]) -> Ite
     """Changes of the wording of single sentences."""
     for text in texts_of(prompt):
         for node in text.tree.root.walk():
-            said = text.tree.of(node)
-            if node.kind not in {"sentence", "heading", "row"} or "{{" in said:
+            statement = text.tree.of(node)
+            if node.kind not in {"sentence", "heading", "row"} or "{{" in statement:
                 continue
             if text.tree.is_data(node):
                 continue
-            for after in reworded(said):
-                if after.strip() and after != said:
+            for after in reworded(statement):
+                if after.strip() and after != statement:
                     yield text.change(node, reword(text.tree, node, after))
 
 
 def _negate(prompt: Prompt) -> Iterator[Change]:
-    return _rewordings(prompt, words.negated)
+    return _rewordings(prompt, negated)
 
 
 def _weaken(prompt: Prompt) -> Iterator[Change]:
-    return _rewordings(prompt, words.weakened)
+    return _rewordings(prompt, weakened)
 
 
 def _change_units(prompt: Prompt) -> Iterator[Change]:
-    return _rewordings(prompt, words.with_other_unit)
+    return _rewordings(prompt, with_other_unit)
 
 
 def _move_limits(prompt: Prompt) -> Iterator[Change]:
-    def moved(said: str) -> Iterator[str]:
-        for match in _LIMIT.finditer(said):
+    def moved(statement: str) -> Iterator[str]:
+        for match in _LIMIT.finditer(statement):
             number = int(match[1])
             other = max(number + 1, round(number * _LIMIT_FACTOR))
-            yield said[: match.start(1)] + str(other) + said[match.end(1) :]
+            yield statement[: match.start(1)] + str(other) + statement[match.end(1) :]
 
     return _rewordings(prompt, moved)
 
@@ -550,11 +558,11 @@ def _cut_clauses(prompt: Prompt) -> Iterator[Change]:
     for text in texts_of(prompt):
         for node in text.tree.nodes("sentence"):
             clauses = [child for child in node.children if child.kind == "clause"]
-            said = text.tree.of(node)
-            if len(clauses) < 2 or "{{" in said or text.tree.is_data(node):  # noqa: PLR2004 - first and rest
+            statement = text.tree.of(node)
+            if len(clauses) < 2 or "{{" in statement or text.tree.is_data(node):  # noqa: PLR2004 - first and rest
                 continue
             kept = text.tree.text[node.start : clauses[0].end].rstrip(" ,;:")
-            end = said[-1] if _STOP.match(said[-1]) else ""
+            end = statement[-1] if _STOP.match(statement[-1]) else ""
             yield text.change(node, reword(text.tree, node, kept + end))
 
 
@@ -570,7 +578,7 @@ def _drop_format(prompt: Prompt) -> Iterator[Change]:
         for node in text.blocks():
             head = text.tree.of(node.children[0]) if node.children else ""
             named = node.kind in {"section", "block", "list", "paragraph"} and _FORMAT.search(head)
-            if named and not any(one.start <= node.start < one.end for one in dropped):
+            if named and not any(part.start <= node.start < part.end for part in dropped):
                 dropped.append(node)
                 yield text.change(node, delete(text.tree, node))
 
@@ -599,9 +607,9 @@ def probe_groups(prompt: Prompt, mutants: Sequence[Mutant]) -> Iterator[tuple[Ch
         inside = [deletion for deletion in deletions if deletion.place.part == part]
         for node in text.blocks():
             ids = [
-                one.id
-                for one in inside
-                if node.start <= one.place.start and one.place.end <= node.end
+                member.id
+                for member in inside
+                if node.start <= member.place.start and member.place.end <= node.end
             ]
             if len(ids) > 1:
                 yield text.change(node, delete(text.tree, node)), ids
@@ -615,7 +623,7 @@ def probe_groups(prompt: Prompt, mutants: Sequence[Mutant]) -> Iterator[tuple[Ch
         after = replace(prompt, response_format=document)
         yield (
             Change(place=place, text="descriptions", section="jsonSchema", prompt=after),
-            [one.id for one in described],
+            [member.id for member in described],
         )
 
 
@@ -706,3 +714,91 @@ OPERATORS: tuple[Operator, ...] = (
     ),
 )
 SINGLE_DELETIONS = frozenset(operator.name for operator in OPERATORS if operator.single)
+
+
+_RE = Lexicon("regauge.mutate", "words")
+_UNSPACED = frozenset({"ja", "zh", "ko"})
+
+
+@cache
+def _pairs(listed: str) -> tuple[tuple[str, str], ...]:
+    pairs: list[tuple[str, str]] = []
+    for pair in filter(None, listed.split("|")):
+        before, both, after = pair.partition("<>")
+        if both:
+            pairs += [(before, after), (after, before)]
+        else:
+            before, _, after = pair.partition(">")
+            pairs.append((before, after))
+    return tuple(pairs)
+
+
+def _exchanged(text: str, listed: Sequence[str], *, spaced: bool = True) -> Iterator[str]:
+    """The texts with one word of a list exchanged each; a longer match hides shorter ones in it."""
+    edge = r"(?<!\w){}(?!\w)" if spaced else "{}"
+    taken: list[tuple[int, int]] = []
+    for before, after in _pairs("".join(listed)):
+        match = re.search(edge.format(re.escape(before)), text, re.IGNORECASE)
+        if match is None or any(
+            match.start() < end and start < match.end() for start, end in taken
+        ):
+            continue
+        taken.append(match.span())
+        yield _put(text, *match.span(), after)
+
+
+def _put(text: str, start: int, end: int, new: str) -> str:
+    """The text with another word at a place; its first letter stays as large as it was."""
+    if not new and text[end : end + 1] == " ":
+        end += 1
+    after = text[:start] + new + text[end:]
+    if start == 0 and text[:1].isupper():
+        return after[:1].upper() + after[1:]
+    return after
+
+
+def negated(text: str) -> Iterator[str]:
+    """The text with one thing turned into its opposite.
+
+    >>> list(negated("The summary must have at most 80 words."))
+    ['The summary must have at least 80 words.', 'The summary must not have at most 80 words.']
+    >>> list(negated("Schreibe nicht mehr."))
+    ['Schreibe mehr.']
+    """
+    language = guess_language(text)
+    spaced = language not in _UNSPACED
+    texts = list(_exchanged(text, _RE.entry("opposites").get(language, ""), spaced=spaced))
+    if not texts:
+        for match in negations(text):
+            texts.append(_put(text, *match.span(), ""))
+            break
+    first = text.split(maxsplit=1)[:1]
+    if not texts and language == "en" and first and first[0].istitle() and content_words(first[0]):
+        # An order begins with its verb.
+        texts.append(f"Do not {text[:1].lower()}{text[1:]}")
+    yield from texts
+
+
+def weakened(text: str) -> Iterator[str]:
+    """The text with one thing said less strictly.
+
+    >>> list(weakened("Only answer in JSON."))
+    ['Answer in JSON.']
+    """
+    language = guess_language(text)
+    yield from _exchanged(
+        text, _RE.entry("weaker").get(language, ""), spaced=language not in _UNSPACED
+    )
+
+
+def with_other_unit(text: str) -> Iterator[str]:
+    """The text with another unit or date format.
+
+    >>> list(with_other_unit("Write the date as YYYY-MM-DD."))
+    ['Write the date as DD/MM/YYYY.']
+    """
+    language = guess_language(text)
+    yield from _exchanged(text, _RE.entry("units"))
+    if any(sign.isdigit() for sign in text):
+        listed = _RE.entry("unit_words").get(language, "")
+        yield from _exchanged(text, listed, spaced=language not in _UNSPACED)

@@ -41,8 +41,8 @@ def fields_of(output: str) -> Fields:
         return {"": _words(output)}
     if not isinstance(document, dict | list):
         return {"": _leaf(document)}
-    found = dict(_flat(cast("object", document), ""))
-    return {"(fenced)": True, **found} if fenced else found
+    fields = dict(_flat(cast("object", document), ""))
+    return {"(fenced)": True, **fields} if fenced else fields
 
 
 def _flat(document: object, path: str) -> Iterator[tuple[str, object]]:
@@ -72,31 +72,31 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.casefold()))
 
 
-def differences(one: Fields, other: Fields) -> dict[str, float]:
+def differences(fields: Fields, other: Fields) -> dict[str, float]:
     """The differences of the fields of two outputs, between 0 and 1; equal fields are left out.
 
     >>> differences({"a": "x", "b": 1}, {"a": "x", "b": 2})
     {'b': 1.0}
     """
-    found: dict[str, float] = {}
-    for name in one.keys() | other.keys():
-        mine, its = one.get(name), other.get(name)
-        if name not in one or name not in other or _kind(mine) != _kind(its):
-            found[name] = 1.0
-        elif mine != its:
-            found[name] = _apart(mine, its)
-    return found
+    shares: dict[str, float] = {}
+    for name in fields.keys() | other.keys():
+        value, other_value = fields.get(name), other.get(name)
+        if name not in fields or name not in other or _kind(value) != _kind(other_value):
+            shares[name] = 1.0
+        elif value != other_value:
+            shares[name] = _apart(value, other_value)
+    return shares
 
 
 def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def _apart(mine: object, its: object) -> float:
+def _apart(value: object, other: object) -> float:
     """The share of words that two texts do not have in common; 1 for other unequal values."""
-    if not isinstance(mine, tuple) or not isinstance(its, tuple):
+    if not isinstance(value, tuple) or not isinstance(other, tuple):
         return 1.0
-    a, b = Counter(cast("tuple[str, ...]", mine)), Counter(cast("tuple[str, ...]", its))
+    a, b = Counter(cast("tuple[str, ...]", value)), Counter(cast("tuple[str, ...]", other))
     size = max(a.total(), b.total(), 1)
     return max(1.0, float(size - (a & b).total())) / size
 
@@ -108,20 +108,20 @@ class Outputs:
         self._fields: dict[str, Fields] = {}
         self._different: dict[tuple[str, str], Mapping[str, float]] = {}
 
-    def apart(self, one: str, other: str, noise: Mapping[str, float] | None = None) -> float:
+    def apart(self, output: str, other: str, noise: Mapping[str, float] | None = None) -> float:
         """The difference of two outputs; 0 where they mean the same.
 
         Args:
             noise: As `noise` returns it: a field that varies anyway counts less.
         """
-        if one == other:
+        if output == other:
             return 0.0
-        key = (one, other) if one < other else (other, one)
+        key = (output, other) if output < other else (other, output)
         if key not in self._different:
-            self._different[key] = differences(self._of(one), self._of(other))
-        found = self._different[key]
+            self._different[key] = differences(self._of(output), self._of(other))
+        distances = self._different[key]
         noise = noise or {}
-        return sum(value / (_STEADY + noise.get(name, 0.0)) for name, value in found.items())
+        return sum(value / (_STEADY + noise.get(name, 0.0)) for name, value in distances.items())
 
     def noise(self, cases: Iterable[Sequence[str]]) -> dict[str, float]:
         """The mean difference of each field between two outputs of the base for one case."""
@@ -132,16 +132,16 @@ class Outputs:
             pairs += count
             if len({*outputs}) < 2:  # noqa: PLR2004 - one output differs from none
                 continue
-            for number, one in enumerate(outputs):
+            for number, output in enumerate(outputs):
                 for other in outputs[:number]:
-                    self.apart(one, other)
-                    key = (one, other) if one < other else (other, one)
+                    self.apart(output, other)
+                    key = (output, other) if output < other else (other, output)
                     total.update(self._different.get(key, {}))
         return {name: value / pairs for name, value in total.items()}
 
-    def novel(self, output: str, known: Sequence[str]) -> bool:
+    def novel(self, output: str, known_outputs: Sequence[str]) -> bool:
         """True if an output differs from all of some others."""
-        return all(self.apart(output, other) > 0 for other in {*known})
+        return all(self.apart(output, other) > 0 for other in {*known_outputs})
 
     def difference_p(
         self,

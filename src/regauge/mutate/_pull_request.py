@@ -13,14 +13,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from regauge.errors import RegaugeError
-from regauge.gate import (
-    REVISION_FIRST,
-    Bill,
-    StoredNumbers,
-    bill_draws,
-    compared_cases,
-    policy_of,
-)
+from regauge.gate import REVISION_FIRST, Bill, StoredNumbers, bill_draws, compared_cases, policy_of
 from regauge.mutate._hunt import HuntPolicy
 from regauge.mutate._operators import choose_operators, mutants_of
 from regauge.mutate._report import judge_digests, mutants_path, parse_mutants, short_digest
@@ -35,8 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.datasets import Dataset, GoldenCase
-    from regauge.gate import CaseReport, Comparison, Decided, GateCase, SuiteBase
-    from regauge.gate.base import BaseCommit
+    from regauge.gate import BaseCommit, CaseReport, Comparison, Decided, GateCase, SuiteBase
     from regauge.mutate._operators import Mutant, Operator
     from regauge.mutate._report import Guards, MutantRow, MutantsFile
     from regauge.mutate._types import Case, Found, MutantClass
@@ -131,9 +123,15 @@ def changed_guards(
     Args:
         saying: Called every second while models answer.
     """
-    changes = [_Change(session, decided.at, *group) for group in _groups(decided)]
+    changes = [
+        _Change(session, decided.comparison.at, *group) for group in _groups(decided.comparison)
+    ]
     measured = [(change, _Measurement(session, decided, change, saying)) for change in changes]
-    return [found for change, one in measured if (found := change.guards(one)) is not None]
+    return [
+        guards
+        for change, measurement in measured
+        if (guards := change.guards(measurement)) is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,18 +151,18 @@ class GuardEstimate:
 def estimate_guards(session: EvalSession, comparison: Comparison) -> list[GuardEstimate]:
     """Estimate the trials of mutants under a change, before any trial."""
     changes = [_Change(session, comparison.at, *group) for group in _groups(comparison)]
-    return [found for change in changes if (found := change.estimate()) is not None]
+    return [estimated for change in changes if (estimated := change.estimate()) is not None]
 
 
-def _groups(change: Decided | Comparison) -> list[tuple[Prompt, list[SuiteBase]]]:
+def _groups(change: Comparison) -> list[tuple[Prompt, list[SuiteBase]]]:
     """Each prompt with its evals; none where the base does not ask for mutants."""
     groups: dict[Path, tuple[Prompt, list[SuiteBase]]] = {}
     if not change.at.newest.settings.mutate.pull_request:
         return []
-    for one in change.suites:
-        target = one.suite.target
-        for prompt in (one.suite.prompt,) if target is None else target.prompts:
-            groups.setdefault(prompt.path, (prompt, []))[1].append(one)
+    for suite in change.suites:
+        target = suite.suite.target
+        for prompt in (suite.suite.prompt,) if target is None else target.prompts:
+            groups.setdefault(prompt.path, (prompt, []))[1].append(suite)
     return [*groups.values()]
 
 
@@ -288,21 +286,21 @@ class _Change:
     def estimate(self) -> GuardEstimate | None:
         """The mutants to measure; None without any."""
         plan = self._plan()
-        planned = [each for one in self.group for each in one.planned]
-        if not (plan.changed or plan.candidates) or any(one.partial for one in self.group):
+        planned = [each for member in self.group for each in member.planned]
+        if not (plan.changed or plan.candidates) or any(member.partial for member in self.group):
             return None
         subject = subject_of(self._session, planned, self.head.name)
-        known = {id_: row.kind for id_, row in plan.rows.items() if id_ not in plan.causes}
-        gated = {one.case.key: (one.case, True) for one in compared_cases(self.group)}
+        kinds = {id_: row.kind for id_, row in plan.rows.items() if id_ not in plan.causes}
+        gated = {member.case.key: (member.case, True) for member in compared_cases(self.group)}
         cases = _with_base(subject.cases, self.group, gated)
-        trials = estimate_calls(self.head, plan.changed, cases, known)
+        trials = estimate_calls(self.head, plan.changed, cases, kinds)
         added = [case for case in cases if case.key in plan.added]
-        trials += estimate_calls(self.head, plan.candidates, added, known)
+        trials += estimate_calls(self.head, plan.candidates, added, kinds)
         draws = [Draw(each, REVISION_FIRST) for each in subject.members.values() if each.plan()]
         each = bill_draws(draws, self._session)
         return GuardEstimate(
             prompt=self.head.name,
-            mutants=len({one.id for one in (*plan.changed, *plan.candidates)}),
+            mutants=len({mutant.id for mutant in (*plan.changed, *plan.candidates)}),
             bill=each.times(trials / len(draws)) if draws else Bill(trials=trials),
         )
 
@@ -311,9 +309,9 @@ class _Change:
         plan = self._plan()
         head, base = plan.head, plan.base
         newly = {
-            id_: found
-            for id_, found in measurement.run(plan.candidates, plan.added)[0].items()
-            if found.kind == "killed"
+            id_: result
+            for id_, result in measurement.run(plan.candidates, plan.added)[0].items()
+            if result.kind == "killed"
         }
         if not plan.edits and not plan.causes and not newly:
             return None
@@ -385,7 +383,7 @@ class _Change:
         """The committed classes by id; none where they are those of another model."""
         if file is None:
             return {}
-        suites = [one.suite for one in self.group]
+        suites = [suite.suite for suite in self.group]
         model = str(
             next((suite.model for suite in suites if suite.target is None), suites[0].model)
         )
@@ -400,12 +398,12 @@ class _Change:
         return {row.id: row for row in file.mutants}
 
     def _members(self) -> _Members:
-        suites = [one.suite for one in self.group]
+        suites = [suite.suite for suite in self.group]
         return _Members(_by_key((suite, suite.dataset) for suite in suites), judge_digests(suites))
 
     def _members_of_base(self) -> _Members:
         name = self._at.prompt_name(self.head)
-        suites = [one.suite for one in self.group]
+        suites = [suite.suite for suite in self.group]
         datasets = [
             self._at.dataset(suite.dataset, prompt=name) or suite.dataset for suite in suites
         ]
@@ -425,7 +423,7 @@ class _Measurement:
         self.trials = 0
         self._session, self._decided, self._saying = session, decided, saying
         self._group, self._head = change.group, change.head
-        self._settings = decided.at.newest.settings
+        self._settings = decided.comparison.at.newest.settings
 
     def run(
         self, mutants: Sequence[Mutant], only: Collection[str] | None = None
@@ -439,7 +437,7 @@ class _Measurement:
             return {}, ""
         if self._decided.decision != "accept":
             return {}, "the gate does not accept the change"
-        if any(one.partial for one in self._group):
+        if any(suite.partial for suite in self._group):
             return {}, "only some cases were selected"
         try:
             return run_stoppable(self._measure(mutants, only)), ""
@@ -450,7 +448,7 @@ class _Measurement:
         self, mutants: Sequence[Mutant], only: Collection[str] | None
     ) -> dict[str, Found]:
         session = self._session
-        planned = [each for one in self._group for each in one.planned]
+        planned = [each for suite in self._group for each in suite.planned]
         subject = subject_of(session, planned, self._head.name)
         cases = self._with_records(subject.cases)
         gate = replace(policy_of(self._settings.gate), on_broken="block")
@@ -483,8 +481,10 @@ class _Measurement:
         The change's own baseline does not count. Without a record trials of the gate are one.
         """
         reports = {
-            one.case.key: (one.case, _is_usual(report))
-            for one, report in zip(self._decided.compared, self._decided.outcome.cases, strict=True)
+            each.case.key: (each.case, _is_usual(report))
+            for each, report in zip(
+                self._decided.compared, self._decided.outcome.cases, strict=True
+            )
         }
         return _with_base(cases, self._group, reports)
 
@@ -508,14 +508,14 @@ def _with_base(
         cases: Those of all evals of the group, in their order.
         gated: Each as the gate has it, and whether the base's record holds for the change.
     """
-    planned = [(one, each.case.id) for one in group for each in one.planned]
-    found: list[Case] = []
-    for case, (one, id_) in zip(cases, planned, strict=True):
-        compared, holds = gated[one.name, id_]
+    planned = [(suite, each.case.id) for suite in group for each in suite.planned]
+    based: list[Case] = []
+    for case, (suite, id_) in zip(cases, planned, strict=True):
+        compared, holds = gated[suite.name, id_]
         history = compared.history if holds else None
-        kept = one.base.history.cases.get(id_) if one.base.history is not None else None
+        kept = suite.base.history.cases.get(id_) if suite.base.history is not None else None
         same = history is not None and kept is not None and len(kept.answers) == 1
-        found.append(
+        based.append(
             replace(
                 case,
                 history=history,
@@ -525,19 +525,19 @@ def _with_base(
                 strict=compared.strict,
             )
         )
-    return found
+    return based
 
 
 def _scored(prompt: Prompt, operators: Sequence[Operator]) -> dict[str, Mutant]:
-    return {one.id: one for one in mutants_of(prompt, operators) if one.scored}
+    return {mutant.id: mutant for mutant in mutants_of(prompt, operators) if mutant.scored}
 
 
 def _by_key(pairs: Iterable[tuple[Suite, Dataset]]) -> dict[str, GoldenCase]:
-    found: dict[str, GoldenCase] = {}
+    cases: dict[str, GoldenCase] = {}
     for suite, dataset in pairs:
         for case in dataset:
-            found[member_key(case, suite, found)] = case
-    return found
+            cases[member_key(case, suite, cases)] = case
+    return cases
 
 
 def _is_usual(report: CaseReport) -> bool:
@@ -605,11 +605,11 @@ def _edits(
     for _, before, after in pairs:
         if after not in partner and before not in partner.values():
             partner[after] = before
-    by_id = {one.id: one for one in old}
+    by_id = {mutant.id: mutant for mutant in old}
     edits: list[tuple[Mutant | None, Mutant | None]] = [
-        (by_id.get(partner.get(one.id, "")), one) for one in new
+        (by_id.get(partner.get(mutant.id, "")), mutant) for mutant in new
     ]
-    edits += [(one, None) for one in old if one.id not in partner.values()]
+    edits += [(mutant, None) for mutant in old if mutant.id not in partner.values()]
     return edits
 
 
@@ -622,7 +622,7 @@ def _deleted(old: Mutant | None, rows: Mapping[str, MutantRow], base: _Classes) 
     )
 
 
-def _now(found: Found | None, reason: str) -> _Now:
-    if found is None or found.kind == "undecided":
-        return {"after": None, "cases": (), "reason": found.reason if found else reason}
-    return {"after": found.kind, "cases": found.cases, "reason": ""}
+def _now(result: Found | None, reason: str) -> _Now:
+    if result is None or result.kind == "undecided":
+        return {"after": None, "cases": (), "reason": result.reason if result else reason}
+    return {"after": result.kind, "cases": result.cases, "reason": ""}

@@ -209,32 +209,32 @@ def report_of(
         earlier: The committed file: its classes stay where the same texts, cases and judges were
             measured and this measurement left them undecided.
     """
-    known = {row.id: row for row in earlier.mutants} if earlier is not None else {}
+    earlier_rows = {row.id: row for row in earlier.mutants} if earlier is not None else {}
     same = earlier is not None and earlier.holds_for(
         subject.prompt.digest, subject.key, subject.model
     )
     rows: list[MutantRow] = []
     calls = measured.calls + measured.base_calls
-    for one in measured.results:
-        mutant, found = one.mutant, one.found
+    for measured_mutant in measured.results:
+        mutant, outcome = measured_mutant.mutant, measured_mutant.found
         row = MutantRow(
             id=mutant.id,
             operator=mutant.operator,
             line=mutant.place.line,
             span=Span(part=mutant.place.part, start=mutant.place.start, end=mutant.place.end),
             text=mutant.text,
-            kind=found.kind,
-            cases=list(found.cases),
-            judges=list(found.judges),
+            kind=outcome.kind,
+            cases=list(outcome.cases),
+            judges=list(outcome.judges),
             evidence={
                 **({"section": mutant.section} if mutant.section else {}),
-                **({"unmeasured": True} if found.unmeasured else {}),
-                **found.evidence,
+                **({"unmeasured": True} if outcome.unmeasured else {}),
+                **outcome.evidence,
             },
-            reason=found.reason,
+            reason=outcome.reason,
         )
-        before = known.get(mutant.id)
-        if before is not None and same and found.kind == "undecided":
+        before = earlier_rows.get(mutant.id)
+        if before is not None and same and outcome.kind == "undecided":
             row = before
             calls = max(calls, earlier.calls if earlier is not None else 0)
         rows.append(row)
@@ -311,10 +311,10 @@ def parse_mutants(text: str, path: Path, prompt: str) -> MutantsFile:
             Fault(
                 path=path,
                 line=None,
-                message=f"{'.'.join(map(str, one['loc']))}: {one['msg']}",
+                message=f"{'.'.join(map(str, item['loc']))}: {item['msg']}",
                 fix=fix,
             )
-            for one in error.errors()
+            for item in error.errors()
         ]
         raise MutantsFileError(faults) from error
     except ValueError as error:
@@ -389,11 +389,11 @@ def digests_of(subject: Subject) -> Guards:
 
 def judge_digests(suites: Iterable[Suite]) -> dict[str, str]:
     """The blocking judges of some evals of a prompt by name, with a digest of all of that name."""
-    found: dict[str, set[str]] = {}
+    digests_of: dict[str, set[str]] = {}
     for suite in suites:
         for judge in gating_judges(suite):
-            found.setdefault(judge.name, set()).add(judge.digest)
-    return {name: short_digest(*sorted(digests)) for name, digests in found.items()}
+            digests_of.setdefault(judge.name, set()).add(judge.digest)
+    return {name: short_digest(*sorted(digests)) for name, digests in digests_of.items()}
 
 
 def short_digest(*digests: str) -> str:
@@ -412,8 +412,8 @@ def mark_equivalent(project: Project, prompt: str, ids: Sequence[str], reason: s
         raise UsageError(
             f"{prompt} has no mutants yet, so none can be marked\n  fix: regauge mutate {prompt}"
         )
-    known = {row.id for row in document.mutants}
-    unknown = [id_ for id_ in ids if id_ not in known]
+    known_ids = {row.id for row in document.mutants}
+    unknown = [id_ for id_ in ids if id_ not in known_ids]
     if unknown:
         raise UsageError(
             f"{prompt} has no mutant {unknown[0]!r}\n"

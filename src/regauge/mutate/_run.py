@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from regauge.mutate._base import Base
-from regauge.mutate._hunt import Hunt
+from regauge.mutate._hunt import Base, Hunt
 from regauge.mutate._operators import Change, Mutant, probe_groups
-from regauge.mutate._rank import Ranking
-from regauge.mutate._types import Found, Result
+from regauge.mutate._types import Found, Ranking, Result
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 _PROBE_SAVES = 40
 # A block that holds nearly the same mutants as the one around it shows nothing new.
 _NEARLY = 0.8
+# Mutants measured at once; the limits of the provider hold for their calls anyway.
 _AT_ONCE = 8
 
 
@@ -149,20 +148,20 @@ class _Run:
             await self._within(block.blocks, block.ids, only)
             return
         change = block.change
-        found = await self._hunt(change.prompt, change.text, change.section, only)
-        if found.kind == "no-effect":
-            evidence = {**found.evidence, "block": change.text.partition("\n")[0][:80]}
+        result = await self._hunt(change.prompt, change.text, change.section, only)
+        if result.kind == "no-effect":
+            evidence = {**result.evidence, "block": change.text.partition("\n")[0][:80]}
             for id_ in block.ids:
-                self._note(id_, replace(found, evidence=evidence, calls=0))
+                self._note(id_, replace(result, evidence=evidence, calls=0))
             return
         # What the whole block leaves as it is, a part of it leaves as it is.
-        narrowed = found.novel if found.kind == "survived" else only
+        narrowed = result.novel if result.kind == "survived" else only
         await self._within(block.blocks, block.ids, narrowed)
 
     async def _single(self, mutant: Mutant, only: Collection[str] | None) -> None:
         first = self._first.get(mutant.id, ())
-        found = await self._hunt(mutant.prompt, mutant.text, mutant.section, only, first=first)
-        self._note(mutant.id, found)
+        result = await self._hunt(mutant.prompt, mutant.text, mutant.section, only, first=first)
+        self._note(mutant.id, result)
 
     async def _hunt(
         self,
@@ -175,7 +174,7 @@ class _Run:
     ) -> Found:
         ranked = self._ranking.rank(text, section, first=first)
         if only is not None:
-            ranked = [one for one in ranked if one[0].key in only]
+            ranked = [case for case in ranked if case[0].key in only]
         async with self._at_once:
             hunt = Hunt(prompt, ranked, self.base, self._bench, self._policy)
             try:
@@ -184,8 +183,8 @@ class _Run:
                 self.calls += hunt.calls
                 self._progress.calls = self.calls + self.base.calls
 
-    def _note(self, id_: str, found: Found) -> None:
-        self.found[id_] = found
+    def _note(self, id_: str, result: Found) -> None:
+        self.found[id_] = result
         self._progress.done += 1
 
 
@@ -195,17 +194,18 @@ def _tree(prompt: Prompt, mutants: Sequence[Mutant], cases: int) -> list[_Block]
     for change, ids in probe_groups(prompt, mutants):
         block = _Block(change=change, ids=frozenset(ids))
         level, size = top, len(mutants)
-        around = next((one for one in level if block.ids <= one.ids), None)
+        around = next((other for other in level if block.ids <= other.ids), None)
         while around is not None:
             level, size = around.blocks, len(around.ids)
-            around = next((one for one in level if block.ids <= one.ids), None)
+            around = next((other for other in level if block.ids <= other.ids), None)
         if len(block.ids) < _NEARLY * size and len(block.ids) * cases >= _PROBE_SAVES:
             level.append(block)
     return top
 
 
-# Shares of killed mutants where no earlier class is known, between suites that guard nearly all
-# and half of the instructions; fewer where no case has a word of the text.
+# Shares of killed mutants where no earlier class is known, between the suites of
+# `benchmarks/mutate.py` that guard nearly all and half of the instructions; fewer where no case has
+# a word of the text. Only estimates move with them.
 _KILLED_SHARE = {
     "delete-field": 0.95,
     "delete-tool": 0.95,
@@ -228,7 +228,7 @@ def estimate_calls(
     prompt: Prompt,
     mutants: Sequence[Mutant],
     cases: Sequence[Case],
-    known: Mapping[str, str] | None = None,
+    kinds: Mapping[str, str] | None = None,
     *,
     stored: int = 0,
 ) -> int:
@@ -241,11 +241,11 @@ def estimate_calls(
     """
     if not mutants or not cases:
         return 0
-    known = known or {}
+    kinds = kinds or {}
     ranking = Ranking(cases)
     share = {
-        mutant.id: float(known[mutant.id] == "killed")
-        if mutant.id in known
+        mutant.id: float(kinds[mutant.id] == "killed")
+        if mutant.id in kinds
         else _killed_share(mutant, ranking)
         for mutant in mutants
     }
@@ -256,7 +256,7 @@ def estimate_calls(
     def within(blocks: Sequence[_Block], ids: Collection[str]) -> float:
         inside = {id_ for block in blocks for id_ in block.ids}
         alone = [share[id_] for id_ in ids if id_ not in inside]
-        return sum(one * of_killed + (1 - one) * others for one in alone) + sum(
+        return sum(share * of_killed + (1 - share) * others for share in alone) + sum(
             of_block(block) for block in blocks
         )
 

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Self
+
+import yaml
 
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, UsageError
 from regauge.gate import (
     CONTROL_FIRST,
+    CRITICAL_TRIALS,
     EVALS_FIRST,
     NONE_DRAWN,
     REVISION_FIRST,
+    accepted_since,
     facts_of_trial,
     tier_held,
 )
-from regauge.gate.baselines import (
-    CRITICAL_TRIALS,
-    accepted_since,
-    baseline_of,
-    gating_judges,
-    key_of,
-)
+from regauge.gate.baselines import baseline_of, gating_judges, key_of
 from regauge.judges import JudgeContext, is_case_checks, judge_of_checks
 from regauge.mutate._suggest import keeps_checks
-from regauge.mutate._targets import CandidateTargets
 from regauge.mutate._types import Case, Observed
+from regauge.prompts import parse_prompt
 from regauge.providers import shown_messages, shown_output
 from regauge.refine.subject import edited_prompt
 from regauge.runner import Draw, PlannedCase
@@ -40,6 +41,78 @@ if TYPE_CHECKING:
     from regauge.mutate._suggest import Draft
     from regauge.prompts import Prompt
     from regauge.runner import EvalSession, Suite, Trial, Trials
+    from regauge.targets import Target
+
+
+# More than are measured at once, so that no process ends that is still in use.
+_PROCESSES_MAX = 16
+
+
+class CandidateTargets:
+    """The targets of a prompt under its mutants, with the processes that run them."""
+
+    def __init__(self, trials: Trials) -> None:
+        self._trials = trials
+        self._made: dict[tuple[str, str], Target] = {}
+        self._running: dict[str, Target] = {}
+        self._directories = ExitStack()
+
+    def close(self) -> None:
+        """Remove the texts that were written."""
+        self._directories.close()
+
+    def under(self, target: Target, prompt: Prompt) -> Target:
+        """A target that loads another text of its prompt.
+
+        Raises:
+            UsageError: The text cannot be written as a prompt file.
+        """
+        key = (prompt.digest, target.name)
+        if key not in self._made:
+            made = TemporaryDirectory(prefix="regauge-mutant-")
+            directory = Path(self._directories.enter_context(made))
+            edited = replace(prompt, source=prompt_file(prompt))
+            self._made[key] = target.with_candidate(edited, directory)
+        return self._made[key]
+
+    async def use(self, target: Target) -> None:
+        """Note a call of a target, and end the process that was idle for the longest time.
+
+        Raises:
+            UsageError: The target did not load the text.
+        """
+        key = target.digest
+        running = self._running.pop(key, None)
+        self._running[key] = target
+        if running is None:
+            target.check_candidate_loaded()
+            if len(self._running) > _PROCESSES_MAX:
+                await self._trials.end_target(self._running.pop(next(iter(self._running))))
+
+
+def prompt_file(prompt: Prompt) -> str:
+    """The text of a file with the messages, format and tools of a mutant.
+
+    Raises:
+        UsageError: The file would be another prompt.
+    """
+    document: dict[str, Any] = yaml.safe_load(prompt.source)
+    for message, edited in zip(document["messages"], prompt.messages, strict=False):
+        if isinstance(message.get("content"), str):
+            message["content"] = edited.content
+    for key in ("responseFormat", "jsonSchema"):
+        document.pop(key, None)
+    if prompt.response_format is not None:
+        document["responseFormat"] = prompt.response_format["type"]
+        if "json_schema" in prompt.response_format:
+            document["jsonSchema"] = prompt.response_format["json_schema"]
+    document.pop("tools", None)
+    if prompt.tools:
+        document["tools"] = [*prompt.tools]
+    text = json.dumps(document, ensure_ascii=False, default=str)
+    if parse_prompt(text, path=prompt.path).digest != prompt.digest:
+        raise UsageError(f"a mutant of {prompt.name} cannot be written as a prompt file")
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +145,8 @@ def subject_of(evals: EvalSession, planned: Sequence[PlannedCase], name: str = "
     """
     members: dict[str, PlannedCase] = {}
     cases: list[Case] = []
-    known: dict[int, StoredHistory | None] = {}
-    suites = {id(one.suite): one.suite for one in planned}
+    histories: dict[int, StoredHistory | None] = {}
+    suites = {id(each.suite): each.suite for each in planned}
     prompt, *_ = [edited_prompt(suite, name or None) for suite in suites.values()]
     models = {str(suite.model): suite.target is None for suite in suites.values()}
     asked = [model for model, is_model in models.items() if is_model] or [*models][:1]
@@ -82,18 +155,18 @@ def subject_of(evals: EvalSession, planned: Sequence[PlannedCase], name: str = "
             f"evals of {prompt.name} run on several models: {', '.join(asked)}\n"
             "  fix: name one with --model"
         )
-    for one in planned:
-        if one.error is not None:
-            raise one.error
-        suite = one.suite
+    for each in planned:
+        if each.error is not None:
+            raise each.error
+        suite = each.suite
         accepted = accepted_since(suite.prompt, "")
-        if id(suite) not in known:
+        if id(suite) not in histories:
             stored = baseline_of(evals.project, suite)[0]
-            known[id(suite)] = stored.find(key_of(suite)) if stored is not None else None
-        name = member_key(one.case, suite, members)
+            histories[id(suite)] = stored.find(key_of(suite)) if stored is not None else None
+        name = member_key(each.case, suite, members)
         judges = gating_judges(suite)
-        members[name] = PlannedCase(replace(suite, judges=judges), one.case)
-        cases.append(_case(name, one, known[id(suite)], accepted=one.case.id in accepted))
+        members[name] = PlannedCase(replace(suite, judges=judges), each.case)
+        cases.append(_case(name, each, histories[id(suite)], accepted=each.case.id in accepted))
     datasets = dict.fromkeys(suite.dataset.name for suite in suites.values())
     return Subject(
         prompt=prompt,
@@ -103,7 +176,7 @@ def subject_of(evals: EvalSession, planned: Sequence[PlannedCase], name: str = "
         model=asked[0],
         key=digest_of(
             [
-                sorted([one.case.id, one.case.digest, one.case.tier] for one in planned),
+                sorted([each.case.id, each.case.digest, each.case.tier] for each in planned),
                 sorted({j.digest for s in suites.values() for j in gating_judges(s)}),
             ]
         ),
@@ -123,10 +196,10 @@ def member_key(case: GoldenCase, suite: Suite, earlier: Collection[str]) -> str:
     return name
 
 
-def _case(name: str, planned: PlannedCase, known: StoredHistory | None, *, accepted: bool) -> Case:
+def _case(name: str, planned: PlannedCase, stored: StoredHistory | None, *, accepted: bool) -> Case:
     case = planned.case
-    history = known.history(case.id, case.digest) if known is not None else None
-    answers = known.cases[case.id].answers if known is not None and history is not None else ()
+    history = stored.history(case.id, case.digest) if stored is not None else None
+    answers = stored.cases[case.id].answers if stored is not None and history is not None else ()
     trials = history.whole.trials if history is not None else 0
     checks = tuple(judge.name for judge in gating_judges(planned.suite))
     texts = [
@@ -217,15 +290,15 @@ class EvalBench:
 
     def _under(self, prompt: Prompt, key: str) -> PlannedCase:
         """A case under another text; its request is worked out once."""
-        found = self._planned.get((prompt.digest, key))
-        if found is None:
+        planned_case = self._planned.get((prompt.digest, key))
+        if planned_case is None:
             member = self._subject.members[key]
             at = (prompt.digest, id(member.suite))
             if at not in self._suites:
                 self._suites[at] = self._suite(member.suite, prompt)
-            found = PlannedCase(self._suites[at], member.case)
-            self._planned[prompt.digest, key] = found
-        return found
+            planned_case = PlannedCase(self._suites[at], member.case)
+            self._planned[prompt.digest, key] = planned_case
+        return planned_case
 
     def _suite(self, suite: Suite, prompt: Prompt) -> Suite:
         """An eval under another text: its prompt has it, or its target loads it."""
@@ -255,8 +328,8 @@ def _observed(trial: Trial, planned: PlannedCase) -> Observed | Exception:
 def _output(trial: Trial) -> str:
     assert trial.answer is not None
     completion = trial.answer.completion
-    shown = shown_output(completion.text, completion.refusal, shown_messages(completion))
-    return shown or ""
+    text = shown_output(completion.text, completion.refusal, shown_messages(completion))
+    return text or ""
 
 
 class DraftBenches:

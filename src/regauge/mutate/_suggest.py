@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from regauge.digests import digest_of
 from regauge.errors import BudgetError, MissingRecordingError, RegaugeError, UsageError
-from regauge.mutate._rank import Ranking
+from regauge.mutate._types import Ranking
 from regauge.wording import cut, plural
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ PROVING_TRIALS = 5
 """Fresh trials of each side that a suggestion has to pass, or to fail without a miss."""
 # Behind the trials that choose, and so far apart that each draft has trials of its own.
 _PROVING_FIRST = 500
+# A draft that fails two trials needs no further three.
 _PROVING_BATCHES = (2, 3)
+# Drafts that are proven, and looked at, for one mutant: they bound its calls.
 _PROVEN_MAX = 6
 _CHOSEN_MAX = 24
 _NEAREST = 4
@@ -97,8 +99,8 @@ class Looked:
     @property
     def chooses(self) -> bool:
         """True if the prompt passes each trial and the mutant none."""
-        return all(one.facts.passed is True for one in self.prompt) and all(
-            one.facts.passed is False for one in self.mutant
+        return all(trial.facts.passed is True for trial in self.prompt) and all(
+            trial.facts.passed is False for trial in self.mutant
         )
 
 
@@ -196,9 +198,9 @@ async def suggest(
     async def one(problem: Problem) -> Suggestion:
         async with at_once:
             search = _Search(problem, bench_of, progress)
-            found = await search.run(proposers)
+            suggestion = await search.run(proposers)
         progress.done += 1
-        return found
+        return suggestion
 
     return await asyncio.gather(*(one(problem) for problem in problems))
 
@@ -226,9 +228,9 @@ class _Search:
             return Suggestion(row=row, status="none", reason="every case is a conversation")
         try:
             for proposer in proposers:
-                found = await self._try(proposer)
-                if found is not None:
-                    return found
+                suggestion = await self._try(proposer)
+                if suggestion is not None:
+                    return suggestion
         except BudgetError:
             return self._open("out of budget")
         except MissingRecordingError:
@@ -256,9 +258,9 @@ class _Search:
                     return None
                 if draft.digest in self._tried or not await self._chooses(draft):
                     continue
-                found = await self._prove(draft)
-                if found is not None:
-                    return found
+                suggestion = await self._prove(draft)
+                if suggestion is not None:
+                    return suggestion
         finally:
             await drafts.aclose()
         return None
@@ -307,7 +309,7 @@ class _Search:
         failed = [
             check
             for check in seen.mutant[0].facts.checks
-            if all(one.facts.checks.get(check) is False for one in seen.mutant)
+            if all(trial.facts.checks.get(check) is False for trial in seen.mutant)
         ]
         return Suggestion(
             row=self._problem.row,
@@ -329,15 +331,15 @@ class _Search:
         self._progress.calls += len(new)
         prompt = self._problem.mutant.prompt if mutated else None
         made = await bench.draw(prompt, [(draft.like, number) for number in numbers])
-        for one in made:
-            if isinstance(one, Exception):
-                raise one
-        return tuple(one for one in made if not isinstance(one, Exception))
+        for trial in made:
+            if isinstance(trial, Exception):
+                raise trial
+        return tuple(trial for trial in made if not isinstance(trial, Exception))
 
 
 def _why_not(looked: Looked) -> str:
-    failed = [one.facts.passed is not True for one in looked.prompt]
-    kept = [one.facts.passed is not False for one in looked.mutant]
+    failed = [trial.facts.passed is not True for trial in looked.prompt]
+    kept = [trial.facts.passed is not False for trial in looked.mutant]
     if any(failed):
         return f"the prompt fails {sum(failed)} of {len(failed)}"
     return f"without the text {sum(kept)} of {len(kept)} pass"
@@ -356,11 +358,11 @@ def with_cases(
     """
     used = {*ids}
     met: dict[str, tuple[str, Mapping[str, JSON]]] = {}
-    found: list[Suggestion] = []
+    cases: list[Suggestion] = []
     for suggestion in suggestions:
         draft = suggestion.draft
         if draft is None or draft.existing:
-            found.append(suggestion)
+            cases.append(suggestion)
             continue
         inputs = digest_of(dict(draft.inputs))
         if inputs not in met:
@@ -369,16 +371,16 @@ def with_cases(
             met[inputs] = draft.digest, _document(name, suggestion.row, draft, golden[draft.like])
         digest, case = met[inputs]
         if digest == draft.digest:
-            found.append(replace(suggestion, case=case))
+            cases.append(replace(suggestion, case=case))
         else:
             reason = f"its case has the inputs of {case['id']}: add that one, then run again"
-            found.append(replace(suggestion, status="none", draft=None, reason=reason))
-    return found
+            cases.append(replace(suggestion, status="none", draft=None, reason=reason))
+    return cases
 
 
 def _free(name: str, used: Collection[str]) -> str:
     numbered = (f"{name}-{number}" for number in count(2))
-    return next(one for one in chain([name], numbered) if one not in used)
+    return next(candidate for candidate in chain([name], numbered) if candidate not in used)
 
 
 REVIEW_TAG = "review"

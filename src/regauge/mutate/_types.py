@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from math import log
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from regauge.statements import content_words
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.gate import CaseTier, History, TrialFacts
     from regauge.mutate._operators import Mutant
     from regauge.prompts import Prompt
+
 
 MutantClass: TypeAlias = Literal[
     "killed", "survived", "no-effect", "harmful", "undecided", "equivalent"
@@ -96,3 +101,51 @@ class Result:
 
     mutant: Mutant
     found: Found
+
+
+# The words of a section say which group of cases a text is for; its own words say which case.
+_SECTION_WEIGHT = 0.25
+
+
+class Ranking:
+    """Ranks the cases of a suite; rare words count more than common ones."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self._cases = cases
+        self._words = [content_words(case.text) for case in cases]
+        met = Counter(word for words in self._words for word in words)
+        self._weights = {word: log(len(cases) / count) for word, count in met.items()}
+
+    def rank(
+        self, text: str, section: str = "", *, first: Collection[str] = ()
+    ) -> list[tuple[Case, float]]:
+        """The cases with their relevance, the most relevant first.
+
+        Args:
+            section: The heading above the text.
+            first: Cases that killed this mutant before.
+        """
+        own = content_words(text)
+        above = content_words(section) - own
+        scored = [
+            (case, self._shared(own, words), self._shared(above, words))
+            for case, words in zip(self._cases, self._words, strict=True)
+        ]
+        scored.sort(
+            key=lambda scored_case: (
+                scored_case[0].key not in first,
+                not scored_case[0].blocks or _passes(scored_case[0]) < 1 / 2,
+                -(scored_case[1] + _SECTION_WEIGHT * scored_case[2]),
+                -_passes(scored_case[0]),
+            )
+        )
+        return [(case, score) for case, score, _ in scored]
+
+    def _shared(self, words: Collection[str], of_case: Collection[str]) -> float:
+        return sum(self._weights[word] for word in words if word in of_case)
+
+
+def _passes(case: Case) -> float:
+    """The base's pass rate: a case that fails anyway cannot show that it breaks."""
+    stored = case.history
+    return stored.whole.rate if stored is not None and stored.whole.trials else 1.0

@@ -87,8 +87,8 @@ async def _outputs(draft: Draft, look: Look) -> tuple[list[_Output], list[_Outpu
     """Some outputs of the prompt and of the mutant."""
     seen = await look(draft, _OUTPUTS)
     return (
-        [_Output.of(one.output) for one in seen.prompt],
-        [_Output.of(one.output) for one in seen.mutant],
+        [_Output.of(trial.output) for trial in seen.prompt],
+        [_Output.of(trial.output) for trial in seen.mutant],
     )
 
 
@@ -127,7 +127,7 @@ def _expected(before: JSON, base: Sequence[_Output]) -> JSON:
     """The expectation in the shape of another case's, with the values that all outputs have."""
     first = base[0]
     if isinstance(before, dict):
-        values = [one.value if isinstance(one.value, dict) else {} for one in base]
+        values = [output.value if isinstance(output.value, dict) else {} for output in base]
         return {
             key: values[0][key]
             if key in values[0] and all(value.get(key) == values[0][key] for value in values)
@@ -136,9 +136,9 @@ def _expected(before: JSON, base: Sequence[_Output]) -> JSON:
         }
     if isinstance(before, str):
         text = first.text.strip()
-        same = all(one.text.strip() == text for one in base)
+        same = all(output.text.strip() == text for output in base)
         return text if same and len(text.split()) <= len(before.split()) + _LONGER else before
-    if before is not None and all(one.value == first.value for one in base):
+    if before is not None and all(output.value == first.value for output in base):
         return first.value if type(first.value) is type(before) else before
     return before
 
@@ -146,41 +146,44 @@ def _expected(before: JSON, base: Sequence[_Output]) -> JSON:
 def _differs(expected: JSON, mutant: Sequence[_Output]) -> bool:
     if isinstance(expected, dict):
         return all(
-            not isinstance(one.value, dict)
-            or any(one.value.get(key) != value for key, value in expected.items())
-            for one in mutant
+            not isinstance(output.value, dict)
+            or any(output.value.get(key) != value for key, value in expected.items())
+            for output in mutant
         )
-    return all(one.text.strip() != expected and one.value != expected for one in mutant)
+    return all(output.text.strip() != expected and output.value != expected for output in mutant)
 
 
 def _checks(
     base: Sequence[_Output], mutant: Sequence[_Output], text: str
 ) -> Iterator[tuple[JSON, str]]:
     """Checks that all outputs of the prompt pass and all of the mutant fail, the firmest first."""
-    if all(isinstance(one.value, dict) for one in base) and not any(
-        isinstance(one.value, dict) for one in mutant
+    if all(isinstance(output.value, dict) for output in base) and not any(
+        isinstance(output.value, dict) for output in mutant
     ):
         yield {"json_parses": {"kind": "object"}}, "the output is a JSON object"
         return
     paths = [
         path
         for path in base[0].leaves
-        if (not path or _PLAIN_PATH.fullmatch(path)) and all(path in one.leaves for one in base)
+        if (not path or _PLAIN_PATH.fullmatch(path))
+        and all(path in output.leaves for output in base)
     ]
-    lost = [path for path in paths if path and not any(path in one.leaves for one in mutant)]
+    lost = [path for path in paths if path and not any(path in output.leaves for output in mutant)]
     if lost:
         yield {"has_keys": lost[:1]}, f"the output has {lost[0]}"
-    shared = [path for path in paths if all(path in one.leaves for one in mutant)]
+    shared = [path for path in paths if all(path in output.leaves for output in mutant)]
     for path in shared:
         value = base[0].leaves[path]
-        is_steady = path and _is_label(value) and all(one.leaves[path] == value for one in base)
-        if is_steady and all(one.leaves[path] != value for one in mutant):
+        is_steady = (
+            path and _is_label(value) and all(output.leaves[path] == value for output in base)
+        )
+        if is_steady and all(output.leaves[path] != value for output in mutant):
             check: JSON = {"field_equals": {"path": path, "expected": value}}
             yield check, f"{path} depends on the text"
     for path in shared:
-        values = [one.leaves[path] for one in base]
-        others = [one.leaves[path] for one in mutant]
-        if all(isinstance(one, str) and not _is_label(one) for one in values) and all(
+        values = [output.leaves[path] for output in base]
+        others = [output.leaves[path] for output in mutant]
+        if all(isinstance(value, str) and not _is_label(value) for value in values) and all(
             isinstance(other, str) for other in others
         ):
             yield from _text_checks(
@@ -196,7 +199,7 @@ def _text_checks(
     path: str, base: Sequence[str], mutant: Sequence[str], text: str
 ) -> Iterator[tuple[JSON, str]]:
     field: dict[str, JSON] = {"field": path} if path else {}
-    counts = [len(one.split()) for one in base], [len(one.split()) for one in mutant]
+    counts = [len(output.split()) for output in base], [len(output.split()) for output in mutant]
     if (most := max(counts[0])) < min(counts[1]):
         limits = [int(n) for n in _NUMBER.findall(text) if most <= int(n) < min(counts[1])]
         if limits:
@@ -218,10 +221,10 @@ def _text_checks(
 
 def _only(some: Sequence[str], others: Sequence[str], own: set[str]) -> list[str]:
     """The words of all of some texts and of none of others; words of the instruction first."""
-    words = [{word.casefold() for word in _WORD.findall(one)} for one in some]
+    words = [{word.casefold() for word in _WORD.findall(text)} for text in some]
     met = {word.casefold() for other in others for word in _WORD.findall(other)}
-    found = set[str].intersection(*words) - met
-    return sorted(found, key=lambda word: (word not in own, -len(word), word))
+    common = set[str].intersection(*words) - met
+    return sorted(common, key=lambda word: (word not in own, -len(word), word))
 
 
 def _like(key: str, case: GoldenCase, inputs: Mapping[str, JSON] | None = None) -> Draft:
@@ -265,23 +268,23 @@ def _varied(
     text = texts[main]
     words = content_words(instruction)
     description = _description(instruction, nearest)
-    terms = [one.strip(" .") for one in _CLAUSE.split(description) if one.strip(" .")]
+    terms = [clause.strip(" .") for clause in _CLAUSE.split(description) if clause.strip(" .")]
 
     def varied() -> Iterator[str]:
         yield from _limits(text, instruction)
         yield from _exchanged(text, terms)
         sentences = _sentences(text)
-        sharing = [one for one in sentences if content_words(one) & words]
+        sharing = [sentence for sentence in sentences if content_words(sentence) & words]
         if sharing and len(sharing) < len(sentences):
             yield " ".join(sharing)
-            yield " ".join(one for one in sentences if one not in sharing)
+            yield " ".join(sentence for sentence in sentences if sentence not in sharing)
         # A list of terms is no sentence of a case.
         for clause in [description] if len(terms) == 1 else terms:
             if len(clause.split()) >= _CLAUSE_WORDS:
                 sentence = f"{clause[0].upper()}{clause[1:].rstrip('.')}."
                 yield sentence
                 yield f"{_closed(text)} {sentence}"
-        others = [one.inputs.get(main) for one in nearest]
+        others = [case.inputs.get(main) for case in nearest]
         for other in others:
             if isinstance(other, str) and other.strip() and other != text:
                 yield other

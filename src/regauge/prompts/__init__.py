@@ -1,7 +1,7 @@
 """Prompts: files, rendering, digests, versions.
 
 `_prompt.py` is the value and how it is rendered; `_parse.py` makes it of a file. Versions are
-released in `_edit.py`, which changes files in place, and `_lock.py`, and found again in
+released in `_edit.py`, which changes files in place, and `_files.py`, and found again in
 `_history.py`; `_lint.py` checks a whole project.
 """
 
@@ -10,140 +10,75 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.on_demand import names_of
-from regauge.prompts._yaml import read_text as read_prompt_text
 
 if TYPE_CHECKING:
-    from regauge.prompts._contents import content_errors, without_errors
-    from regauge.prompts._edit import Bump, bump, set_contents, set_model
+    from regauge.prompts._edit import (
+        Bump as Bump,
+        bump as bump,
+        set_contents as set_contents,
+        set_model as set_model,
+    )
     from regauge.prompts._files import (
-        CANDIDATES_ENV,
-        LOADED_SUFFIX,
-        find_prompt,
-        load_prompt,
-        prompt_files,
+        CANDIDATES_ENV as CANDIDATES_ENV,
+        LOADED_SUFFIX as LOADED_SUFFIX,
+        LOCK_NAME as LOCK_NAME,
+        LockEntry as LockEntry,
+        PromptLock as PromptLock,
+        find_prompt as find_prompt,
+        load_prompt as load_prompt,
+        lock_of as lock_of,
+        prompt_files as prompt_files,
+        read_prompt_text as read_prompt_text,
     )
     from regauge.prompts._history import (
-        Commit,
-        Repository,
-        VersionRecord,
-        load_version,
-        prompt_at,
-        text_at,
-        version_records,
+        Commit as Commit,
+        Repository as Repository,
+        VersionRecord as VersionRecord,
+        load_version as load_version,
+        prompt_at as prompt_at,
+        text_at as text_at,
+        version_records as version_records,
     )
-    from regauge.prompts._lint import lint_prompts, lint_warnings
-    from regauge.prompts._lock import LOCK_NAME, LockEntry, PromptLock, lock_of
-    from regauge.prompts._parse import parse_prompt, prompt_name
-    from regauge.prompts._prompt import Prompt
+    from regauge.prompts._lint import (
+        content_errors as content_errors,
+        lint_prompts as lint_prompts,
+        lint_warnings as lint_warnings,
+        without_errors as without_errors,
+    )
+    from regauge.prompts._parse import parse_prompt as parse_prompt, prompt_name as prompt_name
+    from regauge.prompts._prompt import Prompt as Prompt
     from regauge.prompts._replaceable import (
-        MessageSection,
-        Replaceable,
-        SectionError,
-        begins_section,
-        replaceable_faults,
-        section_below,
+        MessageSection as MessageSection,
+        Replaceable as Replaceable,
+        SectionError as SectionError,
+        begins_section as begins_section,
+        replaceable_faults as replaceable_faults,
+        section_below as section_below,
     )
-    from regauge.prompts._rubric import RubricKind, RubricSpec
-    from regauge.prompts._tools import tool_calls_of
+    from regauge.prompts._tools import (
+        RubricKind as RubricKind,
+        RubricSpec as RubricSpec,
+        tool_calls_of as tool_calls_of,
+    )
     from regauge.prompts._types import (
-        ATTACHED,
-        Acknowledgement,
-        Attachment,
-        ChangelogEntry,
-        Evaluator,
-        InputSpec,
-        Message,
-        Part,
-        PromptVersion,
-        Role,
-        Semver,
-        ToolCall,
-        attachment_of,
-        content_of,
-        input_text,
+        ATTACHED as ATTACHED,
+        Acknowledgement as Acknowledgement,
+        Attachment as Attachment,
+        ChangelogEntry as ChangelogEntry,
+        Evaluator as Evaluator,
+        InputSpec as InputSpec,
+        Message as Message,
+        Part as Part,
+        PromptVersion as PromptVersion,
+        Role as Role,
+        Semver as Semver,
+        ToolCall as ToolCall,
+        attachment_of as attachment_of,
+        content_of as content_of,
+        input_text as input_text,
     )
 else:
-    __getattr__ = names_of(
-        __name__,
-        {
-            "_contents": "content_errors without_errors",
-            "_edit": "Bump bump set_contents set_model",
-            "_files": "CANDIDATES_ENV LOADED_SUFFIX find_prompt load_prompt prompt_files",
-            "_history": (
-                "Commit Repository VersionRecord load_version prompt_at text_at version_records"
-            ),
-            "_lint": "lint_prompts lint_warnings",
-            "_lock": "LOCK_NAME LockEntry PromptLock lock_of",
-            "_parse": "parse_prompt prompt_name",
-            "_prompt": "Prompt",
-            "_replaceable": (
-                "MessageSection Replaceable SectionError begins_section replaceable_faults "
-                "section_below"
-            ),
-            "_rubric": "RubricKind RubricSpec",
-            "_tools": "tool_calls_of",
-            "_types": (
-                "ATTACHED Acknowledgement Attachment ChangelogEntry Evaluator InputSpec Message"
-                " Part PromptVersion Role Semver ToolCall attachment_of content_of input_text"
-            ),
-        },
-    )
+    __getattr__ = names_of(__name__)
 
-__all__ = [
-    "ATTACHED",
-    "CANDIDATES_ENV",
-    "LOADED_SUFFIX",
-    "LOCK_NAME",
-    "Acknowledgement",
-    "Attachment",
-    "Bump",
-    "ChangelogEntry",
-    "Commit",
-    "Evaluator",
-    "InputSpec",
-    "LockEntry",
-    "Message",
-    "MessageSection",
-    "Part",
-    "Prompt",
-    "PromptLock",
-    "PromptVersion",
-    "Replaceable",
-    "Repository",
-    "Role",
-    "RubricKind",
-    "RubricSpec",
-    "SectionError",
-    "Semver",
-    "ToolCall",
-    "VersionRecord",
-    "attachment_of",
-    "begins_section",
-    "bump",
-    "content_errors",
-    "content_of",
-    "find_prompt",
-    "input_text",
-    "lint_prompts",
-    "lint_warnings",
-    "load_prompt",
-    "load_version",
-    "lock_of",
-    "parse_prompt",
-    "prompt_at",
-    "prompt_files",
-    "prompt_name",
-    "read_prompt_text",
-    "replaceable_faults",
-    "section_below",
-    "set_contents",
-    "set_model",
-    "text_at",
-    "tool_calls_of",
-    "version_records",
-    "without_errors",
-]
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

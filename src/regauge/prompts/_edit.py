@@ -13,13 +13,13 @@ import yaml
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.prompts._parse import parse_prompt
 from regauge.prompts._types import ChangelogEntry, Semver
-from regauge.prompts._yaml import compose, is_scalar, line_of
+from regauge.prompts._yaml import compose, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from regauge.prompts._lock import PromptLock
+    from regauge.prompts._files import PromptLock
     from regauge.prompts._prompt import Prompt
     from regauge.prompts._types import Part
 
@@ -41,7 +41,9 @@ def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, pat
     before = parse_prompt(text, path=path)
     root = compose(text, path)
     newline = _newline(text)
-    keys = {key.value: (key, value) for key, value in root.value if is_scalar(key)}
+    keys = {
+        key.value: (key, value) for key, value in root.value if isinstance(key, yaml.ScalarNode)
+    }
     splices: list[_Splice] = []
     lines: list[str] = []
     if "version" in keys:
@@ -67,7 +69,9 @@ def set_model(text: str, model: str, *, path: Path) -> str:
     """
     before = parse_prompt(text, path=path)
     root = compose(text, path)
-    keys = {key.value: (key, value) for key, value in root.value if is_scalar(key)}
+    keys = {
+        key.value: (key, value) for key, value in root.value if isinstance(key, yaml.ScalarNode)
+    }
     splice = (
         _scalar_splice(text, *keys["model"], model, path)
         if "model" in keys
@@ -144,7 +148,7 @@ def _top_level_splice(
     indent = " " * first.column
     body = "".join(indent + line + newline for line in lines)
     for key, value in root.value:
-        if is_scalar(key) and key.value == "version":
+        if isinstance(key, yaml.ScalarNode) and key.value == "version":
             at = text.find("\n", value.end_mark.index) + 1
             return (at, at, body) if at else (len(text), len(text), newline + body)
     at = first.index - first.column
@@ -251,7 +255,7 @@ def _content_nodes(text: str, path: Path) -> list[tuple[yaml.Node, yaml.ScalarNo
     for item in messages.value:
         nodes.append(None)
         for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
-            if getattr(key, "value", "") == "content" and is_scalar(value):
+            if getattr(key, "value", "") == "content" and isinstance(value, yaml.ScalarNode):
                 if value.start_mark.index < key.end_mark.index:
                     raise _unwritable(path, line_of(key), "a message's content is an alias")
                 nodes[-1] = (key, value)

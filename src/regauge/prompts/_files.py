@@ -1,21 +1,256 @@
-"""Finds prompt files and loads prompts by name, path and version."""
+"""Prompt files: found, loaded; and `prompts.lock`, to which each release adds a line."""
 
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from regauge.errors import Fault, PromptError, UsageError
+from regauge.atomic import write_whole
+from regauge.errors import Fault, LockError, PromptError, UsageError
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
 from regauge.prompts._types import Semver
-from regauge.prompts._yaml import read_text
+from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.prompts._prompt import Prompt
+
+LOCK_NAME = "prompts.lock"
+# No prompt reaches it: a larger file is an attack or a mistake.
+_BYTES_MAX = 1024 * 1024
+_HEADER = """\
+# Released prompt versions: name@version, digest of its behaviour, digest of its contract.
+# Lines are only added, by `regauge bump`; `regauge lint` checks them against the files and git.
+"""
+_LINE = re.compile(r"(?P<name>\S.*)@(?P<version>[^\s@]+) (?P<digest>\S+) (?P<contract>\S+)")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_KEEP_BOTH = "keep both sides' lines, or bump again where both released the same version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockEntry:
+    """One released version.
+
+    Attributes:
+        line: Where it stands in the file, from 1; 0 for one that was just added.
+    """
+
+    name: str
+    version: Semver
+    digest: str
+    contract_digest: str
+    line: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version} {self.digest} {self.contract_digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLock:
+    """The released versions of all prompts of a project."""
+
+    path: Path
+    entries: tuple[LockEntry, ...] = ()
+
+    @classmethod
+    def load(cls, path: Path) -> PromptLock:
+        """Read a lock; a file that is not there is a lock without entries.
+
+        Raises:
+            LockError: Lines that are no entry, and versions that stand there twice.
+        """
+        try:
+            text = read_regular(path).decode("utf-8")
+        except FileNotFoundError:
+            return cls(path)
+        except OSError as error:
+            raise LockError([Fault.unreadable(path, error)]) from error
+        except UnicodeDecodeError as error:
+            message = f"cannot be read: {error}"
+            raise LockError([Fault(path=path, line=None, message=message)]) from error
+        return cls.parse(text, path)
+
+    @classmethod
+    def parse(cls, text: str, path: Path) -> PromptLock:
+        """Read the text of a lock.
+
+        Raises:
+            LockError: As `load`.
+        """
+        faults: list[Fault] = []
+        entries: dict[tuple[str, Semver], LockEntry] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            entry = _entry(line.strip(), number)
+            if isinstance(entry, str):
+                marker = line[:7] in {"<<<<<<<", "=======", ">>>>>>>"}
+                fix = _KEEP_BOTH if marker else "restore the line from git, or remove it"
+                faults.append(Fault(path=path, line=number, message=entry, fix=fix))
+                continue
+            twin = entries.setdefault((entry.name, entry.version), entry)
+            if twin != entry:
+                message = (
+                    f"{entry.name}@{entry.version} has another digest than on line {twin.line}"
+                )
+                fix = "keep the line that was released first, and bump the other's prompt again"
+                faults.append(Fault(path=path, line=number, message=message, fix=fix))
+        if faults:
+            raise LockError(faults)
+        return cls(path, tuple(entries.values()))
+
+    def of(self, name: str) -> list[LockEntry]:
+        """The released versions of one prompt, oldest first."""
+        own = (entry for entry in self.entries if entry.name == name)
+        return sorted(own, key=lambda entry: entry.version)
+
+    def get(self, name: str, version: Semver) -> LockEntry | None:
+        """One released version."""
+        return next((entry for entry in self.of(name) if entry.version == version), None)
+
+    def add(self, prompt: Prompt) -> PromptLock:
+        """The lock with a prompt's version among the released ones.
+
+        Raises:
+            LockError: The prompt has no version, or that version is released with other content.
+        """
+        if prompt.version is None:
+            message = "a prompt without a version cannot be released"
+            fix = f"regauge bump {prompt.name} major"
+            raise LockError([Fault(path=prompt.path, line=1, message=message, fix=fix)])
+        entry = LockEntry(
+            name=prompt.name,
+            version=prompt.version,
+            digest=prompt.digest,
+            contract_digest=prompt.contract_digest,
+        )
+        twin = self.get(entry.name, entry.version)
+        if twin == entry:
+            return self
+        if twin is not None:
+            raise LockError(self.check(prompt))
+        return replace(self, entries=(*self.entries, entry))
+
+    def save(self) -> None:
+        """Write the file in one step: readers see the old text or the new one."""
+        write_whole(self.path, str(self).encode())
+
+    def check(self, prompt: Prompt) -> list[Fault]:
+        """Errors between a prompt file and its released versions."""
+        released = self.of(prompt.name)
+        if prompt.version is None:
+            problem = _dropped_version(prompt, released)
+        elif (same := self.get(prompt.name, prompt.version)) is not None:
+            problem = _changed_since(prompt, same)
+        else:
+            problem = _not_released(prompt, prompt.version, released)
+        if problem is None:
+            return []
+        line = prompt.lines.get("version", 1)
+        return [Fault(path=prompt.path, line=line, message=problem[0], fix=problem[1])]
+
+    def needs_major(self, prompt: Prompt) -> LockEntry | None:
+        """The release whose contract a prompt breaks without being its next major version.
+
+        Prereleases promise nothing, so they do not count.
+        """
+        version = prompt.version
+        stable = [entry for entry in self.of(prompt.name) if not entry.version.prerelease]
+        before = [entry for entry in stable if version is None or entry.version < version]
+        if not before or before[-1].contract_digest == prompt.contract_digest:
+            return None
+        is_major = version is not None and version.major > before[-1].version.major
+        return None if is_major else before[-1]
+
+    def check_against(self, older: PromptLock, ref: str) -> list[Fault]:
+        """Entries of an older lock that are missing or changed in this one."""
+        faults: list[Fault] = []
+        for entry in older.entries:
+            own = self.get(entry.name, entry.version)
+            which = f"{entry.name}@{entry.version}"
+            if own is None:
+                message = f"{which} was removed; {ref} has it, and the lock is only added to"
+                faults.append(
+                    Fault(path=self.path, line=None, message=message, fix=f"add back: {entry}")
+                )
+            elif own != entry:
+                message = f"{which} has another digest than in {ref}"
+                fix = f"restore the line: {entry}"
+                faults.append(Fault(path=self.path, line=own.line, message=message, fix=fix))
+        return faults
+
+    def __str__(self) -> str:
+        lines = sorted(self.entries, key=lambda entry: (entry.name, entry.version))
+        return _HEADER + "".join(f"{entry}\n" for entry in lines)
+
+
+def lock_of(prompts: Path) -> PromptLock:
+    """The lock of a `prompts/` directory, or of a prompt file somewhere below one."""
+    if prompts.is_dir():
+        return PromptLock.load(prompts / LOCK_NAME)
+    for directory in prompts.resolve().parents:
+        if (directory / LOCK_NAME).is_file() or directory.name == "prompts":
+            return PromptLock.load(directory / LOCK_NAME)
+        if (directory / ".git").exists():
+            break
+    return PromptLock(prompts.parent / LOCK_NAME)
+
+
+def _dropped_version(prompt: Prompt, released: list[LockEntry]) -> tuple[str, str] | None:
+    if not released:
+        return None
+    last = released[-1].version
+    fix = f"write `version: {last}` back, then regauge bump {prompt.name} PART if anything changed"
+    return f"has no version, but {last} was released", fix
+
+
+def _changed_since(prompt: Prompt, same: LockEntry) -> tuple[str, str] | None:
+    contract = same.contract_digest != prompt.contract_digest
+    if same.digest == prompt.digest and not contract:
+        return None
+    what = "the contract (jsonSchema, inputs)" if contract else "the content"
+    message = f"{what} changed, but the version is still {same.version}, which is released"
+    return message, f"regauge bump {prompt.name} {'major' if contract else 'minor'}"
+
+
+def _not_released(
+    prompt: Prompt, version: Semver, released: list[LockEntry]
+) -> tuple[str, str] | None:
+    bump = f"regauge bump {prompt.name}"
+    if released and version < released[-1].version:
+        last = released[-1].version
+        fix = f"write `version: {last}`, then {bump} PART if anything changed"
+        return f"version {version} is older than {last}, which is released", fix
+    lock = PromptLock(prompt.path, tuple(released))
+    if (broken := lock.needs_major(prompt)) is not None:
+        message = f"the contract (jsonSchema, inputs) changed since {broken.version}"
+        return f"{message}, but {version} is no new major version", f"{bump} major"
+    return f"version {version} is not in {LOCK_NAME}", bump
+
+
+def _entry(line: str, number: int) -> LockEntry | str:
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return "this line is no `name@version digest digest`"
+    if not (_DIGEST.fullmatch(match["digest"]) and _DIGEST.fullmatch(match["contract"])):
+        return "a digest is 64 hexadecimal digits"
+    try:
+        version = Semver.parse(match["version"])
+    except ValueError as error:
+        return str(error)
+    return LockEntry(
+        name=match["name"],
+        version=version,
+        digest=match["digest"],
+        contract_digest=match["contract"],
+        line=number,
+    )
+
 
 CANDIDATES_ENV: Final = "REGAUGE_CANDIDATES"
 """Names the directory with the candidate texts of prompts, in the process of a target."""
@@ -58,7 +293,13 @@ def find_prompt(
 
     prompts_dir = Project.find(root).prompts_dir
     files = prompt_files(prompts_dir)
-    matching = [path for path in files if text in _names(path, prompts_dir)]
+    own_names = {path: prompt_name(path) for path in files}
+    matching = [
+        path
+        for path, own in own_names.items()
+        # With or without the directories below `prompts/`.
+        if text in {own, (path.relative_to(prompts_dir).parent / own).as_posix()}
+    ]
     if len(matching) == 1:
         return matching[0]
     if matching:
@@ -66,7 +307,7 @@ def find_prompt(
         message = f"several prompts are named {text!r}: {places}"
         fix = "rename all but one: a name stands for one prompt everywhere"
         raise PromptError([Fault(path=prompts_dir, line=None, message=message, fix=fix)])
-    names = [prompt_name(path) for path in files]
+    names = list(own_names.values())
     fix = did_you_mean(text, [*names, *also]) or fix
     if not fix:
         names += also
@@ -96,22 +337,49 @@ def load_prompt(
     """
     path = find_prompt(name_or_path, root=root)
     if version is None:
-        return parse_prompt(_candidate(path) or read_text(path), path=path)
+        candidates = os.environ.get(CANDIDATES_ENV)
+        file = _candidate(path, Path(candidates)) if candidates else path
+        text = read_prompt_text(file)
+        return parse_prompt(text, path=path)
     from regauge.prompts._history import load_version
 
     return load_version(path, parse_version(version))
 
 
-def _candidate(path: Path) -> str:
-    """The text that `regauge refine` tests instead of a prompt file; empty without one."""
-    directory = os.environ.get(CANDIDATES_ENV)
-    if not directory:
-        return ""
-    candidate = Path(directory, f"{prompt_name(path)}{SUFFIXES[0]}")
+def read_prompt_text(path: Path) -> str:
+    """The text of a prompt file, line ends and byte order mark included.
+
+    Raises:
+        PromptError: The file cannot be read, is larger than 1 MiB or is not UTF-8.
+    """
+    try:
+        size = path.stat().st_size
+        data = read_regular(path) if size <= _BYTES_MAX else b""
+    except FileNotFoundError as error:
+        message = "there is no such prompt file"
+        raise PromptError([Fault(path=path, line=None, message=message)]) from error
+    except OSError as error:
+        raise PromptError([Fault.unreadable(path, error)]) from error
+    if size > _BYTES_MAX:
+        message = f"{size / _BYTES_MAX:.1f} MiB is more than a prompt file may have (1 MiB)"
+        fix = "keep long inputs in fixtures and give them as inputs"
+        raise PromptError([Fault(path=path, line=None, message=message, fix=fix)])
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"
+        fix = "save the file as UTF-8"
+        raise PromptError([Fault(path=path, line=line, message=message, fix=fix)]) from error
+
+
+def _candidate(path: Path, directory: Path) -> Path:
+    """The file that `regauge refine` tests instead of a prompt file; without one, that file."""
+    candidate = directory / f"{prompt_name(path)}{SUFFIXES[0]}"
     if not candidate.is_file():
-        return ""
+        return path
     candidate.with_suffix(LOADED_SUFFIX).touch()
-    return read_text(candidate)
+    return candidate
 
 
 def parse_version(text: str) -> Semver:
@@ -135,9 +403,3 @@ def _by_path(path: Path, root: Path | None) -> Path:
         raise PromptError([Fault.unreadable(path, IsADirectoryError())])
     message = "this is a directory" if path.is_dir() else "there is no such prompt file"
     raise PromptError([Fault(path=path, line=None, message=message)])
-
-
-def _names(path: Path, prompts_dir: Path) -> set[str]:
-    """The names of a file: its stem, alone and with the directories below `prompts/`."""
-    name = prompt_name(path)
-    return {name, (path.relative_to(prompts_dir).parent / name).as_posix()}

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import GitError, PromptError
 from regauge.git import git, work_tree
-from regauge.prompts._lock import lock_of
+from regauge.prompts._files import lock_of, read_prompt_text
 from regauge.prompts._parse import parse_prompt, prompt_name
 from regauge.prompts._types import Semver
-from regauge.prompts._yaml import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from regauge.prompts._lock import LockEntry
+    from regauge.prompts._files import LockEntry
     from regauge.prompts._prompt import Prompt
 
 
@@ -497,6 +496,6 @@ def _parsed(
 
 def _read_or_empty(path: Path) -> str:
     try:
-        return read_text(path)
+        return read_prompt_text(path)
     except PromptError:
         return ""

@@ -12,10 +12,10 @@ import yaml
 from regauge.errors import PromptError
 from regauge.prompts._prompt import Prompt
 from regauge.prompts._replaceable import read_replaceable
-from regauge.prompts._rubric import read_rubric
-from regauge.prompts._tools import read_message_extras, read_tool_choice, read_tools
+from regauge.prompts._tools import read_message_extras, read_rubric, read_tool_choice, read_tools
 from regauge.prompts._types import (
     NAME,
+    TEMPLATE_TAG,
     Acknowledgement,
     ChangelogEntry,
     Evaluator,
@@ -26,9 +26,8 @@ from regauge.prompts._types import (
     compile_template,
     first_lines,
     odd_braces,
-    template_tags,
 )
-from regauge.prompts._yaml import Entries, Reader, compose, is_scalar, line_of, scalar_tag
+from regauge.prompts._yaml import Entries, Reader, compose, line_of, scalar_tag
 from regauge.regular_file import read_regular
 from regauge.strict_json import no_constant, unique
 from regauge.wording import did_you_mean, snake_case
@@ -128,10 +127,8 @@ def read_response_format(reader: Reader, entries: Entries) -> dict[str, JSON] | 
     """The response format that the top-level keys add up to; None for plain text."""
     kind, own_schema = _read_format(reader, entries)
     schema_key, schema_node = entries.get("jsonSchema", (None, None))
-    if schema_node is not None and scalar_tag(schema_node) == "null":
-        schema_node = None
     if kind != "json_schema":
-        if schema_key is not None and schema_node is not None and kind is not None:
+        if schema_key is not None and kind is not None:
             stated = f"is {kind}" if "responseFormat" in entries else "is missing"
             message = f"jsonSchema is given, but responseFormat {stated}"
             reader.fault(schema_key, message, "write `responseFormat: json_schema`")
@@ -158,8 +155,8 @@ def _read_format(reader: Reader, entries: Entries) -> tuple[str | None, dict[str
     if "responseFormat" not in entries:
         return "text", None
     _, node = entries["responseFormat"]
-    if is_scalar(node):
-        return ("text" if scalar_tag(node) == "null" else _format_of(reader, node)), None
+    if isinstance(node, yaml.ScalarNode):
+        return _format_of(reader, node), None
     fix = f"write one of {', '.join(_FORMATS)}, or a mapping with `type:`"
     inner = reader.mapping(node, "responseFormat", fix)
     if inner is None:
@@ -189,7 +186,7 @@ def _format_of(reader: Reader, node: yaml.Node) -> str | None:
 
 def _read_schema(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
     """A schema written as YAML or as a text of JSON."""
-    if is_scalar(node) and scalar_tag(node) == "str":
+    if isinstance(node, yaml.ScalarNode) and scalar_tag(node) == "str":
         try:
             value: Any = json.loads(
                 node.value, object_pairs_hook=unique, parse_constant=no_constant
@@ -221,9 +218,7 @@ _CHANGELOG_FIX = "write `- version: 1.1.0`, below it `text:` and, if you like, `
 
 
 def read_version(reader: Reader, node: yaml.Node) -> Semver | None:
-    """The version; None where it is null or, with a fault noted, no version."""
-    if scalar_tag(node) == "null":
-        return None
+    """The version; None, with a fault noted, where it is none."""
     text = reader.text(node, "version", "write a version such as 1.0.0")
     if text is None:
         return None
@@ -236,12 +231,8 @@ def read_version(reader: Reader, node: yaml.Node) -> Semver | None:
         return None
 
 
-def read_inputs(
-    reader: Reader, node: yaml.Node, lines: dict[str, int]
-) -> tuple[InputSpec, ...] | None:
+def read_inputs(reader: Reader, node: yaml.Node, lines: dict[str, int]) -> tuple[InputSpec, ...]:
     """The declared inputs: a list of names or of mappings, or a mapping by name."""
-    if scalar_tag(node) == "null":
-        return None
     specs: dict[str, InputSpec] = {}
     for name, item, body in _declared(reader, node):
         if name is None:
@@ -365,7 +356,7 @@ def _declared(
     entries_of: list[tuple[str | None, yaml.Node, Entries | str | None]] = []
     if isinstance(node, yaml.MappingNode):
         for name, (key, value) in reader.entries(node, "inputs").items():
-            if is_scalar(value):
+            if isinstance(value, yaml.ScalarNode):
                 text = (
                     None if scalar_tag(value) == "null" else reader.text(value, f"input {name!r}")
                 )
@@ -374,7 +365,7 @@ def _declared(
                 entries_of.append((name, key, reader.mapping(value, f"input {name!r}", _INPUT_FIX)))
         return entries_of
     for item in reader.items(node, "inputs", _INPUT_FIX):
-        if is_scalar(item):
+        if isinstance(item, yaml.ScalarNode):
             entries_of.append((reader.text(item, "an input", _INPUT_FIX), item, None))
             continue
         entries = reader.mapping(item, "an input", _INPUT_FIX)
@@ -441,10 +432,10 @@ TOP_KEYS = (
     "evaluators",
     "changelog",
 )
-_TOOL_KEYS = ("tools", "toolChoice", "parallelToolCalls")
 # As much as a prompt file itself.
 _TOOLS_BYTES_MAX = 1024 * 1024
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id")
+_TOOL_MESSAGE_KEYS = frozenset({"tool_calls", "tool_call_id"})
 _ROLES: tuple[Role, ...] = get_args(Role)
 # A text full of braces is in another template language; a few warnings say so.
 _ODD_MAX = 20
@@ -482,8 +473,10 @@ def parse_prompt(
     entries = reader.entries(root, "the file")
     _refuse_other_formats(reader, entries)
     lines = {name: line_of(key) for name, (key, _) in entries.items()}
-    fields = _read_fields(reader, entries, lines, prompt_name(path))
-    _read_tools(reader, entries, lines, fields, _reader_beside(path, committed))
+    # A key without a value is one that is not there; `messages` and `rubric` need theirs.
+    given = {name: entry for name, entry in entries.items() if scalar_tag(entry[1]) != "null"}
+    fields = _read_fields(reader, given, lines, prompt_name(path))
+    _read_tools(reader, given, lines, fields, committed)
     messages = _read_messages(reader, root, entries, lines)
     _note_variables(reader, text, messages, lines)
     used = [place.removeprefix("variables.") for place in lines if place.startswith("variables.")]
@@ -534,11 +527,11 @@ def _read_fields(
     fields: dict[str, Any] = {"title": name}
     texts = {"name": "title", "description": "description", "model": "model", "owner": "owner"}
     for key, (_, node) in entries.items():
-        if key in texts and scalar_tag(node) != "null":
+        if key in texts:
             fields[texts[key]] = reader.text(node, key, _text_fix(key, node))
         elif key == "version":
             fields["version"] = read_version(reader, node)
-        elif key == "modelParameters" and scalar_tag(node) != "null":
+        elif key == "modelParameters":
             fields["parameters"] = read_parameters(reader, node, lines)
         elif key == "inputs":
             fields["inputs"] = read_inputs(reader, node, lines)
@@ -595,10 +588,10 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
             item,
             yaml.ScalarNode("tag:yaml.org,2002:str", "", item.start_mark, item.start_mark),
         )
-    for name in ("role", "content"):
-        if name not in entries:
-            reader.fault(item, f"a message has no {name!r}", _MESSAGES_FIX)
-    if "role" not in entries or "content" not in entries:
+    missing = [name for name in ("role", "content") if name not in entries]
+    for name in missing:
+        reader.fault(item, f"a message has no {name!r}", _MESSAGES_FIX)
+    if missing:
         return None
     (_, role_node), (_, content_node) = entries["role"], entries["content"]
     role = reader.text(role_node, "the role of a message")
@@ -609,7 +602,9 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
     if role is not None and role not in _ROLES:
         roles = f"write one of {', '.join(_ROLES)}"
         reader.fault(role_node, f"role {role!r} is unknown", did_you_mean(role, _ROLES) or roles)
-    extras = read_message_extras(reader, item, entries)
+    extras: dict[str, Any] | None = {}
+    if role == "tool" or not _TOOL_MESSAGE_KEYS.isdisjoint(entries):
+        extras = read_message_extras(reader, item, entries)
     if content is not None and not content.strip() and "tool_calls" not in entries:
         reader.fault(content_node, "the content of a message is empty", "write it, or remove it")
     if content is None or role not in _ROLES or extras is None:
@@ -649,7 +644,7 @@ def _note_variables(
             else:
                 message_text = f"{odd} holds no name of an input, so it stays text"
             reader.warn(line, message_text, fix)
-        for tag in islice(dict.fromkeys(template_tags(message.content)), _ODD_MAX):
+        for tag in islice(dict.fromkeys(TEMPLATE_TAG.findall(message.content)), _ODD_MAX):
             line = _line_of_text(text, node, tag)
             fix = "write the text as it is to be sent; a template has {{name}} alone"
             reader.warn(line, f"{tag} is plain text, not a condition or a loop", fix)
@@ -701,23 +696,19 @@ def _read_tools(
     entries: Entries,
     lines: dict[str, int],
     fields: dict[str, Any],
-    read: Callable[[str], str],
+    committed: Callable[[str], bytes | None] | None,
 ) -> None:
     """`tools`, `toolChoice` and `parallelToolCalls`; the two latter go with the parameters."""
-    given = {
-        key: entry
-        for key, entry in entries.items()
-        if key in _TOOL_KEYS and scalar_tag(entry[1]) != "null"
-    }
-    if "tools" in given:
-        fields["tools"], fields["tool_files"] = read_tools(reader, given["tools"][1], read, lines)
+    if "tools" in entries:
+        read = _reader_beside(reader.path, committed)
+        fields["tools"], fields["tool_files"] = read_tools(reader, entries["tools"][1], read, lines)
     names = tuple(str(tool["function"]["name"]) for tool in fields.get("tools", ()))
     added: dict[str, JSON] = {}
     for key, name in (("toolChoice", "tool_choice"), ("parallelToolCalls", "parallel_tool_calls")):
-        if key not in given:
+        if key not in entries:
             continue
-        key_node, node = given[key]
-        if "tools" not in given:
+        key_node, node = entries[key]
+        if "tools" not in entries:
             reader.fault(key_node, f"{key} is given, but there are no `tools`")
         elif name in (fields.get("parameters") or {}):
             reader.fault(key_node, f"{key} and modelParameters set {name}", "keep one of them")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.prompts._replaceable import Replaceable
-    from regauge.prompts._rubric import RubricSpec
+    from regauge.prompts._tools import RubricSpec
     from regauge.prompts._types import (
         Attachment,
         ChangelogEntry,
@@ -154,7 +154,7 @@ class Prompt:
             RenderError: An input is missing, is used by no template, or is no JSON value; a list of
                 messages is used as text, or a history is none.
         """
-        if self._conditions:
+        if self.warnings and self._conditions:
             self._refuse_conditions(case_at)
         if len(inputs) != len(self.variables) or not self.variables.issuperset(inputs):
             inputs = self._completed(inputs, case_at)
@@ -163,7 +163,9 @@ class Prompt:
                 name: value if isinstance(value, str) else input_text(value)
                 for name, value in inputs.items()
             }
-            if any(isinstance(value, list | dict) for value in inputs.values()) or self._histories:
+            if any(message.history for message in self.messages) or any(
+                isinstance(value, list | dict) for value in inputs.values()
+            ):
                 return self._with_parts(inputs, texts, case_at)
         except (TypeError, ValueError) as error:
             raise self._unwritable(inputs, case_at) from error
@@ -239,10 +241,6 @@ class Prompt:
             what = f"input {name!r} is an attachment in a {message.role} message{case}"
             fix = "use it in a message with role: user"
         return self._fault(f"variables.{name}", what, fix)
-
-    @cached_property
-    def _histories(self) -> bool:
-        return any(message.history for message in self.messages)
 
     @cached_property
     def _templates(self) -> tuple[tuple[Message, Template], ...]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import yaml
 from yaml.reader import ReaderError
 
 from regauge.errors import Fault, PromptError
-from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
 from regauge.yaml_errors import explain_yaml_error
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
 
-# No prompt reaches either: a larger or deeper file is an attack or a mistake.
-BYTES_MAX = 1024 * 1024
+# No prompt reaches it: a deeper file is an attack or a mistake.
 DEPTH_MAX = 100
 _STANDARD = "tag:yaml.org,2002:"
 
@@ -56,35 +54,6 @@ class _Loader(yaml.SafeLoader):
     """PyYAML with the scalars of YAML 1.2: `no` and `on` are texts, and so are 12:30 and dates."""
 
     yaml_implicit_resolvers = scalar_resolvers()
-
-
-def read_text(path: Path) -> str:
-    """The text of a prompt file, line ends and byte order mark included.
-
-    Raises:
-        PromptError: The file cannot be read, is larger than 1 MiB or is not UTF-8.
-    """
-    try:
-        size = path.stat().st_size
-        data = read_regular(path) if size <= BYTES_MAX else b""
-    except FileNotFoundError as error:
-        raise _error(path, None, "there is no such prompt file") from error
-    except OSError as error:
-        raise PromptError([Fault.unreadable(path, error)]) from error
-    if size > BYTES_MAX:
-        fix = "keep long inputs in fixtures and give them as inputs"
-        raise _error(
-            path,
-            None,
-            f"{size / BYTES_MAX:.1f} MiB is more than a prompt file may have (1 MiB)",
-            fix,
-        )
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        problem = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"
-        raise _error(path, line, problem, "save the file as UTF-8") from error
 
 
 def compose(text: str, path: Path) -> yaml.MappingNode:
@@ -122,11 +91,6 @@ def line_of(node: yaml.Node) -> int:
     return node.start_mark.line + 1
 
 
-def is_scalar(node: yaml.Node) -> TypeGuard[yaml.ScalarNode]:
-    """Return whether a node is a single value: a text, a number, a boolean or null."""
-    return isinstance(node, yaml.ScalarNode)
-
-
 def scalar_tag(node: yaml.Node) -> str:
     r"""The short name of a node's tag: `str`, `int`, `null`, or the tag itself where it is odd.
 
@@ -148,6 +112,8 @@ def _error(path: Path, line: int | None, message: str, fix: str = "") -> PromptE
 
 # By key: the node of the key and the node of its value.
 Entries = dict[str, tuple[yaml.Node, yaml.Node]]
+
+_TEXT_TAGS = frozenset({"str", "int", "float", "bool", "merge"})
 
 # Aliases make a small file stand for a huge value; this many values is more than any prompt holds.
 _VALUES_MAX = 100_000
@@ -191,7 +157,7 @@ class Reader:
         own: Entries = {}
         merged: Entries = {}
         for key, value in node.value:
-            if not is_scalar(key):
+            if not isinstance(key, yaml.ScalarNode):
                 self.fault(key, f"a key of {what} must be a text")
             elif scalar_tag(key) == "merge":
                 merged = self._merged(value, what) | merged
@@ -220,14 +186,37 @@ class Reader:
 
     def text(self, node: yaml.Node, what: str, fix: str = "") -> str | None:
         """The text of a scalar, as it is written even if it looks like a number."""
-        if is_scalar(node) and scalar_tag(node) in {"str", "int", "float", "bool", "merge"}:
+        if isinstance(node, yaml.ScalarNode) and scalar_tag(node) in _TEXT_TAGS:
             return str(node.value)
         self.fault(node, f"{what} must be a text, not {kind_of(node)}", fix)
         return None
 
-    def json(self, node: yaml.Node, what: str) -> JSON:
-        """The plain value of a node. What is no JSON is a fault, and null here."""
-        return self._json(node, what, ())
+    def json(self, node: yaml.Node, what: str, above: tuple[int, ...] = ()) -> JSON:
+        """The plain value of a node. What is no JSON is a fault, and null here.
+
+        Args:
+            node: The node.
+            what: Its name in errors.
+            above: The ids of the nodes that it is in.
+        """
+        self._values_left -= 1
+        if id(node) in above:
+            self.fault(node, f"{what} contains itself through an alias")
+            return None
+        if len(above) > DEPTH_MAX:
+            self.fault(node, f"{what} is nested deeper than {DEPTH_MAX} levels")
+            return None
+        if self._values_left <= 0:
+            self._refuse_size(node, what)
+            return None
+        below = (*above, id(node))
+        if isinstance(node, yaml.MappingNode):
+            entries = self.entries(node, what)
+            return {key: self.json(value, what, below) for key, (_, value) in entries.items()}
+        if isinstance(node, yaml.SequenceNode):
+            self._refuse_tag(node, "seq", what)
+            return [self.json(item, what, below) for item in node.value]
+        return self._scalar(node, what)
 
     def unknown(self, entries: Entries, names: Iterable[str], what: str) -> None:
         """Note the keys that are not read."""
@@ -256,26 +245,6 @@ class Reader:
                     break
                 merged = self.entries(source, what) | merged
         return merged
-
-    def _json(self, node: yaml.Node, what: str, above: tuple[int, ...]) -> JSON:
-        self._values_left -= 1
-        if id(node) in above:
-            self.fault(node, f"{what} contains itself through an alias")
-            return None
-        if len(above) > DEPTH_MAX:
-            self.fault(node, f"{what} is nested deeper than {DEPTH_MAX} levels")
-            return None
-        if self._values_left <= 0:
-            self._refuse_size(node, what)
-            return None
-        below = (*above, id(node))
-        if isinstance(node, yaml.MappingNode):
-            entries = self.entries(node, what)
-            return {key: self._json(value, what, below) for key, (_, value) in entries.items()}
-        if isinstance(node, yaml.SequenceNode):
-            self._refuse_tag(node, "seq", what)
-            return [self._json(item, what, below) for item in node.value]
-        return self._scalar(node, what)
 
     def _refuse_size(self, node: yaml.Node, what: str) -> None:
         if not self._refused_size:

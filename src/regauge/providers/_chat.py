@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.providers._types import TokenLogprob, ToolCall
+from regauge.providers._types import TokenLogprob
 from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.digests import JSON
-    from regauge.prompts import Message
+    from regauge.prompts import Message, ToolCall
     from regauge.providers._types import CompletionRequest, FinishReason
-
-__all__ = ["body_of", "read_answer", "read_logprobs"]
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "stop": "stop",

@@ -14,7 +14,7 @@ import openai
 
 from regauge.bounded_http import bounded
 from regauge.errors import ProviderError, explain_os_error, has_no_descriptor
-from regauge.extras import install_command
+from regauge.on_demand import install_command
 from regauge.providers._endpoint import OPENAI_URL
 from regauge.providers._failure import AttemptError
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from regauge.providers._endpoint import Endpoint
 
-__all__ = ["Sdk", "cannot_connect", "cannot_open", "open_client"]
-
+# OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED and X509_V_ERR_CERT_NOT_YET_VALID.
 _EXPIRED: Final = 10
 _NOT_YET_VALID: Final = 9
 _SELF_SIGNED: Final = frozenset({18, 19})
@@ -175,6 +174,11 @@ class Sdk:
         self.status_error: type[openai.APIStatusError] = module.APIStatusError
         self.connection_error: type[openai.APIConnectionError] = module.APIConnectionError
 
+    def use_key(self, key: str) -> None:
+        """Send another key from now on."""
+        self.client.api_key = key
+        self._sent.clear()
+
     async def post(self, url: str, body: bytes) -> httpx2.Response:
         """Send a body, with the headers that the SDK gave the first request to this URL.
 
@@ -222,8 +226,8 @@ def open_client(
     """
     options: dict[str, Any] = {
         "limits": httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
-        # What ends before twice the time of an attempt is a connection that failed.
-        "timeout": httpx2.Timeout(2 * timeout_s),
+        # An attempt keeps its time itself; aiohttp would set a timer for each read besides.
+        "timeout": None,
         "follow_redirects": False,
     }
     if transport is not None:
@@ -235,6 +239,7 @@ def open_client(
             "base_url": endpoint.url,
             "default_headers": endpoint.headers(),
             "max_retries": 0,
+            # What ends before twice the time of an attempt is a connection that failed.
             "timeout": 2 * timeout_s,
             "http_client": http,
         }

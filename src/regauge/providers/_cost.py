@@ -13,18 +13,11 @@ if TYPE_CHECKING:
 
     from regauge.providers._types import CompletionRequest, Usage
 
-__all__ = [
-    "approximate_tokens",
-    "batch_cost_of",
-    "cost_of",
-    "price_of",
-]
-
 _MILLION: Final = 1_000_000
+# For estimates only: English text has about four characters per token, and an image of medium size
+# takes about a thousand tokens. Smaller numbers let budgets be exceeded.
 _ATTACHED_TOKENS: Final = 1_000
 _CHARS_PER_TOKEN: Final = 4
-# What an answer is taken to be where neither a `max_tokens` nor earlier answers say more.
-_ANSWER_TOKENS: Final = 300
 # A server of one's own has no published prices, and the table takes half a second to load.
 _PUBLIC: Final = re.compile(r"https://[^/]*[a-z]\.[a-z]{2,}(?::\d+)?(?:/|$)")
 _SNAPSHOT: Final = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4,8})$")
@@ -85,8 +78,7 @@ def published_price(url: str, model: str) -> ListPrice | None:
     The package is a table: it opens no connection unless it is asked to.
     """
     try:
-        from genai_prices import Usage as PricedUsage
-        from genai_prices import calc_price
+        from genai_prices import Usage as PricedUsage, calc_price
         from genai_prices.types import TieredPrices
     except ModuleNotFoundError:
         return None

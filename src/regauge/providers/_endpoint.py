@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import shutil
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from regauge.errors import ProviderError
-from regauge.process_groups import end_group
 from regauge.project import has_credentials, shown_url
+from regauge.stop_signals import end_group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.project import EndpointSettings
-
-__all__ = ["OPENAI_URL", "Endpoint"]
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 
@@ -47,7 +46,7 @@ _HOMES: Final[Mapping[str, _Home]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Endpoint:
     """An endpoint as one run sees it."""
 
@@ -55,7 +54,7 @@ class Endpoint:
     settings: EndpointSettings
     environ: Mapping[str, str]
 
-    @property
+    @cached_property
     def url(self) -> str:
         """Up to and with `/v1`, without a slash behind it; empty where nothing sets one."""
         home = _HOMES.get(self.settings.api)

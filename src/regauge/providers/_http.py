@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from regauge.providers._rate import Quota
     from regauge.providers._types import CompletionRequest
     from regauge.providers._wire import WireAnswer
-
-__all__ = ["HttpApi"]
 
 Done = TypeVar("Done")
 
@@ -178,7 +176,7 @@ class HttpApi:
         async with self._opening:
             if self._key == refused_key and self._opened is not None:
                 self._key = await self._fetch_key()
-                self._opened.client.api_key = self._key
+                self._opened.use_key(self._key)
         return self._key != refused_key
 
     async def _call(
@@ -186,14 +184,20 @@ class HttpApi:
     ) -> tuple[Completion, tuple[Quota, ...]]:
         began = time.perf_counter()
         response = await self._post(request, timeout_s)
-        latency_s = time.perf_counter() - began
-        completion = self.read(request, response.content, headers=response.headers)
-        return replace(completion, latency_s=round(latency_s, 4)), quotas_in(response.headers)
+        latency_s = round(time.perf_counter() - began, 4)
+        headers = response.headers
+        completion = self.read(request, response.content, headers=headers, latency_s=latency_s)
+        return completion, quotas_in(headers)
 
     def read(
-        self, request: CompletionRequest, content: bytes, *, headers: Mapping[str, str]
+        self,
+        request: CompletionRequest,
+        content: bytes,
+        *,
+        headers: Mapping[str, str],
+        latency_s: float | None = None,
     ) -> Completion:
-        """The completion in the body of a response; its latency is unknown here.
+        """The completion in the body of a response.
 
         Raises:
             AttemptError: There is none.
@@ -218,7 +222,7 @@ class HttpApi:
             model=answer.model or request.model,
             fingerprint=answer.fingerprint,
             provider=self._endpoint.name,
-            latency_s=None,
+            latency_s=latency_s,
         )
 
     def body(self, request: CompletionRequest, *, other_limit: bool = False) -> bytes:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import ProviderError
-from regauge.providers._types import ToolCall, Usage
+from regauge.providers._types import Usage
 from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.digests import JSON
-    from regauge.prompts import Message
+    from regauge.prompts import Message, ToolCall
     from regauge.providers._types import CompletionRequest, FinishReason
-
-__all__ = ["body_of", "read_answer"]
 
 # The API wants a limit in every request; a prompt that sets none gets this one.
 _LIMIT: Final = 4096

@@ -14,19 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
-__all__ = [
-    "AdaptiveLimit",
-    "Pace",
-    "PacedTurns",
-    "Permit",
-    "Quota",
-    "Turns",
-    "Window",
-    "quotas_in",
-    "seconds_in",
-    "window_for",
-]
-
 # Limit, remaining and reset, as OpenAI and compatible servers, Anthropic, and others spell them.
 # Azure and GitHub Models may state the length of the period instead of the reset.
 _NAMES: Final = (
@@ -49,6 +36,7 @@ _NAMES: Final = (
 _UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _DURATIONS: Final = re.compile(rf"(?:{_DURATION.pattern})+")
+# Limits count per minute, hour or day; a later reset is an error of the header.
 _RESET_MAX_S: Final = 86400.0
 # A larger number is a time since 1970.
 _EPOCH_FROM: Final = 1_000_000_000.0

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from regauge.digests import JSON
-    from regauge.prompts import Message
-    from regauge.providers._types import CompletionRequest, FinishReason, TokenLogprob, ToolCall
-
-__all__ = ["body_of", "read_answer"]
+    from regauge.prompts import Message, ToolCall
+    from regauge.providers._types import CompletionRequest, FinishReason, TokenLogprob
 
 _INCOMPLETE: Final[Mapping[str, FinishReason]] = {
     "max_output_tokens": "length",

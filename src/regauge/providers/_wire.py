@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from regauge.errors import ProviderError
+from regauge.prompts import ToolCall
 from regauge.providers._failure import AttemptError, refusal_in
-from regauge.providers._types import ToolCall, Usage
+from regauge.providers._types import Usage
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -21,22 +22,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts import Attachment, Message
     from regauge.providers._types import CompletionRequest, FinishReason, TokenLogprob
-
-__all__ = [
-    "AttachedFile",
-    "EmbeddedError",
-    "WireAnswer",
-    "count_of",
-    "finite",
-    "items_of",
-    "malformed",
-    "parts_of",
-    "read_document",
-    "read_tool_call",
-    "read_usage",
-    "sampling_parameters",
-    "table_of",
-]
 
 # One request is one draw, answered at once: what would change that is not a parameter of a model.
 _NOT_PARAMETERS: Final = {
@@ -56,6 +41,7 @@ _CLIENT_ERRORS: Final = 400
 _SERVER: Final = 500
 _NO_STATUS: Final = 600
 _TOO_MANY: Final = 429
+# JSON numbers are exact up to here; a larger count of tokens is an error of the response.
 _COUNT_MAX: Final = 2**53
 
 

@@ -18,9 +18,8 @@ from regauge.errors import ProviderError
 from regauge.providers._client import cannot_connect
 from regauge.providers._cost import batch_cost_of, cost_of, price_of
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, read_refusal
+from regauge.providers._failure import AttemptError, Ledger, read_refusal, retried
 from regauge.providers._http import HttpApi
-from regauge.providers._retry import Ledger, retried
 from regauge.providers._types import CompletionRequest, Usage
 from regauge.providers._wire import count_of, items_of, table_of
 from regauge.providers.remote import supported
@@ -32,16 +31,6 @@ if TYPE_CHECKING:
 
     from regauge.project import EndpointSettings
     from regauge.providers._types import Completion
-
-__all__ = [
-    "LIMITS",
-    "LINE_MAX",
-    "BatchClient",
-    "BatchTag",
-    "NoBatchesError",
-    "RemoteBatch",
-    "ResultLine",
-]
 
 Done = TypeVar("Done")
 
@@ -55,6 +44,8 @@ LIMITS: Final = {
 LINE_MAX: Final = 16 * 1024 * 1024
 """The bytes of one result above which it is left unread."""
 
+# A file of results is streamed; this bounds the disk that a faulty server can fill. A transfer of
+# that size, or of a smaller file over a slow line, has a quarter of an hour.
 _RESULTS_MAX: Final = 4 * 1024 * 1024 * 1024
 _TRANSFER_S: Final = 900.0
 _PAGES_MAX: Final = 20
@@ -350,6 +341,9 @@ class BatchClient:
 
         Returns:
             Why a file is not whole; empty where all are.
+
+        Raises:
+            ProviderError: Nothing of a file could be fetched.
         """
         if batch.results == (_INLINE,):
             lines = await self._inline_results(batch)
@@ -399,9 +393,13 @@ class BatchClient:
 
     async def save_requests(self, batch: RemoteBatch, path: Path) -> bool:
         """Write the uploaded requests of a batch; returns whether the provider has all of them."""
-        return bool(batch.input_file) and not await self._save(
-            f"files/{_safe(batch.input_file)}/content", batch.input_file, path
-        )
+        if not batch.input_file:
+            return False
+        url = f"files/{_safe(batch.input_file)}/content"
+        try:
+            return not await self._save(url, batch.input_file, path)
+        except ProviderError:
+            return False
 
     @property
     def _path(self) -> str:
@@ -416,12 +414,14 @@ class BatchClient:
                 size = None  # not all servers describe a file
         part = path.with_name(f"{path.name}.part")
         trouble = ""
+        cut_off = False
 
         async def save(client: Any) -> None:
+            nonlocal cut_off
             with part.open("wb") as out:
                 await self._stream(client, url, out.write, most=_RESULTS_MAX)
             got = part.stat().st_size
-            if isinstance(size, int) and got < size:
+            if cut_off := isinstance(size, int) and got < size:
                 raise AttemptError(
                     f"{self.endpoint}: the file is cut off, {got} of {size} bytes arrived",
                     kind="connection",
@@ -431,9 +431,11 @@ class BatchClient:
         try:
             await self._perform(save)
         except ProviderError as error:
+            # A provider that fails for now may have all of it.
+            if not cut_off and not (part.exists() and part.stat().st_size):
+                part.unlink(missing_ok=True)
+                raise
             trouble = str(error)
-            if not part.exists():
-                return trouble
         part.replace(path)
         return trouble
 

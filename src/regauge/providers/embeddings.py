@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.providers._client import cannot_connect
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, retry_after_s
-from regauge.providers._retry import Ledger, retried
+from regauge.providers._failure import AttemptError, Ledger, retried, retry_after_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from regauge.project import EndpointSettings
     from regauge.providers._client import Sdk
 
-__all__ = ["OpenAIEmbedder"]
-
+# Without `timeout_s` of the endpoint; vectors arrive in one piece, so a longer wait is an outage.
 _TIMEOUT_S: Final = 60.0
 _CONNECTIONS: Final = 100
 _KINDS: Final = {

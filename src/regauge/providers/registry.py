@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 
     MakesProvider: TypeAlias = Callable[["ProviderContext"], Provider]
 
-__all__ = [
-    "APIS",
-    "ENTRY_POINTS",
-    "ProviderContext",
-    "declared_endpoint",
-    "endpoint_of",
-    "load_provider",
-    "registered_providers",
-]
-
 APIS: Final = ("openai", "responses", "anthropic")
 """The APIs that regauge speaks itself."""
 ENTRY_POINTS: Final = "regauge.providers"

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+import tomllib
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 
 from regauge.errors import ProviderError
 from regauge.providers._cost import cost_of, price_of
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError
+from regauge.providers._failure import AttemptError, Ledger, retried
 from regauge.providers._http import HttpApi
 from regauge.providers._rate import AdaptiveLimit, window_for
-from regauge.providers._retry import Ledger, retried
 from regauge.providers._types import Completion, Usage
 
 if TYPE_CHECKING:
@@ -27,18 +28,6 @@ if TYPE_CHECKING:
     from regauge.project import EndpointSettings
     from regauge.providers._rate import Permit, Quota, Window
     from regauge.providers._types import CompletionRequest, Provider
-
-__all__ = [
-    "GAPS",
-    "AttemptApi",
-    "Breaker",
-    "Calls",
-    "Gap",
-    "RemoteProvider",
-    "Trip",
-    "open_api",
-    "supported",
-]
 
 # Failures at once are one event: every request in flight sees the same restart of a server.
 _IN_A_ROW: Final = 8
@@ -136,7 +125,6 @@ class Breaker:
 
 
 _DEFAULT: Final = 1
-_SAMPLING: Final = ("frequency_penalty", "presence_penalty", "logit_bias", "min_p")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,73 +149,21 @@ class Gap:
     instead: str
 
 
-GAPS: Final = (
-    # Anthropic's page on compatibility with the OpenAI SDK lists them as ignored.
-    Gap(
-        apis=("openai",),
-        url=r"//api\.anthropic\.com\b",
-        names=(
-            "response_format",
-            "strict",
-            "seed",
-            "logprobs",
-            "top_logprobs",
-            "reasoning_effort",
-            "frequency_penalty",
-            "presence_penalty",
-            "logit_bias",
-            "pdf",
-        ),
-        does="ignores",
-        instead='set api = "anthropic" for the provider',
-    ),
-    # Version 2026-10-21 of the API, as the SDK sends it, has no parameters of sampling.
-    Gap(
-        apis=("anthropic",),
-        names=(
-            "temperature",
-            "top_p",
-            "top_k",
-            "seed",
-            "logprobs",
-            "top_logprobs",
-            "verbosity",
-            "json_object",
-            *_SAMPLING,
-        ),
-        does="rejects",
-        instead="remove it; for JSON use responseFormat: json_schema",
-    ),
-    Gap(
-        apis=("responses",),
-        names=("seed", "stop", "top_k", *_SAMPLING),
-        does="rejects",
-        instead='remove it, or use a provider with api = "openai"',
-    ),
-    Gap(
-        apis=("openai", "responses"),
-        url=r"//api\.openai\.com\b",
-        model=r"(?:o\d|gpt-5(?:-mini|-nano|-pro)?)(?:-\d{4}.*)?$",
-        names=("temperature", "top_p", "logprobs", "top_logprobs", *_SAMPLING),
-        does="rejects",
-        instead="remove it; these models take reasoning_effort",
-    ),
-    Gap(
-        apis=("openai", "responses"),
-        url=r"//api\.openai\.com\b",
-        model=r"(?:gpt-3\.5|o1-mini|o3-mini)",
-        names=("image", "pdf"),
-        does="rejects",
-        instead="use a model that reads images",
-    ),
-    Gap(
-        apis=("openai",),
-        url=r":11434\b|//ollama\.com\b",
-        names=("logit_bias",),
-        does="ignores",
-        instead="remove it",
-    ),
-)
+@cache
+def load_gaps() -> tuple[Gap, ...]:
+    """The known gaps, from `gaps.toml`."""
+    text = files("regauge.providers").joinpath("gaps.toml").read_text("utf-8")
+    return tuple(
+        Gap(
+            apis=tuple(row["apis"]),
+            url=row.get("url", ""),
+            model=row.get("model", ""),
+            names=tuple(row["names"].split()),
+            does=row["does"],
+            instead=row["instead"],
+        )
+        for row in tomllib.loads(text)["gap"]
+    )
 
 
 def supported(request: CompletionRequest, endpoint: Endpoint) -> CompletionRequest:
@@ -266,7 +202,7 @@ def supported(request: CompletionRequest, endpoint: Endpoint) -> CompletionReque
 def _gaps_of(api: str, url: str, model: str) -> tuple[Gap, ...]:
     return tuple(
         gap
-        for gap in GAPS
+        for gap in load_gaps()
         if api in gap.apis and re.search(gap.url, url) and re.match(gap.model, model)
     )
 
@@ -292,6 +228,7 @@ def _needs(request: CompletionRequest) -> Iterator[str]:
             yield "strict"
 
 
+# Without `timeout_s` of the endpoint; reasoning models need more, which the setting gives.
 _TIMEOUT_S: Final = 60.0
 # Failures after which it is plain that a server is there and reads what is sent.
 _ANSWERS: Final = frozenset({"bad-request", "not-found", "permission"})

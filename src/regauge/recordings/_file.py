@@ -9,9 +9,9 @@ import stat
 import time
 from array import array
 from bisect import bisect_left
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from dataclasses import replace as replace_fields
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace as replace_fields
+from glob import escape
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -37,24 +37,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.project import Project
     from regauge.providers import CompletionRequest
-
-__all__ = [
-    "Recording",
-    "RecordingKey",
-    "RecordingsFile",
-    "Replacements",
-    "append_lines",
-    "encode_line",
-    "exclusive",
-    "lines_of",
-    "placed_lines_of",
-    "replacements_in",
-    "request_summary",
-    "rewriting",
-    "utc_now",
-    "warn_of_sizes",
-]
-
 
 _SAFE: Final = "the answers are safe in the local store"
 
@@ -131,6 +113,8 @@ def rewriting(path: Path, *, safe: str = "") -> Generator[None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with exclusive(path.parent):
+            for draft in path.parent.glob(f".{escape(path.name)}.*.tmp"):
+                draft.unlink(missing_ok=True)  # of a process that was killed
             yield
     except OSError as error:
         what, own_fix = explain_os_error(error)
@@ -360,22 +344,21 @@ class _Content:
 
     Attributes:
         lines: By key.
+        size: The bytes of the file.
         tidy: Whether the file is in order, every line in its place and ended.
     """
 
-    __slots__ = ("_block", "_path", "_state", "lines", "tidy")
+    __slots__ = ("_block", "_path", "_state", "lines", "size", "tidy")
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._state = _state_of(path)
+        self._state: tuple[int, ...] = ()
+        with suppress(OSError):
+            self._state = _state(path.stat())
+        self.size = self._state[1] if self._state else 0
         self._block = (0, b"")
         self.lines: dict[RecordingKey, _Line] = {}
         self.tidy = True
-
-    @property
-    def size(self) -> int:
-        """The bytes of the file."""
-        return self._state[1] if self._state else 0
 
     def text(self, line: _Line) -> bytes | None:
         """The bytes of a line; None where the file has changed since."""
@@ -396,13 +379,6 @@ class _Content:
         except OSError:
             return None
         return raw.rstrip(b"\r\n")
-
-
-def _state_of(path: Path) -> tuple[int, ...]:
-    try:
-        return _state(path.stat())
-    except OSError:
-        return ()
 
 
 def _state(status: os.stat_result) -> tuple[int, ...]:

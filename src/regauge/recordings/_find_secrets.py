@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["FoundSecret", "decoded_texts", "entropy", "find_secrets"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSecret:
@@ -37,7 +35,7 @@ def find_secrets(text: str) -> list[FoundSecret]:
     """The secrets of a text, in the order of their beginnings; they may overlap."""
     # The one character that is two in lower case would shift the places after it.
     lower = text.replace("\u0130", "i").lower()
-    kinds = [kind for hint, kind in _CONTEXT_HINTS if hint in lower]
+    kinds = [kind for hint, kind in _data().contexts if hint in lower]
     # Prose has few long words, and this is done for every text that is written.
     words = [word for word in text.split() if len(word) >= _FORM_MIN]
     if words:
@@ -99,7 +97,6 @@ class _Kind:
 
 # No key is a part of a shorter word, but for the lines of private keys.
 _FORM_MIN: Final = 15
-_PRIVATE: Final = "private key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +105,13 @@ class _Data:
 
     Attributes:
         hints: With each the kind, known by its form, that a text with it may hold.
+        contexts: The same for kinds that are known by what is before them.
         usual: User names and passwords of examples.
         no_values: What is said of passwords, and how their types and settings are called.
     """
 
     hints: tuple[tuple[str, _Kind], ...]
+    contexts: tuple[tuple[str, _Kind], ...]
     usual: frozenset[str]
     no_values: frozenset[str]
 
@@ -133,7 +132,23 @@ def _data() -> _Data:
         )
         for row in document["format"]
     ]
+    contexts: list[_Kind] = []
+    for row in document["context"]:
+        pattern = row["pattern"]
+        for part in ("word_names", "random_names", "assigned", "value"):
+            pattern = pattern.replace(f"{{{part}}}", document[part])
+        contexts.append(
+            _Kind(
+                name=row["name"],
+                hints=tuple(row["hints"]),
+                begins=True,
+                lower=True,
+                pattern=pattern,
+                accepts=_TESTS[row["accepts"]],
+            )
+        )
     return _Data(
+        contexts=tuple([(hint, kind) for kind in contexts for hint in kind.hints]),
         hints=tuple([(hint, kind) for kind in formats for hint in kind.hints]),
         usual=usual,
         no_values=usual | set(document["no_values"].split()),
@@ -174,18 +189,14 @@ def decoded_texts(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
         return origin
 
     for depth in range(1, _DEPTH_MAX + 1):
-        decoded = _decoded(text)
+        if "\\" not in text and "%" not in text and "&" not in text:
+            return
+        decoded = _ESCAPE.sub(_character, text)
         if decoded == text:
             return
         origins.append(_Origins(text))
         text = decoded
         yield text, origin_in(depth)
-
-
-def _decoded(text: str) -> str:
-    if "\\" not in text and "%" not in text and "&" not in text:
-        return text
-    return _ESCAPE.sub(_character, text)
 
 
 class _Origins:
@@ -377,27 +388,6 @@ def _is_random_value(match: re.Match[str]) -> bool:
     return _is_random(match["value"])
 
 
-# In the languages of which documents are full.
-_WORD_NAMES: Final = (
-    "pass(?:word|wd|phrase|code)|pwd|passwort|kennwort|mot[ _]de[ _]passe|contrase\u00f1a"
-    "|contrasena|senha|wachtwoord|l\u00f6senord|has\u0142o|parola"
-    "|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u30d1\u30b9\u30ef\u30fc\u30c9"
-    "|\ube44\ubc00\ubc88\ud638"
-)
-_RANDOM_NAMES: Final = (
-    "secret|token|credentials?|bearer|(?<![a-z])(?:pat|auth|apikey)"
-    "|(?:api|access|auth|private|secret|account|subscription|signing|encryption|license|service"
-    "|webhook|client|app|application|session|storage|shared|master|root|admin|deploy)[ _-]?key"
-)
-# Or as a variable of a container: `name: DB_PASSWORD`, then `value: ...`.
-_ASSIGNED: Final = (
-    r"(?:[\"'`*]{0,3}[ \t]{0,3}(?::=|=>|[:=\uff1a])"
-    r"|[\"']?,?\s{1,80}[\"']?value[\"']?[ \t]{0,3}[:=])[ \t]{0,3}"
-)
-_VALUE: Final = (
-    r"(?P<value>\"[^\"\n]{4,512}\"|'[^'\n]{4,512}'|`[^`\n]{4,512}`"
-    r"|(?P<bare>[^\s\"'`,;:)}\]<>|&=]{4,512}={0,2}))"
-)
 _MIXED_LENGTH: Final = 40
 _MIXED: Final = _Kind(
     name="AWS secret key",
@@ -405,194 +395,17 @@ _MIXED: Final = _Kind(
     pattern=r"(?<![A-Za-z0-9+/=_.-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_-])",
     accepts=_is_mixed,
 )
-_CONTEXTS: Final = (
-    _Kind(
-        name=_PRIVATE,
-        hints=("-----begin ",),
-        begins=True,
-        lower=True,
-        pattern=(
-            "(?s:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-            r".*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z))"
-        ),
-        accepts=_anything,
-    ),
-    _Kind(
-        name=_PRIVATE,
-        hints=("putty-user-key-file",),
-        begins=True,
-        lower=True,
-        pattern=r"(?s:PuTTY-User-Key-File-\d.*?(?:Private-MAC: \w+|\Z))",
-        accepts=_anything,
-    ),
-    _Kind(
-        name="password",
-        hints=(
-            *("pass", "pwd", "kennwort", "mot", "contras", "senha", "wachtwoord", "l\u00f6senord"),
-            *("has\u0142o", "parola", "\u043f\u0430\u0440\u043e\u043b\u044c", "\u5bc6\u7801"),
-            *("\u30d1\u30b9\u30ef\u30fc\u30c9", "\ube44\ubc00\ubc88\ud638"),
-        ),
-        begins=True,
-        lower=True,
-        pattern=rf"(?i)(?:{_WORD_NAMES}){_ASSIGNED}{_VALUE}",
-        accepts=_is_password,
-    ),
-    _Kind(
-        name="password",
-        hints=("-",),
-        begins=True,
-        lower=True,
-        pattern=(
-            "(?i)--?(?:[a-z]{1,16}-)?(?:pass(?:word|wd)?|pwd|secret|token|api-key|access-key)[ =]"
-            f"{_VALUE}"
-        ),
-        accepts=_is_password,
-    ),
-    _Kind(
-        name="password",
-        hints=("<",),
-        begins=True,
-        lower=True,
-        pattern=(
-            r"(?i)<[\w:.-]{0,32}(?:pass(?:word|wd)?|pwd|secret|token|key)[\w.-]{0,16}>"
-            r"(?P<value>[^<>\s]{6,512})</"
-        ),
-        accepts=_is_element,
-    ),
-    _Kind(
-        name="value of a secret's name",
-        hints=(
-            "secret",
-            "token",
-            "credential",
-            "bearer",
-            "pat",
-            "auth",
-            "api",
-            "access",
-            "private",
-            "account",
-            "subscription",
-            "signing",
-            "encryption",
-            "license",
-            "service",
-            "webhook",
-            "client",
-            "app",
-            "session",
-            "storage",
-            "shared",
-            "master",
-            "root",
-            "admin",
-            "deploy",
-        ),
-        begins=True,
-        lower=True,
-        pattern=rf"(?i)(?:{_RANDOM_NAMES}){_ASSIGNED}(?:Bearer[ \t]{{1,3}})?{_VALUE}",
-        accepts=_is_token,
-    ),
-    _Kind(
-        name="key",
-        hints=("key",),
-        begins=True,
-        lower=True,
-        pattern=(
-            r"(?i)\bkey\b[\"'`*]{0,2}[ \t]{0,2}(?:is|was|:|=)?[ \t]{0,2}[\"'`(*]{0,2}"
-            r"(?P<value>[0-9a-f]{32})(?![0-9a-z])"
-        ),
-        accepts=_is_hex_key,
-    ),
-    _Kind(
-        name="parameter of a URL",
-        hints=("?", "&"),
-        begins=True,
-        lower=True,
-        pattern=(
-            r"(?i)[?&](?:api[_-]?key|key|access[_-]?token|token|secret|client[_-]?secret|password"
-            r"|pwd|auth|code|sig|signature|x-amz-signature|x-amz-security-token)="
-            r"(?P<value>[^\s&#\"'<>]{8,2048})"
-        ),
-        accepts=_is_parameter,
-    ),
-    _Kind(
-        name="password in a URL",
-        hints=("://",),
-        begins=True,
-        lower=True,
-        pattern=(
-            r"(?i)(?<=[a-z0-9+.-]{2})://[^\s:/@\"'<>]{0,128}"
-            r":(?P<value>[^\s/@\"'<>]{3,512})@"
-        ),
-        accepts=_is_credential,
-    ),
-    _Kind(
-        name="token in a URL",
-        hints=("://",),
-        begins=True,
-        lower=True,
-        pattern=r"://(?P<value>[A-Za-z0-9_.-]{20,512})@[\w.-]",
-        accepts=_is_random_value,
-    ),
-    _Kind(
-        name="authorization header",
-        hints=("authorization",),
-        begins=True,
-        lower=True,
-        pattern=(
-            r"(?i)authorization[\"']?[ \t]{0,2}[:=,][ \t]{0,2}[\"'`]?(?:bearer|token|apikey|api-key"
-            r"|bot|ssws|key|negotiate|splunk|hmac|dpop)[ \t]{1,3}(?P<value>[^\s\"'`,;<>]{8,8192})"
-        ),
-        accepts=_is_header,
-    ),
-    _Kind(
-        name="authorization header",
-        hints=("basic",),
-        begins=True,
-        lower=True,
-        pattern=r"(?i)\bbasic[ \t]{1,3}(?P<value>[A-Za-z0-9+/_-]{8,4096}={0,2})",
-        accepts=_is_basic,
-    ),
-    _Kind(
-        name="authorization header",
-        hints=("bearer",),
-        begins=True,
-        lower=True,
-        pattern=r"(?i)\bbearer[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/-]{16,8192}={0,2})",
-        accepts=_is_random_value,
-    ),
-    _Kind(
-        name="cookie",
-        hints=("cookie",),
-        begins=True,
-        lower=True,
-        pattern=(
-            r"(?i)cookie[\"']?[ \t]{0,2}:[ \t]{0,2}[\"']?[\w.-]{1,64}="
-            r"(?P<value>[^\s;,\"'<>]{8,4096})"
-        ),
-        accepts=_is_random_value,
-    ),
-    _Kind(
-        name="password of netrc",
-        hints=("login",),
-        begins=True,
-        lower=True,
-        pattern=(
-            r"(?i)\blogin\s{1,20}\S{1,128}\s{1,20}password\s{1,20}(?P<value>[^\s\"'<>]{3,256})"
-        ),
-        accepts=_is_credential,
-    ),
-    _Kind(
-        name="password of a command",
-        hints=("-u", "--user", "--proxy-user"),
-        begins=True,
-        lower=True,
-        pattern=(
-            r"(?<![\w-])(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s\"':$<{]{1,128}"
-            r":(?P<value>[^\s\"'$<{][^\s\"'<>]{2,512})"
-        ),
-        accepts=_is_user_option,
-    ),
-)
-_CONTEXT_HINTS: Final = tuple([(hint, kind) for kind in _CONTEXTS for hint in kind.hints])
+# The tests that `key_formats.toml` names.
+_TESTS: Final[dict[str, Callable[[re.Match[str]], bool]]] = {
+    "anything": _anything,
+    "basic": _is_basic,
+    "credential": _is_credential,
+    "element": _is_element,
+    "header": _is_header,
+    "hex_key": _is_hex_key,
+    "parameter": _is_parameter,
+    "password": _is_password,
+    "random_value": _is_random_value,
+    "token": _is_token,
+    "user_option": _is_user_option,
+}

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
+import operator
 import re
+import struct
+from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar, cast
 
 from regauge.atomic import write_whole
+from regauge.digests import canonical_json, digest_of
 from regauge.errors import Fault, RecordingError
 from regauge.recordings._file import RecordingKey, lines_of, rewriting
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
 
-__all__ = ["MeasurementLine", "MeasurementsFile"]
+
+_Line = TypeVar("_Line")
 
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
-_SAFE: Final = "the judges' calls are safe in the local store"
 _ENCODE: Final = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
 ).encode
@@ -104,11 +110,102 @@ class MeasurementLine:
         return line
 
 
-class MeasurementsFile:
-    """The recorded measurements of one prompt, one line each, sorted by case, judge and trial.
+class _LinesFile(ABC, Generic[_Line]):
+    """A file of lines by key.
 
-    Changes are kept in memory until `save`, which makes them to the file as it is by then, so
-    that two processes may change it at once.
+    Changes are kept in memory until `save`, which makes them to the file as it is by then, so that
+    two processes may change it at once.
+
+    Args:
+        path: The file.
+        lines: Its lines by key.
+    """
+
+    _safe: ClassVar[str] = ""
+
+    def __init__(self, path: Path, lines: dict[str, _Line]) -> None:
+        self.path = path
+        self._lines = lines
+        self._added: dict[str, bool] = {}
+        self._removed: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @abstractmethod
+    def _read(self) -> dict[str, _Line]:
+        """The lines of the file as it is."""
+
+    @abstractmethod
+    def _encoded(self, lines: Mapping[str, _Line]) -> list[bytes]:
+        """Lines in their order, without line ends."""
+
+    def added(self) -> list[bytes]:
+        """The lines that `save` would write, in their order."""
+        return self._encoded({key: self._lines[key] for key in self._added})
+
+    def save(self) -> int:
+        """Make the changes to the file, atomically; returns how many lines changed.
+
+        Raises:
+            RecordingError: It cannot be written, or another process left it unreadable. It is
+                then as it was, and the changes are still here.
+        """
+        if not self._added and not self._removed:
+            return 0
+        with rewriting(self.path, safe=self._safe):
+            before = self._read()
+            lines = {key: line for key, line in before.items() if key not in self._removed}
+            for key, replace in self._added.items():
+                if replace or key not in lines:
+                    lines[key] = self._lines[key]
+            changed = sum(before.get(key) != line for key, line in lines.items())
+            changed += len(before.keys() - lines.keys())
+            if changed:
+                write_whole(self.path, [line + b"\n" for line in self._encoded(lines)])
+        self._lines, self._added, self._removed = lines, {}, set()
+        return changed
+
+
+def _read_lines(
+    path: Path,
+    parse: Callable[[bytes], tuple[str, _Line] | None],
+    words: _ErrorWords,
+    *,
+    same: Callable[[_Line, _Line], bool] = operator.eq,
+) -> dict[str, _Line]:
+    """The lines of a file by key; `parse` gives the key and the line, or None to leave it out.
+
+    Raises:
+        RecordingError: Lines that cannot be read, all of them at once.
+    """
+    lines: dict[str, _Line] = {}
+    faults: list[Fault] = []
+    for number, raw in lines_of(path):
+        try:
+            parsed = parse(raw)
+        except (ValueError, RecursionError) as error:
+            problem = f"not a recorded {words.kind}: {error}"
+        else:
+            if parsed is None or same(lines.setdefault(*parsed), parsed[1]):
+                continue
+            problem = words.twice
+        faults.append(Fault(path=path, line=number, message=problem, fix=words.fix))
+    if faults:
+        raise RecordingError(faults)
+    return lines
+
+
+class _ErrorWords(NamedTuple):
+    """The words of errors: the kind of line, a second one of a key, and the fix."""
+
+    kind: str
+    twice: str
+    fix: str
+
+
+class MeasurementsFile(_LinesFile[MeasurementLine]):
+    """The recorded measurements of one prompt, one line each, sorted by case, judge and trial.
 
     Args:
         path: The file.
@@ -119,14 +216,16 @@ class MeasurementsFile:
         RecordingError: Lines that cannot be read, all of them at once.
     """
 
-    def __init__(self, path: Path, *, own: Callable[[str], bool] | None = None) -> None:
-        self.path = path
-        self._lines = _read(path, own)
-        self._added: dict[str, tuple[MeasurementLine, bool]] = {}
-        self._removed: set[str] = set()
+    _safe = "the judges' calls are safe in the local store"
 
-    def __len__(self) -> int:
-        return len(self._lines)
+    def __init__(self, path: Path, *, own: Callable[[str], bool] | None = None) -> None:
+        super().__init__(path, _read_measurements(path, own))
+
+    def _read(self) -> dict[str, MeasurementLine]:
+        return _read_measurements(self.path)
+
+    def _encoded(self, lines: Mapping[str, MeasurementLine]) -> list[bytes]:
+        return [line.encode() for line in sorted(lines.values(), key=_order)]
 
     def get(self, key: str) -> MeasurementLine | None:
         """The measurement, or None."""
@@ -143,11 +242,7 @@ class MeasurementsFile:
         if known is not None and (not replace or known.measurement == line.measurement):
             return
         self._lines[line.key] = line
-        self._added[line.key] = (line, replace)
-
-    def added(self) -> list[bytes]:
-        """The lines that `save` would write, in their order."""
-        return [x.encode() for x in sorted((x for x, _ in self._added.values()), key=_order)]
+        self._added[line.key] = replace
 
     def unused(self, keep: Collection[str]) -> list[MeasurementLine]:
         """The lines whose keys are not in `keep`, in the order of the file."""
@@ -162,29 +257,6 @@ class MeasurementsFile:
         self._removed.update(stale)
         return len(stale)
 
-    def save(self) -> int:
-        """Make the changes to the file, atomically; returns how many lines changed.
-
-        Raises:
-            RecordingError: It cannot be written, or another process left it unreadable. It is
-                then as it was, and the changes are still here.
-        """
-        if not self._added and not self._removed:
-            return 0
-        with rewriting(self.path, safe=_SAFE):
-            before = _read(self.path)
-            lines = {key: x for key, x in before.items() if key not in self._removed}
-            for key, (line, replace) in self._added.items():
-                if replace or key not in lines:
-                    lines[key] = line
-            changed = sum(before.get(key) != line for key, line in lines.items())
-            changed += sum(key not in lines for key in before)
-            if changed:
-                ordered = sorted(lines.values(), key=_order)
-                write_whole(self.path, b"".join([line.encode() + b"\n" for line in ordered]))
-        self._lines, self._added, self._removed = lines, {}, set()
-        return changed
-
 
 def _order(line: MeasurementLine) -> tuple[str, str, int, str]:
     return (line.case, line.judge, line.trial, line.key)
@@ -194,28 +266,148 @@ def _order(line: MeasurementLine) -> tuple[str, str, int, str]:
 _CASE: Final = re.compile(rb'\{"case":"([^"\\]*)",')
 
 
-def _read(path: Path, own: Callable[[str], bool] | None = None) -> dict[str, MeasurementLine]:
-    """The lines of a file, by their keys."""
-    lines: dict[str, MeasurementLine] = {}
-    faults: list[Fault] = []
-    for number, raw in lines_of(path):
+_MEASUREMENT: Final = _ErrorWords(
+    "measurement",
+    "another measurement of what a line above measures",
+    "delete the line; it is worked out again from the recorded calls: regauge record",
+)
+
+
+def _read_measurements(
+    path: Path, own: Callable[[str], bool] | None = None
+) -> dict[str, MeasurementLine]:
+    def parse(raw: bytes) -> tuple[str, MeasurementLine] | None:
         case = _CASE.match(raw) if own is not None else None
         if case and own and not own(case[1].decode("utf-8", "replace")):
-            continue
-        try:
-            line = MeasurementLine.decode(raw)
-        except (ValueError, RecursionError) as error:
-            faults.append(_broken(path, number, f"not a recorded measurement: {error}"))
-            continue
-        if lines.setdefault(line.key, line).measurement != line.measurement:
-            faults.append(
-                _broken(path, number, "another measurement of what a line above measures")
-            )
-    if faults:
-        raise RecordingError(faults)
-    return lines
+            return None
+        line = MeasurementLine.decode(raw)
+        return line.key, line
+
+    return _read_lines(
+        path, parse, _MEASUREMENT, same=lambda one, other: one.measurement == other.measurement
+    )
 
 
-def _broken(path: Path, number: int, message: str) -> Fault:
-    fix = "delete the line; it is worked out again from the recorded calls: regauge record"
-    return Fault(path=path, line=number, message=message, fix=fix)
+_FLOAT_BYTES: Final = 4
+# Besides what file systems refuse, a name of a model may hold what they take for a path.
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class VectorsFile(_LinesFile[bytes]):
+    """The recorded vectors of one embedding model, one line each, sorted by digest.
+
+    Numbers are kept as float32: each is off by 6e-8 of itself at the most, and a cosine by less
+    than 3e-7. Texts are not kept, only the digest of model and text.
+
+    Args:
+        path: The file.
+        model: As `provider:model`.
+
+    Raises:
+        RecordingError: Lines that cannot be read, all of them at once.
+    """
+
+    def __init__(self, path: Path, *, model: str) -> None:
+        super().__init__(path, _read_vectors(path))
+        self._model = model
+
+    def _read(self) -> dict[str, bytes]:
+        return _read_vectors(self.path)
+
+    def _encoded(self, lines: Mapping[str, bytes]) -> list[bytes]:
+        return [lines[key] for key in sorted(lines)]
+
+    @classmethod
+    def of(cls, directory: Path, model: str) -> VectorsFile:
+        """The file of a model below the directory of recordings; it need not exist.
+
+        Raises:
+            RecordingError: Lines that cannot be read, all of them at once.
+        """
+        name = _UNSAFE.sub("-", model.replace(":", ".", 1))
+        return cls(directory / "embeddings" / f"{name}.jsonl", model=model)
+
+    def __contains__(self, text: str) -> bool:
+        return self._key(text) in self._lines
+
+    def get(self, text: str) -> tuple[float, ...] | None:
+        """The vector of a text, or None."""
+        line = self._lines.get(self._key(text))
+        return None if line is None else _parsed(line)[1]
+
+    def keep_only(self, data: bytes | None) -> None:
+        """Forget the lines that another version of the file does not hold byte for byte."""
+        held = {line.strip() for line in (data or b"").splitlines()}
+        self._lines = {key: line for key, line in self._lines.items() if line in held}
+
+    def put(self, text: str, vector: Sequence[float], *, replace: bool) -> None:
+        """Take a vector in; `get` then gives it as a replay will find it.
+
+        Args:
+            text: The text.
+            vector: Its vector.
+            replace: Whether it goes before one recorded earlier, by another process too.
+
+        Raises:
+            ValueError: It is no vector of float32.
+        """
+        key = self._key(text)
+        if key in self._lines and not replace:
+            return
+        line = _line(key, self._model, vector)
+        if self._lines.get(key) != line:
+            self._lines[key] = line
+            self._added[key] = replace
+
+    def _key(self, text: str) -> str:
+        return digest_of({"model": self._model, "text": text})
+
+
+def _line(key: str, model: str, vector: Sequence[float]) -> bytes:
+    try:
+        packed = struct.pack(f"<{len(vector)}f", *vector)
+    except (struct.error, OverflowError) as error:
+        raise ValueError(f"no vector of float32: {error}") from error
+    line = {"digest": key, "float32": b64encode(packed).decode(), "model": model}
+    return canonical_json(line).encode("utf-8", "backslashreplace")
+
+
+def _parsed(raw: bytes) -> tuple[str, tuple[float, ...]]:
+    """The key and the vector of a line.
+
+    Raises:
+        ValueError: It is no such line.
+    """
+    document: Any = read_json(raw)
+    try:
+        key, packed = document["digest"], b64decode(document["float32"], validate=True)
+    except (TypeError, KeyError) as error:
+        raise ValueError("a vector has `digest` and `float32`") from error
+    if not isinstance(key, str) or _KEY.fullmatch(key) is None:
+        raise ValueError(f"the digest is {key!r}, not 64 hexadecimal digits")
+    if not packed or len(packed) % _FLOAT_BYTES:
+        raise ValueError(f"float32 has {len(packed)} bytes, not four for each number")
+    vector = struct.unpack(f"<{len(packed) // _FLOAT_BYTES}f", packed)
+    if not all(map(math.isfinite, vector)):
+        raise ValueError("float32 holds what is no number")
+    return key, vector
+
+
+def check_vector(raw: bytes) -> str:
+    """The key of a line.
+
+    Raises:
+        ValueError: It is no line of a vector.
+    """
+    return _parsed(raw)[0]
+
+
+_VECTOR: Final = _ErrorWords(
+    "vector",
+    "another vector of a text that has one above",
+    "delete the line, then record what is missing: pytest evals --record=missing",
+)
+
+
+def _read_vectors(path: Path) -> dict[str, bytes]:
+    return _read_lines(path, lambda raw: (check_vector(raw.strip()), raw.strip()), _VECTOR)

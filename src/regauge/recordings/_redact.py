@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from regauge.project import Settings
     from regauge.recordings._file import Recording
 
-__all__ = ["REDACTED", "Redactor", "map_texts", "redactor_for"]
-
 _Value = TypeVar("_Value")
 
 REDACTED: Final = "[redacted by regauge]"
+# Secrets have more characters; most texts of a response are shorter and skip the search. The cache
+# holds the texts that the trials of a case repeat.
 _SHORTEST: Final = 4
 _TEXTS_MAX: Final = 512
 
@@ -154,28 +154,23 @@ def map_texts(value: _Value, change: Callable[[str], str]) -> _Value:
     >>> map_texts({"a": ["b", 1]}, str.upper)
     {'a': ['B', 1]}
     """
-    return cast("_Value", _mapped(value, change))
-
-
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    mapped: Any = value
     if isinstance(value, str):
         text = change(value)
-        return value if text == value else text
-    if isinstance(value, (list, tuple)):
+        mapped = value if text == value else text
+    elif isinstance(value, (list, tuple)):
         sequence = cast("Sequence[Any]", value)
-        changed = _changed(enumerate(sequence), change)
-        if not changed:
-            return sequence
-        return [changed.get(place, item) for place, item in enumerate(sequence)]
-    if hasattr(value, "model_copy"):
-        names = _fields_with_text(cast("type[BaseModel]", type(value)))
-        changed = _changed([(name, getattr(value, name)) for name in names], change)
-        return value.model_copy(update=changed) if changed else value
-    if hasattr(value, "items"):
+        if changed := _changed(enumerate(sequence), change):
+            mapped = [changed.get(place, item) for place, item in enumerate(sequence)]
+    elif isinstance(value, BaseModel):
+        names = _fields_with_text(type(value))
+        if changed := _changed([(name, getattr(value, name)) for name in names], change):
+            mapped = value.model_copy(update=changed)
+    elif hasattr(value, "items"):
         table = cast("Mapping[str, Any]", value)
-        changed = _changed(table.items(), change)
-        return {**table, **changed} if changed else table
-    return value
+        if changed := _changed(table.items(), change):
+            mapped = {**table, **changed}
+    return cast("_Value", mapped)
 
 
 @cache
@@ -202,7 +197,7 @@ def _changed(fields: Iterable[tuple[Any, Any]], change: Callable[[str], str]) ->
         # Most values of reports are numbers, and a call for each of them takes half of the time.
         if type(before) in _WITHOUT_TEXT:
             continue
-        after = _mapped(before, change)
+        after = map_texts(before, change)
         if after is not before:
             changed[name] = after
     return changed

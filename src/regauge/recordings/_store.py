@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
     from regauge.project import RecordMode
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "Claim",
-    "LocalStore",
-    "describe_process",
-    "explained",
-    "may_live",
-    "open_database",
-    "this_process",
-]
-
 _FIELD_AFTER_NAME: Final = 19  # starttime is field 22 of /proc/<pid>/stat; the name ends field 2
 
 
@@ -107,6 +96,7 @@ def _started(pid: int) -> str:
 
 SCHEMA_VERSION: Final = 1
 
+# Writes take milliseconds; a store that is busy for longer is blocked by another program.
 _BUSY_S: Final = 30.0
 _SCHEMA: Final = """
 CREATE TABLE answers (
@@ -280,6 +270,9 @@ def _write_ahead(database: sqlite3.Connection) -> None:
 
 Claim = Literal["mine", "taken", "answered"]
 
+# A claim whose process died is free after this: longer than the slowest completion takes. A shorter
+# lease has slow completions made twice; a longer one delays the run after a crash. A session that
+# was cut off resumes within a day.
 _LEASE_S: Final = 900.0
 _RESUME_WITHIN_S: Final = 86_400.0
 _ANY_SESSION: Final = 0

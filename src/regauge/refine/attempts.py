@@ -11,8 +11,7 @@ from pydantic import TypeAdapter
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.refine.changes import changed_places, changed_statements
-from regauge.refine.edits import kind_of, near_duplicates
+from regauge.refine.edits import changed_places, changed_statements, kind_of, near_duplicates
 from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 

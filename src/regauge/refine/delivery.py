@@ -1,27 +1,41 @@
-"""Ways to take a revision: the prompt's file or a commit on a branch; and the way back."""
+"""The result of a run, what people read of it, and ways to take a revision and to undo it."""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+from dataclasses import asdict, dataclass, replace
+from importlib.resources import files
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, cast
 
 from regauge.atomic import write_whole
+from regauge.criteria import CRITERIA
 from regauge.errors import Fault, GitError, PromptError, UsageError
+from regauge.gate import NONE_DRAWN
 from regauge.git import commit_files, differing
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
-from regauge.refine.edits import ReplaceSection, kind_of
+from regauge.refine.analysis import better_p, gain_of, passed_all, shown, tail, variance_of
+from regauge.refine.attempts import fates_of
+from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
+from regauge.refine.loop._goals import goals_digest, standings
+from regauge.refine.loop._plan import calls_max, calls_wanted
+from regauge.refine.loop._verification import fresh_steadiness
 from regauge.refine.runs import read_whole
+from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from regauge.gate import Count
     from regauge.git import Branch
     from regauge.prompts import Part
+    from regauge.refine.analysis import Cluster, Tally
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import Accepted
-    from regauge.refine.runs import Run
+    from regauge.refine.loop._state import Accepted, Setting, State
+    from regauge.refine.runs import Event, Run
     from regauge.refine.subject import Subject
 
 _NOTES = {
@@ -232,3 +246,415 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
 def uncommitted(path: Path) -> list[Path]:
     """Those of a prompt's file and its lock that differ from the last commit."""
     return differing([path.resolve(), lock_of(path).path.resolve()])
+
+
+SCHEMA_VERSION = 1
+_FOUND = frozenset({"accepted", "confirmed"})
+
+
+def result_of(
+    run: str,
+    subject: Subject,
+    setting: Setting,
+    state: State,
+    *,
+    events: Sequence[Event],
+    revision: Revision | None,
+    replayed: int = 0,
+) -> dict[str, Any]:
+    """The document of a run that has stopped."""
+    stop = state.stop
+    assert stop is not None, "a run that continues has no result"
+    began: Mapping[str, Any] = events[0].body
+    decisions = [
+        cast("dict[str, Any]", decision)
+        for event in events[1:]
+        for decision in event.body.get("decisions", [])
+    ]
+    revised = revision is not None
+    texts = (setting.base, *(one.text for one in state.accepted))
+    tried = state.memory.tried[len(began.get("memory", [])) :]
+    untested = state.left == "confirm" and state.look == 1
+
+    def noted(event: str) -> list[str]:
+        return [decision["text"] for decision in decisions if decision["event"] == event]
+
+    def moved(cluster: Cluster) -> dict[str, Any]:
+        """The number of edits tried for a cluster, and whether any did better."""
+        own = [t for t in state.memory.lessons(cluster.key) if t.finding != "guarded"]
+        return {"tried": len(own), "moved": any(t.finding != "screened-out" for t in own)}
+
+    def flaky(cluster: Cluster) -> dict[str, Any]:
+        own = [t for t in tried if t.cluster == cluster.key and t.finding != "guarded"]
+        return {**failing(cluster), "tried": len(own)}
+
+    still = _still_failing(setting, state) if revised else state.open
+    document: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "run": run,
+        "prompt": subject.prompt.name,
+        "file": subject.prompt.path.name,
+        "version": str(subject.prompt.version or ""),
+        "models": began.get("models", []),
+        "simulated": any(str(model).startswith("sim:") for model in began.get("models", [])),
+        "stop": asdict(stop),
+        "found": next(iter(noted("diagnosed")), ""),
+        "cases": {"train": len(setting.train), "holdout": len(setting.holdout)},
+        "holdout_looks": {
+            "before": len(setting.looked_before),
+            "after": len(state.looked),
+            "max": setting.policy.limits.holdout_looks,
+        },
+        "changes": [
+            change_of(setting, state, one, before)
+            for one, before in zip(state.accepted, texts, strict=False)
+        ],
+        "revision": None if revision is None else _revision(subject, state, revision),
+        "suite": _suite(setting, state, decisions) if state.accepted else None,
+        "variance": _variances(setting, state),
+        "goals": goals_of(setting, state, revised=revised),
+        "criteria": criteria_of(setting, state, revised=revised),
+        "rejected": [asdict(entry) for entry in tried if entry.finding not in _FOUND],
+        "sentences": [asdict(bearing) for bearing in state.bearings],
+        "edits": fates_of(decisions, [one.edit for one in state.accepted], proposes=revised),
+        "unreadable": noted("unreadable"),
+        "people": _people(subject, setting),
+        "warnings": began.get("warnings", []),
+        "preflight": noted("preflight"),
+        "unverified": _unverified(run, setting, state),
+        "set_aside": noted("set-aside"),
+        "open": [{**failing(one), **moved(one)} for one in still],
+        "spared": [failing(cluster) for cluster in state.spared],
+        "flaky": [flaky(cluster) for cluster in state.flaky],
+        "questions": [
+            {**failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
+            for cluster, critique in state.questions
+        ],
+        "spent": {
+            "calls": state.spent.total,
+            "calls_max": calls_max(setting, state),
+            "replayed": replayed,
+            "completions": state.spent.calls,
+            "judge_calls": state.spent.judge_calls,
+            "model_calls": state.spent.model_calls,
+            "usd": round(state.spent.usd, 6),
+            "cycles": state.cycle,
+            "tested": state.tested - untested,
+        },
+    }
+    return document
+
+
+def change_of(setting: Setting, state: State, one: Accepted, before: PromptText) -> dict[str, Any]:
+    """One accepted edit of the text before, with the evidence on trials that chose nothing."""
+    check, base, new = one.cluster.check, setting.base.digest, state.text.digest
+    cases = (*setting.train, *setting.holdout)
+    gain = gain_of(state.fresh, new, base, cases, check)
+    added, removed = changed_lines(before, one.text)
+    steadier = fresh_steadiness(setting, state, one) if one.cluster.unsteady else None
+    return {
+        **failing(one.cluster),
+        "strategy": one.edit.strategy,
+        "proposer": one.edit.proposer,
+        "rationale": one.edit.rationale,
+        "added": added,
+        "removed": removed,
+        "calls": sum(state.tally.trials(one.text.digest, case) for case in cases),
+        "chosen_by": {
+            "before": asdict(one.before),
+            "after": asdict(one.after),
+            "p": one.p,
+            "effect": one.effect,
+        },
+        "fresh": {
+            split: {
+                "before": _summed(state.tally.check(base, case, check) for case in some),
+                "after": _summed(state.fresh.check(new, case, check) for case in some),
+            }
+            for split, some in (("train", setting.train), ("holdout", setting.holdout))
+        },
+        "redrawn": gain
+        and {
+            "before": {**asdict(gain.before), "cases": gain.cases},
+            "after": {**asdict(gain.after), "cases": gain.cases},
+            "gain": round(gain.mean, 4),
+            "interval": [round(gain.low, 4), round(gain.high, 4)],
+        },
+        "steadier": steadier and steadier.numbers(),
+        "fresh_p": better_p(state.fresh, new, base, cases, check),
+    }
+
+
+def _summed(counts: Iterable[Count]) -> dict[str, int]:
+    """Counts of cases together, with the number of cases that have trials."""
+    known = [count for count in counts if count.trials]
+    return {**asdict(sum(known, NONE_DRAWN)), "cases": len(known)}
+
+
+def failing(cluster: Cluster) -> dict[str, Any]:
+    """The failing checks and their cases."""
+    return {
+        "check": cluster.check,
+        "code": cluster.code,
+        "cases": list(cluster.failing),
+        "failures": cluster.failures,
+        "trials": cluster.trials,
+    }
+
+
+def goals_of(setting: Setting, state: State, *, revised: bool) -> dict[str, Any] | None:
+    """Each goal, compared with the prompt as it was and the proposal; None without goals."""
+    if not setting.goals:
+        return None
+    before = standings(setting, state, revised=False)
+    after = standings(setting, state, revised=True) if revised else ()
+    reached = [
+        {**was.goal.to_json(), "before": was.to_json(), "after": now and now.to_json()}
+        for was, now in zip_longest(before, after)
+    ]
+    return {"digest": goals_digest(setting), "reached": reached}
+
+
+def criteria_of(setting: Setting, state: State, *, revised: bool) -> list[dict[str, Any]]:
+    """The pass rate of all checks of a criterion, before and with the proposal."""
+    cases = (*setting.train, *setting.holdout)
+
+    def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
+        return _summed(passed_all(checks, tally.since(text, case, 0)) for case in cases)
+
+    by_criterion = {
+        criterion: [name for name, check in setting.checks.items() if check.criterion == criterion]
+        for criterion in CRITERIA
+    }
+    return [
+        {
+            "criterion": criterion,
+            "checks": checks,
+            "before": passed(state.tally, setting.base.digest, checks),
+            "after": passed(state.fresh, state.text.digest, checks) if revised else None,
+        }
+        for criterion, checks in by_criterion.items()
+        if checks
+    ]
+
+
+def _people(subject: Subject, setting: Setting) -> dict[str, Any] | None:
+    """Human feedback in its own words; labels only count."""
+    if not setting.feedback:
+        return None
+    said = [asdict(one) for one in subject.feedback.said if one.kind != "label"]
+    return {"feedback": setting.feedback, "said": said}
+
+
+def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | None:
+    """The remaining work of a run that used its calls, and the command that continues it."""
+    if state.stop is None or state.stop.reason != "calls":
+        return None
+    calls = calls_wanted(setting, state)
+    edits = state.accepted if state.stack is None else state.stack.edits
+    return {
+        "calls": calls,
+        "command": f"regauge refine resume {run} --budget-calls {calls}",
+        "edits": [
+            {
+                "check": edit.cluster.check,
+                "strategy": edit.edit.strategy,
+                "p": edit.p,
+                "before": asdict(edit.before),
+                "after": asdict(edit.after),
+                "added": edit.edit.added,
+            }
+            for edit in edits
+        ],
+    }
+
+
+def _still_failing(setting: Setting, state: State) -> list[Cluster]:
+    """The open failures that fresh trials of the revision show, with these trials' counts.
+
+    Of a check that an accepted edit is for, a chance failure is none.
+    """
+    clusters: list[Cluster] = []
+    test, text = setting.policy.test, state.text.digest
+    for cluster in state.open:
+        counts = {case: state.fresh.check(text, case, cluster.check) for case in cluster.cases}
+        now = sum(counts.values(), NONE_DRAWN)
+        if not now.trials:
+            clusters.append(cluster)
+            continue
+        is_chance = tail(now.trials, now.failed, test.flaky_rate) >= test.flaky_p
+        has_edit = any(one.cluster.check == cluster.check for one in state.accepted)
+        if now.failed and not (has_edit and is_chance):
+            failed = tuple(case for case, count in counts.items() if count.failed)
+            clusters.append(
+                replace(cluster, failing=failed, failures=now.failed, trials=now.trials)
+            )
+    return clusters
+
+
+def _suite(
+    setting: Setting, state: State, decisions: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """The results of all cases, and the last decision of the gate."""
+    said = [d for d in decisions if str(d["event"]).startswith("suite-")]
+    if not said:
+        return None
+    cases = (*setting.train, *setting.holdout)
+    return {
+        "decision": str(said[-1]["event"]).removeprefix("suite-"),
+        "text": said[-1]["text"],
+        "before": _summed(state.tally.whole(setting.base.digest, case) for case in cases),
+        "after": _summed(state.fresh.whole(state.text.digest, case) for case in cases),
+    }
+
+
+def _variances(setting: Setting, state: State) -> dict[str, Any]:
+    """The variance of the prompt before, and of the proposal, over the same cases."""
+    texts = {"before": setting.base, **({"after": state.text} if state.accepted else {})}
+    found = {
+        name: variance_of(
+            outcome
+            for tally in (state.tally, state.fresh)
+            for case in (*setting.train, *setting.holdout)
+            for outcome in tally.since(text.digest, case, 0)
+        )
+        for name, text in texts.items()
+    }
+    return {name: one.to_json() for name, one in found.items() if one is not None}
+
+
+def _revision(subject: Subject, state: State, revision: Revision) -> dict[str, Any]:
+    name = f"{subject.prompt.path.parent.name}/{subject.prompt.path.name}"
+    old, new = subject.source.splitlines(), revision.text.splitlines()
+    diff = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="")
+    body = list(difflib.ndiff(subject.text.whole.split("\n"), state.text.whole.split("\n")))
+    return {
+        "version": revision.version,
+        "why_version": revision.why_version,
+        "note": revision.note,
+        "diff": "\n".join(diff) + "\n",
+        "lines_added": sum(line.startswith("+ ") for line in body),
+        "lines_removed": sum(line.startswith("- ") for line in body),
+        "growth": round(state.text.size / max(1, subject.text.size) - 1, 4),
+    }
+
+
+# What means something in Markdown, to GitHub or in HTML; a colon does in an address alone. An
+# underscore inside a word means nothing.
+_SPECIAL = re.compile(r"[\\`*\[\]#|<>@~&$]|\b_|_\b|:(?=//)|www(?=\.)", re.IGNORECASE)
+
+
+def plain(text: object) -> str:
+    """Text of others as words: no markup, no mention, no second line."""
+    line = " ".join(printable(str(text)).split())
+    return _SPECIAL.sub(_escaped, line)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    first, rest = found[0][0], found[0][1:]
+    # Mentions are looked for after entities are read: a space without width parts them.
+    return f"&#{ord(first)};{'&#8203;' if first in '@#' else ''}{rest}"
+
+
+def code(text: object) -> str:
+    """Text of others inside one pair of backticks, also in a table."""
+    return " ".join(printable(str(text)).split()).replace("`", "'").replace("|", "\\|")
+
+
+def fenced(text: str, language: str) -> str:
+    """A Markdown code block that its text cannot close."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{printable(text).rstrip()}\n{fence}"
+
+
+# Parts of the template that say nothing leave blank lines.
+_GAP = re.compile(r"\n{3,}")
+# A reader of a pull request sees as many at a glance; the trail has all.
+_SHOWN = 12
+
+
+def headline(result: Mapping[str, Any]) -> str:
+    """The one sentence that says the result of it."""
+    name, stop, revision = result["prompt"], result["stop"], result["revision"]
+    if stop["reason"] == "unreadable":
+        return f"{name}: nothing could be proposed ({stop['text']})"
+    if revision is None:
+        return f"{name}: no change proposed ({stop['reason']}: {stop['text']})"
+    lines = f"{plural(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
+    version = f" as {revision['version']}" if revision["version"] else ""
+    return f"{name}: a revision is proposed{version} ({lines}; {result['spent']['calls']} calls)"
+
+
+def evidence_lines(result: Mapping[str, Any]) -> list[str]:
+    """The evidence for a proposal, a line for each edit, the suite and each goal; none without."""
+    if result["revision"] is None:
+        return []
+
+    def failed(said: Mapping[str, Any]) -> str:
+        return f"failed {_failed(said['before'])} trials before, {_failed(said['after'])} after"
+
+    lines = [
+        f"{change['check']}: " + "; ".join(f"{n}: {failed(said)}" for n, said in _compared(change))
+        for change in result["changes"]
+    ]
+    suite, goals = result["suite"], result.get("goals") or {"reached": ()}
+    if suite is not None:
+        lines.append(f"every check, all cases: {failed(suite)}; the gate: {suite['decision']}")
+    reached = [(one["name"], one["after"] or one["before"]) for one in goals["reached"]]
+    return [*lines, *(f"goal {name}: {_standing(one)}" for name, one in reached)]
+
+
+def markdown_of(result: Mapping[str, Any]) -> str:
+    """The rationale: what failed, why, what changes, the evidence, and what it took."""
+    from jinja2 import Environment
+
+    environment = Environment(  # noqa: S701 - Markdown; `plain` and `code` escape text of others
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.do"]
+    )
+    filters: dict[str, Any] = {
+        "plain": plain,
+        "code": code,
+        "fenced": fenced,
+        "plural": plural,
+        "percent": shown,
+        "standing": _standing,
+        "compared": _compared,
+        "words": _words_of,
+    }
+    environment.filters.update(filters)
+    template = files("regauge.refine").joinpath("rationale.md.j2").read_text("utf-8")
+    text = environment.from_string(template).render(
+        r=result, headline=headline(result), shown=_SHOWN
+    )
+    return _GAP.sub("\n\n", text).strip() + "\n"
+
+
+def _compared(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The counts for an edit, by the cases they are of."""
+    if change["redrawn"] is not None:
+        yield "run again with both", change["redrawn"]
+    for split, name in (("train", "train"), ("holdout", "held out")):
+        said = change["fresh"][split]
+        if said["before"]["trials"] or said["after"]["trials"]:
+            yield name, said
+
+
+def _failed(count: Mapping[str, int]) -> str:
+    return f"{count['trials'] - count['passed']} of {count['trials']}"
+
+
+def _words_of(entry: Mapping[str, Any]) -> str:
+    added, removed = (
+        code(text if len(text) <= 100 else f"{text[:99]}…")  # noqa: PLR2004 - a line of text
+        for text in (" ".join(str(entry.get(key, "")).split()) for key in ("added", "removed"))
+    )
+    instead = f" instead of `{removed}`" if removed else ""
+    return f" (`{added}`{instead})" if added else ""
+
+
+def _standing(one: Mapping[str, Any]) -> str:
+    counts = f"passed {one['passed']} of {one['trials']}"
+    low, high = (f"{100 * one[bound]:.1f}" for bound in ("low", "high"))
+    undrawn = f", {one['undrawn']} cases undrawn" if one["undrawn"] else ""
+    return plain(f"{one['standing']}: {counts}, {low} to {high} %{undrawn}")

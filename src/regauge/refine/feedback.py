@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from regauge.errors import UsageError
 from regauge.lexicon import Lexicon
-from regauge.printable import printable
-from regauge.wording import plural
+from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

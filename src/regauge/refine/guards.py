@@ -1,34 +1,534 @@
-"""Guards against harmful edits, without model calls; the cheapest come first."""
+"""The guard of every edit: limits, invariants, and leaks of cases in new text."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
+import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from regauge.prompts import SectionError
-from regauge.refine.changes import (
+from regauge.lexicon import Lexicon
+from regauge.prompts import SectionError, input_text
+from regauge.refine.edits import (
+    PromptText,
+    ReplaceSection,
     changed_lines,
     comparisons,
+    count_words,
     lost_statements,
     new_statements,
+    section_at,
+    section_text,
     units_of,
 )
-from regauge.refine.edits import PromptText, ReplaceSection, count_words, section_at, section_text
 from regauge.refine.feedback import takes_over
-from regauge.refine.leaks import CaseText, Leaks
-from regauge.statements import content_words, guess_language, is_negated, normalise, parse
+from regauge.statements import content_words, guess_language, is_negated, normalise, parse, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from regauge.datasets import GoldenCase
     from regauge.prompts import Replaceable
     from regauge.refine._policy import GuardPolicy
     from regauge.refine.edits import Edit
+
+_RE = Lexicon("regauge.refine", "leaks")
+
+# Decoded bytes are a text with so many characters, of which nearly all are printable.
+_PRINTABLE: Final = 0.9
+_PRINTED_MIN: Final = 3
+
+_ARTICLES: Final = frozenset({"one", "ein", "un", "uno", "once", "six", "null", "mil", "mille"})
+
+
+def decoded(text: str) -> Iterator[str]:
+    """Readings of a text: base64, hex, letters apart, broken over lines; none it states plainly.
+
+    >>> list(decoded("- Mind cXVva2thIDc3MzE= here."))
+    ['quokka 7731']
+    >>> list(decoded("- Mind q u o k k a."))
+    ['- Mind quokka.']
+    """
+    for found in _RE.base64.findall(text):
+        bare = found.rstrip("=").replace("-", "+").replace("_", "/")
+        with suppress(binascii.Error, ValueError):
+            padded = bare + "=" * (-len(bare) % 4)
+            yield from _printable(base64.b64decode(padded, validate=True))
+    for found in _RE.hex.findall(text):
+        bare = re.sub(r"\\x|0x|[ :,]", "", found)
+        yield from _printable(bytes.fromhex(bare[: len(bare) // 2 * 2]))
+    close = _RE.spaced.sub(lambda found: _RE.between.sub("", found[0]), text)
+    close = _RE.digits_apart.sub(lambda found: _RE.between.sub("", found[0]), close)
+    if close != text:
+        yield close
+    lines = [line.strip().rstrip("-") for line in text.splitlines() if line.strip()]
+    if len(lines) > 1:
+        yield "".join(lines)
+        yield " ".join(lines)
+
+
+def backwards(text: str) -> str:
+    """A text read from its end, and each of its words read so."""
+    words = " ".join(word[::-1] for word in text.split())
+    return f"{text[::-1]}\n{words}"
+
+
+def in_digits(text: str) -> str:
+    """Plain text with its numbers in digits, also those that are spelled digit by digit.
+
+    >>> in_digits("after two hundred and forty-nine minutes, code four one seven")
+    'after 249 minutes, code 417'
+    >>> in_digits("zweihundertneunundvierzig minuten")
+    '249 minuten'
+    """
+    return _numerals()[1].sub(lambda found: _number(found[0]), text)
+
+
+@cache
+def _numerals() -> tuple[Mapping[str, int], re.Pattern[str], re.Pattern[str]]:
+    """Values of number words, which add up or multiply; a written number; one word of it."""
+    lists = _RE.entry("numbers")
+    values: dict[str, int] = {
+        **{word: n for words in lists["units"] for n, word in enumerate(words.split())},
+        **{word: 10 * n for words in lists["tens"] for n, word in enumerate(words.split(), 2)},
+        **lists["others"],
+    }
+    one = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
+    joint = r"(?:[ -]?(?:and|und|et|y)[ -]?|[ -])?"
+    written = rf"(?<![^\W\d_])(?:{one})(?:s?{joint}(?:{one}))*(?![^\W\d_])"
+    parts = rf"(?:und|and|(?<![^\W\d_])(?:et|y)(?![^\W\d_]))|({one})"
+    return values, re.compile(written), re.compile(parts)
+
+
+def _number(said: str) -> str:
+    """A written number; a lone word that is an article as well stays."""
+    known, _, one = _numerals()
+    words = [word for word in one.findall(said) if word]
+    if words == [said] and said in _ARTICLES:
+        return said
+    values = [known[word] for word in words]
+    if len(values) > 1 and max(values) < 10:  # noqa: PLR2004 - digits
+        return "".join(map(str, values))
+    parts: list[int] = []
+    total = current = 0
+    for value in values:
+        if value in {100, 1000}:
+            current = (current or 1) * value
+            if value == 1000:  # noqa: PLR2004
+                total, current = total + current, 0
+            continue
+        # Units add to tens, and tens to units as in German.
+        rest = current % 100
+        adds = (rest % 10 == 0 and value < 20) or (rest < 10 and value % 10 == 0)  # noqa: PLR2004
+        if current and rest and not adds:
+            parts.append(total + current)
+            total = current = 0
+        current += value
+    return " ".join(map(str, [*parts, total + current]))
+
+
+def _printable(data: bytes) -> Iterator[str]:
+    with suppress(UnicodeDecodeError):
+        text = data.decode()
+        shown = sum(sign.isprintable() for sign in text)
+        if len(text) >= _PRINTED_MIN and shown >= _PRINTABLE * len(text):
+            yield text
+
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+# Inflections of a word share so many letters.
+_KEY = 6
+# Shorter numbers stand in any text.
+_DIGITS_MIN = 3
+# `GitHub` is a product, `KubePodReloads` and a long `WorkerHeartbeat` are coined.
+_HUMPS = 2
+_COINED_LENGTH = 15
+# German writes every noun so, which is more than a fifth of its words.
+_NAMES_SHARE = 0.2
+_NOON = 12
+
+
+def plain(text: str) -> str:
+    """Without case and with single spaces."""
+    return " ".join(text.casefold().split())
+
+
+def specific(text: str) -> set[str]:
+    """Numbers, dates, times and identifiers, each in one way of writing.
+
+    >>> sorted(specific("On 18 Feb at 2:13 pm host web-7 failed for 1h 5m"))
+    ['--02-18', '14:13', '18', '65', 'web-7']
+    """
+    coined = {word.casefold() for word in _RE.letters.findall(text) if _is_coined_name(word)}
+    text = in_digits(plain(text))
+    found = coined | {
+        f"--{int(month):02}-{int(day):02}" for _, month, day in _RE.iso_date.findall(text)
+    }
+    dates = [
+        *_RE.day_month.findall(text),
+        *((day, month) for month, day in _RE.month_day.findall(text)),
+    ]
+    found |= {f"--{1 + _MONTHS.index(month[:3]):02}-{int(day):02}" for day, month in dates}
+    for pair in _RE.short_date.findall(text):
+        found |= {f"--{int(one):02}-{int(other):02}" for one, other in (pair, pair[::-1])}
+    for hour, minute, half, hour_12, minute_12, half_12 in _RE.time.findall(text):
+        later = 12 if (half or half_12) == "p" and int(hour or hour_12) < _NOON else 0
+        found.add(f"{int(hour or hour_12) + later:02}:{minute or minute_12 or '00'}")
+    found |= {str(60 * int(hours) + int(minutes)) for hours, minutes in _RE.span.findall(text)}
+    rest = _RE.how_much.sub(" ", _RE.time.sub(" ", text))
+    for token in _RE.identifier.findall(rest):
+        found |= set(_of_token(token))
+    return found
+
+
+def _of_token(token: str) -> Iterator[str]:
+    has_digit = any(sign.isdigit() for sign in token)
+    if _RE.inner_mark.search(token) or (has_digit and any(sign.isalpha() for sign in token)):
+        parts = re.split(r"[\W_]+", token)
+        # "e.g" is an abbreviation, and "36m" a number with its unit.
+        if any(len(part) > 1 for part in parts) and not re.fullmatch(r"\d+[a-z]{1,3}", token):
+            yield token
+            for part in parts:
+                if len(part) > _DIGITS_MIN and not part.isalpha() and not part.isdigit():
+                    yield part
+    for number in _RE.number.findall(token):
+        # A single digit tells nothing about a case, nor does the "03" of a date.
+        if len(number.lstrip("0")) < 2:  # noqa: PLR2004
+            continue
+        bare = number.replace(",", "").replace("_", "")
+        if not has_digit or not token[0].isalpha() or len(bare) >= _DIGITS_MIN:
+            yield bare
+        # "1315" gives "1315.50" away, too.
+        whole = bare.partition(".")[0]
+        if len(whole) >= _DIGITS_MIN:
+            yield whole
+
+
+def _is_coined_name(word: str) -> bool:
+    """Return whether words are joined to one name; two short ones may name a product."""
+    humps = len(_RE.hump.split(word))
+    return humps > _HUMPS or (humps == _HUMPS and len(word) >= _COINED_LENGTH)
+
+
+def keys(text: str) -> list[str]:
+    """The words of a text by their stems' first letters, in their order.
+
+    >>> keys("KubePodReloads; reloading, réseau")
+    ['kub', 'pod', 'reload', 'reload', 'réseau']
+    """
+    found: list[str] = []
+    for run in _RE.letters.findall(text):
+        if _RE.unspaced.search(run):
+            found += [run[n : n + 2] for n in range(max(1, len(run) - 1))]
+            continue
+        for word in _RE.hump.split(run) if _is_coined_name(run) else [run]:
+            found.append(stem(word.casefold())[:_KEY])
+    return found
+
+
+def names(text: str) -> set[str]:
+    """Words with a capital where no sentence begins, in lower case.
+
+    >>> sorted(names("Dear Rosalba, the contract of Liora. Later it ended."))
+    ['liora', 'rosalba']
+    """
+    return {name.casefold() for name in _RE.name.findall(text)}
+
+
+def capitals_tell(text: str) -> bool:
+    """Return whether a capital marks a name: not in a language that writes all nouns so.
+
+    >>> capitals_tell("we told Rosalba about it"), capitals_tell("der Kunde will das Geld zurück")
+    (True, False)
+    """
+    return len(_RE.name.findall(text)) <= _NAMES_SHARE * len(_RE.letters.findall(text))
+
+
+@cache
+def _ordinary() -> frozenset[str]:
+    """The words of any instruction: none says what it is about."""
+    return frozenset(keys(_RE.entry("ordinary")))
+
+
+# A stretch has so many words, and the next one begins in the middle of it: a sentence that is told
+# again stands in one of them.
+_LENGTH = 40
+# A retelling takes this share of its words from the case. Any other sentence finds a word that few
+# cases have in a given stretch at least this often, however rare the word.
+_TAKEN = 0.65
+_BY_CHANCE = 0.02
+# One shared word is a coincidence.
+_MET_MIN = 2
+# How much likelier a retelling must be than chance, as a logarithm.
+_NEEDED = 5.0
+# Shorter beginnings of a word belong to many words.
+_ABBREVIATED_MIN = 3
+_MISSED = math.log(1 - _TAKEN)
+
+
+class Stretches:
+    """The words of cases, place by place."""
+
+    def __init__(
+        self,
+        texts: Iterable[tuple[int, str, bool]],
+        is_private: Callable[[str], bool],
+        share: Callable[[str], float],
+    ) -> None:
+        self._share = share
+        self._cases: list[int] = []
+        self._holding: dict[str, set[int]] = defaultdict(set)
+        self._answers: set[int] = set()
+        for case, text, is_answer in texts:
+            words = keys(text)
+            for start in range(0, max(1, len(words) - _LENGTH // 2), _LENGTH // 2):
+                held = {word for word in words[start : start + _LENGTH] if is_private(word)}
+                if len(held) >= _MET_MIN:
+                    for word in held:
+                        self._holding[word].add(len(self._cases))
+                    if is_answer and len(words) <= _LENGTH:
+                        self._answers.add(len(self._cases))
+                    self._cases.append(case)
+        self._longer: dict[str, set[str]] = defaultdict(set)
+        for word in self._holding:
+            for end in range(_ABBREVIATED_MIN, len(word)):
+                self._longer[word[:end]].add(word)
+
+    def source_of(self, said: Collection[str]) -> int | None:
+        """The number of the case that words were taken from; None where chance explains them."""
+        weight: dict[int, float] = defaultdict(float)
+        met: Counter[int] = Counter()
+        for word in sorted(said):
+            meant = {word} if word in self._holding else self._longer.get(word, set())
+            chance = max((self._share(one) / 2 for one in meant), default=0.0)
+            for place in {place for one in meant for place in self._holding[one]}:
+                by_chance = _BY_CHANCE if place in self._answers else max(_BY_CHANCE, chance)
+                weight[place] += math.log(_TAKEN / by_chance) - _MISSED
+                met[place] += 1
+        likely = [place for place in weight if met[place] >= _MET_MIN]
+        best = max(likely, key=lambda place: (weight[place], -place), default=None)
+        if best is None or weight[best] + _MISSED * len(said) < _NEEDED:
+            return None
+        return self._cases[best]
+
+
+# So many private words next to each other are nobody else's.
+_PRIVATE_MIN = 3
+# Clauses of so many words are anybody's.
+_SHORT = 2
+# A line that takes this share of its words from one answer says what the answer says.
+_MADE_OF = 0.8
+# A longer answer has the words of any sentence on its subject.
+_ANSWER = 40
+# Longer runs need not be looked at: their beginnings are found.
+_RUN = 8
+# Shorter numbers are numbers from either end.
+_REVERSED = 3
+# Longer values are looked for word for word.
+_VALUE_WORDS = 5
+_MARKS = " .,;:!?\"'`()[]{}-*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseText:
+    """The texts of a golden case; they must not reach the prompt."""
+
+    id: str
+    texts: tuple[str, ...]
+    expected: str = ""
+
+    @classmethod
+    def of(cls, case: GoldenCase) -> CaseText:
+        """The inputs and the expected answer of a case."""
+        expected = json.dumps(case.golden, ensure_ascii=False) if case.golden is not None else ""
+        texts = tuple(input_text(value) for value in case.inputs.values())
+        return cls(id=case.id, texts=texts, expected=expected)
+
+
+class Leaks:
+    """Knows what only cases say."""
+
+    def __init__(
+        self, cases: Sequence[CaseText], public: Iterable[str], policy: GuardPolicy
+    ) -> None:
+        said = " \n ".join(public)
+        self._policy = policy
+        self._public = f" {plain(said)} "
+        self._public_specific = specific(said)
+        self._public_keys = frozenset(keys(said)) | _ordinary()
+        self._cases = [case.id for case in cases]
+        self._common_from = max(2.0, policy.common * len(cases))
+        self._rare_to = max(2.0, policy.rare * len(cases))
+        self._texts = ["\n".join((case.id, *case.texts, case.expected)) for case in cases]
+        self._plain = [f" {plain(text)} " for text in self._texts]
+        self._frequency = _counted(keys(text) for text in self._texts)
+        self._specific = _counted(specific(text) for text in self._texts)
+        self._answered = _counted(specific(case.expected) for case in cases)
+        answers = "\n".join(case.expected for case in cases)
+        named = (names(case.expected) for case in cases) if capitals_tell(answers) else ()
+        self._named = _counted(named)
+        words = [keys(case.expected) for case in cases]
+        self._answer_words = [frozenset(w if len(w) <= _ANSWER else ()) for w in words]
+        self._values = _counted(_values(case.expected) for case in cases)
+        self._stretches = Stretches(
+            [
+                (number, text, place == 0)
+                for number, case in enumerate(cases)
+                for place, text in enumerate((case.expected, *case.texts))
+            ],
+            self._is_private,
+            lambda word: self._frequency[word] / max(1, len(cases)),
+        )
+
+    def knowing(self, text: str) -> Leaks:
+        """The same cases, where what a text says is no news."""
+        other = copy(self)
+        other._public += f"{plain(text)} "  # noqa: SLF001 - its own class
+        other._public_specific = self._public_specific | specific(text)  # noqa: SLF001 - its own class
+        return other
+
+    def found(self, added: str) -> str:
+        """The part of a text that gives a case away, also decoded; empty without one."""
+        readings = (added, *dict.fromkeys(decoded(added)))
+        leak = next((leak for reading in readings if (leak := self._plainly(reading))), "")
+        return leak or self._backwards(added)
+
+    def is_public(self, words: str) -> bool:
+        """Return whether each of some words is known from elsewhere than from cases."""
+        return not specific(words) - self._public_specific and not any(
+            map(self._is_private, keys(words))
+        )
+
+    def _backwards(self, added: str) -> str:
+        """Words and long identifiers that are written from their end."""
+        for line in backwards(added).splitlines():
+            tokens = specific(line) - self._public_specific
+            held = (t for t in sorted(tokens) if len(t) > _REVERSED and self._specific[t])
+            token = next(held, "") or self._word_for_word(line)
+            if token:
+                return f"it is written backwards: {token}"
+        return ""
+
+    def _plainly(self, added: str) -> str:
+        lines = [line for line in added.splitlines() if line.strip()]
+        leak = next((leak for line in lines if (leak := self._of_line(line))), "")
+        return leak or (self._retold(added) if len(lines) > 1 else "")
+
+    def _of_line(self, line: str) -> str:
+        return (
+            self._token(line)
+            or self._name(line)
+            or self._value(line)
+            or self._word_for_word(line)
+            or self._made_of_an_answer(line)
+            or self._retold(line)
+        )
+
+    def _token(self, line: str) -> str:
+        """Numbers, dates and identifiers of a few cases."""
+        for token in sorted(specific(line) - self._public_specific):
+            # Any long text has small numbers; those of answers are what is asked for.
+            held = self._answered if _RE.small_number.fullmatch(token) else self._specific
+            if 0 < held[token] < self._common_from:
+                return f"{token!r} is of single cases"
+        return ""
+
+    def _name(self, line: str) -> str:
+        """Names of a few answers."""
+        for name in sorted(names(line)):
+            (key, *_) = keys(name)
+            if (
+                self._named[name]
+                and self._is_private(key)
+                and self._frequency[key] <= self._rare_to
+            ):
+                return f"{name!r} is of single answers"
+        return ""
+
+    def _value(self, line: str) -> str:
+        """A whole value of a few answers."""
+        text = f" {plain(line)} "
+        words = text.split()
+        for length in range(2, _VALUE_WORDS + 1):
+            for start in range(len(words) - length + 1):
+                run = " ".join(words[start : start + length]).strip(_MARKS)
+                if 0 < self._values[run] < self._common_from and run not in self._public:
+                    return f"{run!r} is a whole answer"
+        return ""
+
+    def _word_for_word(self, line: str) -> str:
+        """A clause or a run of words that cases have just so."""
+        words = plain(line).split()
+        runs = [plain(clause) for clause in _RE.clauses.split(line) if len(clause.split()) > _SHORT]
+        for start in range(len(words)):
+            ends = range(start + 2, min(start + _RUN, len(words)) + 1)
+            end = next((end for end in ends if self._is_telling(words[start:end])), None)
+            if end is not None:
+                runs.append(" ".join(words[start:end]))
+        for run in (run.strip(_MARKS) for run in runs):
+            if len(run) < self._policy.overlap or run in self._public:
+                continue
+            holders = [number for number, text in enumerate(self._plain) if run in text]
+            # What many cases say in as many words may be an order that was planted in them.
+            if 0 < len(holders) < (math.inf if self._is_long(run) else self._common_from):
+                return f"{run!r} is of case {self._cases[holders[0]]}"
+        return ""
+
+    def _is_telling(self, words: Sequence[str]) -> bool:
+        """Return whether nobody puts these words into this order by chance."""
+        run = " ".join(words)
+        private = {word for word in keys(run) if self._is_private(word)}
+        return len(private) >= _PRIVATE_MIN or self._is_long(run)
+
+    def _is_long(self, run: str) -> bool:
+        return len(run.split()) >= self._policy.phrase and len(content_words(run)) >= _PRIVATE_MIN
+
+    def _made_of_an_answer(self, line: str) -> str:
+        """Nearly nothing but the words of one answer, be they common to many or not."""
+        said = {word for one in content_words(line) for word in keys(one)}
+        if len(said) < _PRIVATE_MIN or not any(map(self._is_private, said)):
+            return ""
+        for number, answer in enumerate(self._answer_words):
+            both = said & answer
+            if len(both) >= _MADE_OF * len(said) and any(map(self._is_private, both)):
+                return f"it says what the answer of case {self._cases[number]} says"
+        return ""
+
+    def _is_private(self, word: str) -> bool:
+        """Return whether few cases and nobody else has a word."""
+        return word not in self._public_keys and 0 < self._frequency[word] < self._common_from
+
+    def _retold(self, text: str) -> str:
+        """Words that one stretch of a case has and others have not, in whatever order."""
+        for part in (text, *_RE.clauses.split(text)):
+            said = frozenset(keys(part)) - self._public_keys
+            case = self._stretches.source_of(
+                {word for word in said if self._frequency[word] < self._common_from}
+            )
+            if case is not None:
+                return f"it retells case {self._cases[case]}"
+        return ""
+
+
+def _counted(found: Iterable[Iterable[str]]) -> Counter[str]:
+    """In how many cases each of them occurs."""
+    return Counter(token for tokens in found for token in set(tokens))
+
+
+def _values(answer: str) -> list[str]:
+    """The short texts in a completion: the whole, or its values."""
+    found = [plain(value) for value in (_RE.string.findall(answer) or [answer])]
+    return [v.strip(_MARKS) for v in found if 1 < len(v.split()) <= _VALUE_WORDS]
+
 
 _LABEL = re.compile(r"[*_`'\"]*([^\W\d_][\w-]*(?: [\w-]+){0,2})[*_`'\"]*:[*_]*\s+\S")
 # Entries that begin so define nothing, and a list may have many of them.

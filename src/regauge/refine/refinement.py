@@ -26,11 +26,10 @@ from regauge.providers.registry import endpoint_of
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.analysis import Check, Cluster
 from regauge.refine.attempts import LookLedger, Memory, Tried, strategy_prior
-from regauge.refine.delivery import revised
+from regauge.refine.delivery import markdown_of, result_of, revised
 from regauge.refine.edits import Edit, PromptText, ops_between
 from regauge.refine.feedback import Feedback, describe_feedback, labels_of
-from regauge.refine.guards import Guard
-from regauge.refine.leaks import CaseText
+from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._goals import goals_digest
 from regauge.refine.loop._loop import advance, begin, drive
 from regauge.refine.loop._plan import (
@@ -42,10 +41,19 @@ from regauge.refine.loop._plan import (
 )
 from regauge.refine.loop._state import Accepted, Interrupted, MoreCalls, Release, Setting
 from regauge.refine.proposers._protocol import Looks, ProposerContext, load_proposers
-from regauge.refine.report import markdown_of, result_of
-from regauge.refine.runs import edits_of_runs, read_whole, remember, seal
+from regauge.refine.runs import (
+    TrailError,
+    TrailFile,
+    cut_back,
+    edits_of_runs,
+    read_trail,
+    read_whole,
+    remember,
+    retell,
+    seal,
+    text_to_json,
+)
 from regauge.refine.subject import bound_goals, cases_of, deciding_judges, public_of, subject_of
-from regauge.refine.trail import TrailError, TrailFile, cut_back, read_trail, retell, text_to_json
 from regauge.refine.trials import SuiteBench
 from regauge.regular_file import read_regular
 from regauge.runner import Draw, PlannedCase
@@ -64,15 +72,15 @@ if TYPE_CHECKING:
     from regauge.providers import ModelId
     from regauge.refine.loop._loop import Trail
     from regauge.refine.loop._state import Note, State
-    from regauge.refine.runs import Run
+    from regauge.refine.runs import Event, Run
     from regauge.refine.subject import Subject
-    from regauge.refine.trail import Event
     from regauge.runner import EvalSession
 
 Removal: TypeAlias = "tuple[int, int, int]"
 """A message, and the characters in it where the text begins and ends."""
 
 _CLASSES = frozenset({"no-effect", "harmful"})
+# The beginning of a removed text names it in a line of the trail.
 _CHARS = 40
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from regauge.errors import ConfigError, Fault, GitError, PromptError, RegaugeError, UsageError
-from regauge.gate.baselines import accepted_since
+from regauge.gate import accepted_since
 from regauge.judges import criterion_of
 from regauge.project import HttpTarget, RecordedTarget
 from regauge.prompts import (

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from regauge.printable import printable
 from regauge.recordings import warn_of_sizes
-from regauge.reports._model_comparison import difference_text, rate_text
-from regauge.reports._tally import label_table, wrong_labels
-from regauge.wording import first_of, plural
+from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
+from regauge.wording import first_of, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.project import Project
-    from regauge.reports._record import RunRecord, ShardPart, SuiteSummary
+    from regauge.reports._documents import RunRecord, ShardPart, SuiteSummary
     from regauge.reports._tally import CauseGroup
     from regauge.runner import Budget, MissingAnswers, MissingJudgements, Progress
 
@@ -303,15 +301,32 @@ def recorded_lines(project: Project, written: Mapping[str, int]) -> list[StyledL
     """The changed committed recordings, and those that are large for GitHub."""
     lines = [
         StyledLine(
-            f"recorded: {plural(count, _recorded_noun(path))} in {path}; commit it with the prompt"
+            f"recorded: {plural(count, recorded_noun(path))} in {path}; commit it with the prompt"
         )
         for path, count in written.items()
     ]
-    warnings = warn_of_sizes(project, map(Path, written))
+    warnings = warn_of_sizes(project, map(Path, written)) if written else ()
     return lines + [StyledLine(f"warning: {warning}", "bad") for warning in warnings]
 
 
-def _recorded_noun(path: str) -> str:
+def stored_lines(stored: Mapping[str, int]) -> list[StyledLine]:
+    """The completions of a replay that only the local store has."""
+    return [
+        StyledLine(
+            f"warning: {plural(count, recorded_noun(path))} of {path} not committed, only in the"
+            " local store; write the file: regauge record",
+            "bad",
+        )
+        for path, count in stored.items()
+    ]
+
+
+def recorded_noun(path: str) -> str:
+    """The noun for the lines of a file of recordings.
+
+    >>> recorded_noun("fixtures/recordings/judges/triage.jsonl")
+    'judge call'
+    """
     return _RECORDED_NOUNS.get(PurePath(path).parent.name, "answer")
 
 
@@ -386,6 +401,10 @@ def _cells(suite: SuiteSummary) -> dict[str, str]:
     ]  # fmt: skip
     if suite.retries:
         sources.append(f"{suite.retries} retries")
+    comparison = suite.comparison
+    compared = (
+        ("-", "-") if comparison is None else (rate_text(comparison), difference_text(comparison))
+    )
     return {
         "prompt": suite.prompt,
         "version": suite.version or "-",
@@ -396,20 +415,13 @@ def _cells(suite: SuiteSummary) -> dict[str, str]:
         "tracked": str(suite.tracked_failed),
         _NOT_BLOCKING: str(suite.not_blocking),
         "unmeasured": str(suite.unmeasured),
-        **dict(zip(_COMPARED, _compared_cells(suite), strict=True)),
+        **dict(zip(_COMPARED, compared, strict=True)),
         "tokens": quantity(suite.input_tokens + suite.output_tokens),
         "cost": money(suite.cost_usd),
         "p50": duration(suite.latency_p50_s),
         "p95": duration(suite.latency_p95_s),
         "answers": ", ".join(sources) or "none",
     }
-
-
-def _compared_cells(suite: SuiteSummary) -> tuple[str, str]:
-    comparison = suite.comparison
-    return (
-        ("-", "-") if comparison is None else (rate_text(comparison), difference_text(comparison))
-    )
 
 
 def _aligned(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-from regauge.printable import printable
 from regauge.reports._console import StyledLine, money
 from regauge.strict_json import read_json
-from regauge.wording import first_of, plural
+from regauge.wording import first_of, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from regauge.evidence import CaseVerdict, RateDifference
     from regauge.gate import GateProgress
     from regauge.reports._console import Tone
-    from regauge.reports._decision import (
+    from regauge.reports._documents import (
         AnswerDocument,
         CaseDocument,
         DecisionDocument,
@@ -425,7 +424,15 @@ def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
                 diffs_left -= diff
                 yield from _details(case, diff=diff)
             if joined and group.cases[most:]:
-                others = first_of((case.case for case in group.cases[most:]), _NAMES_MAX)
+                # Ids of several datasets may be equal.
+                several = len({case.prompt for case in group.cases}) > 1
+                others = first_of(
+                    (
+                        f"{case.prompt}/{case.case}" if several else case.case
+                        for case in group.cases[most:]
+                    ),
+                    _NAMES_MAX,
+                )
                 yield StyledLine(printable(f"    also {others}"), "quiet")
             elif len(group.cases) > most:
                 yield StyledLine(f"  and {len(group.cases) - most} more", "quiet")

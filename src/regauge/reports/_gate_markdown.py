@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.printable import printable
 from regauge.reports._console import duration, money
 from regauge.reports._gate_console import (
     VERDICTS,
@@ -20,15 +19,20 @@ from regauge.reports._gate_console import (
     version_step,
 )
 from regauge.reports._markdown import fenced, inline_code, shown_name, shown_text, suggestion_blocks
-from regauge.wording import plural
+from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from regauge.evidence import CaseVerdict
-    from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
+    from regauge.reports._documents import (
+        CaseDocument,
+        DecisionDocument,
+        PromptDocument,
+        Suggestion,
+        SuiteSummary,
+    )
     from regauge.reports._gate_console import CaseGroup
-    from regauge.reports._record import Suggestion, SuiteSummary
 
 
 def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> Iterator[str]:

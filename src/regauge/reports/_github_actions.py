@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from regauge.printable import printable
 from regauge.reports._gate_console import headline, reasons_beside
 from regauge.reports._gate_markdown import decision_markdown
 from regauge.reports._markdown import run_markdown
 from regauge.reports._runs import read_rows
+from regauge.wording import printable
 from regauge.workflow_commands import break_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
-    from regauge.reports._record import RunRecord
+    from regauge.reports._documents import CaseDocument, DecisionDocument, PromptDocument, RunRecord
 
 # GitHub shows ten errors and ten warnings of a step.
 _EACH_MAX = 10

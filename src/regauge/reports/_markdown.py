@@ -6,16 +6,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from regauge.criteria import CRITERIA
-from regauge.printable import printable
 from regauge.providers import transcript
 from regauge.reports._console import duration, money, quantity, rates_of_k
-from regauge.reports._model_comparison import difference_text, rate_text
-from regauge.reports._tally import label_table, wrong_labels
+from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
+from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from regauge.reports._record import RunRecord, Suggestion, SuiteSummary
+    from regauge.reports._documents import RunRecord, Suggestion, SuiteSummary
 
 # What has a meaning inside a table cell, in Markdown, to GitHub or in HTML. A list, a heading or a
 # rule begins a line, which a cell never does; a colon matters in an address alone.
@@ -149,9 +148,9 @@ def suggestion_blocks(suggestions: Sequence[Suggestion]) -> Iterator[str]:
 def taking_lines(suggestion: Suggestion) -> list[str]:
     """The steps that put a suggested revision into the prompt's file, as Markdown."""
     here = inline_code(f"regauge refine apply {suggestion.run}")
-    anew = inline_code(f"regauge refine {suggestion.prompt} --proposers=rules --apply")
+    elsewhere = inline_code(f"regauge refine {suggestion.prompt} --proposers=rules --apply")
     return [
-        f"Take it: {here} where it was found; anywhere else {anew}, which looks for it again.",
+        f"Take it: {here} where it was found; anywhere else {elsewhere}, which looks for it again.",
         f"See why: {inline_code(f'regauge refine show {suggestion.run}')}",
     ]
 

@@ -6,7 +6,9 @@ import csv
 import json
 import os
 import unicodedata
+from collections import defaultdict
 from contextlib import contextmanager
+from datetime import datetime
 from importlib import import_module
 from itertools import islice
 from math import isfinite
@@ -15,19 +17,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from pydantic import ValidationError
 
+from regauge.digests import digest_of
 from regauge.errors import Fault, FaultyFileError, UsageError
-from regauge.extras import require
-from regauge.printable import printable
+from regauge.on_demand import require
 from regauge.regular_file import open_regular
-from regauge.reports._record import SCHEMA_VERSION, RunRecord, TrialRow
+from regauge.reports._documents import SCHEMA_VERSION, RunRecord, TrialRow
 from regauge.strict_json import no_constant
+from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
-    import pandas as pd
-
     from regauge.project import Project
+
 
 _SECOND = len("20260131-235959")
 # A count of 64 bits; longer ones overflow where shares are computed from them.
@@ -236,19 +238,6 @@ def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> FaultyF
 _FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
-def trials_table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """One line per trial; `score.<judge>` and `outcome.<judge>` are columns of their own.
-
-    Judges that ask a model have more: whether they gate, their calls, cost and latency.
-
-    Args:
-        rows: In the shape of `TrialRow`.
-    """
-    import pandas as pd
-
-    return pd.DataFrame(list(map(_flat, rows)))
-
-
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     """The line of a row in a table."""
     line = {key: value for key, value in row.items() if key not in {"verdicts", "cause"}}
@@ -374,3 +363,112 @@ def _is_unseen(character: str) -> bool:
     return (
         character.isspace() or unicodedata.category(character)[0] in "CMZ" or character in _FILLERS
     )
+
+
+_SPANS_AT_ONCE = 512  # events a request, as the SDK's own processor sends them
+
+
+def verdict_events(record: RunRecord, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The attributes of one event per verdict, and per unmeasured trial.
+
+    Args:
+        record: The run.
+        rows: Its trials, as `read_rows` gives them.
+    """
+    cases: dict[str, dict[str, str]] = defaultdict(dict)
+    for row in rows:
+        cases[row["dataset"]][row["case"]] = row["case_digest"]
+    datasets = {name: digest_of(dict(sorted(digests.items()))) for name, digests in cases.items()}
+    for row in rows:
+        provider, _, model = row["model"].partition(":")
+        shared: dict[str, Any] = {
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model,
+            "regauge.run.id": record.id,
+            "regauge.prompt.name": row["prompt"],
+            "regauge.prompt.version": row["version"] or "",
+            "regauge.prompt.digest": row["prompt_digest"],
+            "regauge.dataset.name": row["dataset"],
+            "regauge.dataset.digest": datasets[row["dataset"]],
+            "regauge.case.id": row["case"],
+            "regauge.case.digest": row["case_digest"],
+            "regauge.trial": row["trial"],
+            "regauge.arm": row.get("arm") or "",
+        }
+        for verdict in row["verdicts"]:
+            yield shared | {
+                "gen_ai.evaluation.name": verdict["judge"],
+                "gen_ai.evaluation.score.value": verdict["score"],
+                "gen_ai.evaluation.score.label": verdict["outcome"],
+                "gen_ai.evaluation.explanation": verdict["reason"],
+                "regauge.judge.digest": verdict["judge_digest"],
+                "regauge.judge.blocking": verdict["gates"],
+            }
+        if not row["verdicts"] and row["cause"]:
+            yield shared | {
+                "gen_ai.evaluation.name": "regauge",
+                "gen_ai.evaluation.score.label": "unmeasured",
+                "gen_ai.evaluation.explanation": row["cause"]["message"],
+                "error.type": row["cause"]["kind"],
+            }
+
+
+def export_run(directory: Path) -> tuple[int, str]:
+    """Send the verdicts of a run to the endpoint that `OTEL_EXPORTER_OTLP_*` variables name.
+
+    Returns:
+        The number of events, and the endpoint.
+
+    Raises:
+        UsageError: The extra `otel` is not installed, or the endpoint does not take the events.
+    """
+    require("opentelemetry.exporter.otlp.proto.http", use="report --otel")
+    from opentelemetry._logs import LogRecord, SeverityNumber
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+    from opentelemetry.sdk._logs import ReadableLogRecord
+    from opentelemetry.sdk._logs.export import LogRecordExportResult
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    record = read_record(directory)
+    resource = Resource.create(_resource(record))
+    scope = InstrumentationScope("regauge", record.regauge_version)
+    time_ns = int(datetime.fromisoformat(record.finished_at).timestamp() * 1e9)
+    events = [
+        ReadableLogRecord(
+            log_record=LogRecord(
+                timestamp=time_ns,
+                observed_timestamp=time_ns,
+                severity_number=SeverityNumber.INFO,
+                event_name="gen_ai.evaluation.result",
+                attributes=attributes,
+            ),
+            resource=resource,
+            instrumentation_scope=scope,
+        )
+        for attributes in verdict_events(record, list(read_rows(directory)))
+    ]
+    exporter = OTLPLogExporter()
+    endpoint = (
+        os.environ.get("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")
+        or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+        or "http://localhost:4318"
+    )
+    try:
+        for start in range(0, len(events), _SPANS_AT_ONCE):
+            result = exporter.export(events[start : start + _SPANS_AT_ONCE])
+            if result is not LogRecordExportResult.SUCCESS:
+                raise UsageError(
+                    f"{endpoint} did not take the events of run {record.id}",
+                    fix="start a collector, or set OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS",
+                )
+    finally:
+        exporter.shutdown()  # type: ignore[no-untyped-call]
+    return len(events), endpoint
+
+
+def _resource(record: RunRecord) -> Mapping[str, str]:
+    values = {"service.name": "regauge", "service.version": record.regauge_version}
+    if record.git is not None:
+        values["vcs.ref.head.revision"] = record.git.commit
+    return values

@@ -8,16 +8,26 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain, repeat
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from regauge.model_id import is_simulated
-from regauge.printable import printable
-from regauge.reports._model_comparison import compare_models
+from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from regauge.reports._record import JudgeName, LabelRow, SuiteSummary
+    from regauge.reports._documents import (
+        JudgeName,
+        LabelRow,
+        ModelComparison,
+        RunRecord,
+        SuiteSummary,
+    )
+
+    # By case: how many of its measured trials passed, and how many there are.
+    CaseCounts = Mapping[tuple[str, str], tuple[int, int]]
+
 
 # A wider table of labels does not fit on a screen, and longer values are texts.
 _LABELS_MAX: Final = 12
@@ -49,8 +59,8 @@ class LabelCounts:
             self.usable = False
             return False
         passed = verdict["outcome"] == "pass"
-        given = verdict.get("actual")
-        output = expected if passed else _NONE if given is None else _label(given) or _OTHER
+        actual = verdict.get("actual")
+        output = expected if passed else _NONE if actual is None else _label(actual) or _OTHER
         self.counts[expected, output] += 1
         # An eval on free texts must not keep them all.
         self.usable = len({label for label, _ in self.counts}) <= _LABELS_MAX * _LABEL_CHARS_MAX
@@ -63,7 +73,7 @@ class LabelCounts:
 
     def rows(self) -> list[LabelRow]:
         """A row per expected label; none where the values are no labels."""
-        from regauge.reports._record import LabelRow
+        from regauge.reports._documents import LabelRow
 
         labels = sorted({expected for expected, _ in self.counts})
         total = self.counts.total()
@@ -75,7 +85,7 @@ class LabelCounts:
         merged: Counter[tuple[str, str]] = Counter()
         for (expected, output), count in self.counts.items():
             merged[expected, output if output in listed else _OTHER] += count
-        given = {column: sum(merged[other, column] for other in labels) for column in labels}
+        totals = {column: sum(merged[other, column] for other in labels) for column in labels}
         rows: list[LabelRow] = []
         for label in labels:
             outputs = {
@@ -89,7 +99,7 @@ class LabelCounts:
                 LabelRow(
                     label=label,
                     count=count,
-                    precision=right / given[label] if given[label] else None,
+                    precision=right / totals[label] if totals[label] else None,
                     recall=right / count,
                     outputs=outputs,
                 )
@@ -243,7 +253,7 @@ class _JudgeCount:
         self.labels.join(other.labels)
 
     def named(self) -> JudgeName:
-        from regauge.reports._record import JudgeName
+        from regauge.reports._documents import JudgeName
 
         return JudgeName(
             name=self.first["judge"],
@@ -294,7 +304,7 @@ class _SuiteCount:
     def add(self, row: Mapping[str, Any]) -> None:
         _, _, passed, measured = self.nodes.get(row["node"]) or _Node("", "")
         self.nodes[row["node"]] = _Node(
-            row["case"],
+            intern(row["case"]),
             row["case_outcome"],
             passed + (row["outcome"] == "passed"),
             measured + (row["outcome"] != "unmeasured"),
@@ -329,6 +339,8 @@ class _SuiteCount:
 
     def counts_of_cases(self) -> dict[tuple[str, str], tuple[int, int]]:
         """The passed and measured trials of each case of an eval."""
+        if not self.nodes:
+            return self.counts
         counts = dict(self.counts)
         for node, (case, _, more_passed, more) in self.nodes.items():
             if more:
@@ -372,13 +384,18 @@ class _SuiteCount:
         return outcomes
 
     def summary(self) -> SuiteSummary:
-        from regauge.reports._record import SuiteSummary
+        from regauge.reports._documents import SuiteSummary
 
         first = self.first
         outcomes = self.settled + self._outcomes()
         tracked_failed = outcomes.pop("tracked", 0)
         latencies = sorted(self.latencies)
         judges = sorted(self.judges.values(), key=_order_of_judge)
+        # The passed and all trials of each case; none in a gate run.
+        counts = Counter[tuple[int, int]]()
+        if first.get("arm") is None:
+            counts = self.settled_nodes + self._counts_of_nodes()
+        several = all(trials > 1 for _, trials in counts)
         return SuiteSummary(
             prompt=first["prompt"],
             version=first["version"],
@@ -406,16 +423,10 @@ class _SuiteCount:
             latency_p50_s=_percentile(latencies, 0.50),
             latency_p95_s=_percentile(latencies, 0.95),
             arm=first.get("arm"),
-            all_of_k=all_of_k(self._counts()),
-            one_of_k=one_of_k(self._counts()),
+            all_of_k=all_of_k(counts) if several else [],
+            one_of_k=one_of_k(counts) if several else [],
             **_of_judges(judges),
         )
-
-    def _counts(self) -> Counter[tuple[int, int]]:
-        """The passed and all trials of each case; none in a gate run."""
-        if self.first.get("arm") is not None:
-            return Counter()
-        return self.settled_nodes + self._counts_of_nodes()
 
     def _counts_of_nodes(self) -> Counter[tuple[int, int]]:
         return Counter(
@@ -462,10 +473,8 @@ def one_of_k(counts: Counter[tuple[int, int]]) -> list[float]:
 def _over_k(
     counts: Counter[tuple[int, int]], rate: Callable[[int, int, int], float]
 ) -> list[float]:
-    """A rate of each k up to the fewest trials of a case; none where a case has one trial."""
+    """A rate of each k up to the fewest trials of a case."""
     fewest = min((trials for _, trials in counts), default=0)
-    if fewest <= 1:
-        return []
     return [
         math.fsum(
             chain.from_iterable(
@@ -574,7 +583,7 @@ def _summaries(group: Sequence[_SuiteCount]) -> list[SuiteSummary]:
 def eval_of(node: str) -> str:
     """The eval that an item belongs to; the rest of its id names the case and the model."""
     function, bracket, _ = node.partition("[")
-    return function if bracket else node.partition("::")[0]
+    return intern(function if bracket else node.partition("::")[0])
 
 
 def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -648,3 +657,87 @@ def _percentile(ordered: list[float], share: float) -> float | None:
     if not ordered:
         return None
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+# Models are compared to inform, and nothing is blocked: the usual level.
+_LEVEL = 0.05
+
+
+def compare_models(models: Sequence[CaseCounts]) -> list[ModelComparison]:
+    """Compare models with the first, case by case.
+
+    The rate is the mean over cases. The p-value is two-sided and comes from the gate's exact test
+    within cases, with equal weights; it is multiplied by the number of models that are compared
+    with the first.
+
+    Args:
+        models: The counts of each model; a case without a measured trial is left out.
+    """
+    return [
+        _compared(model, models[0] if number else None, tests=len(models) - 1)
+        for number, model in enumerate(models)
+    ]
+
+
+def _compared(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> ModelComparison:
+    # Loads numpy, which a run of one model does not need.
+    from regauge.reports._documents import ModelComparison
+    from regauge.stats import rate_difference, suite_p_value, wilson
+
+    rates = [passed / trials for passed, trials in counts.values()]
+    interval = wilson(sum(rates), len(rates))
+    rate = sum(rates) / len(rates) if rates else None
+    own = ModelComparison(rate=rate, low=interval.low, high=interval.high)
+    both = [key for key in first or () if key in counts]
+    if first is None or not both:
+        return own
+    arms = [
+        [tallies[key][place] for key in both] for tallies in (first, counts) for place in (0, 1)
+    ]
+    comparison = rate_difference(*arms)
+    assert comparison is not None, "every case has trials of both"
+    worse, better = (
+        float(suite_p_value(*arms, weights=1, direction=direction))
+        for direction in ("worse", "better")
+    )
+    p_value = min(1.0, 2 * tests * min(worse, better))
+    significant = p_value <= _LEVEL
+    return own.model_copy(
+        update={
+            "cases": len(both),
+            "difference": comparison.value,
+            "difference_low": comparison.low,
+            "difference_high": comparison.high,
+            "p_value": p_value,
+            "outcome": ("worse" if worse < better else "better") if significant else "not shown",
+        }
+    )
+
+
+def models_of(record: RunRecord) -> dict[str, list[str]]:
+    """By prompt, the models that a run compares on its cases, the first first."""
+    models: dict[str, dict[str, None]] = {}
+    for suite in record.suites:
+        if suite.comparison is not None:
+            models.setdefault(suite.prompt, {})[suite.model] = None
+    return {prompt: list(named) for prompt, named in models.items()}
+
+
+def rate_text(comparison: ModelComparison) -> str:
+    """A pass rate with its 95 % interval."""
+    if comparison.rate is None:
+        return "-"
+    return (
+        f"{100 * comparison.rate:.0f} % ({100 * comparison.low:.0f} to {100 * comparison.high:.0f})"
+    )
+
+
+def difference_text(comparison: ModelComparison) -> str:
+    """The difference to the first model in points, with its 95 % interval and p-value."""
+    if comparison.difference is None:
+        return "-"
+    low, high = 100 * comparison.difference_low, 100 * comparison.difference_high
+    points = f"{100 * comparison.difference:+.1f} points ({low:.1f} to {high:.1f})"
+    word = f"{comparison.outcome}, " if comparison.outcome != "not shown" else ""
+    p_value = "p < 0.001" if comparison.p_value < 0.001 else f"p = {comparison.p_value:.2g}"  # noqa: PLR2004 - in the text
+    return f"{points}, {word}{p_value}"

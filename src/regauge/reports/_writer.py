@@ -32,7 +32,7 @@ from regauge.git import run_git, work_tree
 from regauge.github import read_event
 from regauge.providers import shown_messages
 from regauge.recordings import map_texts
-from regauge.reports._record import GitState, JobState
+from regauge.reports._documents import GitState, JobState
 from regauge.reports._tally import RunTally
 from regauge.runner import MissingAnswers, MissingJudgements
 
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.errors import UnmeasuredError
-    from regauge.reports._decision import DecisionDocument
-    from regauge.reports._record import RunRecord, ShardPart, Suggestion
+    from regauge.reports._documents import DecisionDocument, RunRecord, ShardPart, Suggestion
     from regauge.runner import EvalResult, JudgedVerdict, PlannedCase, Suite
 
 # git answers at once, unless its disk or a lock hangs.
@@ -58,20 +57,27 @@ def git_state(root: Path, *, written: Path | None = None) -> GitState | None:
         root: A directory of the work tree.
         written: Where the run itself writes; what differs there says nothing of what it ran.
     """
-    paths = [":/"]
     top = work_tree(root)
-    if top is not None and written is not None and written.resolve().is_relative_to(top):
+    if top is None:
+        return None
+    paths = [":/"]
+    if written is not None and written.resolve().is_relative_to(top):
         paths.append(f":(top,exclude,literal){written.resolve().relative_to(top).as_posix()}")
-    status = _git(
-        root,
-        *("status", "--porcelain=v2", "--branch", "--untracked-files=no"),
-        *("--ignore-submodules=dirty", "--", *paths),
-    )
-    if status is None:
+    try:
+        done = run_git(
+            root,
+            *("status", "--porcelain=v2", "--branch", "--untracked-files=no"),
+            *("--ignore-submodules=dirty", "--", *paths),
+            literal=False,
+            timeout_s=_TIMEOUT_S,
+        )
+    except GitError:
+        return None
+    if done.returncode != 0:
         return None
     facts: dict[str, str] = {}
     dirty = False
-    for line in status.splitlines():
+    for line in done.stdout.decode("utf-8", "replace").splitlines():
         if line.startswith("# branch."):
             key, _, value = line.removeprefix("# branch.").partition(" ")
             facts[key] = value
@@ -103,14 +109,6 @@ def job_state(environ: Mapping[str, str]) -> JobState:
     return JobState()
 
 
-def _git(root: Path, *arguments: str) -> str | None:
-    try:
-        done = run_git(root, *arguments, literal=False, timeout_s=_TIMEOUT_S)
-    except GitError:
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnd:
     """The end of a run in one process, or in all of them.
@@ -121,6 +119,8 @@ class RunEnd:
         missing: Missing completions; only in record mode `none`.
         missing_judgements: Missing replies of judges' models; only in record mode `none`.
         written: Per recordings file, how many of its lines are new or differ.
+        stored: Per recordings file, the completions that only the local store has; only in record
+            mode `none`.
         session: The local store's session of the run, in record mode `all`.
         turns: How many of the planned cases had their turn.
         without_result: The items that had their turn and neither a result nor a failure.
@@ -136,6 +136,7 @@ class RunEnd:
     missing: list[MissingAnswers] = field(default_factory=list[MissingAnswers])
     missing_judgements: list[MissingJudgements] = field(default_factory=list[MissingJudgements])
     written: dict[str, int] = field(default_factory=dict[str, int])
+    stored: dict[str, int] = field(default_factory=dict[str, int])
     session: int | None = None
     turns: int = 0
     without_result: list[str] = field(default_factory=list[str])
@@ -153,6 +154,7 @@ class RunEnd:
             missing=self.missing or other.missing,
             missing_judgements=_joined(self.missing_judgements, other.missing_judgements),
             written=_added(self.written, other.written),
+            stored=_added(self.stored, other.stored),
             session=self.session if other.session is None else other.session,
             turns=self.turns + other.turns,
             without_result=[*self.without_result, *other.without_result],
@@ -163,9 +165,11 @@ class RunEnd:
             parts=self.parts or other.parts,
         )
 
-    def with_written(self, written: Mapping[str, int]) -> RunEnd:
-        """The same end, with further recordings written."""
-        return replace(self, written=_added(self.written, written))
+    def with_files(self, *, written: Mapping[str, int], stored: Mapping[str, int]) -> RunEnd:
+        """The same end, with further recordings written, and others only stored."""
+        return replace(
+            self, written=_added(self.written, written), stored=_added(self.stored, stored)
+        )
 
     def to_text(self) -> str:
         """As JSON, for another process."""
@@ -353,6 +357,9 @@ _ROWS = "trials.jsonl"
 # loses those that wait.
 _WAIT_MAX = 64
 _WAIT_MAX_S = 1.0
+# What models, judges and providers said; the rest is our own.
+_ROW_TEXTS = ("answer", "refusal", "cause", "answered_by", "fingerprint", "messages")
+_VERDICT_TEXTS = ("reason", "expected", "actual", "details")
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -366,6 +373,7 @@ class RunWriter:
             file of their own, which `gather` joins.
 
     Attributes:
+        empty: Whether there is nothing to report.
         unwritten: Rows that the disk did not take, as lines; they count all the same.
         trouble: What could not be written and why; empty where all was.
     """
@@ -375,6 +383,7 @@ class RunWriter:
     ) -> None:
         self.directory = directory
         self.tally = RunTally()
+        self.empty = True
         self._redact = redact
         self.unwritten: list[str] = []
         self.trouble = ""
@@ -384,13 +393,9 @@ class RunWriter:
         self._waiting: list[tuple[EvalResult, str | None]] = []
         self._written_s = monotonic()
 
-    @property
-    def empty(self) -> bool:
-        """Return whether there is nothing to report."""
-        return not (self._waiting or self.tally.suites())
-
     def add(self, result: EvalResult, *, arm: str | None = None) -> None:
         """Write the trials of one case; in a run that gates, `arm` says whose they are."""
+        self.empty = False
         if self._shared or not result.suite.judged_by_own_rules:
             # What others say may not be fit to be written; then it is this case that breaks.
             self._write(self._waiting)
@@ -405,7 +410,9 @@ class RunWriter:
         """Write results, all that wait or one of its own; none is lost to who interrupts this."""
         rows = [row for result, arm in results for row in rows_of(result, arm=arm)]
         for row in rows:
-            self._clean_row(row)
+            self._clean(row, _ROW_TEXTS)
+            for verdict in row["verdicts"]:
+                self._clean(verdict, _VERDICT_TEXTS)
         lines = [f"{_encoded(row)}\n" for row in rows]
         self._waiting = []
         self._written_s = monotonic()
@@ -438,14 +445,8 @@ class RunWriter:
         finally:
             self.unwritten += lines[content.count(b"\n", 0, whole) :]
 
-    def _clean_row(self, row: dict[str, Any]) -> None:
-        """Take secrets out of what models, judges and providers said; the rest is our own."""
-        clean = self._clean
-        clean(row, ("answer", "refusal", "cause", "answered_by", "fingerprint", "messages"))
-        for verdict in row["verdicts"]:
-            clean(verdict, ("reason", "expected", "actual", "details"))
-
     def _clean(self, table: dict[str, Any], names: Iterable[str]) -> None:
+        """Take secrets out of some values."""
         for name in names:
             value = table.get(name)
             if type(value) is str:
@@ -475,6 +476,7 @@ class RunWriter:
                 row = json.loads(line)
                 keyed.append((row["node"], row["trial"], line))
                 self.tally.add(row)
+                self.empty = False
         self._append(self.directory / _ROWS, [line for _, _, line in sorted(keyed)])
         if not self.unwritten:
             for part in parts:
@@ -496,7 +498,7 @@ class RunWriter:
 
         Where it cannot be written, `trouble` says so.
         """
-        from regauge.reports._record import RunRecord  # only now: pydantic takes its time for it
+        from regauge.reports._documents import RunRecord  # only now: pydantic takes its time for it
 
         self.close()
         record = RunRecord(
@@ -565,7 +567,7 @@ def _finite(value: object) -> object:
 
 def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
     """Names and values, of the case and then of each of its trials."""
-    yield _property("regauge.prompt", str(result.prompt.id))
+    yield _property("regauge.prompt", str(result.suite.prompt.id))
     yield "regauge.case", result.case.id
     yield _property("regauge.tier", result.case.tier)
     yield _property("regauge.model", str(result.suite.model))

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from difflib import SequenceMatcher, unified_diff
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from regauge.errors import UsageError
+from regauge.errors import ProviderError, UsageError
 from regauge.gate import (
     EXIT_CODES,
     Gate,
@@ -29,7 +29,7 @@ from regauge.gate import (
 from regauge.model_id import is_simulated
 from regauge.project import TARGET_KINDS
 from regauge.providers import shown_messages, shown_output
-from regauge.reports._decision import (
+from regauge.reports._documents import (
     AnchorDocument,
     AnswerDocument,
     AuditDocument,
@@ -43,13 +43,12 @@ from regauge.reports._decision import (
 )
 from regauge.reports._gate_console import broke_words
 from regauge.reports.mutants import guards_document
-from regauge.wording import plural
+from regauge.wording import cause_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.digests import JSON
     from regauge.errors import Fault
     from regauge.evidence import CaseVerdict, SuiteReport
     from regauge.gate import (
@@ -66,7 +65,7 @@ if TYPE_CHECKING:
     from regauge.gate.baselines import StoredHistory
     from regauge.mutate import ChangedGuards
     from regauge.prompts import Prompt
-    from regauge.reports._decision import GuardsDocument
+    from regauge.reports._documents import GuardsDocument
     from regauge.runner import Trial
 
 
@@ -119,12 +118,28 @@ def _sum(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else first + second
 
 
-def next_step(document: DecisionDocument, missing: str = "") -> NextDocument:
+# Failures of a target for a reason that a further call does not remove.
+_LASTING = frozenset({"import", "outside", "signature", "malformed", "too-large"})
+
+
+def lasting_fix(errors: Iterable[tuple[str, str]]) -> str:
+    """The fix of the first failure that the same command would repeat; empty without one.
+
+    Args:
+        errors: The kind and the message of each.
+    """
+    return next(
+        (message.partition("\n  fix: ")[2] for kind, message in errors if kind in _LASTING), ""
+    )
+
+
+def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -> NextDocument:
     """The next step after a decision.
 
     Args:
         document: The decision.
         missing: The command that makes missing trials; empty where no trial is missing.
+        fix: What has to be done before it can make them.
     """
     match document.decision:
         case "accept":
@@ -139,7 +154,7 @@ def next_step(document: DecisionDocument, missing: str = "") -> NextDocument:
             fixes = dict.fromkeys(omission.fix for omission in document.unmeasured if omission.fix)
             open_ = any(guards.below for prompt in document.prompts for guards in prompt.guards)
             what = "measure the changed lines with a key" if open_ else "make the missing trials"
-            text = "; ".join(fixes) or what
+            text = "; ".join(fixes) or (f"{fix}; then {what}" if fix else what)
             return NextDocument(text=text, command=missing)
 
 
@@ -223,7 +238,8 @@ def prompt_document(
 ) -> PromptDocument:
     """The document of one prompt."""
     suite, main = compared.suite, compared.base.suite
-    project = decided.at.project
+    at = decided.comparison.at
+    project = at.project
     return PromptDocument(
         prompt=compared.name,
         path=str(project.relative(suite.prompt.path)),
@@ -241,7 +257,9 @@ def prompt_document(
         test=suite_test(decided.outcome, compared.name),
         anchor=_anchor(decided, compared.name),
         guards=[
-            guards_document(each, decided.at.ref) for each in guards if each.suite == compared.name
+            guards_document(each, decided.comparison.at.ref)
+            for each in guards
+            if each.suite == compared.name
         ],
         rules=[
             rule_document(rule, fault, project.relative) for rule, fault in decided.rules(compared)
@@ -291,8 +309,8 @@ def _prompt_diff(decided: Decided, compared: SuiteBase) -> str:
     main = compared.base.suite
     if main is None or main.prompt.source == compared.suite.prompt.source:
         return ""
-    path = str(decided.at.project.relative(compared.suite.prompt.path))
-    files = f"{path} ({decided.at.ref})", path
+    path = str(decided.comparison.at.project.relative(compared.suite.prompt.path))
+    files = f"{path} ({decided.comparison.at.ref})", path
     return "\n".join(prompt_diff(main.prompt.source, compared.suite.prompt.source, files=files))
 
 
@@ -372,15 +390,6 @@ _SUMS: Mapping[str, tuple[str, str]] = {
 }
 
 
-class AnswerFailure(NamedTuple):
-    """The reason why a check failed an answer; the fields are those of `AnswerDocument`."""
-
-    judge: str
-    reason: str
-    expected: JSON
-    output: JSON
-
-
 def decision_document(
     decided: Decided,
     *,
@@ -402,25 +411,25 @@ def decision_document(
         loosened: Options of the command that are looser than the base's policy.
         guards: The instructions that lose or get a guard.
     """
-    outcome, audit = decided.outcome, decided.audit
-    prompts = [prompt_document(decided, suite, guards) for suite in decided.suites]
+    comparison, outcome, audit = decided.comparison, decided.outcome, decided.audit
+    prompts = [prompt_document(decided, suite, guards) for suite in comparison.suites]
     decision = _held_to_floor(decided.decision, prompts)
-    relative = decided.at.project.relative
-    unmeasured = [rule_document("unmeasured", fault, relative) for fault in decided.unmeasured]
+    relative = comparison.at.project.relative
+    unmeasured = [rule_document("unmeasured", fault, relative) for fault in comparison.unmeasured]
     document = DecisionDocument(
         decision=decision,
         exit_code=EXIT_CODES[decision],
         provisional=decided.provisional,
-        ref=decided.at.ref,
-        base_commit=decided.at.commit,
+        ref=comparison.at.ref,
+        base_commit=comparison.at.commit,
         reasons=[
             *([audit.message] if audit and audit.result == "better" else []),
-            *(refusal.message for refusal in decided.refusals),
+            *(refusal.message for refusal in comparison.refusals),
             *reasons_of(outcome, prompts, unmeasured, not_run=decided.not_run),
         ],
         refusals=[
             RefusalDocument.model_validate(refusal, from_attributes=True)
-            for refusal in decided.refusals
+            for refusal in comparison.refusals
         ],
         audit=AuditDocument.model_validate(audit, from_attributes=True) if audit else None,
         not_run=decided.not_run,
@@ -430,9 +439,9 @@ def decision_document(
             *filter(None, [control_note(outcome), critical_note(outcome)]),
         ],
         rejected_before=decided.rejected_before,
-        judge_change_accepted=decided.judge_change_accepted,
-        moved_bars=[*decided.moved_bars],
-        caveats=[*decided.caveats],
+        judge_change_accepted=comparison.judge_change_accepted,
+        moved_bars=[*comparison.moved_bars],
+        caveats=[*comparison.caveats],
         base_unavailable=[*decided.base_unavailable],
         loosened=[*loosened],
         prompts=prompts,
@@ -450,7 +459,9 @@ def decision_document(
             for compared in decided.compared
         ],
     )
-    return document.model_copy(update={"next": next_step(document, missing)})
+    errors = (error for error in decided.errors() if isinstance(error, ProviderError))
+    fix = lasting_fix((error.kind, str(error)) for error in errors)
+    return document.model_copy(update={"next": next_step(document, missing, fix=fix)})
 
 
 def _held_to_floor(decision: FinalDecision, prompts: Iterable[PromptDocument]) -> FinalDecision:
@@ -532,7 +543,7 @@ class _Evidence(NamedTuple):
     at: str
     unmeasured: str
     across_models: bool
-    answers: Callable[[Arm], Iterable[tuple[int, str, list[AnswerFailure]]]]
+    answers: Callable[[Arm], Iterable[tuple[AnswerDocument, list[AnswerDocument]]]]
 
 
 def _case_document(
@@ -573,21 +584,20 @@ def _case_document(
 def _evidence(decided: Decided, compared: Compared, nodes: Mapping[int, str]) -> _Evidence:
     candidate, main = compared.candidate, compared.main
 
-    def answers(arm: Arm) -> Iterator[tuple[int, str, list[AnswerFailure]]]:
+    def answers(arm: Arm) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
         for trial in decided.trials.get((*compared.case.key, arm), ()):
             if trial.answer is not None and trial.error is None:
                 completion = trial.answer.completion
                 text = shown_output(completion.text, completion.refusal, shown_messages(completion))
-                failures = [
-                    AnswerFailure(
-                        failure.judge,
-                        failure.verdict.reason,
-                        failure.verdict.expected,
-                        failure.verdict.actual,
-                    )
-                    for failure in trial.failures
-                ]
-                yield trial.number, text or "", failures
+                answer = AnswerDocument(arm=arm, trial=trial.number, text=text or "")
+                failures = [(failure.judge, failure.verdict) for failure in trial.failures]
+                yield (
+                    answer,
+                    [
+                        _failed(answer, judge, verdict.reason, verdict.expected, verdict.actual)
+                        for judge, verdict in failures
+                    ],
+                )
 
     return _Evidence(
         node=nodes.get(id(candidate), ""),
@@ -598,6 +608,13 @@ def _evidence(decided: Decided, compared: Compared, nodes: Mapping[int, str]) ->
         and candidate.suite.model != main.suite.model,
         answers=answers,
     )
+
+
+def _failed(
+    answer: AnswerDocument, judge: str, reason: str, expected: Any, output: Any
+) -> AnswerDocument:
+    failure = {"judge": judge, "reason": reason, "expected": expected, "output": output}
+    return answer.model_copy(update=failure)
 
 
 def _passing_and_failing(
@@ -614,11 +631,10 @@ def _passing_and_failing(
     check = report.decisive.check if report.decisive is not None else ""
 
     def documents(arm: Arm) -> Iterator[AnswerDocument]:
-        for number, text, failures in evidence.answers(arm):
+        for answer, failures in evidence.answers(arm):
             failed = [failure for failure in failures if not check or failure.judge == check]
             if failed or not failures:
-                failure = failed[0]._asdict() if failed else {}
-                yield AnswerDocument(arm=arm, trial=number, text=text, **failure)
+                yield failed[0] if failed else answer
 
     of_good, of_bad = list(documents(good)), list(documents(bad))
     return (
@@ -713,7 +729,9 @@ def decide_again(
         }
     )
     missing = document.next.command if document.decision in {"unmeasured", "undecided"} else ""
-    return decided.model_copy(update={"next": next_step(decided, missing)})
+    causes = (row["cause"] for rows_ in recorded.values() for row in rows_ if row["cause"])
+    fix = lasting_fix((cause["kind"], cause["message"]) for cause in causes)
+    return decided.model_copy(update={"next": next_step(decided, missing, fix=fix)})
 
 
 def _outcome(
@@ -755,28 +773,26 @@ def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows
 def _recorded_evidence(
     case: GateCase, before: CaseDocument, recorded: Rows, *, across_models: bool
 ) -> _Evidence:
-    def answers(arm: Arm) -> Iterator[tuple[int, str, list[AnswerFailure]]]:
+    def answers(arm: Arm) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
         for row in recorded.get((*case.key, arm), ()):
             if row["cause"] is None and row["source"] is not None:
-                failures = [
-                    AnswerFailure(
-                        verdict["judge"],
-                        verdict["reason"],
-                        verdict.get("expected"),
-                        verdict.get("actual"),
-                    )
-                    for verdict in row["verdicts"]
-                    if verdict["outcome"] == "fail" and verdict.get("gates", True)
-                ]
                 text = shown_output(row["answer"], row["refusal"], row.get("messages", ()))
-                yield row["trial"], text or "", failures
+                answer = AnswerDocument(arm=arm, trial=row["trial"], text=text or "")
+                yield (
+                    answer,
+                    [
+                        _failed(answer, v["judge"], v["reason"], v.get("expected"), v.get("actual"))
+                        for v in row["verdicts"]
+                        if v["outcome"] == "fail" and v.get("gates", True)
+                    ],
+                )
 
     rows = recorded.get((*case.key, "candidate"), ())
     causes = [row["cause"]["message"] for row in rows if row["cause"]]
     return _Evidence(
         node=before.node,
         at=before.at,
-        unmeasured=causes[0].splitlines()[0] if causes else "",
+        unmeasured=cause_line(causes[0]) if causes else "",
         across_models=across_models,
         answers=answers,
     )

@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from regauge.mutate import UNSCORED, score_of
 from regauge.reports._console import money
-from regauge.reports._decision import GuardChangeDocument, GuardsDocument
+from regauge.reports._documents import GuardChangeDocument, GuardsDocument
 from regauge.reports._markdown import escape_markdown
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from regauge.mutate import (
-        ChangedGuards,
-        GuardChange,
-        MutantClass,
-        MutantRow,
-        MutationReport,
-    )
+    from regauge.mutate import ChangedGuards, GuardChange, MutantClass, MutantRow, MutationReport
     from regauge.prompts import Prompt
 
 Tone = Literal["plain", "good", "bad", "warn", "quiet"]

@@ -26,10 +26,9 @@ from regauge.recordings import (
     utc_now,
 )
 from regauge.runner._conversation import calls_of, replay
-from regauge.runner._plan import Draw
+from regauge.runner._plan import Draw, save_file
 from regauge.runner._providers import endpoint_digest
 from regauge.runner._result import SourcedCompletion
-from regauge.runner._shards import save_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,10 +41,7 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
     from regauge.providers.embeddings import OpenAIEmbedder
     from regauge.recordings import Claim
-    from regauge.runner._plan import PlannedCase, Question
-    from regauge.runner._shards import PartFiles
-
-__all__ = ["Answers", "Embeddings", "IndependentTrials", "Opened", "Published"]
+    from regauge.runner._plan import PartFiles, PlannedCase, Question
 
 _File = TypeVar("_File")
 # How long a caller of vectors waits, in seconds, before it looks whether another is done.
@@ -66,8 +62,8 @@ class Opened(Generic[_File]):
 
     def __iter__(self) -> Iterator[_File]:
         with self._lock:
-            known = tuple(self._known.values())
-        return (file for file in known if not isinstance(file, RecordingError))
+            files = tuple(self._known.values())
+        return (file for file in files if not isinstance(file, RecordingError))
 
     def file(self, name: str) -> _File:
         """The file of a name.
@@ -76,16 +72,16 @@ class Opened(Generic[_File]):
             RecordingError: It cannot be read.
         """
         with self._lock:
-            known = self._known.get(name)
-            if known is None:
+            cached = self._known.get(name)
+            if cached is None:
                 try:
-                    known = self._read(name)
+                    cached = self._read(name)
                 except RecordingError as error:
-                    known = error
-                self._known[name] = known
-        if isinstance(known, RecordingError):
-            raise known.with_traceback(None)
-        return known
+                    cached = error
+                self._known[name] = cached
+        if isinstance(cached, RecordingError):
+            raise cached.with_traceback(None)
+        return cached
 
 
 _STORE = "store.sqlite3"
@@ -121,17 +117,25 @@ class Published:
 
     Attributes:
         written: Per file, how many of its lines are new or differ.
+        stored: Per file, the completions that the local store had and the file had not. A replay
+            only counts them.
     """
 
     written: Mapping[Path, int] = field(default_factory=dict["Path", int])
+    stored: Mapping[Path, int] = field(default_factory=dict["Path", int])
 
 
 @dataclass(frozen=True, slots=True)
 class _New:
-    """The trial of the prompt that a new answer is for, and who gave it."""
+    """The trial of the prompt that a new answer is for, and who gave it.
+
+    Attributes:
+        stored: Whether the local store had it before the run.
+    """
 
     trial: int
     provider: str
+    stored: bool
 
 
 class Answers:
@@ -152,6 +156,7 @@ class Answers:
 
     Attributes:
         redact: Takes secrets out of a text.
+        session: The store's session of this run; only in mode `all`.
     """
 
     def __init__(
@@ -181,16 +186,11 @@ class Answers:
         )
         self._part = part
         self._stores: dict[str, LocalStore | RecordingError] = {}
-        self._session: int | None = None
+        self.session: int | None = None
         self._new: dict[str, dict[RecordingKey, _New]] = {}
         self._environ = environ
         self._endpoints: dict[str, str] = {}
         self._lock = threading.RLock()
-
-    @property
-    def session(self) -> int | None:
-        """The store's session of this run; only in mode `all`."""
-        return self._session
 
     def file(self, name: str) -> RecordingsFile:
         """The committed recordings of a prompt; of its judges' calls as `judges/<prompt>`.
@@ -253,6 +253,18 @@ class Answers:
             return self._conversation(draw)
         return self.find(suite.prompt.name, draw.key, provider=suite.model.provider)
 
+    def note_stored(self, draw: Draw) -> None:
+        """Have `finish` write the completion of a draw if only the local store has it.
+
+        Raises:
+            UnmeasuredError: A conversation cannot continue.
+            RecordingError: Recordings cannot be read.
+        """
+        planned = draw.planned
+        # Nothing is decoded for the many draws that are committed.
+        if planned.converses or draw.key not in self.file(planned.suite.prompt.name):
+            self.find_draw(draw)
+
     def find_call(self, question: Question) -> SourcedCompletion | None:
         """The answer to a question, or None."""
         return self.find(
@@ -284,11 +296,11 @@ class Answers:
         recording = self._stored(key, trial, provider) if self._stored_may_serve else None
         if recording is None:
             return None
-        self._publish_later(file, key, trial, provider)
+        self._publish_later(file, key, trial, provider, stored=True)
         # A worker judges what another one of its run has just paid for.
-        ours = self._run_owner is not None and recording.recorded_at >= self._run_started
+        from_this_run = self._run_owner is not None and recording.recorded_at >= self._run_started
         return SourcedCompletion(
-            completion=recording.completion, source="live" if ours else "store"
+            completion=recording.completion, source="live" if from_this_run else "store"
         )
 
     def copy(
@@ -317,14 +329,14 @@ class Answers:
         if recording is None:
             return None
         stored = self._stored_key(to, to_trial, provider)
-        kept = self._local(to_trial).put(replace(recording, key=stored))
-        self._publish_later(file, to, to_trial, provider)
-        return SourcedCompletion(completion=kept.completion, source="store")
+        stored_recording = self._local(to_trial).put(replace(recording, key=stored))
+        self._publish_later(file, to, to_trial, provider, stored=True)
+        return SourcedCompletion(completion=stored_recording.completion, source="store")
 
     def begin(self, plan_digest: str) -> None:
         """Begin to draw; in mode `all` this resumes a run of the same plan that was cut off."""
         if self._mode == "all":
-            self._session = self._local().begin(plan_digest, self._mode, owner=self._run_owner)
+            self.session = self._local().begin(plan_digest, self._mode, owner=self._run_owner)
 
     def together(self, trial: int | None = None) -> AbstractContextManager[None]:
         """Keep what is kept in the block in one go, when it ends.
@@ -358,7 +370,7 @@ class Answers:
         Returns:
             The answer as a replay will find it, that is without secrets.
         """
-        kept = self._local(question.trial).put(
+        stored_recording = self._local(question.trial).put(
             Recording(
                 key=self._key_of(question),
                 prompt=question.prompt,
@@ -371,8 +383,14 @@ class Answers:
                 judge=question.judge,
             )
         )
-        self._publish_later(question.file, question.key, question.trial, question.request.provider)
-        return kept.completion
+        self._publish_later(
+            question.file,
+            question.key,
+            question.trial,
+            question.request.provider,
+            stored=False,
+        )
+        return stored_recording.completion
 
     def forget(self, question: Question) -> None:
         """Drop an answer from the local store."""
@@ -395,40 +413,51 @@ class Answers:
             RecordingError: A file cannot be written; the answers are safe in the local store.
         """
         written: dict[Path, int] = {}
+        stored: dict[Path, int] = {}
         try:
             for name, fresh in self._new.items() if publish else ():
                 file = self.file(name)
-                recordings = (
-                    recording
+                new_keys = {
+                    key: new
                     for key, new in fresh.items()
                     if self._independent is None or new.trial not in self._independent.unpublished
+                }
+                only_stored = sum(new.stored and key not in file for key, new in new_keys.items())
+                if only_stored:
+                    stored[file.path] = only_stored
+                if self._mode == "none":
+                    continue
+                recordings = (
+                    recording
+                    for key, new in new_keys.items()
                     if (recording := self._stored(key, new.trial, new.provider)) is not None
                 )
                 file.merge(recordings, replace=self._mode == "all")
                 if changed := save_file(file, self._part):
                     written[file.path] = changed
-            if self._part is not None and self._independent is not None and publish:
+            writes = publish and self._mode != "none"
+            if self._part is not None and self._independent is not None and writes:
                 append_lines(self._part.trials, [*self._gate_lines()])
-            if self._session is not None and complete and self._run_owner is None:
-                self.end_session(self._session)
+            if self.session is not None and complete and self._run_owner is None:
+                self.end_session(self.session)
         finally:
             for store in self._stores.values():
                 if isinstance(store, LocalStore):
                     store.close()
             self._stores.clear()
-        return Published(written=written)
+        return Published(written=written, stored=stored)
 
     def _gate_lines(self) -> Iterator[bytes]:
         """The independent trials that this run found or made, as the store keeps them."""
         for fresh in self._new.values():
             for key, new in fresh.items():
                 if self.independent(new.trial):
-                    found = self._local(new.trial).get(
+                    stored = self._local(new.trial).get(
                         self._stored_key(key, new.trial, new.provider)
                     )
-                    if found is not None:
+                    if stored is not None:
                         # A judge's calls have numbers of their own.
-                        line = {"about": new.trial, "recording": found.to_json()}
+                        line = {"about": new.trial, "recording": stored.to_json()}
                         yield json.dumps(line, ensure_ascii=True).encode()
 
     @staticmethod
@@ -444,7 +473,7 @@ class Answers:
     @property
     def _stored_may_serve(self) -> bool:
         """Return whether an answer of the local store is one of this run."""
-        return self._mode != "all" or self._session is not None
+        return self._mode != "all" or self.session is not None
 
     def _committed(
         self, file: str, key: RecordingKey, trial: int, provider: str
@@ -458,10 +487,12 @@ class Answers:
             return None
         return self.file(file)
 
-    def _publish_later(self, file: str, key: RecordingKey, trial: int, provider: str) -> None:
-        if self._mode != "none":
-            with self._lock:
-                self._new.setdefault(file, {})[key] = _New(trial, provider)
+    def _publish_later(
+        self, file: str, key: RecordingKey, trial: int, provider: str, *, stored: bool
+    ) -> None:
+        with self._lock:
+            # What this run has kept is found in the store as well.
+            self._new.setdefault(file, {}).setdefault(key, _New(trial, provider, stored))
 
     def _key_of(self, question: Question) -> RecordingKey:
         return self._stored_key(question.key, question.trial, question.request.provider)
@@ -476,13 +507,15 @@ class Answers:
 
     def _stored(self, key: RecordingKey, trial: int, provider: str) -> Recording | None:
         """The answer in the store, under the key of its request."""
-        found = self._local(trial).get(self._stored_key(key, trial, provider))
-        return found if found is None or found.key == key else replace(found, key=key)
+        recording = self._local(trial).get(self._stored_key(key, trial, provider))
+        return (
+            recording if recording is None or recording.key == key else replace(recording, key=key)
+        )
 
     def _local(self, trial: int = 0) -> LocalStore:
         """The store of a trial."""
-        kept = self._independent if self.independent(trial) else None
-        name = kept.store if kept is not None else _STORE
+        independent = self._independent if self.independent(trial) else None
+        name = independent.store if independent is not None else _STORE
         with self._lock:
             store = self._stores.get(name)
             if store is None:

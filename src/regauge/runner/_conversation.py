@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from regauge.runner._result import AnswerSource
     from regauge.targets import Target
 
-__all__ = ["ConversationError", "Partners", "bind_partners", "calls_of", "converse", "replay"]
-
 _END: Final = "[END]"
 _HISTORY: Final = "conversation"
 
@@ -83,12 +81,9 @@ class Partners:
             content["functions"] = {name: self.functions[name].digest for name in sorted(called)}
         return digest_of(content)
 
-    def inputs_of(self, case: GoldenCase, prompt: Prompt) -> Mapping[str, JSON]:
+    def inputs_of(self, case: GoldenCase, persona: str, prompt: Prompt) -> Mapping[str, JSON]:
         """The inputs of a case without those that its persona alone uses."""
-        script = case.script
-        if script is None or not script.persona:
-            return case.inputs
-        own = self.personas[script.persona].prompt.variables - prompt.variables
+        own = self.personas[persona].prompt.variables - prompt.variables
         return {name: value for name, value in case.inputs.items() if name not in own}
 
 
@@ -148,12 +143,13 @@ def _persona(name: str, project: Project) -> Persona:
 
 
 def _function(called: str, project: Project, *, offline: bool) -> Target:
+    settings = PythonTarget(callable=called)
     discover = None
     if not offline:
-        discover = lambda: find_modules(called, root=project.root, environ=os.environ)  # noqa: E731
+        discover = lambda: find_modules(settings, root=project.root, environ=os.environ)  # noqa: E731
     target = load_target(
         called,
-        PythonTarget(callable=called),
+        settings,
         root=project.root,
         files=WorkingFiles(project.root),
         discover=discover,
@@ -181,10 +177,10 @@ def replay(
     """
 
     async def call(question: Question) -> SourcedCompletion:
-        found = find(question)
-        if found is None:
+        recorded = find(question)
+        if recorded is None:
             raise _NotRecordedError
-        return found
+        return recorded
 
     running = converse(draw, call)
     try:
@@ -204,10 +200,10 @@ def calls_of(
     made: list[Question] = []
 
     def noted(question: Question) -> SourcedCompletion | None:
-        found = find(question)
-        if found is not None:
+        recorded = find(question)
+        if recorded is not None:
             made.append(question)
-        return found
+        return recorded
 
     try:
         return replay(draw, noted), made
@@ -398,13 +394,13 @@ class _Conversation:
         content = tools.find(call.name, arguments) if tools is not None else None
         if content is not None:
             return content
-        what = f"no result for the call {call.name}({call.arguments}) in turn {turn}"
+        problem = f"no result for the call {call.name}({call.arguments}) in turn {turn}"
         if tools is None:
             raise self._error(
-                what, "write fixtures/tools/NAME.yml with its results, and add `tools: NAME`"
+                problem, "write fixtures/tools/NAME.yml with its results, and add `tools: NAME`"
             )
         raise self._error(
-            what,
+            problem,
             f"add it to fixtures/tools/{tools.name}.yml under `{call.name}:` as `- args:"
             f' {call.arguments or "{}"}` with a `result:`, or `"*": error` for all other calls',
         )
@@ -426,23 +422,23 @@ class _Conversation:
         completions = [answer.completion for answer in self._answers]
         last = completions[-1]
         costs = [completion.cost_usd for completion in completions]
-        known = [cost for cost in costs if cost is not None]
+        known_costs = [cost for cost in costs if cost is not None]
         times = [completion.latency_s for completion in completions]
         timed = [time_s for time_s in times if time_s is not None]
-        shown = self._messages
+        messages = self._messages
         opening = self._opening.messages
-        if shown[0].role != "user" and opening and opening[-1].role == "user":
-            shown = [opening[-1], *shown]
+        if messages[0].role != "user" and opening and opening[-1].role == "user":
+            messages = [opening[-1], *messages]
         calls = tuple(call for completion in completions for call in completion.tool_calls)
         context = dict.fromkeys(text for completion in completions for text in completion.context)
         completion = replace(
             last,
             tool_calls=calls,
-            messages=tuple(replace(message, attachments=()).to_json() for message in shown),
+            messages=tuple(replace(message, attachments=()).to_json() for message in messages),
             context=tuple(context),
             usage=sum((completion.usage for completion in completions), Usage()),
             latency_s=round(sum(timed), 4) if len(timed) == len(times) else None,
-            cost_usd=sum(known) if len(known) == len(costs) else None,
+            cost_usd=sum(known_costs) if len(known_costs) == len(costs) else None,
             attempts=sum(completion.attempts for completion in completions) - len(completions) + 1,
             logprobs=(),
         )

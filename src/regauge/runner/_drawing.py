@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from regauge.providers import Completion, Provider
     from regauge.recordings import RecordingKey
     from regauge.runner._answers import Answers
-    from regauge.runner._options import RunOptions
     from regauge.runner._plan import Draw, Question
+    from regauge.runner._spec import RunOptions
     from regauge.targets import Target
-
-__all__ = ["Batches", "Budget", "CasesInBudget", "Charge", "Drawing", "Progress", "Writes"]
 
 # Until a first call shows it, calls may cost so many times what is expected of them.
 _UNKNOWN_EXCESS: Final = 4.0
@@ -254,7 +252,9 @@ class CasesInBudget:
         if not self._active[key]:
             return
         while key not in self._unfinished:
-            if self._most is None and any(self._active[one] for one in self._unfinished):
+            if self._most is None and any(
+                self._active[unfinished] for unfinished in self._unfinished
+            ):
                 self._moved.clear()
                 await self._moved.wait()
                 continue
@@ -272,12 +272,12 @@ class CasesInBudget:
         spent.calls += 1
 
     def _check(self, trials: int, most: _Cost) -> None:
-        left = sum(self._unfinished.values()) + trials
+        remaining = sum(self._unfinished.values()) + trials
         under_way = list(self._spent.values())
         self._budget.check_case(
-            left * most.usd - sum(one.usd for one in under_way),
-            tokens=left * most.tokens - sum(one.tokens for one in under_way),
-            calls=left * most.calls - sum(one.calls for one in under_way),
+            remaining * most.usd - sum(trial.usd for trial in under_way),
+            tokens=remaining * most.tokens - sum(trial.tokens for trial in under_way),
+            calls=remaining * most.calls - sum(trial.calls for trial in under_way),
         )
 
 
@@ -383,6 +383,8 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
 
 Written = TypeVar("Written")
 
+# Polls of the store while another process makes the completion, which takes seconds: short enough
+# to add no visible delay, long enough to leave SQLite alone.
 _ASK_AGAIN_S = 0.05
 # Every look is a transaction that keeps other processes from writing.
 _ASK_AGAIN_MAX_S = 0.8
@@ -532,7 +534,7 @@ class Drawing:
             completion = collected or await self._completion(question)
             self.paid.add(key)
             # Judges see what a replay will show them, so that both come to the same verdicts.
-            kept = await self._stored(lambda: self._answers.keep(question, completion))
+            stored = await self._stored(lambda: self._answers.keep(question, completion))
         except BaseException as error:
             with suppress(RecordingError):
                 self._answers.release(question)
@@ -540,7 +542,7 @@ class Drawing:
                 # Gateways repeat the key they refuse.
                 error.args = (self._answers.redact(str(error)),)
             raise
-        return SourcedCompletion(completion=kept, source="live")
+        return SourcedCompletion(completion=stored, source="live")
 
     async def _completion(self, question: Question) -> Completion:
         """Call the model, within the budget."""

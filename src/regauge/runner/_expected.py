@@ -34,15 +34,7 @@ if TYPE_CHECKING:
     from regauge.runner._answers import Answers
     from regauge.runner._plan import Draw
 
-__all__ = [
-    "JUDGE_OUTPUT",
-    "ExpectedCalls",
-    "ExpectedJudging",
-    "ExpectedUsage",
-    "output_sample",
-    "unrecorded_output",
-]
-
+# Of English text, for estimates without recordings.
 _CHARS_PER_TOKEN: Final = 4
 # Output tokens where neither recordings nor the case show a length: most completions of prompts
 # have between 100 and 500 tokens, most verdicts of LLM judges one or two sentences.
@@ -176,26 +168,29 @@ class ExpectedUsage:
             and bool(other.script.persona) == bool(script.persona)
         ]
         turns = sum(len(conversations) * length for conversations, length in others)
-        conversations = [each for found, _ in others for each in found]
+        conversations = [each for similar, _ in others for each in similar]
         return _scaled(conversations, script.length / turns) if turns else None
 
     def _conversations(self, file: str, personas: Container[str]) -> Mapping[str, Sequence[_Sums]]:
         """The calls of recorded conversations by case, those of the persona included."""
         tested: dict[tuple[str, int], dict[str, _Sums]] = defaultdict(lambda: defaultdict(_Sums))
         played: dict[tuple[str, int], _Sums] = defaultdict(_Sums)
-        for one in self._answers.file(file):
-            if one.judge is None:
-                place, asker = (one.case, one.key.trial), str(one.request.get("prompt_digest"))
+        for recording in self._answers.file(file):
+            if recording.judge is None:
+                place, asker = (
+                    (recording.case, recording.key.trial),
+                    str(recording.request.get("prompt_digest")),
+                )
                 sums = played[place] if asker in personas else tested[place][asker]
-                sums.add(0, one.completion.usage)
-        found: dict[str, list[_Sums]] = defaultdict(list)
+                sums.add(0, recording.completion.usage)
+        by_case: dict[str, list[_Sums]] = defaultdict(list)
         for place, versions in tested.items():
             calls, usage = _scaled([played[place]], 1 / len(versions))
-            found[place[0]] += [
+            by_case[place[0]] += [
                 _Sums(calls=sums.calls + round(calls), usage=sums.usage + usage)
                 for sums in versions.values()
             ]
-        return found
+        return by_case
 
     def of_question(self, question: Question, *, expected: JSON = None) -> Usage:
         """The expected usage of one call of a prompt or judge.
@@ -233,29 +228,29 @@ class ExpectedUsage:
 
     def _calls(self, question: Question) -> _FirstCalls | None:
         """The recorded calls of the prompt or judge; of other models where this one has none."""
-        known = self._files.get(question.file)
-        if known is None:
-            known = self._files[question.file] = self._read(question.file)
-        own = known.get((question.judge, question.model))
+        first_calls = self._files.get(question.file)
+        if first_calls is None:
+            first_calls = self._files[question.file] = self._read(question.file)
+        own = first_calls.get((question.judge, question.model))
         if own is not None:
             return own
-        return next((x for (judge, _), x in known.items() if judge == question.judge), None)
+        return next((x for (judge, _), x in first_calls.items() if judge == question.judge), None)
 
     def _read(self, file: str) -> dict[tuple[str | None, str], _FirstCalls]:
-        known: dict[tuple[str | None, str], _FirstCalls] = {}
-        for one in self._answers.file(file):
-            summary: Mapping[str, Any] = one.request
-            asker = summary.get("prompt_digest" if one.judge is None else "judge_digest")
+        first_calls: dict[tuple[str | None, str], _FirstCalls] = {}
+        for recording in self._answers.file(file):
+            summary: Mapping[str, Any] = recording.request
+            asker = summary.get("prompt_digest" if recording.judge is None else "judge_digest")
             estimated = summary.get("approx_tokens")
-            usage = one.completion.usage
+            usage = recording.completion.usage
             self._add(
-                known,
-                (one.judge, one.model),
-                (one.key.digest, one.case, str(asker)),
+                first_calls,
+                (recording.judge, recording.model),
+                (recording.key.digest, recording.case, str(asker)),
                 estimated if isinstance(estimated, int) else usage.input_tokens,
                 usage,
             )
-        return known
+        return first_calls
 
     @staticmethod
     def _add(
@@ -292,9 +287,10 @@ def unrecorded_output(request: CompletionRequest, expected: JSON) -> float:
         if expected is None or isinstance(expected, Mapping):
             return _OUTPUT  # a mapping may hold facts that judges check, rather than the output
         return max(_OUTPUT_LEAST, _tokens(expected))
-    known: Mapping[str, JSON] = expected if isinstance(expected, Mapping) else {}
+    fields: Mapping[str, JSON] = expected if isinstance(expected, Mapping) else {}
     return _OUTPUT_LEAST + sum(
-        _tokens({name: known[name]}) if name in known else _tokens(name) + _VALUE for name in schema
+        _tokens({name: fields[name]}) if name in fields else _tokens(name) + _VALUE
+        for name in schema
     )
 
 
@@ -309,12 +305,12 @@ def output_sample(request: CompletionRequest, expected: JSON, *, tokens: float) 
     schema = _schema(request)
     if schema is None and not isinstance(expected, Mapping):
         return _words(tokens)
-    given: Mapping[str, JSON] = expected if isinstance(expected, Mapping) else {}
-    names = [*given, *(name for name in schema or () if name not in given)]
-    rest = tokens - _tokens(dict(given))
-    unknown = len(names) - len(given)
+    fields: Mapping[str, JSON] = expected if isinstance(expected, Mapping) else {}
+    names = [*fields, *(name for name in schema or () if name not in fields)]
+    rest = tokens - _tokens(dict(fields))
+    unknown = len(names) - len(fields)
     filler = _words(rest / unknown if unknown else 0)
-    return json.dumps({x: given.get(x, filler) for x in names}, ensure_ascii=False, default=dict)
+    return json.dumps({x: fields.get(x, filler) for x in names}, ensure_ascii=False, default=dict)
 
 
 def _words(tokens: float) -> str:
@@ -324,10 +320,10 @@ def _words(tokens: float) -> str:
 
 def _schema(request: CompletionRequest) -> Mapping[str, Any] | None:
     """The properties of the JSON object that is asked for; None without a schema."""
-    found: Any = request.response_format
+    part: Any = request.response_format
     for key in ("json_schema", "schema", "properties"):
-        found = cast("Mapping[str, Any]", found).get(key) if isinstance(found, Mapping) else None
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else None
+        part = cast("Mapping[str, Any]", part).get(key) if isinstance(part, Mapping) else None
+    return cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else None
 
 
 def _tokens(value: JSON) -> int:
@@ -359,11 +355,11 @@ class ExpectedCalls:
     cost_usd: float | None = 0.0
 
     def __add__(self, other: ExpectedCalls) -> ExpectedCalls:
-        known = self.cost_usd is not None and other.cost_usd is not None
+        both_costs_known = self.cost_usd is not None and other.cost_usd is not None
         return ExpectedCalls(
             calls=self.calls + other.calls,
             tokens=self.tokens + other.tokens,
-            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if both_costs_known else None,
         )
 
     def times(self, share: float) -> ExpectedCalls:
@@ -444,11 +440,11 @@ class ExpectedJudging:
         else:
             costs = [self._cost_usd(model, usage) for model, usage in usages.items()]
             share_usd = 1.0
-        known = [cost for cost in costs if cost is not None]
+        known_costs = [cost for cost in costs if cost is not None]
         return ExpectedCalls(
             calls=judgements.calls,
             tokens=sum(usage.input_tokens + usage.output_tokens for usage in usages.values()),
-            cost_usd=share_usd * sum(known) if len(known) == len(costs) else None,
+            cost_usd=share_usd * sum(known_costs) if len(known_costs) == len(costs) else None,
         ).times(share)
 
     def _cost_usd(self, model: str, usage: Usage) -> float | None:
@@ -466,14 +462,14 @@ class ExpectedJudging:
         for draw in samples:
             completion = self._sample(draw)
             judges = draw.planned.suite.model_judges
-            before = judges[: [one.name for one in judges].index(judge.name)]
+            before = judges[: [each.name for each in judges].index(judge.name)]
             shared = {
                 RecordingKey.of(request)
                 for other in before
                 for request in first_requests(other, draw, completion)
             }
             requests = first_requests(judge, draw, completion)
-            own = [one for one in requests if RecordingKey.of(one) not in shared]
+            own = [request for request in requests if RecordingKey.of(request) not in shared]
             for request in own:
                 question = Question.of_judge(request, draw=draw, judge=judge)
                 asked[question.key].append(question)
@@ -506,11 +502,13 @@ class ExpectedJudging:
         read = max(first, whole.input_tokens + whole.output_tokens, _INSTRUCTIONS)
         usage = Usage(input_tokens=read, output_tokens=JUDGE_OUTPUT)
         costs = [self._cost_usd(model, usage) for model in judge.models]
-        known = [cost for cost in costs if cost is not None]
+        known_costs = [cost for cost in costs if cost is not None]
         return ExpectedCalls(
             calls=1,
             tokens=usage.input_tokens + usage.output_tokens,
-            cost_usd=sum(known) / max(1, len(costs)) if len(known) == len(costs) else None,
+            cost_usd=sum(known_costs) / max(1, len(costs))
+            if len(known_costs) == len(costs)
+            else None,
         )
 
     def _sample(self, draw: Draw) -> Completion:
@@ -534,27 +532,32 @@ class ExpectedJudging:
         """A recorded completion of each case, the last by time."""
         if prompt not in self._completions:
             by_time = sorted(self._answers.file(prompt), key=lambda one: one.recorded_at)
-            self._completions[prompt] = {one.case: one for one in by_time}
+            self._completions[prompt] = {recording.case: recording for recording in by_time}
         return self._completions[prompt]
 
     def _judgements(self, prompt: str) -> Mapping[tuple[str, str | None], _Judgements]:
         """The recorded judgements of completions of a prompt, by judge and case, and by judge."""
-        known = self._recorded.get(prompt)
-        if known is None:
-            found: dict[tuple[str, str | None], _Judgements] = defaultdict(_Judgements)
+        judgements = self._recorded.get(prompt)
+        if judgements is None:
+            judgements_by_key: dict[tuple[str, str | None], _Judgements] = defaultdict(_Judgements)
             by_judge: dict[str, list[Recording]] = defaultdict(list)
-            for one in self._answers.file(judges_file(prompt)):
-                by_judge[one.judge or ""].append(one)
-            trials = {one.key.trial for one in self._answers.file(prompt)}
+            for recording in self._answers.file(judges_file(prompt)):
+                by_judge[recording.judge or ""].append(recording)
+            trials = {recording.key.trial for recording in self._answers.file(prompt)}
             for name, recordings in by_judge.items():
                 calls = _calls_per_request(recordings, trials)
-                for one in recordings:
-                    judge_digest = str(one.request.get("judge_digest"))
-                    judgement = (one.case, one.version, judge_digest, one.key.trial // calls)
-                    found[name, None].add(judgement, one)
-                    found[name, one.case].add(judgement, one)
-            known = self._recorded[prompt] = found
-        return known
+                for recording in recordings:
+                    judge_digest = str(recording.request.get("judge_digest"))
+                    judgement = (
+                        recording.case,
+                        recording.version,
+                        judge_digest,
+                        recording.key.trial // calls,
+                    )
+                    judgements_by_key[name, None].add(judgement, recording)
+                    judgements_by_key[name, recording.case].add(judgement, recording)
+            judgements = self._recorded[prompt] = judgements_by_key
+        return judgements
 
 
 def _calls_per_request(recordings: Sequence[Recording], trials: set[int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from regauge.runner._plan import Draw
-
-__all__ = ["AheadWindow", "Lookahead"]
 
 # So many windows more, so that what is held up for long does not have all the rest paid for.
 _ASIDE_MAX: Final = 2
@@ -71,6 +70,7 @@ class AheadWindow:
 
 Landed = TypeVar("Landed")
 
+# Calls are cancelled first; a target that ignores it delays the end of the run by this at most.
 _STOP_TIMEOUT_S = 10.0
 # For calls under way when all cases of this process are judged: another xdist worker may wait for
 # them, and would pay again. Longer holds up the end of a run; 0 cancels them at once.
@@ -78,6 +78,9 @@ _LAST_CALLS_S = 8.0
 # Only one thread at a time runs Python. A case that is judged while answers arrive would keep the
 # next requests from being sent, so the loop first works off what has arrived, for at most so long.
 _GIVE_WAY_S = 0.02
+# Cases that are judged within this time give way once: to change threads takes about as long as
+# to judge a case. Longer: the next requests wait longer while cases are judged.
+_GIVE_WAY_EVERY_S = 0.004
 # The steps of the loop from an answer that arrives to the next request that is sent.
 _STEPS = 4
 # A draw awaited for longer is held up, such as by a 429; it holds back no draw behind those that
@@ -117,6 +120,7 @@ class Lookahead(Generic[Landed]):
         self._landed = 0
         self._held_up = False
         self._last_calls_s = 0.0
+        self._gave_way_at = -_GIVE_WAY_EVERY_S
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
@@ -156,7 +160,8 @@ class Lookahead(Generic[Landed]):
         try:
             if not future.done():
                 self._wait(future, waiting, every_s)
-            self._give_way()
+            if time.monotonic() - self._gave_way_at >= _GIVE_WAY_EVERY_S:
+                self._give_way()
             return future.result()
         finally:
             with self._lock:
@@ -189,6 +194,7 @@ class Lookahead(Generic[Landed]):
         idle = threading.Event()
         self._loop.call_soon_threadsafe(self._step, _STEPS, idle)
         idle.wait(_GIVE_WAY_S)
+        self._gave_way_at = time.monotonic()
 
     def _step(self, steps: int, idle: threading.Event) -> None:
         if steps == _STEPS:

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from regauge.project import Settings
     from regauge.runner._answers import Answers
     from regauge.runner._expected import ExpectedJudging, ExpectedUsage
-    from regauge.runner._options import RunOptions
     from regauge.runner._plan import Draw
+    from regauge.runner._spec import RunOptions
     from regauge.runner._suite import Suite
-
-__all__ = ["Misses", "MissingAnswers", "MissingJudgements", "missing_answers", "record_command"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +81,8 @@ def missing_answers(
             cost_of(tokens, price_for(settings, draw.planned.request(draw.trial)))
             for draw, (_, tokens) in zip(missing, expected, strict=True)
         ]
-        known = [cost for cost in costs if cost is not None]
-        cost_usd = round(sum(known), 9) if len(known) == len(costs) else None
+        known_costs = [cost for cost in costs if cost is not None]
+        cost_usd = round(sum(known_costs), 9) if len(known_costs) == len(costs) else None
         found.append(
             MissingAnswers(
                 prompt=prompt,
@@ -170,16 +168,20 @@ def _sum(one: float | None, other: float | None) -> float | None:
 
 
 class Misses:
-    """Collects the judgements that would need a model, where none may be called."""
+    """Collects the judgements that would need a model, where none may be called.
+
+    Attributes:
+        judges: Those that would call it, by prompt and name.
+    """
 
     def __init__(self) -> None:
-        self._judges: dict[tuple[str, str], ModelJudge] = {}
+        self.judges: dict[tuple[str, str], ModelJudge] = {}
         self._draws: dict[tuple[str, str], dict[tuple[str, int], Draw]] = {}
 
     def note(self, judge: ModelJudge, draw: Draw) -> None:
         """Remember a judgement that cannot be replayed."""
         key = (draw.planned.suite.prompt.name, judge.name)
-        self._judges.setdefault(key, judge)
+        self.judges.setdefault(key, judge)
         self._draws.setdefault(key, {}).setdefault((draw.planned.case.id, draw.trial), draw)
 
     def summary(
@@ -191,8 +193,8 @@ class Misses:
         options: RunOptions,
     ) -> list[MissingJudgements]:
         """The missing judgements of each judge, in the order they were noted."""
-        found: list[MissingJudgements] = []
-        for (prompt, name), judge in self._judges.items():
+        missing: list[MissingJudgements] = []
+        for (prompt, name), judge in self.judges.items():
             draws = list(self._draws[prompt, name].values())
             cases = {draw.planned.case.id for draw in draws}
             recorded = {x.case for x in answers.file(judges_file(prompt)) if x.judge == name}
@@ -200,7 +202,7 @@ class Misses:
             cost_usd = None if expected.cost_usd is None else round(expected.cost_usd, 9)
             providers = {model.partition(":")[0] for model in judge.models}
             in_batch = {batch_cost(settings, provider, cost_usd) for provider in providers}
-            found.append(
+            missing.append(
                 MissingJudgements(
                     prompt=prompt,
                     judge=name,
@@ -216,4 +218,4 @@ class Misses:
                     command=record_command(draws[0].planned.suite, settings, options),
                 )
             )
-        return found
+        return missing

@@ -2,27 +2,159 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 from sys import intern
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
+from regauge.datasets import case_ids, deal_by_time
 from regauge.digests import digest_of
-from regauge.errors import RegaugeError
-from regauge.recordings import RecordingKey, request_summary
+from regauge.errors import GitError, RegaugeError
+from regauge.git import run_git, work_tree
+from regauge.recordings import RecordingKey, append_lines, placed_lines_of, request_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
     from typing import Self
 
-    from regauge.datasets import GoldenCase
+    from regauge.datasets import Dataset, GoldenCase, Shard
     from regauge.digests import JSON
     from regauge.judges import ModelJudge
+    from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.providers import CompletionRequest
     from regauge.runner._suite import Suite
     from regauge.targets import Target
 
-__all__ = ["Draw", "Plan", "PlannedCase", "Question", "judges_file", "plan_cases"]
+
+PART_RECORDINGS: Final = "recordings"
+"""The directory of a shard's recordings in the record of its run."""
+PART_TRIALS: Final = "gate-trials.jsonl"
+"""The file of a shard's trials of the gate in the record of its run."""
+
+# Trials of baselines and gates say little of how long an eval takes.
+_EVAL_TRIALS: Final = 100
+
+
+class _Savable(Protocol):
+    """A file of recordings that keeps changes in memory."""
+
+    path: Path
+
+    def added(self) -> list[bytes]: ...
+    def save(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartFiles:
+    """A shard of a run, and the files that it leaves.
+
+    Attributes:
+        shard: The shard.
+        recordings_dir: The committed recordings; a shard reads them only.
+        directory: The record of the run.
+    """
+
+    shard: Shard
+    recordings_dir: Path
+    directory: Path
+    _dealt: set[str] = field(default_factory=set[str])
+
+    def add(self, dataset: Dataset) -> None:
+        """Note the cases of a dataset that is dealt by time."""
+        if dataset.shard is not None and dataset.shard.dealt is not None:
+            self._dealt.update(dataset.shard.dealt)
+
+    def own(self, case_id: str) -> bool:
+        """Return whether a case may be of this shard."""
+        return case_id in self._dealt if self.shard.by == "time" else self.shard.holds(case_id)
+
+    @property
+    def trials(self) -> Path:
+        """The file of the gate's trials."""
+        return self.directory / PART_TRIALS
+
+    def path_of(self, path: Path) -> Path:
+        """The file for the new lines of a file of recordings."""
+        return self.directory / PART_RECORDINGS / path.relative_to(self.recordings_dir)
+
+
+def save_file(file: _Savable, part: PartFiles | None) -> int:
+    """Save a file, or leave its new lines with a shard's; returns how many lines changed.
+
+    Raises:
+        RecordingError: It cannot be written.
+    """
+    return file.save() if part is None else append_lines(part.path_of(file.path), file.added())
+
+
+def count_lines(directory: Path) -> dict[str, int]:
+    """The lines of each file that a shard left, by its path in the directory of the run."""
+    paths = [
+        directory / "trials.jsonl",
+        directory / PART_TRIALS,
+        *sorted((directory / PART_RECORDINGS).rglob("*.jsonl")),
+    ]
+    return {
+        path.relative_to(directory).as_posix(): sum(1 for _ in placed_lines_of(path))
+        for path in paths
+        if path.exists()
+    }
+
+
+def deal_dataset(shard: Shard, path: Path, *, prompt: str, project: Project) -> Shard:
+    """The shard of one dataset that is dealt by time, with its cases.
+
+    Every shard deals alike: by the golden file, and by recordings as they are committed.
+
+    Args:
+        shard: Of the run.
+        path: The golden file.
+        prompt: The prompt that its cases are put to.
+        project: Whose recordings.
+
+    Raises:
+        DatasetError: The golden file cannot be read.
+    """
+    ids = case_ids(path, fixtures_dir=project.fixtures_dir)
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for name in (f"{prompt}.jsonl", f"judges/{prompt}.jsonl"):
+        for case, took_s in _recorded(project, project.recordings_dir / name):
+            seconds[case] += took_s
+    known_seconds = [seconds[case] for case in ids if case in seconds]
+    mean = sum(known_seconds) / len(known_seconds) if known_seconds else 1.0
+    parts = deal_by_time(
+        {case: seconds.get(case, mean) for case in ids}, count=shard.count, first=path.stem
+    )
+    plan = digest_of([sorted(part) for part in parts])
+    return replace(shard, dealt=frozenset(parts[shard.number - 1]), plan=plan)
+
+
+def _recorded(project: Project, path: Path) -> Iterator[tuple[str, float]]:
+    """The case and the seconds of every call of evals in a file, as it is committed."""
+    for raw in _committed_lines(project, path):
+        try:
+            document = json.loads(raw)
+            if document["trial"] < _EVAL_TRIALS or "judge" in document:
+                yield document["case"], float(document["completion"]["latency_s"])
+        except (ValueError, KeyError, TypeError):
+            continue  # where the file is read for its completions, it is refused
+
+
+def _committed_lines(project: Project, path: Path) -> Iterator[bytes]:
+    try:
+        same = run_git(project.root, "diff", "--quiet", "HEAD", "--", str(path.resolve()))
+        if same.returncode == 1:
+            name = path.resolve().relative_to(work_tree(project.root) or project.root).as_posix()
+            committed = run_git(project.root, "show", f"HEAD:{name}")
+            yield from committed.stdout.splitlines()
+            return
+    except GitError:
+        pass  # outside a repository the file is what every shard was given
+    for _, _, raw in placed_lines_of(path):
+        yield raw
 
 
 def judges_file(prompt: str) -> str:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from regauge.providers import CompletionRequest, Provider
     from regauge.targets import Target
 
-__all__ = ["Providers", "batch_cost", "check_model", "endpoint_digest", "price_for"]
-
 _FREE = PriceSettings(input_per_million=0, output_per_million=0)
+# Concurrent calls and connections with `--concurrency auto`: a start that rate limits then lower,
+# and below the usual limit of open files.
 _AUTO_WIDTH = 64
 _CONNECTIONS_MAX = 1024
 # Left for the local store, recordings, event loops and what modules open while they load.

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from regauge.errors import UnmeasuredError
-from regauge.printable import printable
 from regauge.providers import shown_messages, shown_output
 from regauge.strict_json import read_json
+from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.providers import Completion
     from regauge.runner._suite import Suite
-
-__all__ = [
-    "AnswerSource",
-    "CallTotals",
-    "CaseFailed",
-    "EvalResult",
-    "FailedCase",
-    "JudgedVerdict",
-    "SourcedCompletion",
-    "Trial",
-    "TrialOutcome",
-    "describe_failure",
-    "one_line",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +167,7 @@ class Trial:
         )
 
 
+# A failure stays on one screen of a terminal, a conversation on two; the HTML report has all.
 _ANSWER_CHARS_MAX = 1200
 _CONVERSATION_CHARS_MAX = 4000
 _VALUE_CHARS_MAX = 300
@@ -205,10 +192,10 @@ def describe_failure(result: FailedCase) -> str:
     """Everything a person needs to see why a case failed, in the order it is read."""
     prompt = result.prompt
     lines = [f"{prompt.id} · case {result.case.id} · {_count(result)} · {result.case.at}"]
-    shown: Trial | None = None
+    first_failed: Trial | None = None
     for judge, failed in _by_judge(result).items():
         trial, judged = failed[0]
-        shown = shown or trial
+        first_failed = first_failed or trial
         times = (
             f" in {len(failed)} of {len(result.trials)} trials" if len(result.trials) > 1 else ""
         )
@@ -226,11 +213,11 @@ def describe_failure(result: FailedCase) -> str:
     if passed:
         lines.append(f"  ✓ {', '.join(sorted(passed))}")
     lines.extend(_informing(result))
-    if shown is not None and shown.answer is not None:
-        completion = shown.answer.completion
-        label = f"trial {shown.number}, " if len(result.trials) > 1 else ""
+    if first_failed is not None and first_failed.answer is not None:
+        completion = first_failed.answer.completion
+        label = f"trial {first_failed.number}, " if len(result.trials) > 1 else ""
         noun = "conversation" if completion.messages else "answer"
-        lines.append(f"  {noun} ({label}{completion.model}, {shown.answer.source}):")
+        lines.append(f"  {noun} ({label}{completion.model}, {first_failed.answer.source}):")
         messages = shown_messages(completion)
         text = shown_output(completion.text, completion.refusal, messages) or ""
         shorten = _shorten_middle if messages else _shorten
@@ -286,8 +273,8 @@ def _shorten_middle(text: str) -> str:
     if len(text) <= limit:
         return text
     end = text[-(limit * 3 // 4) :].partition("\n")
-    left = len(text) - limit
-    return f"{text[: limit // 4]}\n… {left} more characters\n{end[2] or end[0]}"
+    omitted = len(text) - limit
+    return f"{text[: limit // 4]}\n… {omitted} more characters\n{end[2] or end[0]}"
 
 
 def _shorten(text: str) -> str:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from regauge.errors import RegaugeError
+from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.providers import parse_model_id
 from regauge.runner._answers import Answers, Embeddings, Published
 from regauge.runner._conversation import calls_of
 from regauge.runner._drawing import Batches, Budget, Drawing, Progress
 from regauge.runner._expected import ExpectedJudging, ExpectedUsage
+from regauge.runner._judging import Measurements
 from regauge.runner._lookahead import AheadWindow, Lookahead
 from regauge.runner._missing import Misses, missing_answers
-from regauge.runner._model_judging import Measurements
-from regauge.runner._plan import Draw, Plan, plan_cases
+from regauge.runner._plan import Draw, PartFiles, Plan, plan_cases
 from regauge.runner._result import EvalResult, SourcedCompletion
-from regauge.runner._shards import PartFiles
 from regauge.runner._suite import bind, bind_prompt_file
 from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
 from regauge.stop_signals import run_stoppable
@@ -39,18 +39,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from regauge.cluster import Cluster
+    from regauge.errors import Fault
     from regauge.project import Project
     from regauge.recordings import RecordingKey, RecordingsFile
     from regauge.runner._answers import IndependentTrials
+    from regauge.runner._judging import Used
     from regauge.runner._missing import MissingAnswers, MissingJudgements
-    from regauge.runner._model_judging import Used
-    from regauge.runner._options import RunOptions
     from regauge.runner._plan import PlannedCase, Question
     from regauge.runner._result import Trial
-    from regauge.runner._spec import EvalSpec
+    from regauge.runner._spec import EvalSpec, RunOptions
     from regauge.runner._suite import Suite
-
-__all__ = ["EvalSession", "OneLoop", "needed_keys", "recorded_draws"]
 
 Done = TypeVar("Done")
 
@@ -168,6 +166,7 @@ def _digest(planned: PlannedCase, model: str) -> str | None:
     return replace(request, provider=asked.provider, model=asked.model).digest
 
 
+# CI systems show lines one by one; a shorter interval fills their logs.
 _PROGRESS_EVERY_S = 10.0
 
 
@@ -187,6 +186,8 @@ class EvalSession:
 
     Attributes:
         batches: Where completions come from instead of live calls; None for live calls.
+        left_out: The cases that settings of pytest or a conftest.py keep from a command.
+        uncollected: The evals that they keep from it.
     """
 
     def __init__(
@@ -226,8 +227,6 @@ class EvalSession:
             part=part,
         )
         self.misses = Misses()
-        self._usage = ExpectedUsage(self.answers)
-        self._judging = ExpectedJudging(self.answers, project.settings, self._usage)
         self.embeddings = Embeddings(project, options.record, environ=environ, part=part)
         self.budget = Budget(
             options.budget_usd,
@@ -245,6 +244,8 @@ class EvalSession:
             )
         self.batches: Batches | None = None
         self.plan = Plan(cases=())
+        self.left_out: Sequence[PlannedCase] = ()
+        self.uncollected: Sequence[Fault] = ()
         self._environ = environ
         self._workers = workers
         self._suites: dict[int, tuple[EvalSpec, tuple[Suite, ...]]] = {}
@@ -255,13 +256,13 @@ class EvalSession:
 
     def bind(self, spec: EvalSpec, function: Callable[..., Any]) -> tuple[Suite, ...]:
         """Load what an eval names, once per eval: a suite per model of the run."""
-        known = self._suites.get(id(spec))
-        if known is None:
+        bound = self._suites.get(id(spec))
+        if bound is None:
             suites = bind(spec, function, project=self.project, options=self.options)
             if self._part is not None:
                 self._part.add(suites[0].dataset)
-            known = self._suites[id(spec)] = (spec, self._with_vectors(suites))
-        return known[1]
+            bound = self._suites[id(spec)] = (spec, self._with_vectors(suites))
+        return bound[1]
 
     def bind_prompt_file(self, path: Path) -> tuple[Suite, ...]:
         """Suites of a prompt file that brings its own `testData` and `evaluators`."""
@@ -317,6 +318,8 @@ class EvalSession:
             close=drawing.aclose,
         ) as self._lookahead:
             yield
+        # Its lists of all draws make room for the recordings that are written next.
+        self._lookahead = None
 
     @asynccontextmanager
     async def making(self) -> AsyncGenerator[Trials]:
@@ -343,10 +346,16 @@ class EvalSession:
             where: The pytest item.
             waiting: Called now and then while the answer is awaited.
         """
-        trials = tuple(
-            [self._trial(Draw(planned, number), waiting) for number in range(planned.suite.trials)]
-        )
-        return EvalResult(suite=planned.suite, case=planned.case, trials=trials, where=where)
+        trials: list[Trial] = []
+        for number in range(planned.suite.trials):
+            draw = Draw(planned, number)
+            try:
+                asked = self.take(draw, waiting=waiting)
+            except RegaugeError as error:
+                trials.append(unmeasured_trial(draw, error))
+            else:
+                trials.append(self._trials.conclude(draw, asked))
+        return EvalResult(suite=planned.suite, case=planned.case, trials=tuple(trials), where=where)
 
     def finish(self, *, complete: bool) -> Published:
         """Write what was drawn and measured to the committed recordings.
@@ -356,7 +365,8 @@ class EvalSession:
 
         After `close` this writes nothing.
         """
-        self._end_cluster()
+        if self._cluster is not None:
+            self._cluster.stop()
         if self._closed:
             return Published()
         try:
@@ -366,7 +376,18 @@ class EvalSession:
                 vectors = self.embeddings.finish()
             finally:
                 measured = self.measurements.finish()
-        return Published(written={**published.written, **vectors, **measured})
+        return replace(published, written={**published.written, **vectors, **measured})
+
+    def note_stored(self) -> None:
+        """Have `finish` write what only the local store has of the plan; call no model."""
+        for draw in self.plan.draws():
+            if draw.planned.error is None:
+                with suppress(UnmeasuredError):  # its case says so
+                    self.answers.note_stored(draw)
+
+    @cached_property
+    def _usage(self) -> ExpectedUsage:
+        return ExpectedUsage(self.answers)
 
     def missing_answers(self, draws: Iterable[Draw]) -> list[MissingAnswers]:
         """The usage of missing completions, per prompt."""
@@ -387,19 +408,16 @@ class EvalSession:
         for draw in draws:
             for judge in draw.planned.suite.model_judges:
                 misses.note(judge, draw)
-        return misses.summary(
-            self._judging, self.answers, self.project.settings, options=self.options
-        )
+        settings = self.project.settings
+        judging = ExpectedJudging(self.answers, settings, self._usage)
+        return misses.summary(judging, self.answers, settings, options=self.options)
 
     def close(self) -> None:
         """End the run and leave the committed recordings alone; the local store has the answers."""
         self._closed = True
-        self._end_cluster()
-        self.answers.finish(complete=True, publish=False)
-
-    def _end_cluster(self) -> None:
         if self._cluster is not None:
             self._cluster.stop()
+        self.answers.finish(complete=True, publish=False)
 
     def embed(self, draw: Draw) -> None:
         """Record the vectors that judges of a draw will ask for; no answer, no vectors.
@@ -458,13 +476,6 @@ class EvalSession:
         if draw.planned.suite.model_judges:
             return self._loop.run(self._trials.ask(draw))
         return AskedTrial(answer=self._trials.find(draw), said={})
-
-    def _trial(self, draw: Draw, waiting: Callable[[Progress], None]) -> Trial:
-        try:
-            asked = self.take(draw, waiting=waiting)
-        except RegaugeError as error:
-            return unmeasured_trial(draw, error)
-        return self._trials.conclude(draw, asked)
 
     def _drawing(self) -> Drawing:
         return Drawing(

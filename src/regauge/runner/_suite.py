@@ -28,7 +28,7 @@ from regauge.prompts import load_prompt
 from regauge.providers import CompletionRequest, parse_model_id
 from regauge.providers.registry import endpoint_of
 from regauge.runner._conversation import Partners, bind_partners
-from regauge.runner._shards import deal_dataset
+from regauge.runner._plan import deal_dataset
 from regauge.targets import WorkingFiles, find_modules, load_target, settings_of_target
 
 if TYPE_CHECKING:
@@ -42,11 +42,8 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
-    from regauge.runner._options import RunOptions
-    from regauge.runner._spec import EvalSpec, JudgeLike
+    from regauge.runner._spec import EvalSpec, JudgeLike, RunOptions
     from regauge.targets import Target
-
-__all__ = ["Suite", "bind", "bind_prompt_file"]
 
 _RULE = Standing(gates=True, reason="")
 
@@ -119,7 +116,9 @@ class Suite:
             if script is None or self.target.outputs is not None:
                 return request
         else:
-            inputs = self.partners.inputs_of(case, self.prompt)
+            inputs = case.inputs
+            if script is not None and script.persona:
+                inputs = self.partners.inputs_of(case, script.persona, self.prompt)
             request = CompletionRequest(
                 provider=self.model.provider,
                 model=self.model.model,
@@ -157,20 +156,24 @@ def bind(
     trials = cast("object", spec.trials)
     if trials is not None and not (isinstance(trials, int) and 1 <= trials <= TRIALS_MAX):
         raise UsageError(f"{where}: trials must be from 1 to {TRIALS_MAX}, not {spec.trials!r}")
-    target = _target(spec, where, project=project, options=options)
-    if target is None:
+    target = None
+    if spec.target is None:
         prompt = load_prompt(spec.prompt, spec.version, root=project.root)
-        models = _models(prompt, spec.model, project=project, options=options)
+        models, named_by = _models(prompt, spec.model, project=project, options=options, at=where)
     else:
+        target = _target(spec.target, spec, where, project=project, options=options)
         prompt = target.subject(spec.prompt, path=project.pyproject)
-        models = (target.model,)
+        models, named_by = (target.model,), ""
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
+    shard = options.shard
+    if shard is not None and shard.by == "time":
+        shard = deal_dataset(shard, path, prompt=spec.prompt, project=project)
     dataset = load_dataset(
         path,
         fixtures_dir=project.fixtures_dir,
         salt=project.settings.split_salt,
         holdout=project.settings.holdout,
-        shard=deal_dataset(options.shard, path, prompt=spec.prompt, project=project),
+        shard=shard,
     )
     context = _context(project, options, prompt)
     checks = judge_of_checks(dataset, context)
@@ -191,28 +194,28 @@ def bind(
         trials=spec.trials or options.trials,
         pass_rate=spec.pass_rate,
         origin=str(project.relative(prompt.path)),
-        named_by=_named_by(prompt, spec.model, options, at=where) if target is None else "",
+        named_by=named_by,
         target=target,
         partners=bind_partners(dataset, project, offline=options.record == "none"),
     )
     return tuple(replace(suite, model=model) for model in models)
 
 
-def _target(spec: EvalSpec, where: str, *, project: Project, options: RunOptions) -> Target | None:
+def _target(
+    named: str, spec: EvalSpec, where: str, *, project: Project, options: RunOptions
+) -> Target:
     """The target instead of a model; a process may import its module to find its files."""
-    if spec.target is None:
-        return None
-    for name, given in (("model", spec.model), ("version", spec.version)):
-        if given is not None:
+    for name, setting in (("model", spec.model), ("version", spec.version)):
+        if setting is not None:
             raise UsageError(
                 f"{where}: {name} changes a prompt, and {spec.prompt} tests the target"
-                f" {spec.target!r}\n  fix: leave {name} out; -k 'not ...' deselects an eval"
+                f" {named!r}\n  fix: leave {name} out; -k 'not ...' deselects an eval"
             )
-    name, settings = settings_of_target(spec.target, project.settings)
+    name, settings = settings_of_target(named, project.settings)
     discover = None
     if options.record != "none" and isinstance(settings, PythonTarget):
-        called = settings.callable
-        discover = lambda: find_modules(called, root=project.root, environ=os.environ)  # noqa: E731
+        function = settings
+        discover = lambda: find_modules(function, root=project.root, environ=os.environ)  # noqa: E731
     return load_target(
         name, settings, root=project.root, files=WorkingFiles(project.root), discover=discover
     )
@@ -229,8 +232,8 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
     from regauge.judges import cases_from_test_data, judges_from_evaluators
 
     prompt = load_prompt(path, root=project.root)
-    for key, given in (("testData", prompt.test_data), ("evaluators", prompt.evaluators)):
-        if not given:
+    for key, entries in (("testData", prompt.test_data), ("evaluators", prompt.evaluators)):
+        if not entries:
             fault = Fault(
                 path=project.relative(path),
                 line=None,
@@ -242,7 +245,7 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
     judges = _judges(
         judges_from_evaluators(prompt), where, _context(project, options, prompt), options=options
     )
-    models = _models(prompt, None, project=project, options=options)
+    models, named_by = _models(prompt, None, project=project, options=options, at=where)
     # Recordings state no time that rows without names of their own would be dealt by.
     shard = options.shard and replace(options.shard, by="id")
     cases = cases_from_test_data(prompt)
@@ -257,17 +260,23 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
         trials=options.trials,
         pass_rate=1.0,
         origin=str(project.relative(path)),
-        named_by=_named_by(prompt, None, options, at=where),
+        named_by=named_by,
     )
     return tuple(replace(suite, model=model) for model in models)
 
 
 def _models(
-    prompt: Prompt, wanted: str | None, *, project: Project, options: RunOptions
-) -> tuple[ModelId, ...]:
-    """The models of the run, else that of the eval, else of the prompt, else of the project."""
+    prompt: Prompt, wanted: str | None, *, project: Project, options: RunOptions, at: str
+) -> tuple[tuple[ModelId, ...], str]:
+    """The models of the run, else that of the eval, else of the prompt, else of the project.
+
+    Returns:
+        The models, and what names them where it is not the prompt, for errors.
+    """
     model = wanted or prompt.model or project.settings.model
-    if not options.models and model is None:
+    if options.models:
+        place = named_by = "--model"
+    elif model is None:
         fault = Fault(
             path=project.relative(prompt.path),
             line=1,
@@ -275,21 +284,16 @@ def _models(
             fix="add `model: provider:model`, or set `model` in [tool.regauge]",
         )
         raise PromptError([fault])
-    at = "--model" if options.models else "" if wanted else str(project.relative(prompt.path))
-    models = tuple(parse_model_id(name, at=at) for name in options.models or (model or "",))
+    elif wanted is not None:
+        place, named_by = "", f"`model` of the eval at {at}"
+    else:
+        place = str(project.relative(prompt.path))
+        named_by = "" if prompt.model else "`model` in [tool.regauge]"
+    models = tuple(parse_model_id(name, at=place) for name in options.models or (model or "",))
     if options.record != "none":
-        for one in models:
-            endpoint_of(project.settings, one.provider)
-    return models
-
-
-def _named_by(prompt: Prompt, wanted: str | None, options: RunOptions, *, at: str) -> str:
-    """The place that names the model of a prompt, for errors."""
-    if options.models:
-        return "--model"
-    if wanted is not None:
-        return f"`model` of the eval at {at}"
-    return "" if prompt.model else "`model` in [tool.regauge]"
+        for name in models:
+            endpoint_of(project.settings, name.provider)
+    return models, named_by
 
 
 def _context(project: Project, options: RunOptions, prompt: Prompt) -> JudgeContext:

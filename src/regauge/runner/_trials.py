@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingOutputError, MissingRecordingError, RegaugeError, UnmeasuredError
-from regauge.judges import MemoisedJudge
+from regauge.judges import MemoisedJudge, Rule
 from regauge.project import RecordedTarget
 from regauge.recordings import RecordingKey
 from regauge.runner._conversation import converse, replay
-from regauge.runner._judging import judge_trial, judge_trial_now
-from regauge.runner._model_judging import ModelJudging
+from regauge.runner._judging import ModelJudging, judge_trial
 from regauge.runner._plan import Draw, Question
 from regauge.runner._result import Trial
 
@@ -23,14 +22,11 @@ if TYPE_CHECKING:
     from regauge.judges import ModelJudge
     from regauge.runner._answers import Answers
     from regauge.runner._drawing import Drawing, Progress
-    from regauge.runner._judging import Said
+    from regauge.runner._judging import Measurements, Said, Used
     from regauge.runner._lookahead import AheadWindow
     from regauge.runner._missing import Misses
-    from regauge.runner._model_judging import Measurements, Used
     from regauge.runner._result import JudgedVerdict, SourcedCompletion
     from regauge.targets import Target
-
-__all__ = ["AskedTrial", "Trials"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,16 +93,7 @@ class Trials:
             asked = await self.ask(draw)
         except RegaugeError as error:
             return unmeasured_trial(draw, error)
-        planned = draw.planned
-        return await judge_trial(
-            draw.trial,
-            planned.digest,
-            asked.answer,
-            suite=planned.suite,
-            case=planned.case,
-            said=asked.said,
-            offline=self._offline,
-        )
+        return await judge_trial(draw, asked.answer, said=asked.said, offline=self._offline)
 
     async def ask(self, draw: Draw) -> AskedTrial:
         """Get an answer, and what the judges that ask a model say of it.
@@ -116,7 +103,8 @@ class Trials:
             RegaugeError: The case cannot be asked, or recordings cannot be read.
         """
         with nullcontext() if self._drawing is None else self._drawing.cases.trial(draw):
-            answer = self._found(draw)
+            draw.planned.plan()
+            answer = self._answers.find_draw(draw)
             if answer is None:
                 answer = await self._drawn(draw)
             return AskedTrial(answer=answer, said=await self.judged(draw, answer))
@@ -126,8 +114,8 @@ class Trials:
         judges = draw.planned.suite.model_judges
         if not judges:
             return {}
-        said = await asyncio.gather(*[self._said(judge, draw, answer) for judge in judges])
-        return {judge.name: one for judge, one in zip(judges, said, strict=True)}
+        verdicts = await asyncio.gather(*[self._said(judge, draw, answer) for judge in judges])
+        return {judge.name: verdict for judge, verdict in zip(judges, verdicts, strict=True)}
 
     async def end_target(self, target: Target) -> None:
         """End the process of a target."""
@@ -146,7 +134,7 @@ class Trials:
                 answer = self._copy(draw, target)
                 if answer is not None:
                     copied.append((draw, target, answer))
-        await asyncio.gather(*[self._judge_copy(*one) for one in copied])
+        await asyncio.gather(*[self._judge_copy(*copy) for copy in copied])
 
     def _copy(self, draw: Draw, target: Draw) -> SourcedCompletion | None:
         """Keep an answer, or all calls of a conversation, under another number, too."""
@@ -213,23 +201,24 @@ class Trials:
             MissingRecordingError: There is none.
             RegaugeError: The case cannot be asked, or recordings cannot be read.
         """
-        answer = self._found(draw)
+        draw.planned.plan()
+        answer = self._answers.find_draw(draw)
         if answer is None:
             raise self._missing(draw)
         return answer
 
     def conclude(self, draw: Draw, asked: AskedTrial) -> Trial:
         """Let the rules judge, too; for a thread without an event loop."""
-        planned = draw.planned
-        return judge_trial_now(
-            draw.trial,
-            planned.digest,
-            asked.answer,
-            suite=planned.suite,
-            case=planned.case,
-            said=asked.said,
-            offline=self._offline,
-        )
+        judging = judge_trial(draw, asked.answer, said=asked.said, offline=self._offline)
+        judges = draw.planned.suite.judges
+        if not all(isinstance(judge, Rule) or judge.name in asked.said for judge in judges):
+            return asyncio.run(judging)
+        try:
+            judging.send(None)
+        except StopIteration as done:  # rules wait for nothing
+            trial: Trial = done.value
+            return trial
+        raise AssertionError("a rule waited")
 
     async def answer(self, question: Question) -> SourcedCompletion:
         """The answer to any question, of no case: recorded, from the local store, or live.
@@ -237,9 +226,9 @@ class Trials:
         Raises:
             UnmeasuredError: There is none.
         """
-        found = self._answers.find_call(question)
-        if found is not None:
-            return found
+        recorded = self._answers.find_call(question)
+        if recorded is not None:
+            return recorded
         if self._drawing is None:
             raise MissingRecordingError(
                 prompt=question.prompt, case=question.case, trial=question.key.trial, stale=False
@@ -254,18 +243,14 @@ class Trials:
         """The recordings that judgements of a prompt's completions have used so far."""
         return self._judging.used(prompt)
 
-    def _found(self, draw: Draw) -> SourcedCompletion | None:
-        draw.planned.plan()
-        return self._answers.find_draw(draw)
-
     async def _call(self, question: Question) -> SourcedCompletion:
         """The completion of a call: recorded, from the local store, or live."""
-        found = self._answers.find_call(question)
-        if found is None:
+        recorded = self._answers.find_call(question)
+        if recorded is None:
             assert self._drawing is not None
             return await self._drawing.ask(question)
-        ours = self._drawing is not None and question.key in self._drawing.paid
-        return replace(found, source="live") if ours else found
+        paid_here = self._drawing is not None and question.key in self._drawing.paid
+        return replace(recorded, source="live") if paid_here else recorded
 
     async def _drawn(self, draw: Draw) -> SourcedCompletion:
         target = draw.planned.suite.target
@@ -309,8 +294,8 @@ class Trials:
 
     async def _reply(self, question: Question, judge: ModelJudge, draw: Draw) -> SourcedCompletion:
         """A reply to a judge: recorded, from the local store, or live."""
-        found = self._answers.find_call(question)
-        if found is None and self._drawing is None:
+        recorded = self._answers.find_call(question)
+        if recorded is None and self._drawing is None:
             self._misses.note(judge, draw)
             raise MissingRecordingError(
                 prompt=question.prompt,
@@ -320,7 +305,7 @@ class Trials:
                 judge=judge.name,
             )
         reply = await self._call(question)
-        self._progress.judge_calls += found is None
+        self._progress.judge_calls += recorded is None
         return reply
 
 

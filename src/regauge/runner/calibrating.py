@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from regauge.judges.calibration import Judged, Label
     from regauge.project import Project
     from regauge.providers import Completion, CompletionRequest
-    from regauge.runner._options import RunOptions
-
-__all__ = ["LabelRun", "calibration_recordings"]
+    from regauge.runner._spec import RunOptions
 
 
 def calibration_recordings(judge: str) -> str:

@@ -12,6 +12,7 @@ from regauge.scaffold._files import (
     new_prompt,
     new_target_eval,
     refuse_blocked,
+    write_file,
 )
 from regauge.scaffold._workflows import (
     WORKFLOWS,
@@ -53,5 +54,6 @@ __all__ = [
     "refuse_blocked",
     "suites_to_import",
     "workflow",
+    "write_file",
     "write_planned",
 ]

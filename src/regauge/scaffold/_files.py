@@ -1,37 +1,31 @@
-"""Files to write: what becomes of each, additions to pyproject.toml, templates."""
+"""Files to write: what becomes of each, additions to pyproject.toml, templates, golden cases."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tempfile
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from regauge.errors import ConfigError, Fault, UsageError
-from regauge.prompts import prompt_files, prompt_name
+from regauge.atomic import write_whole
+from regauge.datasets import Dataset, find_dataset, load_dataset
+from regauge.errors import ConfigError, DatasetError, Fault, UsageError
+from regauge.prompts import find_prompt, load_prompt, prompt_files, prompt_name
+from regauge.recordings import map_texts, redactor_for
 from regauge.regular_file import read_regular
+from regauge.runner import declared_evals
 from regauge.schemas import schema_text
 
 if TYPE_CHECKING:
+    from regauge.digests import JSON
+    from regauge.project import Project
     from regauge.prompts import Prompt
-
-__all__ = [
-    "NewFile",
-    "Planned",
-    "advise_on_pytest",
-    "filled",
-    "merge_pyproject",
-    "new_eval",
-    "new_judge",
-    "new_prompt",
-    "new_target_eval",
-    "refuse_blocked",
-    "template",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +50,14 @@ class Planned:
         action: `write` a new one, `add` to one that stays otherwise as it is, or `keep` it.
         text: All of it, once done; empty where it is kept.
         reason: Why it is kept, or what is added.
+        advice: What the user should change in settings of pytest, each with its fix.
     """
 
     path: Path
     action: Literal["write", "add", "keep"]
     text: str = ""
     reason: str = ""
+    advice: tuple[str, ...] = ()
 
 
 def refuse_blocked(root: Path, path: str) -> None:
@@ -77,6 +73,22 @@ def refuse_blocked(root: Path, path: str) -> None:
                 f"{parent} is a file, and {path} needs a directory of that name; nothing was"
                 f" written\n  fix: move or rename {parent}, then run the command again"
             )
+
+
+def write_file(root: Path, path: Path, content: bytes) -> None:
+    """Write a file whole.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        shown = path.relative_to(root) if path.is_relative_to(root) else path
+        raise UsageError(
+            f"{shown} cannot be written: {error.strerror or error}\n"
+            "  fix: give write permission, then run the command again"
+        ) from error
 
 
 def template(name: str) -> str:
@@ -115,8 +127,13 @@ def merge_pyproject(root: Path) -> Planned:
     if not os.path.lexists(path):
         other = _elsewhere(root)
         tables = [_REGAUGE] if other else [_PYTEST, _REGAUGE]
-        reason = f"{other}{_notes(root)}" if other else ""
-        return Planned(path=path, action="write", text="\n".join(tables), reason=reason)
+        return Planned(
+            path=path,
+            action="write",
+            text="\n".join(tables),
+            reason=f"pytest has its settings in {other}" if other else "",
+            advice=_advice(root) if other else (),
+        )
     try:
         text = read_regular(path).decode("utf-8")
         tool = _tool(text)
@@ -126,27 +143,27 @@ def merge_pyproject(root: Path) -> Planned:
         fault = Fault(path=path, line=None, message=f"not TOML: {error}", fix=_FIX)
         raise ConfigError([fault]) from error
     missing: list[str] = []
-    notes = ""
+    advice: tuple[str, ...] = ()
     if "pytest" not in tool and not _elsewhere(root):
         missing.append(_PYTEST)
     else:
-        notes = _notes(root)
+        advice = _advice(root)
     if "regauge" not in tool:
         missing.append(_REGAUGE)
     if not missing:
-        return Planned(path=path, action="keep", reason=f"has its tables{notes}")
+        return Planned(path=path, action="keep", reason="has its tables", advice=advice)
     names = " and ".join(table.split("\n", 1)[0] for table in missing)
     merged = _appended(text, missing)
     try:
         _tool(merged)
     except ValueError:
         reason = f"{names} cannot be added at its end: `tool` is written as one value"
-        return Planned(path=path, action="keep", reason=reason)
-    return Planned(path=path, action="add", text=merged, reason=f"{names}{notes}")
+        return Planned(path=path, action="keep", reason=reason, advice=advice)
+    return Planned(path=path, action="add", text=merged, reason=names, advice=advice)
 
 
-def _notes(root: Path) -> str:
-    return "".join(f"; {fix}: {why}" for why, fix in advise_on_pytest(root))
+def _advice(root: Path) -> tuple[str, ...]:
+    return tuple(f"{why}\n  fix: {fix}" for why, fix in advise_on_pytest(root))
 
 
 def advise_on_pytest(root: Path) -> list[tuple[str, str]]:
@@ -285,3 +302,101 @@ def _title(name: str) -> str:
 def _schema(root: Path) -> list[NewFile]:
     there = (root / _SCHEMA).exists()
     return [] if there else [NewFile(path=_SCHEMA, text=schema_text("prompt"))]
+
+
+def append_case(
+    project: Project, name: str, document: dict[str, JSON], *, dataset: str = ""
+) -> tuple[Path, int]:
+    """Add a case to the golden dataset of a prompt or target; the file is made where there is none.
+
+    Args:
+        dataset: The name of the dataset of a case that has run; by default that of the prompt.
+
+    Returns:
+        The file, and the line the case stands on.
+
+    Raises:
+        UsageError: The dataset is no JSONL file, or has the case already.
+        DatasetError: The case, or the file as it was, cannot be used.
+        RenderError: The prompt cannot be rendered with the inputs.
+        PromptError: There is no such prompt.
+    """
+    path = _file(project, dataset or name)
+    before = path.read_bytes() if path.is_file() else b""
+    known = _loaded(project, path, before) if before.strip() else None
+    _refuse_twin(project, path, known, document)
+    gap = b"\n" if before and not before.endswith(b"\n") else b""
+    line = json.dumps(document, ensure_ascii=False)
+    after = before + gap + line.encode("utf-8", "backslashreplace") + b"\n"
+    cases = _loaded(project, path, after).cases
+    number = int(cases[-1].at.rpartition(":")[2])
+    if not dataset and not _is_of_target(project, name):
+        prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
+        prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
+    write_file(project.root, path, after)
+    return path, number
+
+
+def redacted(project: Project, document: dict[str, JSON]) -> dict[str, JSON]:
+    """A case without keys and other secrets, as they are kept out of recordings."""
+    redactor = redactor_for(project.settings, os.environ)
+    return map_texts(document, redactor.redact)
+
+
+def _file(project: Project, name: str) -> Path:
+    try:
+        path = find_dataset(name, fixtures_dir=project.fixtures_dir)
+    except DatasetError:
+        path = project.golden_dir / f"{name}.jsonl"
+        if project.golden_dir.is_dir() and any(
+            file.name.startswith(f"{name}.") for file in project.golden_dir.iterdir()
+        ):  # two of them
+            raise
+        if not _is_of_target(project, name):
+            find_prompt(name, root=project.root)
+    if path.suffix != ".jsonl":
+        raise UsageError(
+            f"{project.relative(path)} is no JSONL file, so nothing is added to it\n"
+            "  fix: add the case by hand; --dry-run shows it"
+        )
+    return path
+
+
+def _is_of_target(project: Project, name: str) -> bool:
+    """Return whether an eval puts the cases of this name to a target, and none to a prompt."""
+    targets = [
+        declared.target
+        for file in sorted((project.root / "evals").rglob("*.py"))
+        for declared in declared_evals(file.read_bytes())
+        if declared.texts[:1] == (name,)
+    ]
+    return bool(targets) and None not in targets
+
+
+def _loaded(project: Project, path: Path, data: bytes) -> Dataset:
+    """The dataset that `path` would hold; faults name `path`."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / path.name
+        file.write_bytes(data)
+        try:
+            return load_dataset(file, fixtures_dir=project.fixtures_dir)
+        except DatasetError as error:
+            shown = project.relative(path)
+            raise DatasetError([replace(fault, path=shown) for fault in error.faults]) from error
+
+
+def _refuse_twin(
+    project: Project, path: Path, known: Dataset | None, document: dict[str, JSON]
+) -> None:
+    for case in known or ():
+        place = f"{project.relative(path)}:{case.at.rpartition(':')[2]}"
+        if case.id == document["id"]:
+            raise UsageError(
+                f"there is a case {case.id!r} already: {place}\n"
+                "  fix: give the new one another id, or edit that line"
+            )
+        if case.inputs == document["inputs"]:
+            raise UsageError(
+                f"case {case.id!r} has the same inputs: {place}\n"
+                "  fix: edit that line; a second case would count one input twice"
+            )

@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 
     from regauge.project import Project
 
-__all__ = [
-    "WORKFLOWS",
-    "Install",
-    "WorkflowContext",
-    "WorkflowHost",
-    "find_install",
-    "given_install",
-    "workflow",
-    "workflow_path",
-]
 
 # uv has no dependencies, so one version and the hash of its wheel for the runner pin it whole. The
 # other tools get their dependencies as they were on a day.

@@ -9,13 +9,18 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regauge.atomic import write_whole
-from regauge.errors import UsageError
 from regauge.model_id import parse_model_id
 from regauge.project import Project
 from regauge.prompts import lock_of, parse_prompt, prompt_files
 from regauge.providers.registry import declared_endpoint
-from regauge.scaffold._files import NewFile, Planned, merge_pyproject, refuse_blocked, template
+from regauge.scaffold._files import (
+    NewFile,
+    Planned,
+    merge_pyproject,
+    refuse_blocked,
+    template,
+    write_file,
+)
 from regauge.scaffold._workflows import WorkflowContext, WorkflowHost, workflow, workflow_path
 from regauge.schemas import schema_text
 
@@ -24,14 +29,6 @@ if TYPE_CHECKING:
 
     from regauge.scaffold._workflows import Install
 
-__all__ = [
-    "FoundModel",
-    "found_models",
-    "own_prompts",
-    "plan_working_set",
-    "suites_to_import",
-    "write_planned",
-]
 
 PROMPT = "ticket-kind"
 _SAME = "is the same"
@@ -110,7 +107,7 @@ def write_planned(root: Path, planned: Iterable[Planned]) -> list[Planned]:
     done: list[Planned] = []
     for one in planned:
         if one.action != "keep":
-            _write(one.path, one.text)
+            write_file(root, one.path, one.text.encode())
         done.append(one)
         ours = one.action == "write" or one.reason == _SAME
         if ours and one.path.name == f"{PROMPT}.prompt.yml":
@@ -125,18 +122,8 @@ def _released(root: Path, prompt: Path) -> list[Planned]:
         return []
     known = lock.path.exists()
     released = lock.add(parse_prompt(template("prompt.yml"), path=prompt))
-    _write(lock.path, str(released))
+    write_file(root, lock.path, str(released).encode())
     return [Planned(path=lock.path, action="add" if known else "write", reason=f"{PROMPT} 1.0.0")]
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        write_whole(path, text.encode())
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}\n"
-            "  fix: give write permission, then run the command again: it continues from there"
-        ) from error
 
 
 def _planned(root: Path, piece: NewFile, *, taken: str = "", unfit: str = "") -> Planned:

@@ -4,7 +4,7 @@ See docs/simulated-model.md for the rules. `regauge.sim.server` serves it over H
 through the entry point `sim` of the group `regauge.providers`.
 
 `_answer.py` is the model as a pure function: `_instructions.py` separates instructions from the
-document and reads them, `_document.py` reads the document, and `_reply.py` writes the answer, all
+document and reads them, `_text.py` reads the document, and `_reply.py` writes the answer, all
 by the patterns of `lexicon.toml`. `_judge.py` and `_refiner.py` reply to requests of judges and of
 the refiner.
 """
@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 from regauge.on_demand import names_of
 
 if TYPE_CHECKING:
-    from regauge.sim._answer import SimulatedProvider, answer
-    from regauge.sim._rules import CLERK_1, Rules
+    from regauge.sim._answer import SimulatedProvider as SimulatedProvider, answer as answer
+    from regauge.sim._rules import CLERK_1 as CLERK_1, Rules as Rules
 else:
-    __getattr__ = names_of(
-        __name__, {"_answer": "SimulatedProvider answer", "_rules": "CLERK_1 Rules"}
-    )
+    __getattr__ = names_of(__name__)
 
-__all__ = ["CLERK_1", "Rules", "SimulatedProvider", "answer"]
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import ProviderError
 from regauge.lexicon import Lexicon
 from regauge.providers import Completion, Usage
-from regauge.sim._document import read_document
 from regauge.sim._instructions import lay_out, read_instructions
 from regauge.sim._judge import judge
 from regauge.sim._refiner import refine
-from regauge.sim._reply import compose
+from regauge.sim._reply import call_tool, compose, fill_skeleton, tool_results
 from regauge.sim._rules import CLERK_1, Dice, Rules
-from regauge.sim._snippet import call_tool, fill_skeleton, tool_results
-from regauge.sim._text import count_message_tokens, count_tokens, cut, stems
+from regauge.sim._text import count_message_tokens, count_tokens, cut, read_document, stems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,23 +24,22 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts import ToolCall
     from regauge.providers import CompletionRequest, FinishReason, ProviderContext
-    from regauge.sim._instructions import Layout
 
 _RE: Final = Lexicon("regauge.sim", "answer")
 
 
+# The ranges of OpenAI's API reference; the limit on tokens is ours.
 _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "temperature": (0, 2),
     "top_p": (0, 1),
     "frequency_penalty": (-2, 2),
     "presence_penalty": (-2, 2),
-}
-_COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "max_tokens": (1, 1_000_000),
     "max_completion_tokens": (1, 1_000_000),
     "n": (1, 128),
     "top_logprobs": (0, 20),
 }
+_INTEGERS: Final = frozenset({"max_tokens", "max_completion_tokens", "n", "top_logprobs"})
 _STOPS_MAX: Final = 4
 
 
@@ -92,12 +88,12 @@ def read_parameters(parameters: Mapping[str, JSON]) -> Sampling:
         BadParameterError: One is of the wrong type or outside its range.
     """
     numbers: dict[str, float] = {}
-    for name, (least, most) in (*_RANGES.items(), *_COUNTS.items()):
+    for name, (least, most) in _RANGES.items():
         value = parameters.get(name)
         if value is None:
             continue
         numbers[name] = _number(name, value, least, most)
-        if name in _COUNTS and not numbers[name].is_integer():
+        if name in _INTEGERS and not numbers[name].is_integer():
             raise BadParameterError(
                 f"Invalid type for '{name}': expected an integer.", parameter=name
             )
@@ -139,13 +135,7 @@ _PROVIDER: Final = "sim"
 _FILTERED: FinishReason = "content_filter"
 
 
-def _identity(layout: Layout) -> str:
-    """The part of the document that seeds chance: its words, not its spacing."""
-    words = layout.document.split() or stems(layout.instructions)
-    return hashlib.blake2b(" ".join(words).encode("utf-8", "replace"), digest_size=12).hexdigest()
-
-
-def _ended(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
+def _cut_off(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
     for stop in sampling.stop:
         text = text.split(stop, 1)[0]
     if sampling.tokens_max is not None and count_tokens(text) > sampling.tokens_max:
@@ -153,23 +143,25 @@ def _ended(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
     return text, "stop"
 
 
-def _said(
+def _compose_reply(
     request: CompletionRequest, dice: Dice
 ) -> tuple[str | tuple[ToolCall, ...], FinishReason]:
     """The text before it is cut, or the tool calls, and why it ends there."""
     # Requests of refiners and judges are known by their schemas; the first role that fits replies.
     for role in (refine, judge):
-        reply = role(request, dice)
-        if reply is not None:
-            return reply, "stop"
+        text = role(request, dice)
+        if text is not None:
+            return text, "stop"
     layout = lay_out(request.messages)
     instructions = read_instructions(layout, request.response_format)
     if asks_for_harm(layout.instructions):
         return REFUSAL, _FILTERED
-    dice = replace(dice, document=_identity(layout), tokens=instructions.tokens)
-    said = fill_skeleton(request, layout, dice) or call_tool(request, layout, dice)
-    if said is not None:
-        return said, "stop" if isinstance(said, str) else "tool_calls"
+    # The words of the document seed chance, not its spacing.
+    seed = " ".join(layout.document.split() or stems(layout.instructions))
+    dice = dice.seeded(seed, tokens=instructions.tokens)
+    reply = fill_skeleton(request, layout, dice) or call_tool(request, layout, dice)
+    if reply is not None:
+        return reply, "stop" if isinstance(reply, str) else "tool_calls"
     results = tool_results(request)
     stated = [f"{name}: {value}" for name, value in results.items()]
     document = "\n\n".join((layout.document, *stated)) if stated else layout.document
@@ -202,10 +194,10 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
         temperature=sampling.temperature,
         tokens=0,
     )
-    said, reason = _said(request, dice)
-    text, calls = (said, ()) if isinstance(said, str) else (None, said)
+    reply, reason = _compose_reply(request, dice)
+    text, calls = (reply, ()) if isinstance(reply, str) else (None, reply)
     if text is not None and reason != _FILTERED:
-        text, reason = _ended(text, sampling)
+        text, reason = _cut_off(text, sampling)
     written = text if text is not None else "".join(call.name + call.arguments for call in calls)
     usage = Usage(
         input_tokens=count_message_tokens(request.messages), output_tokens=count_tokens(written)

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from regauge.lexicon import Lexicon
 from regauge.sim._text import (
     NUMBER_WORDS,
+    Limits,
     Quantity,
     count_tokens,
     is_list,
     is_object,
     quantities,
+    read_json,
     stems,
     without_quantities,
 )
@@ -246,10 +248,7 @@ def _definition(text: str, name: str, others: Sequence[str]) -> str:
 def _clauses(definition: str) -> tuple[Clause, ...]:
     clauses: list[Clause] = []
     for raw in _RE.clause_break.split(definition):
-        pieces = [raw]
-        if len(raw.split()) > _LONG_CLAUSE:
-            pieces = raw.split(", ")
-        for piece in pieces:
+        for piece in raw.split(", ") if len(raw.split()) > _LONG_CLAUSE else [raw]:
             words = frozenset(stems(without_quantities(piece)))
             numbers = quantities(piece)
             if words or numbers:
@@ -442,22 +441,6 @@ def key_words(keys: Sequence[Key]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The length limits of an answer, or one field of it. None is no limit.
-
-    Attributes:
-        emphatic: The prompt insists ("strictly", "never more than", "hard limit").
-    """
-
-    words_max: int | None = None
-    words_min: int | None = None
-    sentences_max: int | None = None
-    bullets: int | None = None
-    chars_max: int | None = None
-    emphatic: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """One Markdown section that is asked for by name, and what is to stand in it."""
 
@@ -478,11 +461,8 @@ def read_limits(text: str) -> Limits:
     80
     """
     words, fewest = _RE.words_max.search(text), _RE.words_min.search(text)
-    ends, points, chars = (
-        _RE.sentences.search(text),
-        _RE.bullets.search(text),
-        _RE.chars.search(text),
-    )
+    ends, points = _RE.sentences.search(text), _RE.bullets.search(text)
+    chars = _RE.chars.search(text)
     return Limits(
         words_max=_value(words, "n", "m") if words else None,
         words_min=_value(fewest, "n") if fewest else None,
@@ -585,7 +565,7 @@ def read_orders(text: str) -> Orders:
     least = _RE.least_words.search(foreign) or _RE.least_words.search(text)
     return Orders(
         instead=(ignored["rest"].strip(" .,;:") or "answer freely") if ignored else "",
-        always=tuple((one["key"].lower(), one["value"]) for one in _RE.always.finditer(text)),
+        always=tuple((match["key"].lower(), match["value"]) for match in _RE.always.finditer(text)),
         shown=tuple(_shown(text)),
         prose=bool(_RE.no_json.search(foreign)),
         guesses=bool(_RE.guesses.search(both)),
@@ -604,12 +584,10 @@ def _translated(text: str) -> Iterator[str]:
 
 
 def _shown(text: str) -> Iterator[tuple[str, str]]:
-    for found in _RE.object.finditer(text):
-        try:
-            value: Any = json.loads(found[0])
-        except ValueError:
-            continue
-        yield from ((key, said) for key, said in value.items() if isinstance(said, str))
+    for match in _RE.object.finditer(text):
+        shown = read_json(match[0])
+        if is_object(shown):
+            yield from ((key, value) for key, value in shown.items() if isinstance(value, str))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -669,10 +647,8 @@ def _format_clarity(
 @lru_cache(maxsize=200)
 def _read(text: str, shots: tuple[Shot, ...], format_text: str) -> Instructions:
     response_format: Mapping[str, JSON] | None = json.loads(format_text)
-    by_format = response_format is not None and response_format.get("type") in (
-        "json_object",
-        "json_schema",
-    )
+    format_type = response_format.get("type") if response_format is not None else None
+    by_format = format_type in ("json_object", "json_schema")
     shown = any(shot.output.lstrip().startswith("{") for shot in shots)
     orders = read_orders(text)
     wants_json = by_format or shown or _RE.json_word.search(text) is not None

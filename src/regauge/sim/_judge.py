@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.lexicon import Lexicon
-from regauge.sim._evidence import nearest, statements_of, supported
+from regauge.sim._evidence import (
+    Sheet,
+    listed,
+    nearest,
+    read_sheet,
+    statements_of,
+    supported,
+    text_of,
+)
 from regauge.sim._instructions import schema_of
-from regauge.sim._sheet import Sheet, listed, read_sheet, text_of
 from regauge.sim._text import is_list, is_object
 from regauge.sim._verdicts import (
     CARRIED,
@@ -129,9 +135,7 @@ def _nearest(options: list[str], score: float) -> str:
     last = max(1, len(options) - 1)
     worths = [_worth(option) for option in options]
     known = len({w for w in worths if w is not None}) > 1
-    ranked = [
-        (w if known and w is not None else 1 - i / last) for i, w in enumerate(worths)
-    ]  # fmt: skip
+    ranked = [w if known and w is not None else 1 - i / last for i, w in enumerate(worths)]
     return options[min(range(len(options)), key=lambda i: abs(ranked[i] - score))]
 
 
@@ -319,8 +323,7 @@ def judge(request: CompletionRequest, dice: Dice) -> str | None:
         return None
     sheet = read_sheet(request.messages)
     told = " ".join("\x1f".join((sheet.judged, sheet.ground, sheet.text("items"))).split())
-    identity = hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
-    bench = _Bench(sheet=sheet, dice=replace(dice, document=identity), text=text)
+    bench = _Bench(sheet=sheet, dice=dice.seeded(told), text=text)
     return json.dumps(fill(schema, schema, "", bench.say), ensure_ascii=False)
 
 
@@ -335,11 +338,9 @@ class _Bench:
     @cached_property
     def edges(self) -> str:
         """Where a prompt says how to answer: its beginning and its end."""
-        return (
-            self.text
-            if len(self.text) < 2 * _EDGE_CHARS
-            else (f"{self.text[:_EDGE_CHARS]}\n{self.text[-_EDGE_CHARS:]}")
-        )
+        if len(self.text) < 2 * _EDGE_CHARS:
+            return self.text
+        return f"{self.text[:_EDGE_CHARS]}\n{self.text[-_EDGE_CHARS:]}"
 
     @cached_property
     def grade(self) -> Grade:
@@ -365,9 +366,10 @@ class _Bench:
         return self.grade.score, self._why()
 
     def _why(self) -> str:
-        found = self.grade
-        looked = ", ".join(found.looked_at)
-        return f"Looked at {looked}. " + (" ".join(found.remarks[:_SHORT]) or "Nothing is amiss.")
+        looked = ", ".join(self.grade.looked_at)
+        return f"Looked at {looked}. " + (
+            " ".join(self.grade.remarks[:_SHORT]) or "Nothing is amiss."
+        )
 
     @cached_property
     def rulings(self) -> list[Ruling]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.lexicon import Lexicon
 from regauge.sim._instructions import schema_of
-from regauge.sim._text import is_list, is_object, stems
+from regauge.sim._text import is_list, is_object, read_json, stems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +70,7 @@ class Desk:
     @cached_property
     def people(self) -> list[str]:
         """The remarks of users on answers."""
-        return [str(one.get("says", "")) for one in json_list(self.texts.get("people", ""))]
+        return [str(remark.get("says", "")) for remark in json_list(self.texts.get("people", ""))]
 
     @property
     def advice(self) -> str:
@@ -87,11 +86,8 @@ class Desk:
 
 
 def json_list(text: str) -> list[dict[str, Any]]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return []
-    return [entry for entry in found if is_object(entry)] if is_list(found) else []
+    entries = read_json(text)
+    return [entry for entry in entries if is_object(entry)] if is_list(entries) else []
 
 
 def _values(given: object) -> list[object]:
@@ -176,14 +172,12 @@ def refine(request: CompletionRequest, dice: Dice) -> str | None:
     if part is None:
         return None
     asked = "\n\n".join(message.content for message in request.messages)
-    texts = {found["name"]: found["text"] for found in _RE.text.finditer(asked)}
+    texts = {match["name"]: match["text"] for match in _RE.text.finditer(asked)}
     # Counts differ from run to run and are no part of the task.
     check = _RE.counts.sub("", texts.get("check", ""))
     told = "\x1f".join((texts.get("prompt", ""), check, "", texts.get("lessons", "")))
-    identity = hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
-    desk = Desk(texts=texts, dice=replace(dice, document=identity))
-    said = part(desk)
-    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    reply = part(Desk(texts=texts, dice=dice.seeded(told)))
+    return reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
 
 
 def _criticise(desk: Desk) -> JSON:
@@ -331,9 +325,9 @@ def _edit(rationale: str, *ops: Mapping[str, JSON]) -> JSON:
     return {"rationale": rationale, "ops": cast("JSON", list(ops[:3]))}
 
 
-def _same_letters(one: str, other: str) -> bool:
+def _same_letters(line: str, other: str) -> bool:
     """Return whether two lines are made of nearly the same letters, in other words."""
-    if set(stems(one)) & set(stems(other)):
+    if set(stems(line)) & set(stems(other)):
         return False
-    mine, its = (Counter(re.sub(r"\W", "", text).casefold()) for text in (one, other))
+    mine, its = (Counter(re.sub(r"\W", "", text).casefold()) for text in (line, other))
     return 2 * (mine & its).total() >= _SAME_LETTERS * max(1, mine.total() + its.total())

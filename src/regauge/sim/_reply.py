@@ -1,4 +1,4 @@
-"""The answer as text: JSON, a label, sections or plain text, wrapped and spoilt by chance."""
+"""The answer: JSON, a label, sections, plain text, a filled skeleton or calls of tools."""
 
 from __future__ import annotations
 
@@ -7,24 +7,35 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from regauge.lexicon import Lexicon
-from regauge.sim._document import (
+from regauge.prompts import ToolCall
+from regauge.sim._text import (
     AlertFacts,
     Document,
     alert_facts,
+    count_words,
+    end_sentence,
+    is_object,
     plain,
+    read_json,
     readable,
+    sentences,
     shorten,
+    split_name,
+    stems,
     summarise,
 )
-from regauge.sim._text import count_words, sentences, split_name, stems
 from regauge.sim._values import choose_label, clarity_of_limit, json_values, lines_of, over_limit
 
 if TYPE_CHECKING:
-    from regauge.sim._instructions import Instructions, Limits, Section
+    from collections.abc import Iterator, Mapping
+
+    from regauge.providers import CompletionRequest
+    from regauge.sim._instructions import Instructions, Layout, Section
     from regauge.sim._rules import Dice
+    from regauge.sim._text import Limits
 
 _RE: Final = Lexicon("regauge.sim", "reply")
 
@@ -43,9 +54,9 @@ class Resource:
 
     words: str
     consequence: str
-    commands: tuple[str, ...]
-    causes: tuple[str, ...]
-    remedies: tuple[str, ...]
+    commands: list[str]
+    causes: list[str]
+    remedies: list[str]
 
 
 _NAMED_SCORE: Final = 1.0
@@ -58,17 +69,7 @@ def _known() -> tuple[Resource, ...]:
     import yaml
 
     text = resources.files("regauge.sim").joinpath("_resources.yml").read_text("utf-8")
-    kinds: list[dict[str, Any]] = yaml.safe_load(text)
-    return tuple(
-        Resource(
-            words=kind["words"],
-            consequence=kind["consequence"],
-            commands=tuple(kind["commands"]),
-            causes=tuple(kind["causes"]),
-            remedies=tuple(kind["remedies"]),
-        )
-        for kind in kinds
-    )
+    return tuple(Resource(**kind) for kind in yaml.safe_load(text))
 
 
 @lru_cache(maxsize=1)
@@ -102,6 +103,7 @@ Topic = Literal["meaning", "impact", "diagnosis", "mitigation", "timeline", "sum
 
 _TOPICS: Final[dict[Topic, re.Pattern[str]]] = _RE.patterns("topics")
 _WORKLOADS: Final = ("deployment", "statefulset", "daemonset")
+_SCOPES: Final = ("cluster", "namespace", "node", "instance", "pod", "device")
 _URGENCIES: Final[dict[str, str]] = _RE.entry("urgencies")
 _OTHER_URGENCY: Final = "follow the rules of your team for this level"
 
@@ -119,14 +121,9 @@ def _topic(name: str) -> Topic:
 
 
 def _fill(template: str, facts: AlertFacts) -> str:
-    workload = next(
-        (
-            label
-            for label in _WORKLOADS
-            if label in facts.labels or label in facts.subject.replace(" ", "")
-        ),
-        "deployment",
-    )
+    subject = facts.subject.replace(" ", "")
+    workloads = (kind for kind in _WORKLOADS if kind in facts.labels or kind in subject)
+    workload = next(workloads, "deployment")
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
@@ -135,39 +132,23 @@ def _fill(template: str, facts: AlertFacts) -> str:
     return _RE.mark.sub(value, template)
 
 
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return text if not text or text[-1] in ".!?" else text + "."
-
-
 def _meaning(facts: AlertFacts) -> str:
-    lines = [
-        _sentence(readable(facts.summary))
-        if facts.summary
-        else f"{facts.name or 'The alert'} is firing."
-    ]
+    firing = f"{facts.name or 'The alert'} is firing."
+    lines = [end_sentence(readable(facts.summary)) if facts.summary else firing]
     if facts.description and facts.description != facts.summary:
-        lines.append(_sentence(readable(facts.description)))
+        lines.append(end_sentence(readable(facts.description)))
     if facts.metrics:
         condition = f" against `{facts.threshold}`" if facts.threshold else ""
-        held = (
-            f", and the condition has to hold for {facts.duration}"
-            if facts.duration and facts.duration not in ("0s", "0m")
-            else ""
-        )
+        lasts = facts.duration not in ("", "0s", "0m")
+        held = f", and the condition has to hold for {facts.duration}" if lasts else ""
         watched = ", ".join(f"`{metric}`" for metric in facts.metrics[:3])
         lines.append(f"It compares {watched}{condition}{held}.")
     return "\n".join(lines)
 
 
 def _impact(facts: AlertFacts) -> str:
-    found = resources_of(facts)
-    scope = [
-        label
-        for label in facts.labels
-        if label in ("cluster", "namespace", "node", "instance", "pod", "device")
-    ]
-    lines = [found[0].consequence]
+    scope = [label for label in facts.labels if label in _SCOPES]
+    lines = [resources_of(facts)[0].consequence]
     if scope:
         lines.append(
             f"How far it reaches stands in the labels {', '.join(f'`{s}`' for s in scope[:4])} "
@@ -181,7 +162,7 @@ def _impact(facts: AlertFacts) -> str:
 
 
 def _diagnosis(facts: AlertFacts) -> str:
-    found = resources_of(facts)
+    kinds = resources_of(facts)
     steps: list[str] = []
     if facts.selectors:
         query = facts.selectors[0]
@@ -194,30 +175,23 @@ def _diagnosis(facts: AlertFacts) -> str:
     if facts.labels:
         named = ", ".join(f"`{label}`" for label in facts.labels[:5])
         steps.append(f"Take {named} from the labels of the alert.")
-    steps += [f"Run `{_fill(command, facts)}`." for command in found[0].commands]
-    if len(found) > 2:  # noqa: PLR2004 - a small count that says itself
-        steps += [f"Run `{_fill(command, facts)}`." for command in found[1].commands[:1]]
-    causes = list(dict.fromkeys(cause for resource in found[:2] for cause in resource.causes))
+    steps += [f"Run `{_fill(command, facts)}`." for command in kinds[0].commands]
+    if len(kinds) > 2:  # noqa: PLR2004 - a small count that says itself
+        steps += [f"Run `{_fill(command, facts)}`." for command in kinds[1].commands[:1]]
+    causes = list(dict.fromkeys(cause for resource in kinds[:2] for cause in resource.causes))
     steps.append("Usual causes: " + "; ".join(causes[:5]) + ".")
     return "\n".join(f"- {step}" for step in steps)
 
 
 def _mitigation(facts: AlertFacts) -> str:
-    found = resources_of(facts)
-    remedies = list(dict.fromkeys(remedy for resource in found[:2] for remedy in resource.remedies))
-    steps = [_sentence(_fill(remedy[0].upper() + remedy[1:], facts)) for remedy in remedies[:5]]
-    over = (
-        f"`{facts.name}` stops firing once the condition no longer holds"
-        if facts.name
-        else "Watch until it is clear"
-    )
+    kinds = resources_of(facts)
+    remedies = list(dict.fromkeys(remedy for resource in kinds[:2] for remedy in resource.remedies))
+    steps = [end_sentence(_fill(remedy[0].upper() + remedy[1:], facts)) for remedy in remedies[:5]]
+    end = f"`{facts.name}` stops firing once the condition no longer holds"
+    expression = " ".join(facts.expression.split())[:160]
     steps.append(
-        over
-        + (
-            f"; the expression is `{' '.join(facts.expression.split())[:160]}`."
-            if facts.expression
-            else "."
-        )
+        (end if facts.name else "Watch until it is clear")
+        + (f"; the expression is `{expression}`." if facts.expression else ".")
     )
     return "\n".join(f"- {step}" for step in steps)
 
@@ -268,6 +242,10 @@ def loose_runbook(document: Document) -> str:
 
 _TERRAFORM: Final[dict[str, str]] = _RE.entry("terraform")
 _NO_TRANSLATION: Final[str] = _RE.entry("no_translation")
+_YES_NO_QUESTION: Final = re.compile(
+    r"(?i)\W*(?:is|are|was|were|does|do|did|has|have|can|could|should|will)\b"
+)
+_ONE_WORD: Final = re.compile(r"(?i)\bonly\b|\bone word\b|\bsingle word\b|\bjust\b")
 _QUESTION_WORDS: Final = 3
 _TOPIC_WORD_CHARS: Final = 4
 _BULLETS_SHOWN: Final = 5
@@ -300,10 +278,7 @@ def _best_sentences(document: Document, question: str, most: int) -> list[str]:
     wanted = set(stems(question))
     told = [s for p in document.prose for s in sentences(p)]
     scored = sorted(
-        (
-            (-len(wanted & set(stems(s))) / (1 + 0.02 * len(s.split())), i)
-            for i, s in enumerate(told)
-        )
+        (-len(wanted & set(stems(s))) / (1 + 0.02 * len(s.split())), i) for i, s in enumerate(told)
     )
     return [told[i] for score, i in scored[:most] if score < 0]
 
@@ -322,18 +297,11 @@ def _listed(document: Document, instructions: Instructions) -> str:
 
 def _question(document: Document, instructions: Instructions, question: str) -> str:
     best = _best_sentences(document, question, 2)
-    if _RE.yes_no.search(instructions.text) or re.match(
-        r"\W*(?:is|are|was|were|does|do|did|has|have|can|could|should|will)\b",
-        question,
-        re.IGNORECASE,
-    ):
+    if _RE.yes_no.search(instructions.text) or _YES_NO_QUESTION.match(question):
         wanted = set(stems(question))
         met = wanted & set(stems(best[0])) if best else set[str]()
         word = "Yes" if len(met) * 2 >= len(wanted) and met else "No"
-        only = re.search(
-            r"\bonly\b|\bone word\b|\bsingle word\b|\bjust\b", instructions.text, re.IGNORECASE
-        )
-        return word if only or not best else f"{word}. {best[0]}"
+        return word if _ONE_WORD.search(instructions.text) or not best else f"{word}. {best[0]}"
     return " ".join(best) or "The text does not say."
 
 
@@ -505,3 +473,208 @@ def compose(document: Document, instructions: Instructions, dice: Dice) -> str:
         if not dice.fails(f"forbidden {phrase}", 1.0):
             text = _without(text, phrase)
     return text
+
+
+_SNIPPET_RE: Final = Lexicon("regauge.sim", "snippet")
+
+
+_VALUE: Final = r"`([^`\n]+)`|\"([^\"\n]+)\"|([\w/~$%*+-][\w./:~$%@*+-]*)"
+_LINK: Final = r"[\s:=]+(?:(?:is|are|of|as|to|at|in|called|named|should be|set to)\s+)*"
+_KINDS: Final[Mapping[str, str]] = _SNIPPET_RE.entry("kinds")
+_INVENTED: Final[Mapping[str, str]] = _SNIPPET_RE.entry("invented")
+_VERBS: Final = frozenset(stems(_SNIPPET_RE.entry("verbs")))
+_OPENING: Final = "Here is the snippet you asked for:"
+
+
+def tool_results(request: CompletionRequest) -> dict[str, str]:
+    """The values that tools returned in the last turn of a conversation, by name.
+
+    The fields of a JSON object have their names; anything else has the name of its tool.
+    """
+    values: dict[str, str] = {}
+    names = {call.id: call.name for m in request.messages for call in m.tool_calls}
+    for message in request.messages:
+        if message.role == "user":
+            values = {}
+        if message.role != "tool":
+            continue
+        result = read_json(message.content)
+        if is_object(result):
+            values |= {key: _written(value) for key, value in result.items()}
+        else:
+            given = message.content if result is None else result
+            values[names.get(message.tool_call_id, "result")] = _written(given)
+    return values
+
+
+def fill_skeleton(
+    request: CompletionRequest, layout: Layout, dice: Dice
+) -> str | tuple[ToolCall, ...] | None:
+    """The skeleton with its slots filled, or calls that are needed first; None without one."""
+    skeleton = next((body for tag, body in layout.parts if tag.lower() == "skeleton"), "")
+    slots = list(dict.fromkeys(_SNIPPET_RE.slot.findall(skeleton)))
+    if not slots:
+        return None
+    text = "\n".join(body for tag, body in layout.parts if tag.lower() != "skeleton")
+    returned = tool_results(request)
+    values = {slot: _returned(slot, returned) or _stated(slot, text) for slot in slots}
+    unknown = [slot for slot, value in values.items() if value is None]
+    calls = [call for slot in unknown if (call := _call_for(slot, request, text, dice))]
+    if calls:
+        return _numbered(calls)
+    leaves = _SNIPPET_RE.leaves.search(layout.instructions) is not None
+    for slot in unknown:
+        if not leaves or dice.fails(f"invented {slot}", 1.0):
+            values[slot] = _INVENTED.get(slot.rpartition("_")[2], "1")
+    filled = _SNIPPET_RE.slot.sub(lambda match: values.get(match[1]) or match[0], skeleton).strip(
+        "\n"
+    )
+    only = 0.3 if _SNIPPET_RE.only.search(layout.instructions) else 0.0
+    if dice.fails(
+        "code fence", 0.4 + only + (0.3 if _SNIPPET_RE.no_fence.search(layout.instructions) else 0)
+    ):
+        filled = f"```\n{filled}\n```"
+    if dice.fails("chatter", 0.7 + only):
+        filled = f"{_OPENING}\n\n{filled}"
+    return filled
+
+
+def call_tool(
+    request: CompletionRequest, layout: Layout, dice: Dice
+) -> tuple[ToolCall, ...] | None:
+    """The call of the declared tool that a request without a skeleton speaks of."""
+    choice = request.parameters.get("tool_choice")
+    if choice == "none" or not request.tools or tool_results(request):
+        return None
+    words = set(stems(layout.document or layout.instructions))
+    scored = [
+        (len(words & names) / len(names), function)
+        for function in _functions(request)
+        if (names := set(stems(_spaced(function["name"]))) - _VERBS)
+    ]
+    forced = _forced(choice)
+    for score, function in sorted(scored, key=lambda part: -part[0]):
+        if function["name"] == forced or (not forced and (score == 1 or choice == "required")):
+            call = _called(function, layout.document or layout.instructions, forced=bool(choice))
+            if call is not None and not dice.fails("missed call", 1.0):
+                return _numbered([call])
+    return None
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _spaced(name: str) -> str:
+    return re.sub(r"[_-]+|(?<=[a-z0-9])(?=[A-Z])", " ", name)
+
+
+def _returned(slot: str, returned: Mapping[str, str]) -> str | None:
+    """The value that a tool returned for a slot: the field with its words, or the last."""
+    words = set(stems(_spaced(slot)))
+    for name, value in returned.items():
+        if set(stems(_spaced(name))) & words:
+            return value
+    return None
+
+
+def _stated(name: str, text: str) -> str | None:
+    """The value that a text states for a name.
+
+    It stands behind the words of the name, before them where it is a number, or it is the only
+    value of the kind that the last word of the name tells.
+    """
+    words = name.split("_")
+    for start in range(len(words)):
+        spoken = r"[\s_-]+".join(map(re.escape, words[start:]))
+        # A kind alone, such as "cidr", may stand for several values.
+        match = re.search(rf"(?i:\b{spoken}){_LINK}(?:{_VALUE})", text)
+        value = _value_of(match)
+        if value is not None and _fits(words[-1], value):
+            return value
+        counted = re.search(rf"(?<![\w.-])(\d+(?:\.\d+)?)[\s-]+(?i:{spoken})\b", text)
+        if counted is not None:
+            return counted[1]
+    kind = _KINDS.get(words[-1])
+    values = set(re.findall(kind, text)) if kind is not None else set[str]()
+    return values.pop() if len(values) == 1 else None
+
+
+def _value_of(found: re.Match[str] | None) -> str | None:
+    if found is None:
+        return None
+    quoted = found[1] or found[2]
+    return quoted if quoted is not None else str(found[3]).rstrip(".:,;")
+
+
+def _fits(kind: str, value: str) -> bool:
+    pattern = _KINDS.get(kind)
+    if pattern is not None:
+        return re.fullmatch(pattern.replace(r"\b", ""), value) is not None
+    if kind in {"replicas", "port", "days", "seconds", "percent", "bits", "number", "count"}:
+        return re.fullmatch(r"\d+(?:\.\d+)?%?", value) is not None
+    return True
+
+
+def _functions(request: CompletionRequest) -> Iterator[dict[str, Any]]:
+    for tool in request.tools:
+        function = tool.get("function")
+        if isinstance(function, dict) and isinstance(function.get("name"), str):
+            yield cast("dict[str, Any]", function)
+
+
+def _forced(choice: object) -> str:
+    """The name of the one tool that a request demands."""
+    fields = cast("dict[str, Any]", choice) if isinstance(choice, dict) else {}
+    function: dict[str, Any] = fields.get("function") or {}
+    return str(function.get("name", ""))
+
+
+def _call_for(
+    slot: str, request: CompletionRequest, text: str, dice: Dice
+) -> tuple[str, str] | None:
+    """The call that gives a slot its value: of the tool whose name has the slot's last word."""
+    if request.parameters.get("tool_choice") == "none":
+        return None
+    wanted = set(stems(slot.rpartition("_")[2]))
+    for function in _functions(request):
+        if wanted & set(stems(_spaced(function["name"]))):
+            call = _called(function, text, forced=False)
+            made = {(c.name, c.arguments) for m in request.messages for c in m.tool_calls}
+            if call is not None and call not in made and not dice.fails("missed call", 1.0):
+                return call
+    return None
+
+
+def _called(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple[str, str] | None:
+    """The name and arguments of a call; None where a required argument is not stated."""
+    schema: Any = function.get("parameters") or {}
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    required = schema.get("required") or ()
+    arguments: dict[str, Any] = {}
+    for name, declared in properties.items():
+        value = _argument(name, declared, text)
+        if value is not None:
+            arguments[name] = value
+        elif name in required and not forced:
+            return None
+    return str(function["name"]), json.dumps(arguments, ensure_ascii=False)
+
+
+def _argument(name: str, schema: object, text: str) -> object:
+    declared = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    options: object = declared.get("enum")
+    if isinstance(options, list):
+        known = cast("list[object]", options)
+        return next((o for o in known if re.search(rf"\b{re.escape(str(o))}\b", text)), None)
+    value = _stated(name, text)
+    if value is None or declared.get("type") not in {"integer", "number", "boolean"}:
+        return value
+    return read_json(value)
+
+
+def _numbered(calls: list[tuple[str, str]]) -> tuple[ToolCall, ...]:
+    return tuple(
+        ToolCall(id=f"call_{number}", name=name, arguments=arguments)
+        for number, (name, arguments) in enumerate(dict.fromkeys(calls), start=1)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from regauge.errors import UsageError
@@ -76,12 +76,15 @@ class Dice:
     temperature: float
     tokens: int
 
+    def seeded(self, text: str, *, tokens: int = 0) -> Dice:
+        """The dice of a request whose chance this text decides."""
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12)
+        return replace(self, document=digest.hexdigest(), tokens=tokens)
+
     def _hash(self, *parts: str) -> float:
         text = "\x1f".join((self.rules.version, self.document, *parts))
-        return (
-            int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=7).digest())
-            / 2**56
-        )
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=7).digest()
+        return int.from_bytes(digest) / 2**56
 
     def throw(self, kind: str) -> float:
         """A number from 0 to 1. Cold draws nearly always repeat, hot ones never."""

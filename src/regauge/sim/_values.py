@@ -10,27 +10,31 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.lexicon import Lexicon
-from regauge.sim._document import alert_facts, readable, shorten, summarise
-from regauge.sim._instructions import Limits, read_labels, read_limits
+from regauge.sim._instructions import read_labels, read_limits
 from regauge.sim._text import (
+    Limits,
     Quantity,
+    alert_facts,
     closeness,
     count_words,
     duration_text,
     first_sentence,
     quantities,
+    readable,
     sentences,
+    shorten,
     split_name,
     stems,
+    summarise,
     write_moment,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.sim._document import Document, Event
     from regauge.sim._instructions import Clause, Instructions, Key, Label, Shot
     from regauge.sim._rules import Dice
+    from regauge.sim._text import Document
 
 _RE: Final = Lexicon("regauge.sim", "values")
 
@@ -45,6 +49,10 @@ _TEXT_SYNONYMS: Final[dict[str, str]] = _RE.entry("synonyms")
 _LABELLED_SIMILARITY: Final = 0.5
 _SENTENCE_SIMILARITY: Final = 0.34
 _LONG_STEM: Final = 4
+# Labels of timelines are short; longer ones are sentences that happen to hold a time.
+_SHORT_LABEL: Final = 4
+_RESOLVED: Final = re.compile(r"(?i)\W*(?:incident\s+)?(?:was\s+)?resolved\b")
+_CLOSED: Final = re.compile(r"(?i)resol|clos|all clear|behoben|ended")
 _KEY_STEMS: Final = 0.6
 
 
@@ -107,8 +115,8 @@ def _similarity(key: Key, label: str) -> float:
     return by_name + (0.25 * len(given & told) / len(given) if shared else 0.0)
 
 
-def _best_field(document: Document, key: Key, *, floor: float = _LABELLED_SIMILARITY) -> str | None:
-    best, best_score = None, floor - 1e-9
+def _best_field(document: Document, key: Key) -> str | None:
+    best, best_score = None, _LABELLED_SIMILARITY - 1e-9
     for position, field in enumerate(document.fields):
         score = _similarity(key, field.key) - 0.01 * field.depth - 0.0001 * position
         if score > best_score and field.value.strip():
@@ -122,35 +130,23 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
     starts = any(w.startswith(tuple(_START_KEY)) for w in own)
     ends = any(w.startswith(tuple(_END_KEY)) for w in own)
     events = [e for e in document.events if e.label and not e.label.startswith("#")]
-    found: list[Event] = []
     if starts:
-        found = [e for e in events if _RE.start.search(e.label)]
-        found = found or events
-        labelled = [e for e in found if len(e.label.split()) <= 4]  # noqa: PLR2004 - a small count that says itself
-        found = labelled or found
+        matching = [e for e in events if _RE.start.search(e.label)] or events
+        chosen = [e for e in matching if len(e.label.split()) <= _SHORT_LABEL] or matching
     elif ends:
         hits = [e for e in events if _RE.end.search(e.label)]
-        strict = [
-            e
-            for e in hits
-            if re.match(r"\W*(?:incident\s+)?(?:was\s+)?resolved\b", e.label, re.IGNORECASE)
-        ]
-        labelled = [e for e in hits if len(e.label.split()) <= 4]  # noqa: PLR2004 - a small count that says itself
-        found = (
-            strict
-            or [
-                e
-                for e in labelled
-                if re.search("resol|clos|all clear|behoben|ended", e.label, re.IGNORECASE)
-            ]
+        labelled = [e for e in hits if len(e.label.split()) <= _SHORT_LABEL]
+        chosen = (
+            [e for e in hits if _RESOLVED.match(e.label)]
+            or [e for e in labelled if _CLOSED.search(e.label)]
             or labelled[-1:]
             or hits[-1:]
         )
     else:
         scored = [(_similarity(key, e.label), -i) for i, e in enumerate(events)]
         best = max(scored, default=(0.0, 0))
-        found = [events[-best[1]]] if best[0] >= _LABELLED_SIMILARITY else []
-    return write_moment(found[0].moment, pattern) if found else None
+        chosen = [events[-best[1]]] if best[0] >= _LABELLED_SIMILARITY else []
+    return write_moment(chosen[0].moment, pattern) if chosen else None
 
 
 def _duration(document: Document, key: Key) -> str | None:
@@ -466,13 +462,9 @@ def _reason(
 ) -> str:
     facts = alert_facts(document)
     told = readable(first_sentence(facts.summary) or first_sentence(facts.description))
-    if not told:
-        told = (
-            f"{facts.name} fires"
-            if facts.name
-            else first_sentence(summarise(document, Limits(sentences_max=1)))
-        )
-    told = told.rstrip(".")
+    if not told and facts.name:
+        told = f"{facts.name} fires"
+    told = (told or first_sentence(summarise(document, Limits(sentences_max=1)))).rstrip(".")
     because = ", ".join(ranking.because[:3]) if ranking is not None else ""
     clue = f" which points to {label}" if label else ""
     text = f"{told},{clue} ({because})." if because and clue else f"{told}."
@@ -510,12 +502,9 @@ def _invented(document: Document, key: Key, pattern: str | None, dice: Dice) -> 
         return f"{1 + dice.pick(f'invent {key.name}', 5)}h {5 * dice.pick('minutes', 12)}m"
     if kind == "number":
         return str(1 + dice.pick(f"invent {key.name}", 40))
-    told = (
-        document.prose[dice.pick(f"invent {key.name}", len(document.prose))]
-        if document.prose
-        else "unknown"
-    )
-    return first_sentence(told)
+    if not document.prose:
+        return "unknown"
+    return first_sentence(document.prose[dice.pick(f"invent {key.name}", len(document.prose))])
 
 
 def _typed(key: Key, text: str) -> Any:
@@ -588,11 +577,8 @@ def _object(
 
 
 def _clarity_of_key(key: Key) -> float:
-    return (
-        (0.4 if key.in_schema else 0.25)
-        + (0.35 if key.in_words else 0.0)
-        + (0.25 if key.described else 0.1)
-    )
+    in_words = 0.35 if key.in_words else 0.0
+    return (0.4 if key.in_schema else 0.25) + in_words + (0.25 if key.described else 0.1)
 
 
 def json_values(document: Document, instructions: Instructions, dice: Dice) -> dict[str, Any]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.lexicon import Lexicon
-from regauge.sim._document import read_document
 from regauge.sim._evidence import (
     figures,
+    joined,
     likeness,
+    listed,
     overlap,
     sections_of,
     statements_of,
@@ -20,12 +20,11 @@ from regauge.sim._evidence import (
     without_figures,
     words_of,
 )
-from regauge.sim._sheet import joined, listed
-from regauge.sim._text import count_words, is_object, sentences
+from regauge.sim._text import count_words, is_object, read_document, read_json, sentences
 
 if TYPE_CHECKING:
+    from regauge.sim._evidence import Sheet
     from regauge.sim._rules import Dice
-    from regauge.sim._sheet import Sheet
 
 _RE: Final = Lexicon("regauge.sim", "verdicts")
 
@@ -153,11 +152,9 @@ def _told_of(facet: str, ground: str) -> list[frozenset[str]]:
 
 def _coverage(answer: str, ground: str, criteria: str) -> tuple[float, list[str]]:
     facets = [f for f, p in _FACET_ASKED.items() if p.search(criteria)]
-    given, scores, remarks = (
-        [words_of(s) for s in statements_of(answer)],
-        list[float](),
-        list[str](),
-    )
+    given = [words_of(s) for s in statements_of(answer)]
+    scores: list[float] = []
+    remarks: list[str] = []
     for facet in facets:
         told = _told_of(facet, ground)
         if told:
@@ -193,28 +190,27 @@ def _relevance(answer: str, asked: str) -> tuple[float, list[str]]:
     return min(1.0, 0.3 + 2 * share), remarks
 
 
-def _look(aspect: Aspect, sheet: Sheet) -> tuple[float, list[str]]:
+def _look(  # noqa: PLR0911 - one line for each aspect
+    aspect: Aspect, sheet: Sheet
+) -> tuple[float, list[str]]:
     answer, ground = sheet.judged, sheet.ground or sheet.text("expected")
     reference = sheet.text("expected") or ground
     match aspect:
         case "support":
             with_figures = _LISTENS["figures"].search(sheet.criteria) is not None
-            found = _support(answer, ground, with_figures=with_figures)
+            return _support(answer, ground, with_figures=with_figures)
         case "figures":
-            found = _figures(answer, ground)
+            return _figures(answer, ground)
         case "reference":
-            found = _reference(answer, reference, sheet.criteria)
+            return _reference(answer, reference, sheet.criteria)
         case "coverage":
-            found = _coverage(answer, reference, sheet.criteria)
+            return _coverage(answer, reference, sheet.criteria)
         case "brevity":
-            found = _brevity(answer, sheet.criteria)
+            return _brevity(answer, sheet.criteria)
         case "clarity":
-            found = _clarity(answer)
+            return _clarity(answer)
         case "relevance":
-            found = _relevance(answer, sheet.text("input", "question", "task") or ground)
-        case _:
-            assert_never(aspect)
-    return found
+            return _relevance(answer, sheet.text("input", "question", "task") or ground)
 
 
 def sway(dice: Dice, kind: str, *, vague: bool = False) -> float:
@@ -253,24 +249,15 @@ _POSITION_BIAS: Final = 0.03
 _TIE: Final = 0.02
 
 
-def compared(sheet: Sheet, dice: Dice) -> tuple[float, float]:
-    """The scores of the first and of the second text; the first gets a little more."""
-    scores = [
-        grade(
-            replace(sheet, parts={**sheet.parts, "answer": sheet.text(which)}),
-            replace(dice, document=f"{dice.document} {which}"),
-        ).score
-        for which in ("first", "second")
-    ]
-    return scores[0] + _POSITION_BIAS, scores[1]
+def _score(sheet: Sheet, dice: Dice, text: str, *, name: str) -> float:
+    """The score of one of several texts; its name seeds the chance of this judgement."""
+    sheet = replace(sheet, parts={**sheet.parts, "answer": text})
+    return grade(sheet, replace(dice, document=f"{dice.document} {name}")).score
 
 
 def _contestants(sheet: Sheet) -> dict[str, str]:
     text = sheet.text("contestants")
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
+    value = read_json(text)
     if is_object(value):
         # The contestants may stand inside, next to what they were asked.
         value = next((part for part in value.values() if is_object(part)), value)
@@ -281,12 +268,14 @@ def _contestants(sheet: Sheet) -> dict[str, str]:
 def winner(sheet: Sheet, dice: Dice, options: list[str]) -> tuple[str, str]:
     """The name of the best text, and why."""
     if sheet.text("first") and sheet.text("second"):
-        one, other = compared(sheet, dice)
+        # Texts shown first get a little more, as judges that are models do it.
+        first = _score(sheet, dice, sheet.text("first"), name="first") + _POSITION_BIAS
+        second = _score(sheet, dice, sheet.text("second"), name="second")
         ties = [o for o in options if o.lower() in ("tie", "draw", "equal", "both", "neither")]
-        if ties and abs(one - other) < _TIE:
+        if ties and abs(first - second) < _TIE:
             return ties[0], "Neither of the two is better by what was asked."
         sides = [o for o in options if o not in ties] or ["a", "b"]
-        best = sides[0] if one >= other else sides[1]
+        best = sides[0] if first >= second else sides[1]
         return best, f"{best} does better by what was asked."
     names = _contestants(sheet)
     if not names:
@@ -295,10 +284,7 @@ def winner(sheet: Sheet, dice: Dice, options: list[str]) -> tuple[str, str]:
     ranked = sorted(
         names,
         key=lambda name: (
-            -grade(
-                replace(sheet, parts={**sheet.parts, "answer": names[name]}),
-                replace(dice, document=f"{dice.document} {names[name]}"),
-            ).score
+            -_score(sheet, dice, names[name], name=names[name])
             - _POSITION_BIAS * (name == next(iter(names)))
         ),
     )
@@ -402,10 +388,7 @@ def _carried(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
 
 
 def _finding(entry: str) -> dict[str, Any]:
-    try:
-        value: Any = json.loads(entry)
-    except (ValueError, RecursionError):  # a claim may begin like an object
-        value = None
+    value = read_json(entry)  # a claim may begin like an object
     return value if is_object(value) else {}
 
 
@@ -482,9 +465,9 @@ def rulings(  # noqa: PLR0911 - one line for each kind of list
 
 
 def _agrees(node: str, told: tuple[str, ...]) -> Ruling:
-    found = [(s, supported(s, node)) for s in told]
+    findings = ((statement, supported(statement, node)) for statement in told)
     against = next(
-        (s for s, one in found if one.contradicted or (one.score < _FOREIGN and one.missing)), ""
+        (s for s, f in findings if f.contradicted or (f.score < _FOREIGN and f.missing)), ""
     )
     reason = f"The context says otherwise than {against[:90]!r}." if against else "They agree."
     return Ruling(entry=node, score=float(not against), reason=reason)

@@ -7,45 +7,37 @@
 
 from __future__ import annotations
 
-from regauge.statements._compare import Change, Comparison, MergeError, compare, merge
-from regauge.statements._edit import delete, insert, move, renumber, replace
-from regauge.statements._languages import (
-    content_words,
-    guess_language,
-    is_negated,
-    negations,
-    stem,
+from regauge.statements._edit import (
+    Change as Change,
+    Comparison as Comparison,
+    MergeError as MergeError,
+    alike as alike,
+    compare as compare,
+    delete as delete,
+    insert as insert,
+    merge as merge,
+    move as move,
+    renumber as renumber,
+    replace as replace,
+    tokens as tokens,
 )
-from regauge.statements._match import alike, tokens
-from regauge.statements._nodes import Kind, Node, Tree, normalise
-from regauge.statements._numbering import Chain, Reference, numbering, references
-from regauge.statements._parse import parse
-
-__all__ = [
-    "Chain",
-    "Change",
-    "Comparison",
-    "Kind",
-    "MergeError",
-    "Node",
-    "Reference",
-    "Tree",
-    "alike",
-    "compare",
-    "content_words",
-    "delete",
-    "guess_language",
-    "insert",
-    "is_negated",
-    "merge",
-    "move",
-    "negations",
-    "normalise",
-    "numbering",
-    "parse",
-    "references",
-    "renumber",
-    "replace",
-    "stem",
-    "tokens",
-]
+from regauge.statements._numbering import (
+    Chain as Chain,
+    Reference as Reference,
+    numbering as numbering,
+    references as references,
+)
+from regauge.statements._parse import (
+    Kind as Kind,
+    Node as Node,
+    Tree as Tree,
+    normalise as normalise,
+    parse as parse,
+)
+from regauge.statements._sentences import (
+    content_words as content_words,
+    guess_language as guess_language,
+    is_negated as is_negated,
+    negations as negations,
+    stem as stem,
+)

@@ -11,7 +11,7 @@ from regauge.statements._parse import MARKER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from regauge.statements._nodes import Node, Tree
+    from regauge.statements._parse import Node, Tree
 
 _ROMAN = (
     *("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"),

@@ -21,7 +21,6 @@ from regauge.stats._agreement import (
     position_flips,
     spearman,
 )
-from regauge.stats._counts import Direction
 from regauge.stats._evidence import (
     CANDIDATE_MIXTURE,
     MAIN_MIXTURE,
@@ -36,6 +35,7 @@ from regauge.stats._evidence import (
     pass_rate_grid,
 )
 from regauge.stats._intervals import (
+    Direction,
     Interval,
     bootstrap_interval,
     clopper_pearson,
@@ -60,6 +60,7 @@ from regauge.stats._permutation import (
     verdict_variance,
 )
 from regauge.stats._policy import (
+    FIRST_DRAWS_MOST,
     AnchorPolicy,
     CasePolicy,
     CriticalPolicy,
@@ -72,6 +73,7 @@ from regauge.stats._policy import (
 __all__ = [
     "AUDIT_STEPS",
     "CANDIDATE_MIXTURE",
+    "FIRST_DRAWS_MOST",
     "FULL_AUDIT",
     "MAIN_MIXTURE",
     "AnchorPolicy",

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from regauge.stats._counts import FloatArray, IntArray
+    from regauge.stats._intervals import FloatArray, IntArray
 
     # Takes how often each sample has each item, shape (samples, items), and gives the value of
     # each sample, NaN where it is not defined: what `bootstrap_interval` asks for.

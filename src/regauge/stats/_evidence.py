@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.stats._counts import FloatArray, IntArray, tallies, two_arms
+from regauge.stats._intervals import FloatArray, IntArray, tallies, two_arms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
-    from regauge.stats._counts import BoolArray, Direction
+    from regauge.stats._intervals import BoolArray, Direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,13 +259,13 @@ def e_bh(log_e: ArrayLike, *, alpha: float, cells: ArrayLike | None = None) -> E
     largest_first = -np.sort(-np.atleast_1d(np.asarray(log_e, dtype=np.float64)), axis=-1)
     if np.isnan(largest_first).any():
         raise ValueError("an e-value is NaN")
-    given = largest_first.shape[-1]
-    family = np.broadcast_to(given if cells is None else cells, largest_first.shape[:-1])
+    cells_given = largest_first.shape[-1]
+    family = np.broadcast_to(cells_given if cells is None else cells, largest_first.shape[:-1])
     tested = np.count_nonzero(largest_first > -np.inf, axis=-1)
     if np.any(family < tested):
         raise ValueError(f"a family of {family.min()} cells cannot have {tested.max()} e-values")
     sizes = np.maximum(family, 1)
-    ranks: IntArray = np.arange(1, given + 1, dtype=np.int64)
+    ranks: IntArray = np.arange(1, cells_given + 1, dtype=np.int64)
     reaches = largest_first >= np.log(sizes[..., np.newaxis] / (ranks * alpha))
     count = np.max(np.where(reaches, ranks, 0), axis=-1, initial=0).astype(np.int64)
     log_bound = np.asarray(np.log(sizes / (np.maximum(count, 1) * alpha)))

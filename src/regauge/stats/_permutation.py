@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from regauge.stats._counts import FloatArray, IntArray, count_array, tallies, two_arms, upper_tails
-from regauge.stats._intervals import Interval
+from regauge.stats._intervals import (
+    FloatArray,
+    IntArray,
+    Interval,
+    count_array,
+    tallies,
+    two_arms,
+    upper_tails,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
-    from regauge.stats._counts import Direction
+    from regauge.stats._intervals import Direction
 
 
 def failure_weight(fails: ArrayLike, trials: ArrayLike) -> IntArray:

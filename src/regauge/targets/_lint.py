@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.errors import FaultyFileError
+from regauge.errors import FaultyFileError, ProviderError
 from regauge.project import CommandTarget, HttpTarget, PythonTarget
-from regauge.targets._files import WorkingFiles, digests_of
 from regauge.targets._python import find_modules
-from regauge.targets._target import load_target
+from regauge.targets._target import WorkingFiles, digests_of, load_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from regauge.errors import Fault
     from regauge.project import Project
-
-__all__ = ["lint_targets"]
 
 
 def lint_targets(project: Project, environ: Mapping[str, str]) -> tuple[list[Fault], list[Fault]]:
@@ -56,8 +53,13 @@ def lint_targets(project: Project, environ: Mapping[str, str]) -> tuple[list[Fau
             fix = "set `version`, or name the files that its outputs depend on"
             warnings.append(project.setting_fault(table, message, fix=fix))
         if isinstance(settings, PythonTarget) and settings.files is not None:
-            loaded = find_modules(settings.callable, root=project.root, environ=environ)
-            warnings += _not_declared(project, name, loaded, declared)
+            try:
+                loaded = find_modules(settings, root=project.root, environ=environ)
+            except ProviderError as error:
+                message, _, fix = str(error).partition("\n  fix: ")
+                warnings.append(project.setting_fault((*table, "callable"), message, fix=fix))
+            else:
+                warnings += _not_declared(project, name, loaded, declared)
     return errors, warnings
 
 

@@ -10,16 +10,13 @@ from regauge.errors import ProviderError
 from regauge.project import CommandTarget, HttpTarget, PythonTarget, RecordedTarget
 from regauge.prompts import CANDIDATES_ENV
 from regauge.providers import AdaptiveLimit, window_for
-from regauge.providers._failure import AttemptError
-from regauge.providers._retry import Ledger, retried
-from regauge.targets._command import CommandCaller
-from regauge.targets._http import HttpCaller
+from regauge.providers._failure import AttemptError, Ledger, retried
+from regauge.targets._external import CommandCaller, HttpCaller
 from regauge.targets._output import completion_of
 from regauge.targets._python import PythonCaller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Callable, Mapping, Set as AbstractSet
     from pathlib import Path
 
     from regauge.datasets import GoldenCase
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
     from regauge.project import TargetSettings
     from regauge.providers import Completion, CompletionRequest
     from regauge.targets._target import Target
-
-__all__ = ["TargetProvider"]
 
 _AUTO_WIDTH: Final = 64
 _NAMED_MAX: Final = 5
@@ -197,9 +192,15 @@ def _open(
 ) -> Caller:
     root = target.checkout() if target.checkout is not None else target.root
     match settings:
-        case PythonTarget(callable=name):
+        case PythonTarget(callable=name, deadline_s=deadline_s):
             return PythonCaller(
-                name, root=root, home=home, environ=environ, width=width, is_tool=target.is_tool
+                name,
+                root=root,
+                home=home,
+                environ=environ,
+                width=width,
+                import_s=deadline_s,
+                is_tool=target.is_tool,
             )
         case HttpTarget() as http:
             return HttpCaller(target.name, http, environ=environ)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import ProviderError
-from regauge.process_groups import end_group, end_tree
+from regauge.stop_signals import end_group, end_tree
 from regauge.targets._output import OUTPUT_MAX
 
 if TYPE_CHECKING:
@@ -21,14 +21,12 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-
-__all__ = ["PythonCaller", "find_modules"]
+    from regauge.project import PythonTarget
 
 _SCRIPT: Final = Path(__file__).with_name("_worker.py")
 _LINE_MAX: Final = 2 * OUTPUT_MAX
 _STDERR_BYTES: Final = 4_000
 _STDERR_LINES: Final = 14
-_IMPORT_S: Final = 120.0
 
 
 class _EndedError(Exception):
@@ -49,14 +47,16 @@ class _Process:
     Args:
         process: The process.
         name: The callable.
+        import_s: How long its import may take, in seconds.
 
     Attributes:
         late: The files below the root that calls imported or read.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, name: str, *, import_s: float) -> None:
         self._process = process
         self._name = name
+        self._import_s = import_s
         self._numbers = count()
         self._pending: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
         self._ready: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
@@ -77,6 +77,7 @@ class _Process:
         path: list[str],
         environ: Mapping[str, str],
         width: int,
+        import_s: float,
         is_tool: bool,
     ) -> _Process:
         """Start it; the callable is imported meanwhile."""
@@ -91,7 +92,7 @@ class _Process:
             start_new_session=True,
             limit=_LINE_MAX,
         )
-        started = cls(process, name)
+        started = cls(process, name, import_s=import_s)
         started._send(_setup(name, root=root, path=path, width=width, is_tool=is_tool))
         return started
 
@@ -102,16 +103,17 @@ class _Process:
             ProviderError: The callable cannot be imported.
         """
         try:
-            async with asyncio.timeout(_IMPORT_S):
+            async with asyncio.timeout(self._import_s):
                 reply = await asyncio.shield(self._ready)
         except TimeoutError:
-            raise ProviderError(
-                f"{self._name} was not imported within {_IMPORT_S:g} s\n"
-                "  fix: move work out of the import of its module",
-                kind="import",
-            ) from None
+            error = _not_imported(self._name, self._import_s)
+            if not self._ready.done():  # other calls do not wait for it again
+                self._ready.set_result({"error": str(error), "kind": "slow-import"})
+            self._end()
+            raise error from None
         if "error" in reply:
-            raise ProviderError(_with_fix(reply, self._name), kind=reply["kind"])
+            kind = "import" if reply["kind"] == "slow-import" else reply["kind"]
+            raise ProviderError(_with_fix(reply, self._name), kind=kind)
         files: list[str] = reply["files"]
         return files
 
@@ -232,6 +234,8 @@ def _with_fix(reply: Mapping[str, Any], name: str) -> str:
                 "correct the name of the function, or see that"
                 f" `python -c 'import {module}'` succeeds in the root of the project"
             )
+        case "slow-import":
+            return words
         case "outside":
             fix = "name a function of this project; it may call the other one"
         case "signature":
@@ -260,6 +264,7 @@ class PythonCaller:
         home: The project's root, whose entries of `sys.path` are those of `root`.
         environ: The environment.
         width: Calls at once.
+        import_s: How long its import may take, in seconds.
         is_tool: Whether it answers tool calls of a model, with any JSON value.
 
     Attributes:
@@ -274,6 +279,7 @@ class PythonCaller:
         home: Path,
         environ: Mapping[str, str],
         width: int,
+        import_s: float,
         is_tool: bool = False,
     ) -> None:
         self._name = name
@@ -281,6 +287,7 @@ class PythonCaller:
         self._path = import_path(root, home)
         self._environ = environ
         self._width = width
+        self._import_s = import_s
         self._is_tool = is_tool
         self._process: asyncio.Task[_Process] | None = None
         self._open: list[_Process] = []
@@ -347,6 +354,7 @@ class PythonCaller:
             path=self._path,
             environ=self._environ,
             width=self._width,
+            import_s=self._import_s,
             is_tool=self._is_tool,
         )
         self._open.append(process)
@@ -378,11 +386,23 @@ def import_path(root: Path, home: Path) -> list[str]:
     return [*(entry for entry in own if entry not in path), *path]
 
 
-def find_modules(name: str, *, root: Path, environ: Mapping[str, str]) -> list[str]:
+def _not_imported(name: str, import_s: float) -> ProviderError:
+    return ProviderError(
+        f"{name} was not imported within {import_s:g} s\n"
+        "  fix: move work out of the import of its module, or raise `deadline_s` of the target",
+        kind="import",
+    )
+
+
+def find_modules(target: PythonTarget, *, root: Path, environ: Mapping[str, str]) -> list[str]:
     """The modules below the root that importing a callable loads; none where it cannot be.
 
     It is imported in a process of its own.
+
+    Raises:
+        ProviderError: The import takes longer than the deadline of the target.
     """
+    name = target.callable
     process = subprocess.Popen(  # noqa: S603 - our own script
         [sys.executable, str(_SCRIPT)],
         stdin=subprocess.PIPE,
@@ -394,9 +414,11 @@ def find_modules(name: str, *, root: Path, environ: Mapping[str, str]) -> list[s
     )
     try:
         setup = _setup(name, root=root, path=import_path(root, root), width=1, is_tool=False)
-        output, _ = process.communicate(setup, timeout=_IMPORT_S)
+        output, _ = process.communicate(setup, timeout=target.deadline_s)
         reply = json.loads(output or b"{}")
-    except (subprocess.TimeoutExpired, ValueError):
+    except subprocess.TimeoutExpired:
+        raise _not_imported(name, target.deadline_s) from None
+    except ValueError:
         return []  # the first call reports it
     finally:
         end_group(process.pid)

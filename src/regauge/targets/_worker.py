@@ -253,20 +253,6 @@ class _Worker:
         """Await in this thread what the function returns to be awaited."""
         import asyncio
 
-        class LoopPolicy(asyncio.DefaultEventLoopPolicy):
-            """Gives a thread a loop when its code asks for one, as the main thread has."""
-
-            def get_event_loop(self) -> asyncio.AbstractEventLoop:
-                try:
-                    return super().get_event_loop()
-                except RuntimeError:
-                    loop = self.new_event_loop()
-                    self.set_event_loop(loop)
-                    return loop
-
-        if sys.version_info < (3, 14):  # from then on the main thread has none, either
-            asyncio.set_event_loop_policy(LoopPolicy())  # pyright: ignore[reportDeprecated] - before 3.14
-
         async def loop() -> None:
             self._loop = asyncio.get_running_loop()
             self._looping.set()
@@ -349,6 +335,25 @@ class _Worker:
             self._out.flush()
 
 
+def _give_threads_loops() -> None:
+    """Give a thread a loop when its code asks for one, as the main thread has."""
+    import asyncio
+
+    if sys.version_info >= (3, 14):  # from then on the main thread has none, either
+        return
+
+    class LoopPolicy(asyncio.DefaultEventLoopPolicy):
+        def get_event_loop(self) -> asyncio.AbstractEventLoop:
+            try:
+                return super().get_event_loop()
+            except RuntimeError:
+                loop = self.new_event_loop()
+                self.set_event_loop(loop)
+                return loop
+
+    asyncio.set_event_loop_policy(LoopPolicy())  # pyright: ignore[reportDeprecated] - before 3.14
+
+
 def main() -> None:
     """Take the streams over, load the function, and call it for each line."""
     lines = os.fdopen(os.dup(0), "rb")
@@ -360,6 +365,7 @@ def main() -> None:
     sys.path[:] = setup["path"]
     worker = _Worker(setup, out)
     worker.load(setup["callable"])
+    _give_threads_loops()  # before the first call
     threading.Thread(target=worker.read, args=(lines,), daemon=True).start()
     worker.wait()
 

@@ -6,8 +6,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -8,8 +8,7 @@ import os
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from regauge.errors import DatasetError
 from tests import processes

@@ -6,8 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.datasets import Shard, case_ids, deal_by_time, load_dataset, shard_of
 from regauge.errors import DatasetError

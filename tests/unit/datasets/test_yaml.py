@@ -189,3 +189,20 @@ def test_aliases_of_aliases_do_not_fill_the_memory(error_of):
 
 def test_a_byte_order_mark_and_windows_line_ends_are_fine(load):
     assert load(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode(), "demo.yaml").get("a")
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [("1_000.5", "1000.5"), ("190:20:30.15", "685230.15"), ("1_000", "1000"), ("on", "true")],
+)
+def test_a_word_that_yaml_reads_as_another_value_is_refused(error_of, word, value):
+    text = error_of(f"- id: a\n  inputs: {{x: {word}}}\n", "demo.yaml")
+    assert f"{word} reads as {value} in YAML\n  fix: put it in quotes" in text
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [("10.5", 10.5), ("true", True), ("-7", -7), ("1e3", "1e3")]
+)
+def test_a_plain_number_keeps_its_value(load, word, value):
+    case = load(f"- id: a\n  inputs: {{x: {word}}}\n", "demo.yaml").cases[0]
+    assert case.inputs["x"] == value

@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.errors import UsageError
 from regauge.evidence import NetReport, PairsReport, RoundReport

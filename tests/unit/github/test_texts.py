@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from regauge.errors import UsageError
 from regauge.github import Event, Mark, cut_markdown, pull_request_number, read_event
-from regauge.github._texts import github_length
+from regauge.github._github import github_length
 
 lines = st.sampled_from(
     [

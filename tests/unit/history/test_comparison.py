@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from regauge.history import compare_rows
+from regauge.history import RunOutline, SuiteComparison, compare_runs
 
 _MIRROR = {
     "worse": "better",
@@ -38,6 +37,17 @@ def _row(case: str, outcome: str, trial: int = 0, **more: Any) -> dict[str, Any]
         "cause": {"kind": "timeout", "message": "late"} if outcome == "unmeasured" else None,
     }
     return given | more
+
+
+def compare_rows(
+    before: list[dict[str, Any]], after: list[dict[str, Any]], *, answers: bool = True
+) -> list[SuiteComparison]:
+    outlines = RunOutline(), RunOutline()
+    for outline, rows in zip(outlines, (before, after), strict=True):
+        for row in rows:
+            outline.add(row)
+    first, second = outlines
+    return compare_runs((first, lambda: before), (second, lambda: after), answers=answers)
 
 
 _RUNS = st.lists(
@@ -106,3 +116,13 @@ def test_what_a_gate_drew_of_main_is_left_out():
     rows = [_row("a", "failed", arm="main"), _row("a", "passed", arm="candidate")]
     (suite,) = compare_rows(rows, [_row("a", "passed")])
     assert (suite.changes, suite.same) == ([], 1)
+
+
+def test_texts_of_which_only_the_number_is_shown_are_not_kept():
+    before = [_row("a", "passed"), _row("b", "passed")]
+    after = [_row("a", "passed", answer="no"), _row("b", "failed", answer="no")]
+    (suite,) = compare_rows(before, after, answers=False)
+    assert [(one.case, one.change, one.before is None) for one in suite.changes] == [
+        ("b", "worse", False),
+        ("a", "answer", True),
+    ]

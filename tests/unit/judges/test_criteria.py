@@ -18,7 +18,7 @@ from regauge.judges import (
     rubric,
     verified_claims,
 )
-from regauge.judges._asking import criterion_of
+from regauge.judges._types import criterion_of
 from tests.unit.judges.asked import GRADED, context
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.judges.model._reply import ReplyFault
 from regauge.judges.model._rubric import read_several, several_format

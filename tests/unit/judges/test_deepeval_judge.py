@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from regauge.errors import BudgetError, JudgeError, UsageError
 from regauge.judges import Measurement, MemoisedJudge, UnboundJudge, deepeval
-from regauge.judges._deepeval import _installed
+from regauge.judges._deepeval import _judge
 from regauge.providers import TokenLogprob
 from tests.unit.judges.deepeval_replies import (
     Calls,
@@ -69,7 +69,7 @@ def test_the_score_is_held_to_a_threshold_of_ours():
 
 
 def test_one_metric_judges_many_answers_at_once_and_mixes_none_up():
-    _installed.load()
+    _judge.load()
     from deepeval.metrics import FaithfulnessMetric
 
     answers = ["<good>", "<bad>", "<good> <bad>", "<bad> <good>"] * 10
@@ -86,7 +86,7 @@ def test_one_metric_judges_many_answers_at_once_and_mixes_none_up():
 
 
 def test_a_metric_object_is_copied_and_keeps_nothing():
-    _installed.load()
+    _judge.load()
     from deepeval.metrics import FaithfulnessMetric
     from deepeval.models import DeepEvalBaseLLM
 
@@ -282,7 +282,7 @@ def test_a_metric_that_cannot_judge_is_refused_where_it_is_declared(metric):
 
 
 def test_classes_and_objects_that_cannot_judge_are_refused_too():
-    _installed.load()
+    _judge.load()
     from deepeval.metrics import ImageCoherenceMetric
 
     with pytest.raises(UsageError, match="judges images"):
@@ -489,7 +489,7 @@ def test_prompts_follow_from_the_case_whatever_the_hash_seed(pytestconfig):
         )
         for seed in ("2", "3")  # they order every pair of words here differently
     ]
-    said = {process.communicate(timeout=120)[0] for process in processes}
+    said = {process.communicate(timeout=600)[0] for process in processes}
     assert [process.returncode for process in processes] == [0, 0]
     assert len(said) == 1
     assert said.pop().count("[") == 3

@@ -7,14 +7,13 @@ from enum import Enum
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field, create_model
 
 from regauge.errors import UsageError
 from regauge.judges._deepeval import FIELDS, Fields
 from regauge.judges._deepeval._ask import response_format
-from regauge.judges._deepeval._installed import (
+from regauge.judges._deepeval._judge import (
     fingerprint,
     installed_version,
     metric_name,

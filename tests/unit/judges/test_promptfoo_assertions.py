@@ -12,8 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import javascript, judge_from_spec, promptfoo_python

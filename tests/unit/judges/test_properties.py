@@ -8,8 +8,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import regauge.judges
 from regauge.judges import (

@@ -41,7 +41,7 @@ from regauge.judges import (
     not_,
 )
 from regauge.judges._deepeval import METRICS
-from regauge.judges._deepeval._installed import metric_name
+from regauge.judges._deepeval._judge import metric_name
 from regauge.prompts import load_prompt, parse_prompt
 from tests.unit.judges.samples import CASE, completion
 

@@ -6,8 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.judges.model._reply import ReplyFault, json_object, read_completion, read_reply
 from regauge.judges.model._rubric import expected_score

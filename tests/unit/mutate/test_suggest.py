@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from regauge.datasets import GoldenCase
 from regauge.errors import BudgetError, UsageError
@@ -21,13 +20,13 @@ from regauge.mutate import (
     MutantRow,
     Observed,
     Progress,
+    VariantProposer as Rules,
     choose_operators,
     mutants_of,
     problems_of,
     suggest,
     with_cases,
 )
-from regauge.mutate import VariantProposer as Rules
 from regauge.prompts import Message, Prompt
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from inline_snapshot import snapshot
 
 from regauge.errors import PromptError
@@ -27,6 +26,11 @@ def faults(text: str) -> str:
     with pytest.raises(PromptError) as caught:
         parse(text)
     return str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["messages: [\n", "{{{\n\n", "messages: [1,\r\n"])
+def test_an_error_at_the_end_of_a_one_line_file_is_on_its_line(text: str):
+    assert faults(text).startswith("prompts/greet.prompt.yml:1: not YAML: ")
 
 
 def test_all_faults_of_a_file_come_together_in_the_order_of_lines():

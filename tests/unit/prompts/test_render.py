@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import timeit
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from inline_snapshot import snapshot
 
 from regauge.errors import RenderError
@@ -134,10 +132,3 @@ def test_defaults_stand_in_for_what_is_not_required():
     assert prompt.render({"a": "1", "b": "2", "c": None})[0].content == "1|2|null"
     with pytest.raises(RenderError, match="input 'a' is missing"):
         prompt.render({})
-
-
-def test_a_small_prompt_renders_in_microseconds():
-    prompt = prompt_of("You are a {{role}}.", "Say {{what}} to {{who}}, {{n}} times.")
-    inputs = {"role": "clerk", "what": "hello", "who": "everyone", "n": 3}
-    fastest = min(timeit.repeat(lambda: prompt.render(inputs), number=1000, repeat=5)) / 1000
-    assert fastest < 100e-6

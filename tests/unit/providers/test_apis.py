@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from regauge.errors import ProviderError
-from regauge.judges.model import _delimited
+from regauge.judges.model import _ask
 from regauge.project import EndpointSettings, PriceSettings
 from regauge.prompts import Attachment, Message, load_prompt
 from regauge.providers import (
@@ -28,9 +28,9 @@ from regauge.providers import (
     parse_model_id,
     price_of,
 )
-from regauge.providers.remote import GAPS, RemoteProvider
+from regauge.providers.remote import RemoteProvider, load_gaps
 
-RUBRICS = Path(_delimited.__file__).parent / "rubrics"
+RUBRICS = Path(_ask.__file__).parent / "rubrics"
 TOOL = {
     "type": "function",
     "function": {
@@ -399,6 +399,17 @@ def test_a_key_of_a_command_is_sent_and_renewed_when_it_is_refused(api: Api, tmp
     assert (tmp_path / "runs").read_text() == "xx"
 
 
+def test_a_key_that_expires_during_a_run_is_renewed(api: Api, tmp_path: Path):
+    expired = api.kit.Reply(status=401, document={"error": {"message": "expired"}})
+    command = key_command(tmp_path, "print(f'key-number-{count}')")
+    requests = [api.kit.ask(), api.kit.ask(trial=1)]
+    talk = api.talk([api.answer(), expired, api.answer()], *requests, concurrency=1, **command)
+    assert [completion.text for completion in talk.results] == ["yes", "yes"]
+    heads = talk.endpoint.heads
+    assert ["key-number-1" in head for head in heads] == [True, True, False]
+    assert "key-number-2" in heads[2]
+
+
 def test_many_requests_run_the_command_once_and_a_key_that_stays_refused_is_final(
     api: Api, tmp_path: Path
 ):
@@ -512,9 +523,7 @@ def test_a_judge_asks_a_model_without_temperature_without_one(kit: Any):
         )
         prompt = load_prompt(RUBRICS / "factuality.prompt.yml")
         texts = {name: name for name in prompt.variables}
-        request = _delimited.question(
-            prompt, texts, model=parse_model_id(f"openai:{model}"), trial=0
-        )
+        request = _ask.question(prompt, texts, model=parse_model_id(f"openai:{model}"), trial=0)
         try:
             await provider.complete(request)
         finally:
@@ -535,9 +544,9 @@ def test_the_page_lists_what_endpoints_do_not_take():
     page = Path(__file__).parents[3] / "docs" / "how-to" / "connect-a-provider.md"
     lines = page.read_text(encoding="utf-8").splitlines()
     start = lines.index("| endpoint | ignored or rejected |")
-    rows = lines[start + 2 : start + 2 + len(GAPS)]
+    rows = lines[start + 2 : start + 2 + len(load_gaps())]
     assert [set(re.findall(r"`(\w+)`", row.split("|")[2])) for row in rows] == [
-        set(gap.names) for gap in GAPS
+        set(gap.names) for gap in load_gaps()
     ]
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.maintenance.batches import key_of, result_id
 from regauge.providers.batches import ResultLine

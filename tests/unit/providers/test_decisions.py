@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.project import PriceSettings
 from regauge.prompts import Message
@@ -17,8 +16,7 @@ from regauge.providers import (
     cost_of,
     price_of,
 )
-from regauge.providers._failure import AttemptError, read_refusal, retry_after_s
-from regauge.providers._retry import Ledger, wait_s
+from regauge.providers._failure import AttemptError, Ledger, read_refusal, retry_after_s, wait_s
 from regauge.providers.remote import Breaker
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

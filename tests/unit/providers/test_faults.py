@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gzip
 import json
 import socket
@@ -369,20 +370,23 @@ def test_a_compressed_answer_is_read(kit):
     assert kit.talk([kit.Reply(raw=body, headers={"content-encoding": "gzip"})]).completion.text
 
 
-_LARGE = bytes(65 * 2**20)
-_BOMBS = {
-    "gzip": gzip.compress(_LARGE, 1),
-    "deflate": zlib.compress(_LARGE, 1),
-    "gzip, gzip": gzip.compress(gzip.compress(_LARGE, 1)),
-    "gzip, deflate": zlib.compress(gzip.compress(_LARGE, 1)),
-    "identity": _LARGE,
-}
+@functools.cache
+def _bomb(encoding: str) -> bytes:
+    """More than 64 MiB, compressed as its `Content-Encoding` names it."""
+    large = bytes(65 * 2**20)
+    for name in encoding.split(", "):
+        match name:
+            case "gzip":
+                large = gzip.compress(large, 1)
+            case "deflate":
+                large = zlib.compress(large, 1)
+    return large
 
 
 @pytest.mark.parametrize("status", [200, 500])
-@pytest.mark.parametrize("encoding", _BOMBS)
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "gzip, gzip", "gzip, deflate", "identity"])
 def test_a_response_that_is_too_large_is_refused_once(kit, encoding, status):
-    reply = kit.Reply(status=status, raw=_BOMBS[encoding], headers={"content-encoding": encoding})
+    reply = kit.Reply(status=status, raw=_bomb(encoding), headers={"content-encoding": encoding})
     talk = kit.talk(lambda *_: reply)
     error = error_of(talk)
     assert (error.kind, len(talk.endpoint.bodies)) == ("malformed", 1)
@@ -490,10 +494,7 @@ def test_a_connection_reset_between_requests_costs_nothing(kit):
 _VECTOR = b'{"data":[{"index":0,"embedding":[%b]}]}'
 _NO_VECTORS = {
     "not HTTP": ({"wire": b"SSH-2.0-OpenSSH_9.6\r\n"}, "not valid HTTP"),
-    "too large": (
-        {"raw": _BOMBS["gzip"], "headers": {"content-encoding": "gzip"}},
-        "more than 64 MiB",
-    ),
+    "too large": ({"headers": {"content-encoding": "gzip"}}, "more than 64 MiB"),
     "too deep": ({"raw": b"[" * 200_000}, "gave no vectors"),
     "an integer that is no float": ({"raw": _VECTOR % (b"1" + b"0" * 400)}, "gave no vectors"),
     "NaN": ({"raw": _VECTOR % b"NaN"}, "broken ones"),
@@ -504,6 +505,8 @@ _NO_VECTORS = {
 @pytest.mark.parametrize("name", _NO_VECTORS)
 def test_vectors_that_cannot_be_read_are_an_error_of_the_provider(kit, name):
     reply, words = _NO_VECTORS[name]
+    if name == "too large":
+        reply |= {"raw": _bomb("gzip")}
 
     async def main():
         async with kit.endpoint(lambda *_: kit.Reply(**reply)) as served:
@@ -516,3 +519,56 @@ def test_vectors_that_cannot_be_read_are_an_error_of_the_provider(kit, name):
 
     with pytest.raises(ProviderError, match=words):
         asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"status": 400},
+        {"status": 401},
+        {"status": 302, "headers": {"location": "http://127.0.0.1:9/"}},
+        {"status": 500, "raw": b"oops"},
+        {"raw": b"not json"},
+        {"raw": b"not gzip", "headers": {"content-encoding": "gzip"}},
+        {"raw": gzip.compress(bytes(70_000_000)), "headers": {"content-encoding": "gzip"}},
+        {"cut": 10},
+        {"drop": True},
+        {"wire": b"SSH-2.0-x\r\n\r\n"},
+    ],
+    ids=lambda fault: ",".join(map(str, fault)) + str(fault.get("status", "")),
+)
+def test_a_later_request_fails_like_the_first(kit, fault):
+    """Only the first goes through all of the SDK."""
+
+    async def errors(*replies):
+        async with kit.endpoint([*replies, kit.Reply(**fault)]) as served:
+            settings = EndpointSettings(base_url=served.base_url, max_attempts=1)
+            provider = RemoteProvider(settings, name="local", environ={})
+            for _ in replies:
+                await provider.complete(kit.ask())
+            with pytest.raises(ProviderError) as caught:
+                await provider.complete(kit.ask())
+            await provider.aclose()
+            return [type(caught.value).__name__, caught.value.kind, *str(caught.value).split()]
+
+    def words(*replies):
+        return [word for word in asyncio.run(errors(*replies)) if "127.0.0.1" not in word]
+
+    assert words(kit.Reply()) == words()
+
+
+def test_a_later_answer_is_decompressed(kit):
+    packed = kit.Reply(
+        raw=gzip.compress(json.dumps(kit.chat("packed")).encode()),
+        headers={"content-encoding": "gzip"},
+    )
+
+    async def texts():
+        async with kit.endpoint([kit.Reply(), packed]) as served:
+            settings = EndpointSettings(base_url=served.base_url)
+            provider = RemoteProvider(settings, name="local", environ={})
+            answers = [await provider.complete(kit.ask()) for _ in range(2)]
+            await provider.aclose()
+            return [answer.text for answer in answers]
+
+    assert asyncio.run(texts()) == ["yes", "packed"]

@@ -6,14 +6,12 @@ import gzip
 from datetime import date
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.errors import ProviderError
 from regauge.model_id import parse_model_id
 from regauge.project import EndpointSettings
-from regauge.providers.last_days import find_last_day
-from regauge.providers.listing import list_models, shutdown_of
+from regauge.providers.listing import find_last_day, list_models, shutdown_of
 from tests.served import JsonHandler, Served
 
 
@@ -65,7 +63,7 @@ def test_certificates_that_cannot_be_read_are_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("body", "headers", "words"),
     [
-        (gzip.compress(bytes(65 * 2**20), 1), {"Content-Encoding": "gzip"}, "more than 64 MiB"),
+        (bytes(65 * 2**20), {"Content-Encoding": "gzip"}, "more than 64 MiB"),
         (b"[" * 200_000, {}, "answers no list of models"),
         (b"{}", {"Content-Encoding": "gzip"}, "cannot be decompressed"),
     ],
@@ -73,7 +71,7 @@ def test_certificates_that_cannot_be_read_are_named(tmp_path, monkeypatch):
 def test_a_list_that_cannot_be_read_is_one_sentence(socket_enabled, body, headers, words):
     class Handler(JsonHandler):
         def answer(self):
-            self.say(body, headers=headers)
+            self.say(gzip.compress(body, 1) if len(body) > 2**20 else body, headers=headers)
 
     with Served(Handler) as server, pytest.raises(ProviderError, match=words):
         list_models("local", EndpointSettings(base_url=f"{server.address}/v1"), {})

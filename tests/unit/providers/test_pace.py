@@ -11,12 +11,10 @@ from collections import deque
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from regauge.providers._failure import AttemptError
+from regauge.providers._failure import AttemptError, Ledger
 from regauge.providers._rate import Pace, window_for
-from regauge.providers._retry import Ledger
 
 SECONDS = st.floats(0.001, 60)
 

@@ -7,8 +7,7 @@ import math
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.providers import AdaptiveLimit, window_for
 from regauge.providers._rate import PacedTurns

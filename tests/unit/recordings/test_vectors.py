@@ -7,8 +7,7 @@ import multiprocessing
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.errors import RecordingError
 from regauge.recordings import VectorsFile

@@ -16,7 +16,7 @@ from benchmarks.refine_tasks.tickets import TASK as TICKETS
 from regauge.datasets import find_dataset, load_dataset
 from regauge.judges import RuleFactory, judge_kinds
 from regauge.prompts import load_prompt
-from regauge.refine.leaks import CaseText
+from regauge.refine.guards import CaseText
 
 if TYPE_CHECKING:
     import random

@@ -12,7 +12,7 @@ from regauge.cli.refine import command
 from regauge.errors import PromptError
 from regauge.refine.attempts import FateTable, fates_of, strategy_prior
 from regauge.refine.loop._state import Spent, SuiteSaid
-from regauge.refine.trail import decisions_of
+from regauge.refine.runs import decisions_of
 from tests.unit.refine.world import JSON, TRAIN, adding, without, world
 
 REFUSAL = SuiteSaid(decision="reject", reasons=("all worse",), outcomes=(), spent=Spent())

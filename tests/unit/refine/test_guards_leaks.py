@@ -6,8 +6,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from benchmarks.refine_tasks._adversaries import ATTACKS
 from benchmarks.refine_tasks._simulated import leaked
@@ -16,8 +15,7 @@ from benchmarks.refine_tasks.invoices import TASK as INVOICES
 from benchmarks.refine_tasks.tickets import TASK as TICKETS
 from regauge.refine._policy import GuardPolicy
 from regauge.refine.edits import Edit, PromptText, apply, ops_between
-from regauge.refine.guards import Guard, faults_in
-from regauge.refine.leaks import CaseText, Leaks
+from regauge.refine.guards import CaseText, Guard, Leaks, faults_in
 from regauge.refine.subject import public_of
 from tests.unit.refine.leak_texts import FORMS, NUMBER_FORMS, SUBJECTS, instructions, subject
 from tests.unit.refine.world import HEALTHY, JSON, LINES, SHORT, adding, deleting, replacing

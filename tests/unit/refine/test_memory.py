@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.refine.attempts import Memory, Tried
-from regauge.refine.changes import changed_places, changed_statements
-from regauge.refine.edits import PromptText, apply
+from regauge.refine.edits import PromptText, apply, changed_places, changed_statements
 from tests.unit.refine.world import HEALTHY, JSON, adding, deleting, without
 
 AGAINST = ("refuted", "overfit", "suite-refused", "redundant", "rejected-by-person")

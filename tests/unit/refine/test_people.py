@@ -6,8 +6,7 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 
 from regauge.errors import UsageError
@@ -23,9 +22,8 @@ from regauge.refine.feedback import (
     labels_of,
     noted_in,
 )
-from regauge.refine.guards import Guard
-from regauge.refine.leaks import CaseText
-from regauge.refine.proposers._context import hints_of
+from regauge.refine.guards import CaseText, Guard
+from regauge.refine.trials import hints_of
 from tests.unit.refine.proposers.problems import CASES, RELEASED
 from tests.unit.refine.world import HEALTHY, adding
 

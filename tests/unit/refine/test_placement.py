@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from regauge.refine.changes import parts_of, units_of, without_losses
 from regauge.refine.edits import (
     Anchor,
     Delete,
@@ -16,9 +15,11 @@ from regauge.refine.edits import (
     Replace,
     apply,
     ops_between,
+    parts_of,
+    units_of,
+    without_losses,
 )
-from regauge.refine.guards import Guard
-from regauge.refine.leaks import CaseText
+from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._candidates import candidates_of, second_thoughts
 from tests.unit.refine.world import (
     HOLDOUT,

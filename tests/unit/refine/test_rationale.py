@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.refine.delivery import note_of
+from regauge.refine.delivery import markdown_of, note_of
 from regauge.refine.edits import PromptText
 from regauge.refine.refinement import changes, warnings_of
-from regauge.refine.report import markdown_of
 from tests.unit.refine.world import HEALTHY, SHORT, adding, replacing, world
 
 if TYPE_CHECKING:

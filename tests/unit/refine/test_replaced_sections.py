@@ -7,10 +7,16 @@ import pytest
 from regauge.prompts import Replaceable
 from regauge.refine._policy import GuardPolicy, RefinePolicy
 from regauge.refine.attempts import Memory, Tried
-from regauge.refine.changes import changed_statements
-from regauge.refine.edits import Anchor, Edit, Insert, PromptText, ReplaceSection, apply
-from regauge.refine.guards import Guard, OpenSection, faults_in
-from regauge.refine.leaks import CaseText
+from regauge.refine.edits import (
+    Anchor,
+    Edit,
+    Insert,
+    PromptText,
+    ReplaceSection,
+    apply,
+    changed_statements,
+)
+from regauge.refine.guards import CaseText, Guard, OpenSection, faults_in
 from tests.unit.refine.world import (
     HOLDOUT,
     JSON,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from regauge.refine.loop._loop import begin
 from regauge.refine.loop._state import Interrupted
-from regauge.refine.trail import TrailError, TrailFile, cut_back, read_trail, retell
+from regauge.refine.runs import TrailError, TrailFile, cut_back, read_trail, retell
 from tests.unit.refine.world import without, world
 
 

@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from inline_snapshot import snapshot
 from pydantic import ValidationError
 
@@ -21,7 +20,7 @@ from regauge.reports import (
     decision_lines,
     decision_markdown,
 )
-from regauge.reports._decision import (
+from regauge.reports._documents import (
     CallsDocument,
     RuleDocument,
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from regauge.reports._record import JudgeName
+from regauge.reports._documents import JudgeName
 from regauge.reports._tally import LabelCounts, label_table
 
 LABELS = ["critical", "info", "warning"]

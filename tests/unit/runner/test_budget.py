@@ -3,8 +3,7 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.errors import BudgetError
 from regauge.runner import Budget

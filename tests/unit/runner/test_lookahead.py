@@ -6,8 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from regauge.errors import ProviderError
 from regauge.runner import Draw
@@ -248,11 +247,18 @@ def test_an_error_cancels_what_is_under_way_and_leaves_no_thread():
 
 def test_whoever_waits_is_told_now_and_then():
     draws = draws_of(1)
-    model = Model(lambda _: 0.1)
-    told: list[None] = []
+    told = threading.Semaphore(0)
+
+    class Waits(Model):
+        async def perform(self, draw: Draw) -> Any:
+            for _ in range(2):
+                assert await asyncio.to_thread(told.acquire, timeout=60)
+            return await super().perform(draw)
+
+    model = Waits()
     with ahead_of(draws, model, ahead=1) as lookahead:
-        take(lookahead, draws[0], waiting=lambda: told.append(None))
-    assert told
+        assert take(lookahead, draws[0], waiting=told.release) == 0
+    assert model.ended == [0]
 
 
 def test_an_interrupt_of_the_block_passes_through():

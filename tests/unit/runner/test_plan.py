@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -9,6 +9,9 @@ from regauge.errors import Fault, RecordingError, RenderError
 from regauge.recordings import RecordingKey
 from regauge.runner import PlannedCase
 from regauge.runner._plan import plan_cases
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_the_draws_without_an_answer_are_missing_in_the_order_of_the_cases(made: Any):
@@ -77,6 +80,22 @@ def test_importing_the_package_or_the_plugin_costs_next_to_nothing(
     assert not heavy & loaded
     small = {module, "regauge.on_demand"}
     assert not {name for name in loaded if name.startswith("regauge.")} - small
+
+
+def test_a_run_of_pytest_without_evals_loads_next_to_nothing(
+    tmp_path: Path, modules_loaded_by: Any
+):
+    (tmp_path / "test_plain.py").write_text("def test_plain():\n    pass\n", encoding="utf-8")
+    arguments = [f"--rootdir={tmp_path}", "-pno:cacheprovider", str(tmp_path)]
+    loaded = modules_loaded_by(f"import pytest\nassert pytest.main({arguments!r}) == 0")
+    assert {name for name in loaded if name.startswith("regauge.")} == {
+        "regauge.errors",
+        "regauge.hookspecs",
+        "regauge.on_demand",
+        "regauge.pytest_owed",
+        "regauge.pytest_plugin",
+        "regauge.wording",
+    }
 
 
 def test_the_simulated_model_is_loaded_by_its_entry_point_when_it_is_called(

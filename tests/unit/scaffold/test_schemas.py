@@ -17,7 +17,7 @@ from regauge.datasets._case import KEYS
 from regauge.errors import PromptError
 from regauge.prompts import Role, RubricKind, parse_prompt
 from regauge.prompts._parse import _CHANGELOG_KEYS, _INPUT_KEYS, TOP_KEYS
-from regauge.prompts._rubric import _KEYS as RUBRIC_KEYS
+from regauge.prompts._tools import _KEYS as RUBRIC_KEYS
 from regauge.schemas import SCHEMAS, schema_text
 from regauge.schemas.__main__ import settings_schema
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from regauge.sim._sheet import listed, read_sheet
+from regauge.sim._evidence import listed, read_sheet
 from tests.unit.sim.bench import request
 from tests.unit.sim.judging import FAITHFUL, REPORT, TEXT, judged, schema
 

@@ -4,8 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from regauge import stats
 from regauge.stats import bootstrap_interval, confusion_matrix, of_all, position_flips

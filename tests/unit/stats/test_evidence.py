@@ -4,8 +4,7 @@ from math import comb, log
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from regauge.stats import BetaComponent, CasePolicy, failures_needed, log_e_value
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 from math import comb
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from regauge.stats import clopper_pearson, flaky_probability, rule_of_three, wilson
 

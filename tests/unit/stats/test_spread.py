@@ -7,8 +7,7 @@ from itertools import combinations
 from statistics import variance
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from regauge.stats import Arms, steadier_p_value, variance_fall, verdict_variance
 

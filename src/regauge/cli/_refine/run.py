@@ -26,17 +26,16 @@ from regauge.cli._options import (
     run_options,
     seed_option,
 )
-from regauge.cli._refine.deliver import Taking, check_terminal, reviewed
-from regauge.cli._refine.runs import NamedRun, as_text, on_evals
+from regauge.cli._refine.runs import NamedRun, Taking, as_text, check_terminal, on_evals, reviewed
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import GitHubError, ProviderError, UsageError
 from regauge.git import remote_address
 from regauge.maintenance.collection import option_words
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
+from regauge.refine.delivery import headline
 from regauge.refine.feedback import Feedback, describe_feedback, feedback_on_pull, noted_in
 from regauge.refine.refinement import BY_SIGNAL, Refinement, RunOptions, unused_text
-from regauge.refine.report import headline
 from regauge.refine.runs import (
     CUT_OFF,
     begin_run,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.importers._suite import Suite
+from regauge.errors import UsageError
+from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of
+from regauge.importers._suite import Row, Suite, chat_of, input_name, literal, shared_messages
 from regauge.importers.openai_evals._api import is_definition, read_definition
-from regauge.importers.openai_evals._registry import is_registry, read_registry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from regauge.datasets import GoldenCase
-    from regauge.importers._description import Imported
+    from regauge.digests import JSON
+    from regauge.importers._description import Imported, Place
+    from regauge.importers._source import Items, Table
 
 __all__ = ["fuzzy_match", "read_openai_evals"]
 
@@ -70,3 +75,290 @@ def _alike(one: str, other: str) -> bool:
     if not one or not other:
         return one == other
     return one in other or other in one
+
+
+_CLASS: Final = re.compile(r"^\s+[\"']?class[\"']?\s*:", re.MULTILINE)
+_FIELD: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
+_TOKENS: Final = {"FuzzyMatch": 100, "JsonMatch": 512, "Match": 500}
+_EXAMPLES: Final = {"example_user": "user", "example_assistant": "assistant"}
+_POINTER: Final = "version https://git-lfs"
+_SCORED_BY_CODE: Final = "its class is Python, which is not run; write a judge"
+
+
+def is_registry(text: str) -> bool:
+    """Return whether a text may be a YAML file of the registry."""
+    return _CLASS.search(text) is not None
+
+
+def read_registry(file: Path, suite: Suite) -> None:
+    """Read the evals of a YAML file.
+
+    Raises:
+        UsageError: It defines none.
+        FaultyFileError: It is no YAML.
+        SourceError: It cannot be read.
+    """
+    document = mapping_of(suite.repository.read_yaml(file))
+    evals = {
+        name: body for name, body in document.items() if is_mapping(body) and body.get("class")
+    }
+    if not evals:
+        raise UsageError(
+            f"{suite.repository.relative(file)} defines no eval",
+            fix="name a YAML file with a `class` and `args`",
+        )
+    titles = {body.get("id"): name for name, body in document.items() if is_mapping(body)}
+    for name, body in evals.items():
+        place = place_of(document, name, otherwise=suite.place(file))
+        title = titles.get(name) or str(name).partition(".")[0]
+        about = mapping_of(document.get(title)).get("description")
+        _Eval(file, suite, body, place, title).read(about if isinstance(about, str) else "")
+
+
+class _Eval:
+    """One eval of the registry."""
+
+    def __init__(
+        self, file: Path, suite: Suite, body: Mapping[str, Any], place: Place, title: str
+    ) -> None:
+        self._file = file
+        self._suite = suite
+        self._args = mapping_of(body.get("args"))
+        self._place = place
+        self._title = title
+        path = str(body["class"])
+        self._class = path.rpartition(":")[2] if path.startswith("evals.elsuite.") else path
+
+    def read(self, about: str) -> None:
+        """Add its prompt, cases and judges."""
+        imported = self._suite.imported
+        if self._args.get("metaeval"):
+            text = "a meta-evaluation is the calibration of a judge here: write labels"
+            imported.note("person", self._place, text)
+            return
+        try:
+            samples = self._lines("samples_jsonl")
+            examples = self._examples()
+        except SourceError as error:
+            imported.note("person", self._place, f"{self._title} is not imported: {error}")
+            return
+        usable: list[Table] = []
+        chats: list[list[dict[str, JSON]]] = []
+        for number, sample in enumerate(samples):
+            chat = chat_of(sample.get("input")) if is_mapping(sample) else None
+            if chat is None:
+                at = place_of(samples, number, otherwise=self._place)
+                imported.note("person", at, "a sample without a text or chat as `input`: left out")
+                continue
+            usable.append(cast("Table", sample))
+            chats.append([*chat[:-1], *examples, chat[-1]])
+        if not usable:
+            imported.note("person", self._place, f"{self._title} has no sample to import")
+            return
+        self._add(
+            about, usable, [self._without_names(*pair) for pair in zip(chats, usable, strict=True)]
+        )
+
+    def _add(
+        self, about: str, samples: Sequence[Table], chats: Sequence[list[dict[str, JSON]]]
+    ) -> None:
+        messages, inputs = shared_messages(chats)
+        name = self._suite.name(self._title)
+        document: dict[str, JSON] = {"description": about} if about else {}
+        parameters: dict[str, JSON] = {}
+        if self._class in _TOKENS:
+            parameters = {"temperature": 0}
+            parameters["maxTokens"] = self._args.get("max_tokens", _TOKENS[self._class])
+        parameters.update(self._sampling())
+        if parameters:
+            document["modelParameters"] = parameters
+        rubric = self._rubric(name)
+        rows = [
+            Row(
+                place=sample.place,
+                inputs=own,
+                expected=self._expected(sample),
+                checks=[self._check(sample, rubric)],
+                tags=[self._title],
+            )
+            for sample, own in zip(samples, inputs, strict=True)
+        ]
+        self._suite.add_eval(name, rows, messages=messages, document=document)
+
+    def _sampling(self) -> dict[str, JSON]:
+        given = mapping_of(self._args.get("sample_kwargs"))
+        names = {"temperature": "temperature", "max_tokens": "maxTokens", "top_p": "topP"}
+        return {
+            names[key]: value for key, value in given.items() if key in names and value is not None
+        }
+
+    def _lines(self, key: str) -> Items:
+        """The lines of a file that an argument names.
+
+        Raises:
+            SourceError: It cannot be read, or is a pointer of Git LFS.
+        """
+        given = self._args.get(key)
+        if not isinstance(given, str):
+            raise SourceError(f"`{key}` names no file; its class makes the samples")
+        repository = self._suite.repository
+        folders = [self._file.parent.parent / "data", self._file.parent / "data", self._file.parent]
+        inside = [folder for folder in folders if folder.is_relative_to(repository.root)]
+        paths = [repository.resolve(given, folder) for folder in inside]
+        path = next((path for path in paths if path.is_file()), None)
+        if path is None:
+            raise SourceError(f"{given} is missing; it belongs to {repository.relative(paths[0])}")
+        if path.suffix != ".jsonl":
+            raise SourceError(f"{given} is compressed; unpack it, and name it in `{key}`")
+        if repository.read_text(path).startswith(_POINTER):
+            raise SourceError(f"{given} is a pointer of Git LFS; run git lfs pull")
+        return repository.read_json_lines(path)
+
+    def _examples(self) -> list[dict[str, JSON]]:
+        """The messages of few-shot examples.
+
+        Raises:
+            SourceError: Their file cannot be read.
+        """
+        count = self._args.get("num_few_shot")
+        if not isinstance(count, int) or count <= 0:
+            return []
+        lines = self._lines("few_shot_jsonl")[:count]
+        return [m for line in lines for m in chat_of(mapping_of(line).get("sample")) or []]
+
+    def _without_names(self, chat: list[dict[str, JSON]], sample: Table) -> list[dict[str, JSON]]:
+        """Messages whose names are those of examples, with the roles that these stand for."""
+        given = sample.get("input")
+        names = [m.get("name") for m in given if is_mapping(m)] if is_list(given) else []
+        if not any(name in _EXAMPLES for name in names):
+            return chat
+        self._suite.imported.note(
+            "changed",
+            sample.place,
+            "system messages named example_user and example_assistant became user and assistant",
+        )
+        shift = len(chat) - len(names)
+        made = list(chat)
+        for number, name in enumerate(names):
+            at = number if number < len(names) - 1 else number + shift
+            if name in _EXAMPLES:
+                made[at] = {**chat[at], "role": _EXAMPLES[str(name)]}
+        return made
+
+    def _expected(self, sample: Table) -> Any:
+        if self._class != "ModelBasedClassify":
+            return sample.get("ideal")
+        others = {input_name(key): value for key, value in sample.items() if key != "input"}
+        return others or None
+
+    def _check(self, sample: Table, rubric: JSON) -> JSON:
+        """The judge of a sample, by the class of its eval."""
+        suite, kind = self._suite, self._class
+        if kind == "ModelBasedClassify":
+            suite.imported.assertions += 1
+            return rubric if is_mapping(rubric) else self._unmeasured(str(rubric))
+        ideal = sample.get("ideal")
+        texts = list(ideal) if is_list(ideal) else [ideal]
+        if kind not in {"Match", "Includes", "FuzzyMatch", "JsonMatch"}:
+            return self._unmeasured(_SCORED_BY_CODE)
+        if not texts or not all(isinstance(text, str) for text in texts):
+            return suite.unmeasured(kind, "`ideal` is no text", sample.place)
+        made: JSON
+        if kind == "Match":
+            made = {"starts_with": texts}
+        elif kind == "Includes":
+            ignore_case = bool(self._args.get("ignore_case"))
+            made = {"contains_any": {"texts": texts, "ignore_case": ignore_case}}
+        elif kind == "FuzzyMatch":
+            made = {"as_judge": {"function": "regauge.importers.openai_evals:fuzzy_match"}}
+        else:
+            try:
+                values = [json.loads(str(text)) for text in texts]
+            except ValueError:
+                return suite.unmeasured(kind, "`ideal` is no JSON", sample.place)
+            likes: list[JSON] = [{"json_like": {"value": v, "extra": "none"}} for v in values]
+            made = likes[0] if len(likes) == 1 else {"any_of": likes}
+        return suite.check(made, kind, sample.place)
+
+    def _unmeasured(self, why: str) -> JSON:
+        return self._suite.unmeasured(self._class, why, self._place)
+
+    def _rubric(self, name: str) -> JSON:
+        """The check of a model-graded eval, or the reason why there is none."""
+        if self._class != "ModelBasedClassify":
+            return ""
+        if self._args.get("multicomp_n"):
+            return "it compares several outputs of one sample; use pairwise, or the gate"
+        spec_name = self._args.get("modelgraded_spec")
+        spec = self._spec(str(spec_name))
+        prompt = chat_of(spec.get("prompt")) or []
+        joined = "\n".join(str(message.get("content")) for message in prompt)
+        if not joined:
+            return f"the definition {spec_name} of its judge is missing"
+        scores = _scores(spec)
+        if isinstance(scores, str):
+            return scores
+        if "{completion}" not in joined:
+            return f"the prompt of {spec_name} does not show the output"
+        messages: list[JSON] = [
+            {"role": message["role"], "content": _fields(str(message["content"]))}
+            for message in prompt
+        ]
+        used = self._suite.rubric(
+            f"{name}-{spec_name}",
+            {
+                "modelParameters": {"temperature": 0},
+                "rubric": {"kind": "choice", "choices": scores},
+                "messages": messages,
+            },
+        )
+        self._suite.need_judge_model(self._place)
+        text = f"{spec_name} became the rubric {used}: remove its output format, then calibrate it"
+        self._suite.imported.note("person", self._place, text)
+        return {"rubric": {"name": used}}
+
+    def _spec(self, name: str) -> Mapping[str, Any]:
+        """The definition of a model-graded judge; empty where there is none."""
+        repository = self._suite.repository
+        registry = self._file.parent.parent / "modelgraded"
+        if not re.fullmatch(r"[\w.-]+", name):
+            return {}
+        for file in (registry / f"{name}.yaml", registry / f"{name}.yml"):
+            if file.is_file():
+                return mapping_of(mapping_of(repository.read_yaml(file)).get(name))
+        return {}
+
+
+def _scores(spec: Mapping[str, Any]) -> dict[str, JSON] | str:
+    """The score from 0 to 1 of each label, or the reason why there are none."""
+    given, labels = spec.get("choice_scores"), spec.get("choice_strings")
+    names = [str(label) for label in labels] if is_list(labels) else list(str(labels or ""))
+    numbers: dict[str, float] = {}
+    try:
+        if is_mapping(given):
+            numbers = {str(label): float(score) for label, score in given.items()}
+        elif given == "from_strings":
+            numbers = {label: float(label) for label in names}
+    except (TypeError, ValueError):
+        return "its choices have scores that are no numbers"
+    if not numbers:
+        return "its choices have no scores: it counts labels; say which of them pass"
+    low, high = min(0.0, *numbers.values()), max(1.0, *numbers.values())
+    return {label: (score - low) / (high - low) for label, score in numbers.items()}
+
+
+def _fields(text: str) -> str:
+    """A format string of Python as a prompt: its fields are inputs of a rubric."""
+    parts: list[str] = []
+    at = 0
+    for match in _FIELD.finditer(text):
+        parts.append(literal(text[at : match.start()]))
+        at = match.end()
+        if match[1] is None:
+            parts.append(literal(match[0][0]))
+        elif match[1] == "completion":
+            parts.append("{{answer}}")
+        else:
+            name = "input" if match[1] == "input" else f"expected.{input_name(match[1])}"
+            parts.append(f"{{{{{name}}}}}")
+    return "".join([*parts, literal(text[at:])])

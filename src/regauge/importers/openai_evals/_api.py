@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from regauge.importers._description import Place
     from regauge.importers._suite import Suite
 
-__all__ = ["is_definition", "read_definition"]
-
 _FIELD: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.]*)\s*\}\}")
 _ANY_FIELD: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _OUTPUT: Final = ("sample.output_text", "sample.output")
@@ -196,7 +194,7 @@ class _Eval:
 
     def _record(self, name: str, items: Sequence[_Item], judged: str) -> None:
         """Write the texts that are judged as the outputs of a target."""
-        from regauge.importers._names import case_ids
+        from regauge.importers._description import case_ids
 
         titles = [_title(item) for item in items]
         lines: list[dict[str, JSON]] = [

@@ -2,6 +2,209 @@
 
 from __future__ import annotations
 
-from regauge.importers.promptfoo._suite import read_promptfoo
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.errors import UsageError
+from regauge.importers._description import Place, slug, unique
+from regauge.importers._source import is_list, is_mapping, place_of
+from regauge.importers._suite import Suite, files_below
+from regauge.importers.promptfoo._configuration import Configuration
+from regauge.importers.promptfoo._context import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.importers._description import Imported
 
 __all__ = ["read_promptfoo"]
+
+
+_NAMED: Final = re.compile(r"promptfoo.*\.(?:ya?ml|json)\Z|.*promptfoo.*\.ya?ml\Z", re.IGNORECASE)
+_ANY: Final = "prompts|providers|targets|tests|scenarios"
+_BOTH: Final = ("providers|targets", "prompts|tests|scenarios")
+_ALONE: Final = ("prompts|providers|targets",)
+_CODE: Final = re.compile(r"promptfooconfig\.(?:js|mjs|cjs|ts|mts|cts)\Z")
+_CONFIGS_MAX: Final = 200
+_BYTES_MAX: Final = 16 * 1024 * 1024
+_GENERIC: Final = frozenset(
+    {
+        "eval", "evals", "evaluation", "promptfoo", "test", "tests", "config", "configs", "llm",
+        "ai", "promptfooconfig", "src",
+    }
+)  # fmt: skip
+
+
+def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
+    """Read a configuration, or all configurations of a directory; no code of it runs.
+
+    Args:
+        path: A configuration, or a directory.
+        root: The project's root.
+        name: The stem of the names of written files.
+
+    Raises:
+        UsageError: There is none, or it is code.
+        FaultyFileError: The only one is no YAML, or no configuration.
+    """
+    suite = Suite(path, root=root, name=name, title="promptfoo")
+    configs = _find(suite.path, path)
+    stem = slug(name) if name else _stem(suite.path, root)
+    imported = suite.imported
+    imported.name = stem
+
+    def read(config: Path) -> None:
+        taken = [*imported.datasets, *(prompt.name for prompt in imported.prompts)]
+        own = stem if len(configs) == 1 else unique(_stem_of_file(config, stem), taken)
+        context = Context(suite, config)
+        Configuration(_document(config, context), context, suite.place(config), own).read()
+
+    for config in configs[_CONFIGS_MAX:]:
+        text = (
+            f"not imported: a run reads at most {_CONFIGS_MAX} configurations; name its directory"
+        )
+        imported.note("person", suite.place(config), text)
+    suite.read(configs[:_CONFIGS_MAX], read)
+    return suite.finish("see regauge new prompt, and test-an-application", passwords=False)
+
+
+def _document(config: Path, context: Context) -> Mapping[str, Any]:
+    """The document of a configuration.
+
+    Raises:
+        SourceError: It cannot be read.
+        FaultyFileError: It is no YAML.
+        UsageError: It is something else.
+    """
+    document = context.repository.read_yaml(config)
+    if not _is_config(document):
+        raise UsageError(
+            f"{context.repository.relative(config)} is no configuration of promptfoo",
+            fix="name a file that has `prompts`, `providers` and `tests`",
+        )
+    return cast("Mapping[str, Any]", _dereferenced(document, context))
+
+
+def _find(absolute: Path, path: Path) -> list[Path]:
+    """The configurations at a path.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if not absolute.is_dir():
+        if _CODE.search(absolute.name) or absolute.suffix in {".js", ".ts", ".mjs", ".cjs"}:
+            raise UsageError(
+                f"{path} is code, which is not run",
+                fix="write the configuration as YAML, then import that",
+            )
+        return [absolute]
+    own = _configs(sorted(absolute.iterdir())) or _configs(files_below(absolute))
+    if own:
+        return own
+    code = next((file for file in files_below(absolute) if _CODE.search(file.name)), None)
+    if code is not None:
+        raise UsageError(
+            f"{path} has {code.relative_to(absolute)}, which is code and is not run",
+            fix="write the configuration as YAML, then import that",
+        )
+    empty = next((file for file in files_below(absolute) if _NAMED.fullmatch(file.name)), None)
+    raise UsageError(
+        f"{path} has no configuration of promptfoo"
+        + (f": {empty.relative_to(absolute)} has no prompts, providers or tests" if empty else ""),
+        fix="name the file: regauge import promptfoo PATH/promptfooconfig.yaml",
+    )
+
+
+def _configs(files: Iterable[Path]) -> list[Path]:
+    """The configurations among files: by their names, and others next to these."""
+    found = [
+        file
+        for file in files
+        if (_NAMED.fullmatch(file.name) and _readable(file))
+        or (file.parent.name == "promptfoo" and _is_yaml(file) and _readable(file, keys=_BOTH))
+    ]
+    near = {
+        file
+        for folder in {config.parent for config in found}
+        for file in folder.iterdir()
+        if _is_yaml(file) and _readable(file, keys=_BOTH)
+    }
+    configs = sorted({*found, *near})
+    # A file of tests alone belongs to another configuration.
+    return [file for file in configs if _readable(file, keys=_ALONE)] or configs
+
+
+def _is_yaml(file: Path) -> bool:
+    return file.suffix in {".yaml", ".yml"}
+
+
+def _readable(file: Path, *, keys: Sequence[str] = (_ANY,)) -> bool:
+    """Return whether a file that is found has the keys of a configuration; it need not parse."""
+    if file.is_symlink() or not file.is_file() or file.stat().st_size > _BYTES_MAX:
+        return False
+    text = file.read_text(encoding="utf-8", errors="replace")
+    # A key of JSON may be anywhere in a line.
+    begin, end = ('"', '"') if file.suffix == ".json" else ('^[" {]*', '"?')
+    return all(re.search(rf"{begin}(?:{key}){end}\s*:", text, re.MULTILINE) for key in keys)
+
+
+def _is_config(document: object) -> bool:
+    return is_mapping(document) and bool(
+        {"prompts", "providers", "targets", "tests", "scenarios"} & set(document)
+    )
+
+
+def _stem(path: Path, root: Path) -> str:
+    """The stem of names, of the first directory with a name of its own."""
+    start = path if path.is_dir() else path.parent
+    file = "" if path.is_dir() else _stem_of_file(path, "")
+    for directory in (start, *start.parents):
+        words = slug(directory.name)
+        if words and words not in _GENERIC:
+            return f"{words}-{file}" if file and file != words else words
+        if directory == root.resolve():
+            break
+    return file or "promptfoo"
+
+
+def _stem_of_file(file: Path, otherwise: str) -> str:
+    words = slug(re.sub(r"promptfoo(?:config)?", " ", file.stem, flags=re.IGNORECASE))
+    if words and words not in _GENERIC:
+        return words
+    if not otherwise:
+        return ""
+    folder = slug(file.parent.name)
+    return folder if folder and folder not in _GENERIC else otherwise
+
+
+def _dereferenced(value: Any, context: Context) -> Any:
+    """A document with its `$ref: '#/...'` replaced by what they name."""
+    document = value
+
+    def walk(node: Any, above: tuple[str, ...]) -> Any:
+        if is_mapping(node):
+            table = node
+            reference = table.get("$ref")
+            if isinstance(reference, str) and reference.startswith("#/") and reference not in above:
+                found: Any = document
+                for part in reference[2:].split("/"):
+                    found = found.get(part) if is_mapping(found) else None
+                if found is not None:
+                    return walk(found, (*above, reference))
+                context.note(
+                    "person",
+                    place_of(node, "$ref", otherwise=Place(path="")),
+                    f"{reference} names nothing",
+                )
+            for key, part in table.items():
+                cast("dict[str, Any]", node)[key] = walk(part, above)
+        elif is_list(node):
+            parts = node
+            for number, part in enumerate(parts):
+                parts[number] = walk(part, above)
+        return node
+
+    text = json.dumps(value, default=str)
+    return walk(value, ()) if '"$ref"' in text else value

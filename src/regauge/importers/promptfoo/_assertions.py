@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -10,7 +9,15 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
-from regauge.importers._source import SourceError, is_list, is_mapping, list_of, place_of
+from regauge.importers._source import (
+    SourceError,
+    is_list,
+    is_mapping,
+    list_of,
+    mapping_of,
+    place_of,
+)
+from regauge.importers._suite import text_of
 from regauge.importers.promptfoo._javascript import python_pattern, transformed_check
 from regauge.judges import judge_from_spec
 
@@ -22,8 +29,6 @@ if TYPE_CHECKING:
     from regauge.importers._description import Place
     from regauge.importers.promptfoo._context import Context
     from regauge.importers.promptfoo._tests import Assertion, SourceTest
-
-__all__ = ["checks_of"]
 
 _JAVASCRIPT: Final = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
 _PYTHON: Final = (".py",)
@@ -113,14 +118,14 @@ class _Given:
             raise _UnmeasuredError("it has no value")
         if isinstance(value, bool):
             return "true" if value else "false"
-        return value if isinstance(value, str) else _compact(value)
+        return text_of(value)
 
     @property
     def texts(self) -> list[str]:
         """The value as a list of texts; a text is split at its commas."""
         value = self.value
         parts = cast("list[object]", value) if is_list(value) else _split(self.text)
-        return [part if isinstance(part, str) else _compact(part) for part in parts]
+        return [text_of(part) for part in parts]
 
 
 def checks_of(test: SourceTest, context: Context) -> list[JSON]:
@@ -446,10 +451,6 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _compact(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
 def _split(text: str) -> list[str]:
     """A list that is written as text: commas part it, quotes keep them."""
     parts = re.findall(r'\s*("(?:[^"]|"")*"|[^,]*)(?:,|\Z)', text)
@@ -482,9 +483,7 @@ def _equals(given: _Given) -> dict[str, JSON]:
         return {"json_like": {"value": given.value, "extra": "none"}}
     if given.value is None:
         raise _UnmeasuredError("it has no value")
-    return {
-        "equals": {"value": given.value if isinstance(given.value, str) else _compact(given.value)}
-    }
+    return {"equals": {"value": text_of(given.value)}}
 
 
 def _matches(given: _Given) -> dict[str, JSON]:
@@ -538,20 +537,18 @@ def _likeness(
     return build
 
 
+def _bounds(value: object) -> dict[str, JSON]:
+    """The bounds `min` and `max` of a mapping; empty without one."""
+    given = mapping_of(value)
+    names = {"min": "at_least", "max": "at_most"}
+    numbers = {new: _number(given.get(old)) for old, new in names.items()}
+    return {name: int(number) for name, number in numbers.items() if number is not None}
+
+
 def _word_count(given: _Given) -> dict[str, JSON]:
-    value = given.value
-    if is_mapping(value):
-        bounds = value
-        names = {"min": "at_least", "max": "at_most"}
-        made = {
-            new: int(bounds[old])
-            for old, new in names.items()
-            if _number(bounds.get(old)) is not None
-        }
-    elif (number := _number(value)) is not None:
+    made = _bounds(given.value)
+    if (number := _number(given.value)) is not None:
         made = {"exactly": int(number)}
-    else:
-        made = {}
     if not made:
         raise _UnmeasuredError("it has no number of words")
     return {"word_count": {**made}}
@@ -572,8 +569,7 @@ def _elements(name: str) -> Callable[[_Given], dict[str, JSON]]:
 
 def _sql(given: _Given) -> dict[str, JSON]:
     made: dict[str, JSON] = {}
-    if is_mapping(given.value):
-        options = given.value
+    if is_mapping(options := given.value):
         dialects = {"postgresql": "postgres", "transactsql": "tsql", "mariadb": "mysql"}
         database = str(options.get("databaseType", "")).lower()
         if database:
@@ -587,23 +583,6 @@ def _sql(given: _Given) -> dict[str, JSON]:
     return (
         {"in_fence": {"judge": judge, "required": False}} if given.kind == "contains-sql" else judge
     )
-
-
-def _plain(name: str) -> Callable[[_Given], dict[str, JSON]]:
-    def build(given: _Given) -> dict[str, JSON]:
-        del given
-        return {name: {}}
-
-    return build
-
-
-def _finish(given: _Given) -> dict[str, JSON]:
-    return {"finish_reason_is": [given.text]}
-
-
-def _guardrails(given: _Given) -> dict[str, JSON]:
-    del given
-    return {"not": {"finish_reason_is": ["content_filter"]}}
 
 
 def _tools(given: _Given) -> dict[str, JSON]:
@@ -620,16 +599,11 @@ def _called(given: _Given) -> dict[str, JSON]:
 
 
 def _tool_used(given: _Given) -> dict[str, JSON]:
-    value = given.value
-    if is_mapping(value):
-        options = value
+    if is_mapping(options := given.value):
         name = options.get("name")
         if not isinstance(name, str):
             raise _UnmeasuredError("it names its tool by a pattern")
-        made: dict[str, JSON] = {"name": name}
-        for old, new in (("min", "at_least"), ("max", "at_most")):
-            if _number(options.get(old)) is not None:
-                made[new] = int(cast("float", _number(options.get(old))))
+        made: dict[str, JSON] = {"name": name, **_bounds(options)}
         if is_mapping(options.get("args")):
             made["args"] = options["args"]
             made["exact"] = options.get("mode", "partial") == "exact"
@@ -641,11 +615,9 @@ def _tool_used(given: _Given) -> dict[str, JSON]:
 
 
 def _tool_sequence(given: _Given) -> dict[str, JSON]:
-    value = given.value
-    mode, steps = "in_order", value
-    if is_mapping(value):
-        options = value
-        mode, steps = str(options.get("mode", "in_order")), options.get("steps")
+    mode, steps = "in_order", given.value
+    if is_mapping(steps):
+        mode, steps = str(steps.get("mode", "in_order")), steps.get("steps")
     if not is_list(steps) or not all(isinstance(step, str) for step in steps):
         raise _UnmeasuredError("it names its steps by patterns")
     names: list[JSON] = [*cast("list[str]", steps)]
@@ -656,17 +628,9 @@ def _tool_sequence(given: _Given) -> dict[str, JSON]:
 
 def _steps(given: _Given) -> dict[str, JSON]:
     value = given.value
-    if not is_mapping(value) or value.get("type") not in {
-        None,
-        "tool",
-    }:
+    if not is_mapping(value) or value.get("type") not in {None, "tool"}:
         raise _UnmeasuredError("it counts other steps than tool calls")
-    options = value
-    made = {
-        new: int(cast("float", _number(options.get(old))))
-        for old, new in (("min", "at_least"), ("max", "at_most"))
-        if _number(options.get(old)) is not None
-    }
+    made = _bounds(value)
     if not made:
         raise _UnmeasuredError("it has no bounds")
     return {"tool_call_count": {**made}}
@@ -684,8 +648,8 @@ _RULES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
     "contains-json": _json,
     "is-xml": _elements("xml_parses"),
     "contains-xml": _elements("contains_xml"),
-    "is-html": _plain("html_parses"),
-    "contains-html": _plain("contains_html"),
+    "is-html": lambda _: {"html_parses": {}},
+    "contains-html": lambda _: {"contains_html": {}},
     "is-sql": _sql,
     "contains-sql": _sql,
     "latency": _limit("max_latency_s", per=1000, gates=True),
@@ -697,9 +661,9 @@ _RULES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
     "gleu": _likeness("gleu", 0.5),
     "meteor": _likeness("meteor", 0.5),
     "word-count": _word_count,
-    "is-refusal": _plain("is_refusal"),
-    "finish-reason": _finish,
-    "guardrails": _guardrails,
+    "is-refusal": lambda _: {"is_refusal": {}},
+    "finish-reason": lambda given: {"finish_reason_is": [given.text]},
+    "guardrails": lambda _: {"not": {"finish_reason_is": ["content_filter"]}},
     **dict.fromkeys(
         ("is-valid-function-call", "is-valid-openai-function-call", "is-valid-openai-tools-call"),
         _tools,
@@ -730,10 +694,6 @@ def _similar(given: _Given) -> dict[str, JSON]:
     }
 
 
-def _factuality(given: _Given) -> dict[str, JSON]:
-    return {"rubric": {"name": "factuality", "reference": given.text}}
-
-
 def _metric(given: _Given) -> dict[str, JSON]:
     made: dict[str, JSON] = {"metric": _METRICS[given.kind]}
     if given.threshold is not None:
@@ -760,7 +720,10 @@ def _goal(given: _Given) -> dict[str, JSON]:
 
 _MODEL_JUDGES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
     **dict.fromkeys(("similar", "similar:cosine", "similar:dot", "similar:euclidean"), _similar),
-    **dict.fromkeys(("factuality", "model-graded-factuality"), _factuality),
+    **dict.fromkeys(
+        ("factuality", "model-graded-factuality"),
+        lambda given: {"rubric": {"name": "factuality", "reference": given.text}},
+    ),
     **dict.fromkeys(_METRICS, _metric),
     "trajectory:goal-success": _goal,
 }

@@ -12,8 +12,10 @@ from regauge.importers._description import (
     ImportedEval,
     ImportedFile,
     ImportedPrompt,
+    case_ids,
+    slug,
+    unique,
 )
-from regauge.importers._names import case_ids, slug, unique
 from regauge.importers._source import SourceError, is_list, is_mapping, place_of
 from regauge.importers._suite import JUDGE_MODEL
 from regauge.importers._templates import (
@@ -24,9 +26,8 @@ from regauge.importers._templates import (
     split_template,
 )
 from regauge.importers.promptfoo._assertions import checks_of
-from regauge.importers.promptfoo._models import prompt_parameters
-from regauge.importers.promptfoo._prompts import SourcePrompt, chat_messages, read_prompts
-from regauge.importers.promptfoo._providers import read_providers
+from regauge.importers.promptfoo._context import SourcePrompt, chat_messages, read_prompts
+from regauge.importers.promptfoo._models import prompt_parameters, read_providers
 from regauge.importers.promptfoo._targets import target_of
 from regauge.importers.promptfoo._tests import read_tests
 
@@ -36,10 +37,8 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.importers._description import Place
     from regauge.importers.promptfoo._context import Context
-    from regauge.importers.promptfoo._providers import SourceProvider
+    from regauge.importers.promptfoo._models import SourceProvider
     from regauge.importers.promptfoo._tests import SourceTest
-
-__all__ = ["Configuration"]
 
 _AROUND: Final = ("prefix", "suffix")
 _TOOL_KEYS: Final = ("tool_calls", "tool_call_id")

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from regauge.errors import FaultyFileError
 from regauge.importers._description import ImportedFile
-from regauge.importers._source import SourceError, is_list, is_mapping
+from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of
 from regauge.importers._templates import TemplateError, has_logic, render
 from regauge.importers.promptfoo._models import model_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from regauge.digests import JSON
     from regauge.importers._description import NoteKind, Place
     from regauge.importers._suite import Suite
-
-__all__ = ["Context"]
 
 _ENVIRONMENT = re.compile(r"\{\{-?\s*env\.(?P<name>\w+)[^}]*\}\}|\$\{(?P<shell>\w+)\}")
 _IMPORTED = re.compile(r"^(?:from|import)[ \t]+([A-Za-z]\w*)", re.MULTILINE | re.ASCII)
@@ -116,7 +117,7 @@ class Context:
 
     def rubric(self, prompt: object, place: Place) -> str:
         """The name of the rubric for a `rubricPrompt`; empty where it cannot be read."""
-        from regauge.importers.promptfoo._prompts import chat_messages
+        from regauge.importers.promptfoo._context import chat_messages
 
         text = prompt
         if isinstance(prompt, str) and prompt.startswith("file://"):
@@ -155,3 +156,209 @@ class Context:
             f"`rubricPrompt` became the rubric {name}: remove its output format, then calibrate it",
         )
         return name
+
+
+_SUFFIXES: Final = (
+    "cjs", "cts", "j2", "js", "json", "jsonl", "md", "mjs", "mts", "py", "ts", "txt", "yml",
+    "yaml", "csv", "sh", "rb", "go",
+)  # fmt: skip
+_CODE: Final = re.compile(r"\.(?:js|mjs|cjs|ts|mts|cts|py|sh|rb|go|exe|bat)(?::[\w$.]+)?\Z")
+_REMOTE: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_INCLUDED: Final = re.compile(r"\{%-?\s*include\s+(['\"])(?P<path>[^'\"]+)\1\s*-?%\}")
+_PATH_MAX: Final = 500
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePrompt:
+    """One prompt.
+
+    Attributes:
+        raw: Its template as text.
+        label: Its label, else its id or file.
+        names: What tests and providers may call it.
+        config: What it changes in the configuration of providers.
+    """
+
+    raw: str
+    label: str
+    names: frozenset[str]
+    config: Mapping[str, Any]
+    place: Place
+
+
+def read_prompts(given: Any, context: Context, place: Place) -> list[SourcePrompt]:
+    """The prompts of a configuration; those that are code or missing are noted."""
+    if is_mapping(given):  # an old form: labels by file
+        items = [
+            ({"id": key, "label": label}, place_of(given, key, otherwise=place))
+            for key, label in given.items()
+        ]
+    else:
+        parts = given if is_list(given) else [given]
+        items = [
+            (part, place_of(given, number, otherwise=place)) for number, part in enumerate(parts)
+        ]
+    return [prompt for item, at in items for prompt in _prompt(item, context, at)]
+
+
+def _prompt(item: Any, context: Context, place: Place) -> Iterator[SourcePrompt]:
+    if isinstance(item, str):
+        body: Mapping[str, Any] = {}
+        text = item
+    elif is_mapping(item):
+        body = item
+        key = next((key for key in ("raw", "content", "prompt", "id", "file") if key in body), "")
+        raw = body.get(key)
+        text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False) if raw else ""
+        if key in {"content", "prompt"}:
+            why = f"`{key}` is no key of a prompt in promptfoo, which reads `raw`; it was taken"
+            context.note("changed", place, why)
+    else:
+        text, body = "", {}
+    if not text:
+        context.note("dropped", place, "a prompt has no text")
+        return
+    label = str(body.get("label") or "")
+    names = {str(body[key]) for key in ("id", "label") if body.get(key)}
+    config = body.get("config")
+    given = mapping_of(config)
+    for raw, own in _texts(text, context, place):
+        yield SourcePrompt(
+            raw=_included(raw, context, place),
+            label=label or str(body.get("id") or "").removeprefix("file://") or own,
+            names=frozenset({*names, text, own} - {""}),
+            config=given,
+            place=place,
+        )
+
+
+def _included(raw: str, context: Context, place: Place) -> str:
+    """A template with the files that it includes; what they include is not read."""
+
+    def content(match: re.Match[str]) -> str:
+        for base in (context.base, context.repository.root):
+            try:
+                path = context.repository.resolve(match["path"], base)
+                return context.repository.read_text(path).rstrip("\n")
+            except SourceError as error:
+                problem = str(error)
+        context.note("person", place, f"a part of the prompt is missing: {problem}")
+        return ""
+
+    return _INCLUDED.sub(content, raw)
+
+
+def _texts(text: str, context: Context, place: Place) -> Iterator[tuple[str, str]]:
+    """The texts of a prompt, with the file of each; a name of no file is a text itself."""
+    named = text.startswith("file://")
+    reference = text.strip()
+    if problem := _unread(reference, named=named):
+        context.note("person", place, f"{problem}; write it as a prompt file and an eval")
+        return
+    if not (named or _looks_like_path(reference)):
+        yield text, ""
+        return
+    try:
+        paths = context.repository.find(reference, context.base)
+    except SourceError as error:
+        if named or re.search(r"\.(?:txt|md|json|ya?ml|j2|jsonl|csv)\Z", reference):
+            context.note("person", place, f"the prompt is not imported: {error}")
+        else:
+            yield text, ""
+        return
+    for path in paths:
+        try:
+            if path.is_dir() and not named:
+                yield text, ""
+                continue
+            for raw in _file_texts(path, context):
+                yield raw, context.repository.relative(path)
+        except (SourceError, FaultyFileError) as error:
+            context.note("person", place, f"the prompt is not imported: {error}")
+
+
+def _unread(reference: str, *, named: bool) -> str:
+    """The reason why a prompt cannot be read; empty if it can."""
+    is_code = _looks_like_path(reference) and _CODE.search(reference)
+    if reference.startswith(("exec:", "python:")) or is_code:
+        return "the prompt is made by code, which is not run"
+    if not named and _REMOTE.match(reference) and "\n" not in reference:
+        return "the prompt is on a server, which is not called"
+    return ""
+
+
+def _looks_like_path(text: str) -> bool:
+    if "\n" in text or "{{" in text or len(text) > _PATH_MAX:
+        return False
+    parts = text.split(":")
+    suffixes = {
+        PurePosixPath(part.replace("\\", "/")).suffix.removeprefix(".") for part in parts[-2:]
+    }
+    return bool(suffixes & set(_SUFFIXES)) or "*" in text or "/" in text or "\\" in text
+
+
+def _file_texts(path: Path, context: Context) -> list[str]:
+    text = context.repository.read_text(path)
+    suffix = path.suffix.lower()
+    if suffix == ".txt":
+        parts = re.split(r"^[ \t]*---[ \t]*$", text, flags=re.MULTILINE)
+        return [part.strip() for part in parts if part.strip()]
+    if suffix == ".jsonl":
+        return [line for line in text.split("\n") if line.strip()]
+    if suffix == ".csv":
+        import csv
+        import io
+
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+        head = [cell.strip().lower() for cell in rows[0]] if rows else []
+        column = head.index("prompt") if "prompt" in head else 0
+        body = rows[1:] if "prompt" in head else rows
+        return [row[column] for row in body if len(row) > column and row[column].strip()]
+    return [text] if text.strip() else []
+
+
+def chat_messages(text: object) -> list[dict[str, Any]] | None:
+    """The messages of a prompt that is a chat in JSON or YAML; None for a text.
+
+    >>> chat_messages('[{"role": "user", "content": "Hi {{name}}"}]')
+    [{'role': 'user', 'content': 'Hi {{name}}'}]
+    """
+    value = text
+    if isinstance(text, str):
+        stripped = text.strip()
+        if stripped[:1] in {"[", "{"}:
+            try:
+                value = json.loads(stripped)
+            except (ValueError, RecursionError):
+                value = None
+        if (value is None or value is text) and re.match(r"- +\"?role\"?:|messages:", stripped):
+            import yaml
+
+            try:
+                value = yaml.safe_load(stripped)
+            except (yaml.YAMLError, RecursionError, ValueError):
+                return None
+    if is_mapping(value):
+        value = value.get("messages")
+    if not is_list(value):
+        return None
+    messages = value
+    if not messages or not all(
+        is_mapping(message) and message.get("role") in _ROLES for message in messages
+    ):
+        return None
+    return [{**message, "content": _content(message.get("content"))} for message in messages]
+
+
+def _content(content: Any) -> str:
+    """The text of a message, of parts too."""
+    if is_list(content):
+        parts = content
+        texts = [part.get("text") if is_mapping(part) else part for part in parts]
+        if all(isinstance(text, str) for text in texts):
+            return "\n".join(map(str, texts))
+        return json.dumps(parts, ensure_ascii=False)
+    if content is None:
+        return ""
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)

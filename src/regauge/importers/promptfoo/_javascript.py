@@ -11,8 +11,6 @@ from regauge.importers._source import is_list, is_mapping
 if TYPE_CHECKING:
     from regauge.digests import JSON
 
-__all__ = ["constant_vars", "function_body", "python_pattern", "transformed_check"]
-
 _DECLARED = re.compile(r"(?:const|let|var)\s")
 _SPREAD = re.compile(r"\A\(?\{\s*\.\.\.vars\s*,(?P<rest>.*)\}\)?;?\Z", re.DOTALL)
 _ENTRY = re.compile(

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.importers._source import Repository
     from regauge.importers.promptfoo._context import Context
-    from regauge.importers.promptfoo._providers import SourceProvider
-
-__all__ = ["json_path", "target_of"]
+    from regauge.importers.promptfoo._models import SourceProvider
 
 _MS: Final = 1000
 _FILE: Final = re.compile(r"(?:file://|python:)?(?P<path>.+?\.\w+)(?::(?P<function>\w+))?\Z")

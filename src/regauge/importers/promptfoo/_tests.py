@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.importers.promptfoo._context import Context
 
-__all__ = ["Assertion", "SourceTest", "read_tests"]
-
 _KEYS: Final = frozenset(
     {
         "assert", "description", "metadata", "name", "options", "prompts", "provider",
         "providerOutput", "providers", "threshold", "vars",
     }
 )  # fmt: skip
+# Suites to import are untrusted: these bounds stop products of variables and files that name each
+# other.
 _TESTS_MAX: Final = 20_000
 _FILES_DEPTH_MAX: Final = 8
 _ROUNDS: Final = 5

@@ -24,15 +24,15 @@ from regauge.judges._answer import (
     parse_path,
     value_at,
 )
-from regauge.judges._asking import Declared
+from regauge.judges._types import Declared
 from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._asking import JudgeContext
     from regauge.judges._deepeval._judge import DeepevalJudge
+    from regauge.judges._types import JudgeContext
     from regauge.providers import Completion
 
 __all__ = ["FIELDS", "DeepevalDeclaration", "Fields", "deepeval"]
@@ -76,8 +76,7 @@ class DeepevalDeclaration(Declared):
         Raises:
             UsageError: deepeval is not installed, has no such metric, or no model is named.
         """
-        from regauge.judges._deepeval._installed import asks_model, kind_of, metric_name
-        from regauge.judges._deepeval._judge import DeepevalJudge
+        from regauge.judges._deepeval._judge import DeepevalJudge, asks_model, kind_of, metric_name
         from regauge.model_id import parse_model_id
 
         metric = metric_name(self.metric) if isinstance(self.metric, str) else self.metric
@@ -134,7 +133,7 @@ def deepeval(
     >>> deepeval("Faithfulness", fields={"retrieval_context": "inputs.report"}).name
     'Faithfulness'
     """
-    from regauge.judges._deepeval._installed import kind_of
+    from regauge.judges._deepeval._judge import kind_of
 
     for option in _OURS:
         if option in options:

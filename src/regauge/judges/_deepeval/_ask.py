@@ -16,8 +16,7 @@ from regauge.errors import JudgeError
 from regauge.judges._answer import JsonFault, find_json, parse_json
 from regauge.judges._deepeval import METRICS
 from regauge.judges._types import quote
-from regauge.judges.model._ask import again
-from regauge.judges.model._delimited import coldest, fence_note, nonce_of, with_note
+from regauge.judges.model._ask import again, coldest, fence_note, nonce_of, with_note
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest
 from regauge.strict_json import TwiceError, unique, walk
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from regauge.digests import JSON
-    from regauge.judges._asking import JudgeCalls
+    from regauge.judges._types import JudgeCalls
     from regauge.providers import Completion, ModelId
 
 

@@ -37,7 +37,7 @@ from deepeval.test_case import (
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._deepeval._ask import Asking, SyncInLoopError
-from regauge.judges._deepeval._installed import moved, part
+from regauge.judges._deepeval._judge import moved, part
 from regauge.judges.rules._text import compiled_pattern
 
 if TYPE_CHECKING:
@@ -282,6 +282,7 @@ _KINDS: Final = (BaseMetric, BaseConversationalMetric, BaseArenaMetric)
 
 _ALWAYS: Final = {"async_mode": True, "verbose_mode": False, "eval_mode": "llm"}
 
+# A pattern that needs longer backtracks without end.
 _PATTERN_S: Final = 1.0
 
 _ABOUT: Final = ("input", "actual_output")

@@ -12,7 +12,7 @@ from regauge.judges.calibration._agreement import (
     disagrees as disagrees,
     judge_labels as judge_labels,
 )
-from regauge.judges.calibration._labels import (
+from regauge.judges.calibration._record import (
     Label as Label,
     LabelKind as LabelKind,
     Labels as Labels,

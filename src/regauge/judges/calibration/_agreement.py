@@ -26,16 +26,19 @@ from regauge.providers import Completion, Usage
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from regauge.judges._asking import JudgeCalls, ModelJudge
-    from regauge.judges.calibration._labels import Label, LabelKind, Labels
+    from regauge.judges._types import JudgeCalls, ModelJudge
+    from regauge.judges.calibration._record import Label, LabelKind, Labels
     from regauge.providers import CompletionRequest
     from regauge.stats._agreement import Sampled
 
 
 Said: TypeAlias = Literal["pass", "fail", "a", "b", "tie", "abstain", "unreadable"]
 
+# More levels are a continuous score, which quarters describe.
 _LEVELS_MAX = 10
 _QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+# Records are rounded, so that they do not differ between machines; the seed makes intervals
+# repeatable.
 _DIGITS = 4
 _SEED = 2026
 _NO_VERDICT = frozenset({"abstain", "unreadable"})
@@ -279,6 +282,7 @@ def _margin_of_perfect(rows: Sequence[_Row], *, accuracy: bool) -> float:
     return min(1.0, margin / (1 - by_chance)) if by_chance < 1 else 1.0
 
 
+# Bounds tasks in memory; the provider has its own limit of concurrent calls.
 _CALLS_MAX = 64
 
 

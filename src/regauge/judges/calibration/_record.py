@@ -3,19 +3,361 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Literal
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from regauge.datasets import Record, Source, read_jsonl
+from regauge.digests import JSON, digest_of
 from regauge.errors import DatasetError, Fault, FaultyFileError, UsageError
-from regauge.judges.calibration._labels import file_stem, load_labels
 from regauge.regular_file import read_regular
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.judges._asking import ModelJudge
+    from regauge.judges._types import ModelJudge
     from regauge.project import CalibrationSettings, Project
+
+
+LabelKind: TypeAlias = Literal["outcomes", "scores", "pairs"]
+
+_TEXTS = ("id", "case", "answer", "a", "b", "by", "why", "origin", "note", "split")
+_KEYS = (*_TEXTS, "label", "score", "inputs", "expected")
+_WORDS: Mapping[LabelKind, tuple[str, ...]] = {
+    "outcomes": ("pass", "fail"),
+    "pairs": ("a", "b", "tie"),
+}
+_SHOWN: Mapping[LabelKind, str] = {
+    "outcomes": "`label` says pass or fail",
+    "scores": "`score` is a number from 0 to 1",
+    "pairs": "`label` says a, b or tie",
+}
+_FAULTS_SHOWN_MAX = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """The label of a user for one answer, or for two.
+
+    Attributes:
+        id: Unique in its file.
+        answers: The answer; for a pair both, `a` first.
+        says: `pass` or `fail`, a score from 0 to 1, or for a pair `a`, `b` or `tie`.
+        case: The id of the golden case that was answered; empty where the label brings its own
+            `inputs` and `expected`.
+        inputs: Of a case that no dataset holds; None where `case` names one.
+        by: Who says so.
+        why: In that person's words.
+        origin: Where the answer comes from.
+        split: `train` for answers that were looked at while the rubric was written, say.
+        at: Where it stands, as `fixtures/labels/x.jsonl:12`.
+    """
+
+    id: str
+    answers: tuple[str, ...]
+    says: str | float
+    case: str = ""
+    inputs: Mapping[str, JSON] | None = None
+    expected: JSON = None
+    by: str = ""
+    why: str = ""
+    origin: str = ""
+    split: str = ""
+    at: str = ""
+
+    def to_json(self) -> dict[str, JSON]:
+        """The parts that can change agreement, without author and reason."""
+        return {
+            "answers": self.answers,
+            "case": self.case,
+            "expected": self.expected,
+            "inputs": self.inputs,
+            "says": self.says,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """The labels of one judge, in the order of their file.
+
+    Attributes:
+        judge: The judge's name.
+        kind: Of what kind all of them are: pass or fail, scores, or the better one of a pair.
+        labels: At least one.
+    """
+
+    judge: str
+    path: Path
+    kind: LabelKind
+    labels: tuple[Label, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of what was labelled and how, by id."""
+        return digest_of({label.id: label.to_json() for label in self.labels})
+
+
+def file_stem(judge: str) -> str:
+    """The stem of file names about a judge: its name without forbidden characters.
+
+    >>> file_stem("incident-faithfulness"), file_stem("deepeval(GEval, name=no blame)")
+    ('incident-faithfulness', 'deepeval-GEval-name-no-blame')
+    """
+    return re.sub(r"[^\w.-]+", "-", judge).strip("-.")
+
+
+def labels_path(judge: str, project: Project) -> Path:
+    """Where the labels of a judge are, or would be."""
+    return project.labels_dir / f"{file_stem(judge)}.jsonl"
+
+
+def load_labels(judge: str, project: Project) -> Labels:
+    """Read the labels of a judge.
+
+    Raises:
+        DatasetError: There are none, or the file cannot be used; it lists all that is wrong.
+    """
+    path = labels_path(judge, project)
+    source = Source(path=path, shown=project.relative(path), holds="a label")
+    try:
+        records = [*read_jsonl(source)]
+    except FileNotFoundError:
+        source.fault(
+            None,
+            f"no labels of judge {judge!r}",
+            'write one label a line: {"id": ..., "case": ..., "answer": ..., "label": "pass",'
+            ' "by": ..., "why": ...}' + _near(judge, project),
+        )
+        raise DatasetError(source.faults) from None
+    except OSError as error:
+        source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
+        raise DatasetError(source.faults) from error
+    records = [record for record in records if not _unlabelled(record.values)]
+    if not records and not source.faults:
+        fix = "write pass or fail behind `label` in each line of the file"
+        source.fault(None, "no line has a label yet", fix)
+        raise DatasetError(source.faults)
+    labels = _labels(records, source)
+    if not labels and not source.faults:
+        source.fault(None, "no labels", "add one, or remove the file")
+    if source.faults:
+        faults = sorted(source.faults, key=lambda fault: fault.line or 0)
+        raise DatasetError(faults[:_FAULTS_SHOWN_MAX])
+    return Labels(
+        judge=judge, path=path, kind=_kind(records[0]), labels=tuple(label for label in labels)
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class LabelSheet:
+    """A file of labels while outputs are added to it; labelled lines stay as they are.
+
+    Attributes:
+        lines: All lines, each a JSON object.
+        kind: Of the labels that are there; of an empty file, `outcomes`.
+    """
+
+    lines: list[str]
+    kind: Literal["outcomes", "scores"]
+
+    @classmethod
+    def read(cls, text: str, path: str) -> LabelSheet:
+        """Read the text of a file of labels.
+
+        Raises:
+            UsageError: A line is no label of one output.
+        """
+        sheet = cls(lines=[], kind="outcomes")
+        for number, line in enumerate(text.split("\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                values: object = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise UsageError(
+                    f"{path}:{number}: not a label: {error}", fix="correct the line, or remove it"
+                ) from error
+            if not isinstance(values, dict) or "a" in values or "b" in values:
+                raise UsageError(
+                    f"{path}:{number}: this file holds pairs, and a run has single outputs",
+                    fix="label pairs by hand: `a`, `b` and `label`",
+                )
+            if "score" in values and "label" not in values:
+                sheet.kind = "scores"
+            sheet.lines.append(line.rstrip("\r"))
+        return sheet
+
+    def add(self, outputs: Iterable[Mapping[str, str]], *, origin: str) -> int:
+        """Add outputs that have no line yet, without a label; returns their number.
+
+        They are sorted by a digest, so good and bad outputs are mixed, in the same order for
+        every user.
+        """
+        known = {json.loads(line).get("id") for line in self.lines}
+        new = sorted(
+            (output for output in outputs if output["id"] not in known),
+            key=lambda output: digest_of(output["id"]),
+        )
+        empty: Mapping[str, JSON] = {self.key: None if self.kind == "scores" else ""}
+        self.lines += [
+            json.dumps(
+                {**output, **empty, "by": "", "why": "", "origin": origin}, ensure_ascii=False
+            )
+            for output in new
+        ]
+        return len(new)
+
+    @property
+    def key(self) -> str:
+        """The key of a label."""
+        return "score" if self.kind == "scores" else "label"
+
+    @property
+    def words(self) -> str:
+        """The values of a label."""
+        return "a number from 0 to 1" if self.kind == "scores" else " or ".join(_WORDS["outcomes"])
+
+    @property
+    def unlabelled(self) -> list[dict[str, JSON]]:
+        """The lines that wait for a label."""
+        return [values for line in self.lines if _unlabelled(values := json.loads(line))]
+
+    @property
+    def text(self) -> str:
+        """The text of the file."""
+        return "".join(f"{line}\n" for line in self.lines)
+
+
+def _unlabelled(values: Mapping[str, object]) -> bool:
+    """Return whether a line waits for a label."""
+    return any(key in values and values[key] in ("", None) for key in ("label", "score"))
+
+
+def _near(judge: str, project: Project) -> str:
+    known = [path.stem for path in sorted(project.labels_dir.glob("*.jsonl"))]
+    near = did_you_mean(file_stem(judge), known)
+    return f"\n  or {near}" if near else ""
+
+
+def _kind(record: Record) -> LabelKind:
+    """The kind of a record by its keys; its values may still be wrong."""
+    values = record.values
+    if "a" in values or "b" in values:
+        return "pairs"
+    return "scores" if "score" in values and "label" not in values else "outcomes"
+
+
+def _labels(records: Sequence[Record], source: Source) -> list[Label]:
+    labels: list[Label] = []
+    lines: dict[str, int] = {}
+    for record in records:
+        found = len(source.faults)
+        label = _label(record, source)
+        if label.id in lines:
+            source.fault(
+                record.line,
+                f"the id {label.id!r} is taken: line {lines[label.id]} has it too",
+                "every label needs an id of its own",
+            )
+        elif label.id:
+            lines[label.id] = record.line
+        first = _kind(records[0])
+        if _kind(record) != first:
+            source.fault(
+                record.line,
+                f"another kind of label than that of line {records[0].line}, where {_SHOWN[first]}",
+                "keep one kind of label per file",
+            )
+        if len(source.faults) == found:
+            labels.append(label)
+    return labels
+
+
+def _label(record: Record, source: Source) -> Label:
+    for key in record.values:
+        if key not in _KEYS:
+            fix = did_you_mean(key, _KEYS) or f"known keys: {', '.join(_KEYS)}"
+            source.fault(record.line, f"unknown key {key!r}", fix)
+    texts = {key: _text(record, key, source) for key in _TEXTS}
+    kind = _kind(record)
+    wanted = ("id", "a", "b") if kind == "pairs" else ("id", "answer")
+    for key in wanted:
+        if key not in record.values:
+            source.fault(record.line, f"a label without `{key}`")
+    if "id" in record.values and not texts["id"]:
+        source.fault(record.line, "the id is empty")
+    if kind == "pairs" and "answer" in record.values:
+        source.fault(record.line, "`answer` next to `a` and `b`", "keep the one or the others")
+    return Label(
+        id=texts["id"],
+        answers=tuple(texts[key] for key in wanted[1:]),
+        says=_says(record, kind, source),
+        case=texts["case"],
+        inputs=_inputs(record, source),
+        expected=cast("JSON", record.values.get("expected")),
+        by=texts["by"],
+        why=texts["why"],
+        origin=texts["origin"],
+        split=texts["split"],
+        at=f"{source.shown.as_posix()}:{record.line}",
+    )
+
+
+def _text(record: Record, key: str, source: Source) -> str:
+    value = record.values.get(key, "")
+    if isinstance(value, str):
+        return value
+    source.fault(record.line, f"`{key}` is not text but {str(value)[:40]!r}", "put it in quotes")
+    return ""
+
+
+def _says(record: Record, kind: LabelKind, source: Source) -> str | float:
+    values = record.values
+    if "label" in values and "score" in values:
+        source.fault(record.line, "`label` next to `score`", "keep one of them")
+    if kind == "scores":
+        score = values["score"]
+        # True is a number to Python.
+        if isinstance(score, (int, float)) and not isinstance(score, bool) and 0 <= score <= 1:
+            return float(score)
+        source.fault(record.line, f"the score is {str(score)[:40]!r}, not a number from 0 to 1")
+        return 0.0
+    label = values.get("label")
+    if isinstance(label, str) and label in _WORDS[kind]:
+        return label
+    if "label" not in values:
+        source.fault(record.line, f"nothing says what it is worth: {_SHOWN[kind]}")
+    else:
+        words = " or ".join(_WORDS[kind])
+        source.fault(record.line, f"the label is {str(label)[:40]!r}, not {words}")
+    return ""
+
+
+def _inputs(record: Record, source: Source) -> Mapping[str, JSON] | None:
+    values = record.values
+    inputs = values.get("inputs")
+    if inputs is None:
+        if not values.get("case"):
+            source.fault(
+                record.line,
+                "nothing says what was answered",
+                "name a golden case: `case`, or give `inputs` and `expected`",
+            )
+        elif "expected" in values:
+            source.fault(record.line, "`expected` without `inputs`", "the golden case has its own")
+        return None
+    if not isinstance(inputs, dict):
+        source.fault(record.line, "`inputs` is not a mapping of names to values")
+        return None
+    return cast("Mapping[str, JSON]", inputs)
 
 
 _SUFFIX = ".calibration.json"

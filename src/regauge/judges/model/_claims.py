@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._answer import Answer, Expected
-from regauge.judges._asking import Declared
-from regauge.judges._types import Verdict, abstained, quote
-from regauge.judges.model._ask import OneModelJudge, ask, check_parameters, model_of, together
-from regauge.judges.model._delimited import (
+from regauge.judges._types import Declared, Verdict, abstained, quote
+from regauge.judges.model._ask import (
     PROTOCOL,
+    OneModelJudge,
+    ask,
     case_text,
+    check_parameters,
     judged_text,
+    model_of,
     question,
     text_of_value,
     texts_for,
+    together,
 )
 from regauge.judges.model._reply import ReplyFault, json_object, text_of
 from regauge.wording import plural
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._asking import JudgeCalls, JudgeContext
+    from regauge.judges._types import JudgeCalls, JudgeContext
     from regauge.prompts import Prompt
     from regauge.providers import Completion
 
@@ -42,6 +45,8 @@ Support = Literal["supported", "contradicted", "not stated"]
 
 _SUPPORT: Final[tuple[Support, ...]] = get_args(Support)
 _STEPS: Final = ("claims-extract", "claims-question", "claims-answer", "claims-compare")
+# Each claim is a call: the first bounds the cost of a reply that lists words, the second is for
+# estimates.
 _CLAIMS_MAX: Final = 60
 _CLAIMS_USUAL: Final = 5
 

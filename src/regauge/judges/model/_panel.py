@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from regauge.errors import UsageError
 from regauge.judges._answer import Answer, Expected
-from regauge.judges._asking import Declared, ModelJudge, UnboundJudge, criterion_of, usual_calls
-from regauge.judges._types import Verdict, abstained
+from regauge.judges._types import (
+    Declared,
+    ModelJudge,
+    UnboundJudge,
+    Verdict,
+    abstained,
+    criterion_of,
+    usual_calls,
+)
 from regauge.judges.model._ask import (
+    PROTOCOL,
     OneModelJudge,
     RunOnlyJudge,
     another_kind,
@@ -18,17 +26,14 @@ from regauge.judges.model._ask import (
     check_parameters,
     check_reducer,
     count,
+    judged_text,
     load_rubric,
     model_of,
-    together,
-)
-from regauge.judges.model._delimited import (
-    PROTOCOL,
-    judged_text,
     question,
     reply_form,
     text_of_value,
     texts_for,
+    together,
 )
 from regauge.judges.model._reply import read_completion
 
@@ -38,8 +43,7 @@ if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._asking import JudgeCalls, JudgeContext
-    from regauge.judges._types import Outcome
+    from regauge.judges._types import JudgeCalls, JudgeContext, Outcome
     from regauge.judges.model._ask import Reducer
     from regauge.judges.model._reply import Reply
     from regauge.prompts import Prompt, RubricSpec

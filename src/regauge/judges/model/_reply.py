@@ -145,6 +145,7 @@ class Statement:
 # How much text around a statement is read as its sentence, and how many statements are read.
 _CONTEXT_CHARS: Final = 600
 
+# A reply with more repeats itself; reading all of them would take quadratic time.
 _STATEMENTS_MAX: Final = 200
 
 

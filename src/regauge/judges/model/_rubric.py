@@ -9,26 +9,23 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._asking import Declared
-from regauge.judges._types import Verdict, number, quote
+from regauge.judges._types import Declared, Verdict, number, quote
 from regauge.judges.model._ask import (
+    PROTOCOL,
     OneModelJudge,
     another_kind,
     ask,
     check_parameters,
     check_reducer,
     count,
+    judged_text,
     load_rubric,
     model_of,
-    together,
-)
-from regauge.judges.model._delimited import (
-    PROTOCOL,
-    judged_text,
     question,
     reply_form,
     texts_for,
     texts_of,
+    together,
 )
 from regauge.judges.model._reply import (
     Reply,
@@ -48,7 +45,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._answer import Expected
-    from regauge.judges._asking import JudgeCalls, JudgeContext
+    from regauge.judges._types import JudgeCalls, JudgeContext
     from regauge.judges.model._ask import Reducer
     from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import Completion, TokenLogprob
@@ -196,6 +193,7 @@ def _beginning(word: str, labels: Iterable[str]) -> str | None:
 
 
 _CRITERION: Final = "criterion"
+# More criteria in one call get careless verdicts; split the rubric. A name fits in a column.
 _CRITERIA_MAX: Final = 20
 _NAME_CHARS: Final = 60
 

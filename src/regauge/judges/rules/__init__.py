@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 from regauge.on_demand import names_of
 
 if TYPE_CHECKING:
-    from regauge.judges.rules._safety import PersonalKind, personal_data
+    from regauge.judges.rules._safety import (
+        PersonalKind as PersonalKind,
+        personal_data as personal_data,
+    )
 else:
-    __getattr__ = names_of("regauge.judges.rules", {"_safety": "PersonalKind personal_data"})
+    __getattr__ = names_of(__name__)
 
-__all__ = ["PersonalKind", "personal_data"]
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

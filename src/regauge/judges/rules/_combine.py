@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING, cast, overload
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer
-from regauge.judges._asking import (
-    Declared,
-    ModelJudge,
-    UnboundJudge,
-    calibrated_judges,
-    criterion_of,
-    outside_run,
-    usual_calls,
-)
 from regauge.judges._function import as_rule
 from regauge.judges._rule import Check, Rule, negated
 from regauge.judges._rule_factory import RANGES, Place, Share, rule
-from regauge.judges._types import NO_ANSWER, Verdict, abstained, failed, graded, number, passed
+from regauge.judges._types import (
+    NO_ANSWER,
+    Declared,
+    ModelJudge,
+    UnboundJudge,
+    Verdict,
+    abstained,
+    calibrated_judges,
+    criterion_of,
+    failed,
+    graded,
+    number,
+    outside_run,
+    passed,
+    usual_calls,
+)
 from regauge.judges.rules._run import completion_of
 from regauge.wording import plural
 
@@ -31,8 +37,8 @@ if TYPE_CHECKING:
 
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
-    from regauge.judges._asking import JudgeCalls, JudgeContext
     from regauge.judges._function import JudgeFunction
+    from regauge.judges._types import JudgeCalls, JudgeContext
     from regauge.providers import Completion
 
 __all__ = ["all_of", "any_of", "at_least", "each_turn", "in_turn", "not_", "unmeasured", "weighted"]

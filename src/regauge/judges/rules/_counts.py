@@ -96,7 +96,7 @@ def counted(
         elif (low is not None and least < low) or (high is not None and most > high):
             return abstained(
                 f"between {least} and {plural(most, noun, nouns)}, {wish} wanted: the script does"
-                " not mark them; limit the characters instead",
+                " not mark them; limit the characters instead (max_chars, min_chars)",
                 code="uncountable",
             )
         codes = ("too_short", "too_long") if kind in _LENGTHS else ("too_few", "too_many")

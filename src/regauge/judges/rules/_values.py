@@ -10,10 +10,9 @@ import sys
 import unicodedata
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
@@ -51,6 +50,9 @@ _SCALES: Mapping[str, float] = MappingProxyType(
 
 _ATTACHED: Mapping[str, float] = MappingProxyType({"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9})
 _FRACTION_SIGN = re.compile(r"((?<!\d)\d{0,15})([\u00bc-\u00be\u2150-\u215e])")
+# A number in parts, such as `1 d 2 h 3 min`, has at most one for each unit of its kind; the time of
+# a judgement grows with it.
+_LAST = 32
 _IN_PARTS = frozenset({"time", "length", "mass"})
 
 
@@ -70,18 +72,21 @@ def _units() -> dict[str, tuple[str, float, float]]:
     return units
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
+class Number(NamedTuple):
     """A number in a text.
 
     Attributes:
         text: As it is written, with its unit.
         unit: What follows it, or the currency before it; empty for none.
+        start: Where it begins.
+        end: Where it ends, with a known unit.
     """
 
     value: float
     unit: str
     text: str
+    start: int = 0
+    end: int = 0
 
     def in_unit(self, unit: str) -> float | None:
         """The value in a unit; None where this number has none or another kind of unit."""
@@ -129,21 +134,32 @@ def _exponent(power: str) -> str:
     return f"e{digits.strip('^*{}() ').replace(chr(0x2212), '-')}"
 
 
-def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
+def numbers_in(
+    text: str, decimal: Mark | None = None, *, last: int | None = None
+) -> Iterator[Number]:
     """The numbers of a text, in order; parts of names and versions, such as `api-7`, are none.
+
+    Args:
+        text: The text.
+        decimal: The decimal mark; None reads it from each number.
+        last: How many numbers from the end are read; None for all.
 
     >>> [(part.value, part.unit) for part in numbers_in("-1,234.5 ms of 1.5e3, 20 % on api-7")]
     [(-1234.5, 'ms'), (1500.0, ''), (20.0, '%')]
     """
     text = text.translate(_MARKS)
-    for match in _WORDS.number.finditer(text):
+    match_unit, units = _WORDS.unit.match, _units()
+    matches = _WORDS.number.finditer(text)
+    for match in matches if last is None else deque(matches, maxlen=last):
         before, sign, digits, power = match.group("before", "sign", "digits", "power")
-        before = before or ""
         value = _value(digits, decimal, power or "")
-        if (sign or before.strip()[:1]) in {"-", "\u2212"}:
-            value = -value
+        if before or sign:
+            before = before or ""
+            if (sign or before.strip()[:1]) in {"-", "\u2212"}:
+                value = -value
         end = match.end()
-        unit = _WORDS.unit.match(text, end)
+        unit = match_unit(text, end)
+        name = ""
         if unit:
             word = unit["unit"]
             # A unit stands apart from the number, or is another letter: `1.2k`, `$3M`.
@@ -154,16 +170,13 @@ def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
             if scale != 1:
                 value *= scale
                 end = unit.end()
-                unit = _WORDS.unit.match(text, end)
-        name = unit["unit"].replace(" ", "") if unit else ""
-        currency = before.strip(" -+\u2212")
-        yield Number(
-            value=value,
-            unit=currency or name,
-            text=text[match.start() : unit.end() if unit and name in _units() else end].strip()[
-                :40
-            ],
-        )
+                unit = match_unit(text, end)
+            name = unit["unit"].replace(" ", "") if unit else ""
+        currency = before.strip(" -+\u2212") if before else ""
+        end = unit.end() if unit and name in units else end
+        written = text[match.start() : end]
+        start = match.start() + len(written) - len(written.lstrip())
+        yield Number(value, currency or name, written.strip()[:40], start, end)
 
 
 @rule(version=3, about="correctness")
@@ -210,7 +223,8 @@ def number_near(
             given, JudgeError(f"number_near: {to} is no number: {given!r}", judge="number_near")
         )
         text = _FRACTION_SIGN.sub(_spell_fraction, answer.text or "")
-        found = _joined(text, decimal) if unit else _plain(text, decimal)
+        last = _LAST if which == "last" else None
+        found = _joined(text, decimal, last) if unit else _plain(text, decimal, last)
         if which == "last":
             chosen = [*deque(found, maxlen=1)]
         else:
@@ -240,24 +254,22 @@ def _spell_duration(match: re.Match[str]) -> str:
     return " ".join(f"{digits} {unit}" for digits, unit in parts if digits)
 
 
-def _plain(given: str, decimal: Mark | None) -> Iterator[Number]:
+def _plain(given: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
     """The numbers of a text; a text that is a fraction is one number."""
     fraction = _WORDS.fraction.fullmatch(bare_answer(given.removesuffix("%").strip()))
     if fraction is None or not int(fraction[2] or fraction[4]):
-        yield from numbers_in(given, decimal)
+        yield from numbers_in(given, decimal, last=last)
         return
     over = int((fraction[1] or fraction[3]).replace("\u2212", "-"))
     yield Number(value=over / int(fraction[2] or fraction[4]), unit="", text=fraction[0])
 
 
-def _joined(text: str, decimal: Mark | None) -> Iterator[Number]:
+def _joined(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
     """The numbers of a text; what two of them state together, as in `1 h 30 min`, is one."""
     text = _WORDS.duration.sub(_spell_duration, text)
     whole: Number | None = None
-    end = 0
     units = _units()
-    for part in numbers_in(text, decimal):
-        at = text.find(part.text, end)
+    for part in numbers_in(text, decimal, last=last):
         smaller = units.get(part.unit) if whole and part.unit else None
         larger = units.get(whole.unit) if whole and smaller else None
         if (
@@ -266,16 +278,16 @@ def _joined(text: str, decimal: Mark | None) -> Iterator[Number]:
             and smaller
             and larger[0] == smaller[0] in _IN_PARTS
             and larger[1] > smaller[1]
-            and _WORDS.joined.fullmatch(text, end, max(at, end))
+            and _WORDS.joined.fullmatch(text, whole.end, part.start)
         ):
             sign = -1 if whole.value < 0 else 1
             value = whole.value + sign * part.value * smaller[1] / larger[1]
-            whole = Number(value=value, unit=whole.unit, text=f"{whole.text} {part.text}"[:40])
+            written = f"{whole.text} {part.text}"[:40]
+            whole = whole._replace(value=value, text=written, end=part.end)
         else:
             if whole:
                 yield whole
             whole = part
-        end = at + len(part.text) if at >= 0 else end
     if whole:
         yield whole
 
@@ -307,7 +319,7 @@ def _nearest(
 ) -> Verdict:
     within = max(within, relative * abs(target))
     best: tuple[float, Number, float | None] | None = None
-    for part in found:
+    for part in {(part.value, part.unit): part for part in reversed(found)}.values():
         value = part.value if unit is None else part.in_unit(unit)
         score = 0.0
         if value is not None:

@@ -3,5 +3,5 @@
 `_state.py` holds all values, `_loop.py` leads from phase to phase. `_plan.py` says which trials a
 phase asks for and whether they can be paid, `_search.py` what follows while edits are sought and
 tested, and `_verification.py` once some were accepted. `_candidates.py` takes proposals apart and
-ranks them; `_release.py` and `_goals.py` are one phase each.
+ranks them; `_goals.py` is one phase.
 """

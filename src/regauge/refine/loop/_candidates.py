@@ -13,9 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from regauge.gate import NONE_DRAWN
-from regauge.refine.analysis import better_p
 from regauge.refine.attempts import NO_PRIOR, Tried, named
-from regauge.refine.changes import (
+from regauge.refine.edits import (
+    Edit,
+    EditError,
+    Insert,
+    ReplaceSection,
+    apply,
     changed_statements,
     comparisons,
     edit_between,
@@ -28,11 +32,9 @@ from regauge.refine.changes import (
     with_rule,
     without_losses,
 )
-from regauge.refine.edits import Edit, EditError, Insert, ReplaceSection, apply
 from regauge.refine.loop._plan import screen_cases, texts_for
 from regauge.refine.loop._state import Candidate
 from regauge.statements import content_words, delete, move, normalise
-from regauge.statements import replace as replace_node
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -47,12 +49,6 @@ INSTEAD = "replace-hindering"
 
 # The pass rate has to rise by so much before a statement is looked for; less is often chance.
 _RISE_MIN = 0.15
-# A statement is taken out with a rule that is added only if it is no more likely than this that
-# the rule does as well with it; more trials than these are not drawn to see it.
-_CAUSE_P, _CAUSE_TRIALS = 0.01, 24
-# Edits of a prompt where nothing speaks against them pass more often than this.
-_FOLLOWED = 0.8
-_ENDS = frozenset(".。!")
 # Each costs a screening of `screen_cases` calls.
 _CANDIDATES_MAX = 5
 # So many of them are proposals with all of their changes, where there are as many.
@@ -261,28 +257,6 @@ def all_suspects(setting: Setting, state: State) -> Candidate | None:
     return _without(state.text, places) if places else None
 
 
-def masked(setting: Setting, state: State) -> tuple[Candidate, ...]:
-    """Candidates that add a rule, without all that may keep it from being followed.
-
-    Only where none of them is followed well enough: where the rule is best added, and what speaks
-    against it, can then hide each other.
-    """
-    check, cases = state.cluster.check, screen_cases(setting, state.cluster)
-    rule = setting.checks[check].advice if check in setting.checks else ""
-    if not rule.strip() or says(state.text, rule):
-        return ()
-    if any(candidate.edit.strategy == INSTEAD for candidate in state.candidates):
-        return ()
-    rates = [
-        state.tally.over(candidate.text.digest, cases, check).rate for candidate in state.candidates
-    ]
-    if max(rates) > _FOLLOWED:
-        return ()
-    added = [candidate for candidate in state.candidates if says(candidate.text, rule)]
-    found = ((one.text, _suspects(setting, state, one.text, rule)) for one in added)
-    return tuple(replace(_without(text, places), within=text) for text, places in found if places)
-
-
 def narrowed(setting: Setting, state: State) -> tuple[State, tuple[Edit, ...]]:
     """Halves of what helped when it was left out; in the end, edits that take one statement out.
 
@@ -294,8 +268,6 @@ def narrowed(setting: Setting, state: State) -> tuple[State, tuple[Edit, ...]]:
     now = sum(counts, NONE_DRAWN)
     tried = [candidate for candidate in state.candidates if candidate.suspects]
     best = max(tried, key=lambda one: tally.over(one.text.digest, cases, check).rate)
-    if best.within is not None:
-        now = tally.over(best.within.digest, cases, check)
     count, said = len(best.suspects), tally.over(best.text.digest, cases, check)
     others = tuple(candidate for candidate in state.candidates if not candidate.suspects)
     state = replace(state, candidates=others).note(
@@ -308,35 +280,12 @@ def narrowed(setting: Setting, state: State) -> tuple[State, tuple[Edit, ...]]:
     if said.rate < now.rate + _RISE_MIN:
         return state, ()
     if count == 1:
-        if best.within is None or _is_cause(state, best):
-            return state, tuple(edit for edit in _edits(setting, state, best) if edit.ops)
-        again = (best,) if said.trials < _CAUSE_TRIALS else ()
-        return replace(state, candidates=(*others, *again)), ()
+        edit = rule_edit("take-out", state.text, best.text)
+        return state, (edit,) if edit.ops else ()
     middle = (count + 1) // 2
     halves = (best.suspects[:middle], best.suspects[middle:])
-    parts = (
-        replace(_without(best.within or state.text, half), within=best.within) for half in halves
-    )
+    parts = (_without(state.text, half) for half in halves)
     return replace(state, candidates=(*others, *parts)), ()
-
-
-def _is_cause(state: State, best: Candidate) -> bool:
-    """Return whether failures fall without one statement, by trials with and without it."""
-    assert best.within is not None
-    cluster, text = state.cluster, best.within.digest
-    return better_p(state.tally, best.text.digest, text, cluster.cases, cluster.check) <= _CAUSE_P
-
-
-def _edits(setting: Setting, state: State, best: Candidate) -> Iterator[Edit]:
-    """The edits that take one statement out, or also insert the rule that is added."""
-    if best.within is None:
-        yield rule_edit("take-out", state.text, best.text)
-        return
-    yield rule_edit(INSTEAD, state.text, best.text)
-    rule = setting.checks[state.cluster.check].advice
-    there = _instead(best.within, best.suspects[0], rule)
-    if there is not None:
-        yield rule_edit(INSTEAD, state.text, there)
 
 
 def rule_edit(strategy: str, text: PromptText, after: PromptText) -> Edit:
@@ -379,32 +328,6 @@ def _label(tree: Tree, node: Node) -> str:
     if node.kind != "clause" or above is None or above.children[0].kind != "gap":
         return ""
     return tree.of(above.children[0])
-
-
-def _instead(text: PromptText, hindering: Place, rule: str) -> PromptText | None:
-    """The text with the rule in the place of what hinders it; None where it is several ones."""
-    said = says(text, rule)
-    if len(said) != 1:
-        return None
-    index, node = said[0]
-    old = next(n for n, statement in enumerate(text.trees[index].statements) if statement is node)
-    words = text.trees[index].of(node)
-    before = text.trees
-    for place in sorted({(index, old), hindering}, reverse=True):
-        tree = text.trees[place[0]]
-        one = _still(tree, before[place[0]], place[1])
-        if one is None:
-            return None
-        if place == hindering:
-            was = tree.of(one)
-            new = words.removeprefix(_label(tree, one))
-            new = new if was[-1:] in _ENDS else new.rstrip("".join(_ENDS))
-            new = new[:1].upper() + new[1:] if was[:1].isupper() else new[:1].lower() + new[1:]
-            content = replace_node(tree, one, new)
-        else:
-            content = delete(tree, one)
-        text = text.with_content(place[0], content)
-    return text
 
 
 def _without(text: PromptText, places: Sequence[Place]) -> Candidate:

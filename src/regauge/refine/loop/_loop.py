@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
-from regauge.refine.loop import _goals, _plan, _release, _search, _verification
+from regauge.refine.loop import _goals, _plan, _search, _verification
 from regauge.refine.loop._search import stop
 from regauge.refine.loop._state import (
     Action,
@@ -73,8 +73,8 @@ def wanted(setting: Setting, state: State) -> Action | None:
         case "propose":
             return AskProposer(what="edits", proposer=setting.proposers[state.tier])
         case "suite":
-            left = _plan.calls_left(setting, state)
-            return RunSuite(calls_max=_plan.trials_for(setting, left))
+            remaining = _plan.calls_left(setting, state)
+            return RunSuite(calls_max=_plan.trials_for(setting, remaining))
         case phase:
             return _TRIALS[phase][0](setting, state)
 
@@ -150,7 +150,7 @@ _Follows: TypeAlias = "Callable[[Setting, State], State]"
 _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "baseline": (_plan.baseline, _search.after_baseline),
     "localise": (lambda _, state: (state.left_out[state.sentence][1],), _search.next_sentence),
-    "release": (_release.release, _release.after_release),
+    "release": (_search.release, _search.after_release),
     "unsteady": (_search.unsteady, _search.after_unsteady),
     "screen": (_plan.screen, _search.after_screen),
     "confirm": (_plan.confirm, _search.after_confirm),

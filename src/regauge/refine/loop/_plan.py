@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from regauge.refine.analysis import diagnose
-from regauge.refine.changes import merged
-from regauge.refine.edits import EditError
+from regauge.refine.edits import EditError, merged
 from regauge.refine.loop._state import Action, AskProposer, Draws, Trials
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
     test = setting.policy.test
     digest = setting.base.digest
     drawn = sum(state.tally.trials(digest, case) for case in setting.train)
-    found = diagnose(
+    diagnosis = diagnose(
         state.tally,
         lambda _: (digest,),
         setting.train,
@@ -49,13 +48,13 @@ def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
         test,
         tolerated=setting.tolerated,
     )
-    known = (c for c in found.clusters if c.trials < len(c.cases) * test.baseline_trials)
-    unclear = [c for c in found.flaky if c.p_flaky < test.unclear_p]
-    ranked = sorted((*known, *unclear), key=lambda c: (c.p_flaky, c.check))
+    unfinished = (c for c in diagnosis.clusters if c.trials < len(c.cases) * test.baseline_trials)
+    unclear = [c for c in diagnosis.flaky if c.p_flaky < test.unclear_p]
+    ranked = sorted((*unfinished, *unclear), key=lambda c: (c.p_flaky, c.check))
     # Cases that failed every time so far come first: a few of them soon differ from chance.
     always = (
         case
-        for cluster in found.flaky
+        for cluster in diagnosis.flaky
         for case in cluster.failing
         if state.tally.check(digest, case, cluster.check).passed == 0
         and state.tally.trials(digest, case) < test.baseline_trials
@@ -74,9 +73,7 @@ def screen(setting: Setting, state: State) -> Trials:
     lacking = [candidate for candidate in state.candidates if candidate.suspects]
     count = _LACKING_TRIALS if lacking else setting.policy.test.screen_cases
     trials = dealt(cases, count)
-    texts = {one.text.digest: one.text for one in lacking or state.candidates}
-    if len(lacking) in {1, 2}:  # what they are compared with, once one place is left
-        texts |= {one.within.digest: one.within for one in lacking if one.within is not None}
+    texts = {candidate.text.digest: candidate.text for candidate in lacking or state.candidates}
     return tuple(
         draws(setting, state, text, cases, trials, check=state.cluster.check)
         for text in texts.values()
@@ -156,8 +153,8 @@ def verification_phase(setting: Setting, state: State) -> Phase:
     """Where the verification of accepted edits begins, or continues."""
     if without(setting, state) is not None:
         return "simplify"
-    known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
-    return "suite" if known else "holdout"
+    all_measured = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
+    return "suite" if all_measured else "holdout"
 
 
 def holdout(setting: Setting, state: State) -> Trials:
@@ -333,8 +330,8 @@ def exceeded(setting: Setting, state: State, action: Action | None) -> StopReaso
     """
     limits, spent = setting.policy.limits, state.spent
     worn = setting.holdout and len(state.looked) >= limits.holdout_looks
-    known = state.phase == "suite" and look_at(setting, state) in state.looked
-    if worn and not known and state.phase in _BEFORE_A_LOOK:
+    already_looked = state.phase == "suite" and look_at(setting, state) in state.looked
+    if worn and not already_looked and state.phase in _BEFORE_A_LOOK:
         return "holdout-looks"  # nothing is sought that could not be verified
     if calls_needed(setting, state, action) > calls_left(setting, state):
         return "calls"
@@ -362,7 +359,9 @@ def calls_needed(setting: Setting, state: State, action: Action | None) -> int:
 
 def _calls_of(setting: Setting, action: Trials) -> int:
     """About how many calls trials take, with those of LLM judges."""
-    return sum(cost_of_trials(setting, len(one.trials), one.check) for one in action)
+    return sum(
+        cost_of_trials(setting, len(requested.trials), requested.check) for requested in action
+    )
 
 
 def _search_calls(setting: Setting, trials: int) -> int:

@@ -1,4 +1,4 @@
-"""The search for edits: the first look, clusters, proposers, tests of candidates, and its end."""
+"""The search for edits: releases, clusters, proposers, tests of candidates, and its end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ from regauge.refine.analysis import (
     worse_p,
 )
 from regauge.refine.attempts import Tried, named
-from regauge.refine.changes import lost_words
-from regauge.refine.edits import apply
+from regauge.refine.edits import (
+    Delete,
+    Edit,
+    Insert,
+    apply,
+    blocks_between,
+    lost_words,
+    ops_between,
+)
 from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import (
     all_suspects,
     candidates_of,
-    masked,
     narrowed,
     second_thoughts,
 )
@@ -40,6 +46,7 @@ from regauge.refine.loop._goals import (
 )
 from regauge.refine.loop._plan import (
     calls_left,
+    dealt,
     draws,
     floor_calls,
     repair_calls,
@@ -49,23 +56,24 @@ from regauge.refine.loop._plan import (
     unclear_cases,
     verification_phase,
 )
-from regauge.refine.loop._state import Accepted, Bearing, Note, Stop, Trials
+from regauge.refine.loop._state import Accepted, Bearing, Candidate, Note, Stop, Trials
 from regauge.statements import content_words, delete
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from regauge.gate import Count
     from regauge.refine.analysis import Check, Cluster
     from regauge.refine.attempts import Finding
-    from regauge.refine.edits import PromptText
+    from regauge.refine.edits import Op, PromptText
     from regauge.refine.loop._state import (
-        Candidate,
         Critiqued,
         Draws,
         Interrupted,
         Looked,
         Proposed,
+        Release,
         Setting,
         State,
         StopReason,
@@ -134,7 +142,7 @@ def diagnosed(setting: Setting, state: State) -> State:
     """Look for what fails reproducibly; a run that removes text fixes nothing."""
     if setting.removals:
         return _removing(setting, state)
-    found = diagnose(
+    diagnosis = diagnose(
         state.tally,
         lambda check: texts_for(setting, state, check),
         setting.train,
@@ -143,14 +151,18 @@ def diagnosed(setting: Setting, state: State) -> State:
         tolerated=setting.tolerated,
     )
     asked = {cluster.key for cluster, _ in state.questions}
-    every = [c for c in found.clusters if c.key not in asked and not _is_cured(setting, state, c)]
-    left = spared(setting, state, every)
-    clusters = tuple(cluster for cluster in every if cluster not in left)
-    nothing = "nothing fails more often than goals allow" if left else "none reproducible"
+    every = [
+        c for c in diagnosis.clusters if c.key not in asked and not _is_cured(setting, state, c)
+    ]
+    tolerated = spared(setting, state, every)
+    clusters = tuple(cluster for cluster in every if cluster not in tolerated)
+    nothing = "nothing fails more often than goals allow" if tolerated else "none reproducible"
     text = "; ".join(f"{c.key} in {c.failures} of {c.trials} trials" for c in clusters)
-    numbers = {"clusters": len(clusters), "flaky": len(found.flaky)}
+    numbers = {"clusters": len(clusters), "flaky": len(diagnosis.flaky)}
     state = state.note("diagnosed", text or nothing, numbers=numbers)
-    state = replace(state, open=clusters, spared=left, flaky=found.flaky, tier=0, novel=False)
+    state = replace(
+        state, open=clusters, spared=tolerated, flaky=diagnosis.flaky, tier=0, novel=False
+    )
     if clusters and not state.accepted and can_settle(setting, state):
         return replace(state, phase="settle")
     if clusters and not (state.accepted or state.tested):
@@ -168,7 +180,7 @@ def diagnosed(setting: Setting, state: State) -> State:
 
 def _removing(setting: Setting, state: State) -> State:
     """Let the gate decide about text without effect, all of it together first."""
-    kept: list[Accepted] = []
+    accepted: list[Accepted] = []
     text = setting.base
     for removal in setting.removals:
         after = apply(text, removal.edit.ops)
@@ -177,12 +189,12 @@ def _removing(setting: Setting, state: State) -> State:
             detail = f"{removal.edit.strategy}: {objection}"
             state = state.note("guarded", detail, removal.edit.digest, named(removal.edit))
             continue
-        kept.append(replace(removal, text=after))
+        accepted.append(replace(removal, text=after))
         text = after
-    if not kept:
+    if not accepted:
         return stop(state, "no-acceptable-edit", "no text without effect may be removed")
     state = state.note("diagnosed", "not searched for: this run removes text and fixes nothing")
-    state = replace(state, accepted=tuple(kept), text=text)
+    state = replace(state, accepted=tuple(accepted), text=text)
     return verify(setting, state, "improved")
 
 
@@ -192,7 +204,8 @@ def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:
         return False
     now = state.tally.over(state.text.digest, cluster.failing, cluster.check)
     before = state.tally.over(setting.base.digest, cluster.failing, cluster.check)
-    # So many passes in a row would be luck if nothing had changed.
+    # `texts_for` counts trials of the base for a check without an edit of its own, so `diagnose`
+    # still reports failures that have ended. So many passes in a row would be luck otherwise.
     luck = ((before.passed + 1) / (before.trials + 2)) ** now.trials
     return not now.failed and luck <= setting.policy.test.again_p
 
@@ -201,13 +214,13 @@ def _enter_release(setting: Setting, state: State) -> State | None:
     """Try what earlier releases said; None where that is settled for this text."""
     if "rules" not in setting.proposers or state.text.digest in state.restored_from:
         return None
-    if any(one.edit.strategy != "restore" for one in state.accepted):
+    if any(edit.edit.strategy != "restore" for edit in state.accepted):
         return None  # it would roll back what was accepted since
     # Of a release that a person rejected, parts may do; the guard names what is rejected.
     passed = {"accepted", "rejected-by-person"}
-    done = {one.after for one in state.memory.tried if one.finding not in passed}
+    done = {attempt.after for attempt in state.memory.tried if attempt.finding not in passed}
     done.add(state.text.shape)
-    untried = [n for n, known in enumerate(setting.releases) if known.text.shape not in done]
+    untried = [n for n, release in enumerate(setting.releases) if release.text.shape not in done]
     return replace(state, phase="release", release=untried[0]) if untried else None
 
 
@@ -218,10 +231,10 @@ def _unsteady(setting: Setting, state: State) -> tuple[Cluster, ...]:
         return ()
     new = [cluster for cluster in state.flaky if cluster.key not in state.steadied]
     new.sort(key=lambda cluster: (-cluster.failures, cluster.check))
-    cut = {one.key: one.failing[: test.steady_cases] for one in new}
+    cut = {cluster.key: cluster.failing[: test.steady_cases] for cluster in new}
     return tuple(
-        replace(one, cases=cut[one.key], failing=cut[one.key], unsteady=True)
-        for one in new[: test.steady_checks]
+        replace(cluster, cases=cut[cluster.key], failing=cut[cluster.key], unsteady=True)
+        for cluster in new[: test.steady_checks]
     )
 
 
@@ -348,9 +361,6 @@ def after_screen(setting: Setting, state: State) -> State:
     """Go on with the candidates that do better than the incumbent on a few failing cases."""
     if any(candidate.suspects for candidate in state.candidates):
         return _narrowed(setting, state)
-    hidden = masked(setting, state)
-    if hidden:
-        return replace(state, candidates=(*state.candidates, *hidden))
     return _ranked(setting, state)
 
 
@@ -378,28 +388,35 @@ def _ranked(setting: Setting, state: State) -> State:
     texts = texts_for(setting, state, check)
     now = sum((state.tally.over(text, cases, check) for text in texts), NONE_DRAWN)
     ranked: list[tuple[float, int, Candidate]] = []
-    for position, one in enumerate(state.candidates):
-        said = state.tally.over(one.text.digest, cases, check)
-        better = said.trials > 0 and said.rate > now.rate
+    for position, candidate in enumerate(state.candidates):
+        score = state.tally.over(candidate.text.digest, cases, check)
+        better = score.trials > 0 and score.rate > now.rate
         state = state.note(
             "screened",
-            f"{one.edit.strategy}: {check} passes {said.passed} of {said.trials} (before"
+            f"{candidate.edit.strategy}: {check} passes {score.passed} of {score.trials} (before"
             f" {now.passed} of {now.trials})",
-            one.text.digest,
-            {**named(one.edit), "passed": said.passed, "trials": said.trials, "better": +better},
+            candidate.text.digest,
+            {
+                **named(candidate.edit),
+                "passed": score.passed,
+                "trials": score.trials,
+                "better": +better,
+            },
         )
         if better:
-            ranked.append((said.rate, position, one))
+            ranked.append((score.rate, position, candidate))
         else:
-            state = tried(state, one.text, one.edit.strategy, "screened-out")
+            state = tried(state, candidate.text, candidate.edit.strategy, "screened-out")
     top = max((rate for rate, *_ in ranked), default=0.0)
 
     def order(entry: tuple[float, int, Candidate]) -> tuple[bool, int, int, float, int]:
         rate, position, candidate = entry
-        lost = lost_words(state.text, candidate.text)
-        return rate < top - _AS_GOOD, lost, candidate.text.size, -rate, position
+        words = lost_words(state.text, candidate.text)
+        return rate < top - _AS_GOOD, words, candidate.text.size, -rate, position
 
-    best = [one for *_, one in sorted(ranked, key=order)[: setting.policy.test.screened]]
+    best = [
+        candidate for *_, candidate in sorted(ranked, key=order)[: setting.policy.test.screened]
+    ]
     if not best:
         return next_tier(setting, state)
     return begin_test(replace(state, candidates=tuple(best), confirmed=()))
@@ -444,8 +461,8 @@ def after_confirm(setting: Setting, state: State) -> State:
         gained = gained if steady is None else f"varies less: {steady}"
         state = state.note("confirmed", f"{check} {gained}, p = {p:.1g}", new, numbers)
         return _confirmed(setting, state, replace(candidate, p=p, effect=effect))
-    known = paired if cluster.unsteady else tally
-    drawn = known.over(new, cluster.cases, check).trials
+    measured = paired if cluster.unsteady else tally
+    drawn = measured.over(new, cluster.cases, check).trials
     if (p > test.hopeless and drawn >= test.hopeless_trials) or effect < -test.margin - error:
         state = state.note("refuted", f"{how}: no gain", new, numbers)
         return _drop_first(setting, tried(state, candidate.text, "no gain"))
@@ -490,9 +507,9 @@ def _drop_first(setting: Setting, state: State) -> State:
 def _confirmed(setting: Setting, state: State, one: Candidate) -> State:
     """Accept a candidate that leaves no failures; compare it with the others when it does."""
     state = replace(state, confirmed=(*state.confirmed, one), candidates=state.candidates[1:])
-    said = state.tally.over(one.text.digest, state.cluster.cases, state.cluster.check)
+    score = state.tally.over(one.text.digest, state.cluster.cases, state.cluster.check)
     test = setting.policy.test
-    leaves = tail(said.trials, said.failed, test.flaky_rate) < test.flaky_p
+    leaves = tail(score.trials, score.failed, test.flaky_rate) < test.flaky_p
     leaves = leaves and not state.cluster.unsteady
     return begin_test(state) if leaves and state.candidates else accept_best(setting, state)
 
@@ -502,8 +519,8 @@ def accept_best(setting: Setting, state: State) -> State:
     cluster = state.cluster
 
     def rate(one: Candidate) -> float:
-        said = state.tally.over(one.text.digest, cluster.cases, cluster.check)
-        return (said.passed + 1) / (said.trials + 2)
+        score = state.tally.over(one.text.digest, cluster.cases, cluster.check)
+        return (score.passed + 1) / (score.trials + 2)
 
     best = max(state.confirmed, key=rate)
     # Cases that were chosen because they failed now and then do so less often later on.
@@ -543,7 +560,7 @@ def after_unsteady(setting: Setting, state: State) -> State:
     """Work on the checks whose cases failed again, more often than steady ones would."""
     test = setting.policy.test
     state = replace(state, steadied=state.steadied | {cluster.key for cluster in state.open})
-    kept: list[Cluster] = []
+    failing: list[Cluster] = []
     for cluster in state.open:
         one = _drawn_again(state, cluster)
         p = tail(one.trials, one.failures, test.steady_rate)
@@ -553,10 +570,10 @@ def after_unsteady(setting: Setting, state: State) -> State:
         text += "" if fails else ", which may be chance"
         state = state.note("unsteady", text, cluster.key, numbers)
         if fails:
-            kept.append(replace(one, p_flaky=p))
-    if not kept:
+            failing.append(replace(one, p_flaky=p))
+    if not failing:
         return nothing_left(setting, state)
-    return enter_tier(setting, replace(state, open=tuple(kept), tier=0, novel=False))
+    return enter_tier(setting, replace(state, open=tuple(failing), tier=0, novel=False))
 
 
 def _drawn_again(state: State, cluster: Cluster) -> Cluster:
@@ -639,11 +656,11 @@ def _planned(setting: Setting, state: State) -> tuple[tuple[str, Draws], ...]:
     # The calls of a repair are set aside.
     room = limits.calls - floor_calls(setting)
     budget = trials_for(setting, min(limits.localise_calls, room))
-    found = pieces(setting.base)
-    if budget <= 0 or not found:
+    parts = pieces(setting.base)
+    if budget <= 0 or not parts:
         return ()
     failing_of = _failing(setting, state)
-    each = max(_CASES_MIN, budget // len(found))
+    each = max(_CASES_MIN, budget // len(parts))
     failing = [case for cases in failing_of.values() for case in cases]
     others = [case for case in setting.train if case not in failing]
     # Half of them pass: a sentence is missed where it works.
@@ -653,7 +670,7 @@ def _planned(setting: Setting, state: State) -> tuple[tuple[str, Draws], ...]:
     def relevance(said: str) -> int:
         return max((len(content_words(said) & words) for words in about), default=0)
 
-    chosen = sorted(found, key=lambda one: -relevance(one[0]))[: budget // len(cases)]
+    chosen = sorted(parts, key=lambda one: -relevance(one[0]))[: budget // len(cases)]
     trials = min(_TRIALS_MAX, max(1, budget // max(1, len(chosen) * len(cases))))
     return tuple((said, draws(setting, state, leaner, cases, trials)) for said, leaner in chosen)
 
@@ -662,8 +679,8 @@ def _failing(setting: Setting, state: State) -> dict[str, tuple[str, ...]]:
     """The checks that fail under the prompt as it was, with the cases that do."""
     base = setting.base.digest
     test = setting.policy.test
-    found = diagnose(state.tally, lambda _: (base,), setting.train, setting.checks, test)
-    return {cluster.check: cluster.failing for cluster in found.clusters}
+    diagnosis = diagnose(state.tally, lambda _: (base,), setting.train, setting.checks, test)
+    return {cluster.check: cluster.failing for cluster in diagnosis.clusters}
 
 
 def _bearings(setting: Setting, state: State) -> Iterator[Bearing]:
@@ -698,3 +715,183 @@ def _bearing_text(bearing: Bearing) -> str:
 def _check_words(checks: Mapping[str, Check], name: str) -> frozenset[str]:
     check = checks.get(name)
     return content_words(f"{name} {check.advice} {check.description}" if check else name)
+
+
+RESTORE = "restore"
+"""The strategy of an edit that puts back what a release said."""
+
+# Each is a few calls; what is left then is proposed as it is.
+_HALVINGS_MAX = 12
+# Of the pass rate on the failing cases: a part that does not lose more is as good as the whole.
+_PART_AS_GOOD = 0.17
+
+
+def release(setting: Setting, state: State) -> Trials:
+    """The failing cases under the release, or under a part of what differs from it."""
+    clusters = state.open[:1] if state.helped else state.open
+    text = _fewer(setting, state)[1] if state.helped else _release(setting, state).text
+    assert text is not None
+    cases = dict.fromkeys(case for cluster in clusters for case in screen_cases(setting, cluster))
+    trials = dealt([*cases], setting.policy.test.screen_cases)
+    # Rules always judge; an LLM judge only where its check is among those that fail.
+    judged = sorted({cluster.check for cluster in state.open if cluster.check in setting.judging})
+    check = None if len(judged) > 1 else (judged or [state.open[0].check])[0]
+    return (draws(setting, state, text, cases, trials, check=check),)
+
+
+def after_release(setting: Setting, state: State) -> State:
+    """Take less of the release, test what is left of it, or go on without it."""
+    return _next_part(setting, state) if state.helped else _after_whole(setting, state)
+
+
+def _after_whole(setting: Setting, state: State) -> State:
+    release = _release(setting, state)
+    helped: list[Cluster] = []
+    for cluster in state.open:
+        was, now = _counts(setting, state, release.text, cluster)
+        if now.trials and now.rate > was.rate:
+            helped.append(cluster)
+    before, after = _counts(setting, state, release.text, state.open[0])
+    numbers = {"passed": after.passed, "trials": after.trials, "helped": len(helped)}
+    state = state.note(
+        "released",
+        f"restore {release.name}: {state.open[0].check} passes {after.passed} of {after.trials}"
+        f" (before {before.passed} of {before.trials})",
+        release.text.digest,
+        numbers,
+    )
+    if not helped:
+        state = tried(state, release.text, f"{release.name} is no better", "screened-out")
+        return _go_on(setting, state)
+    way_back = f"{release.name} passes more often: {release.command}"
+    return _for_one(setting, replace(state, way_back=way_back), tuple(helped))
+
+
+def _for_one(setting: Setting, state: State, helped: tuple[Cluster, ...]) -> State:
+    """As little of the release as helps one check; what else it repairs is another edit."""
+    others = (cluster for cluster in state.open if cluster is not helped[0])
+    return _next_part(setting, replace(state, open=(helped[0], *others), helped=helped))
+
+
+def _next_part(setting: Setting, state: State) -> State:
+    """Go on to the next part to leave out; test what is left when there is none."""
+    units, text = _fewer(setting, state)
+    return state if text is not None else _tested(setting, state, units)
+
+
+def _fewer(setting: Setting, state: State) -> tuple[tuple[int, ...], PromptText | None]:
+    """The parts of a release that are still needed, and the text without more of them to run next.
+
+    Half of the parts are left out first, then a quarter, and so on to single ones. A text that has
+    trials is not run again.
+    """
+    release = _release(setting, state).text
+    units = tuple(range(unit_count(state.text, release)))
+    start, size = 0, (len(units) + 1) // 2
+    for _ in range(_HALVINGS_MAX):
+        while start >= len(units) and size > 1:
+            start, size = 0, size // 2
+        if len(units) < 2 or start >= len(units):  # noqa: PLR2004 - two parts
+            break
+        fewer = units[:start] + units[start + size :]
+        text = with_units(state.text, release, fewer)
+        if fewer and not _counts(setting, state, text, state.cluster)[1].trials:
+            return units, text
+        if fewer and _is_as_good(setting, state, text):
+            units = fewer
+        else:
+            start += size
+    return units, None
+
+
+def _tested(setting: Setting, state: State, units: Sequence[int]) -> State:
+    """Test what is left of the release as any other edit."""
+    release = _release(setting, state)
+    text = with_units(state.text, release.text, units)
+    edit = Edit(
+        ops=ops_between(state.text, text),
+        strategy=RESTORE,
+        proposer="rules",
+        rationale=f"{release.name} has this text, and {state.cluster.check} passes with it",
+    )
+    refused = state.memory.refuses(state.cluster.key, state.text, text)
+    if refused:
+        state = state.note("guarded", f"{RESTORE}: {refused}", edit.digest, named(edit))
+        more = state.helped[1:]
+        return _for_one(setting, state, more) if more else _go_on(setting, state)
+    state = _done(state)
+    candidate = Candidate(edit=edit, text=text)
+    # The proposers follow from the first one on if the test refuses it.
+    return begin_test(replace(state, candidates=(candidate,), confirmed=(), tier=-1, novel=True))
+
+
+def _go_on(setting: Setting, state: State) -> State:
+    """The next release, or the proposers."""
+    number = state.release + 1
+    if number < len(setting.releases):
+        nxt = replace(state, release=number, helped=())
+        if _release(setting, nxt).text.shape != state.text.shape:
+            return nxt
+        return _go_on(setting, nxt)
+    state = _done(state)
+    return enter_tier(setting, state) if state.open else next_cluster(setting, state)
+
+
+def _done(state: State) -> State:
+    restored_from = state.restored_from | {state.text.digest}
+    return replace(state, restored_from=restored_from, release=0, helped=())
+
+
+def _release(setting: Setting, state: State) -> Release:
+    return setting.releases[state.release]
+
+
+def _counts(
+    setting: Setting, state: State, text: PromptText, cluster: Cluster
+) -> tuple[Count, Count]:
+    """The passed trials of a cluster's check before the edit, and under a text."""
+    cases = screen_cases(setting, cluster)
+    return (
+        state.tally.over(state.text.digest, cases, cluster.check),
+        state.tally.over(text.digest, cases, cluster.check),
+    )
+
+
+def _is_as_good(setting: Setting, state: State, text: PromptText) -> bool:
+    """Return whether a part does as well as the whole, and leaves no more errors in the prompt."""
+    whole = _release(setting, state).text
+    if len(setting.errors_in(text)) > len(setting.errors_in(whole)):
+        return False
+    part, best = (_counts(setting, state, one, state.cluster)[1].rate for one in (text, whole))
+    return part >= best - _PART_AS_GOOD
+
+
+def unit_count(text: PromptText, known: PromptText) -> int:
+    """In how many parts a text differs from a release that are put back each as a whole."""
+    return len(_units(text, known))
+
+
+def with_units(text: PromptText, known: PromptText, units: Sequence[int]) -> PromptText:
+    r"""A text with some of the parts that differ as a release has them.
+
+    >>> from regauge.refine.edits import PromptText
+    >>> now, was = PromptText.of("Be long.\nUse JSON."), PromptText.of("Be brief.\nUse JSON.")
+    >>> with_units(now, was, [0]).whole
+    'Be brief.\nUse JSON.'
+    """
+    every = _units(text, known)
+    return apply(text, [op for unit in units for op in every[unit]])
+
+
+def _units(text: PromptText, known: PromptText) -> list[list[Op]]:
+    """Blocks of lines that differ; those that exchange a word belong together, such as tags."""
+    units: list[tuple[set[str], list[Op]]] = []
+    for block in blocks_between(text, known):
+        old = "\n".join(op.anchor.line for op in block if not isinstance(op, Insert))
+        new = "\n".join(op.text for op in block if not isinstance(op, Delete))
+        words = {*content_words(old)} ^ {*content_words(new)}
+        joined = [unit for unit in units if unit[0] & words]
+        units = [unit for unit in units if unit not in joined]
+        ops = [*(op for unit in joined for op in unit[1]), *block]
+        units.append((words.union(*(unit[0] for unit in joined)), ops))
+    return [ops for _, ops in units]

@@ -124,7 +124,6 @@ class Candidate:
     Attributes:
         suspicion: What may be wrong with it, as far as words tell; it needs more evidence then.
         suspects: The statements that its text lacks, to find one of them; it is never proposed.
-        within: The text that has them all, where that is not the incumbent.
         p: That it helps no more than by chance, once its test is over; `effect` is the mean gain.
     """
 
@@ -134,7 +133,6 @@ class Candidate:
     effect: float = 0.0
     suspicion: str = ""
     suspects: tuple[Place, ...] = ()
-    within: PromptText | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

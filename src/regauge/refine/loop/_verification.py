@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from regauge.gate import NONE_DRAWN
 from regauge.refine.analysis import Steadiness, Tally, better_p, steadiness_of, worse_p
 from regauge.refine.attempts import named
-from regauge.refine.changes import merged
-from regauge.refine.edits import EditError
+from regauge.refine.edits import EditError, merged
 from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, settling, standings
 from regauge.refine.loop._plan import (
     FRESH_LOOKS,
@@ -184,9 +183,9 @@ _HOLDOUT_TRIALS = 4
 
 def out_of(setting: Setting, state: State, reason: StopReason, needed: int = 0) -> State:
     """A limit is reached: verify what is accepted, or stop."""
-    text, left = _LIMITS[reason], calls_left(setting, state)
-    if reason == "calls" and 0 < left < needed:
-        text = f"{plural(left, 'call')} left, and the next step needs {needed}"
+    text, remaining = _LIMITS[reason], calls_left(setting, state)
+    if reason == "calls" and 0 < remaining < needed:
+        text = f"{plural(remaining, 'call')} left, and the next step needs {needed}"
     state = state.note("limit", text)
     if state.stack is not None and state.stack.passed:
         return judge_fresh(setting, replace(passed_part(state, reason), look=0))
@@ -198,8 +197,10 @@ def out_of(setting: Setting, state: State, reason: StopReason, needed: int = 0) 
 def _out_of(setting: Setting, state: State, reason: StopReason, text: str) -> State:
     match state.phase:
         case "simplify" if reason != "holdout-looks":
-            known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
-            return replace(state, phase="suite" if known else "holdout")
+            all_measured = all(
+                state.tally.trials(setting.base.digest, case) for case in setting.holdout
+            )
+            return replace(state, phase="suite" if all_measured else "holdout")
         case "fresh" if _can_do_without(setting, state):
             why = "too few trials are left"
             return _roll_back(setting, state, "undecided", why, state.doubtful)
@@ -257,13 +258,13 @@ def after_suite(setting: Setting, state: State, observed: SuiteSaid) -> State:
             finding: Finding = "suite-refused" if observed.decision == "reject" else "undecided"
             if state.stack is None and len(state.accepted) == 1:
                 return _roll_back(setting, state, finding, reason)
-            known = state.stack or Stack(
+            stack = state.stack or Stack(
                 edits=state.accepted,
                 refused=len(state.accepted),
                 finding=finding,
                 detail=reason,
             )
-            return _of_stack(setting, state, replace(known, refused=len(state.accepted)))
+            return _of_stack(setting, state, replace(stack, refused=len(state.accepted)))
 
 
 def _unless_worse(setting: Setting, state: State, observed: SuiteSaid) -> SuiteSaid:
@@ -312,7 +313,7 @@ def judge_fresh(setting: Setting, state: State) -> State:
     waiting: list[str] = []
     doubtful: dict[str, str] = {}
     # Text without effect is removed for no case, so it promises no gain.
-    for edit in (one for one in reversed(state.accepted) if one.cluster.cases):
+    for edit in (accepted for accepted in reversed(state.accepted) if accepted.cluster.cases):
         check = edit.cluster.check
         seen, unseen = either_side(setting, state, edit)
         odds = generalises(setting, state, edit, seen, unseen)
@@ -337,9 +338,12 @@ def judge_fresh(setting: Setting, state: State) -> State:
             waiting += (*edit.cluster.failing[:FRESH_CASES], *unseen[:FRESH_CASES])
             doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
     if not waiting:
-        for edit in (one for one in state.accepted if one.cluster.unsteady):
-            found = fresh_steadiness(setting, state, edit)
-            text, numbers = f"{edit.cluster.check}: {found}", found.numbers() if found else {}
+        for edit in (accepted for accepted in state.accepted if accepted.cluster.unsteady):
+            steadiness = fresh_steadiness(setting, state, edit)
+            text, numbers = (
+                f"{edit.cluster.check}: {steadiness}",
+                steadiness.numbers() if steadiness else {},
+            )
             state = state.note("steadier", text, edit.text.digest, numbers)
         return _accepted(setting, state)
     if state.look < FRESH_LOOKS:
@@ -462,5 +466,10 @@ def is_steadier(setting: Setting, state: State, edit: Accepted) -> bool:
     of what all looks may err.
     """
     share = setting.policy.test.fresh_p / FRESH_LOOKS
-    found = fresh_steadiness(setting, state, edit, confidence=1 - share)
-    return found is not None and found.low > 0 and found.steadier_p <= share and found.gain >= 0
+    steadiness = fresh_steadiness(setting, state, edit, confidence=1 - share)
+    return (
+        steadiness is not None
+        and steadiness.low > 0
+        and steadiness.steadier_p <= share
+        and steadiness.gain >= 0
+    )

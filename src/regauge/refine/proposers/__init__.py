@@ -13,8 +13,7 @@ from regauge.refine.edits import (
     apply,
 )
 from regauge.refine.loop._state import Critique, TrialsDone
-from regauge.refine.proposers._calls import NoEditError
-from regauge.refine.proposers._model import edit_of_text
+from regauge.refine.proposers._model import NoEditError, edit_of_text
 from regauge.refine.proposers._protocol import (
     Ask,
     Example,

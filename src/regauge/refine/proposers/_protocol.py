@@ -205,8 +205,7 @@ def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[st
 
 
 def _own() -> Mapping[str, MakesProposer]:
-    from regauge.refine.proposers._calls import ModelForm
-    from regauge.refine.proposers._model import ModelProposer
+    from regauge.refine.proposers._model import ModelForm, ModelProposer
     from regauge.refine.proposers._rules import ExampleProposer, RuleProposer
 
     return {

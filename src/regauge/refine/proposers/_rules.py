@@ -15,8 +15,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
 from regauge.lexicon import Lexicon
-from regauge.refine.changes import edit_between, homes, says, statement_words, steps_for, with_rule
-from regauge.refine.edits import Anchor, Edit, Insert, PromptText, Replace, count_words
+from regauge.refine.edits import (
+    Anchor,
+    Edit,
+    Insert,
+    PromptText,
+    Replace,
+    count_words,
+    edit_between,
+    homes,
+    says,
+    statement_words,
+    steps_for,
+    with_rule,
+)
 from regauge.refine.proposers._protocol import Example, Ideas
 from regauge.statements import content_words, delete, is_negated, normalise, parse, replace, tokens
 from regauge.strict_json import read_json

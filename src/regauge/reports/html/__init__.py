@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from regauge.reports.html._coverage import coverage_html
-from regauge.reports.html._labels import labels_html
-from regauge.reports.html._page import html_report
-from regauge.reports.html._paged import case_count, write_pages
+from regauge.reports.html._page import case_count, html_report, labels_html, write_pages
 from regauge.reports.html._source import ReportSource, load_source, pass_counts, read_golden
 
 __all__ = [

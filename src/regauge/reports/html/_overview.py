@@ -17,8 +17,7 @@ from regauge.reports._gate_console import (
     version_step,
 )
 from regauge.reports._gate_markdown import pass_rates
-from regauge.reports._model_comparison import difference_text, models_of, rate_text
-from regauge.reports._tally import eval_of, label_table
+from regauge.reports._tally import difference_text, eval_of, label_table, models_of, rate_text
 from regauge.reports.html._source import golden_of
 from regauge.stats import wilson
 
@@ -26,14 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.reports._decision import (
+    from regauge.reports._documents import (
         AnswerDocument,
         CaseDocument,
         DecisionDocument,
+        JudgeName,
         PromptDocument,
+        RunRecord,
+        SuiteSummary,
     )
     from regauge.reports._gate_console import CaseGroup
-    from regauge.reports._record import JudgeName, RunRecord, SuiteSummary
     from regauge.reports.html._source import PassRate, ReportSource
 
 # Of a case of the tier `tracked`: it blocks nothing.

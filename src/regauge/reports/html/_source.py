@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import ConfigError, DatasetError
 from regauge.gate import CANDIDATE_FIRST
-from regauge.reports._model_comparison import models_of
 from regauge.reports._runs import read_record, read_rows
+from regauge.reports._tally import models_of
 from regauge.stats import wilson
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase, Shard
     from regauge.digests import JSON
     from regauge.project import Project
-    from regauge.reports._record import RunRecord, Suggestion, SuiteSummary
+    from regauge.reports._documents import RunRecord, Suggestion, SuiteSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def read_repairs(project: Project, record: RunRecord) -> tuple[Repair, ...]:
 def _repair(project: Project, suggestion: Suggestion) -> Repair:
     if not suggestion.run:
         return Repair(suggestion=suggestion, cycles=())
-    from regauge.refine.trail import TrailError
+    from regauge.refine.runs import TrailError
 
     path = project.state_dir / "refine" / suggestion.run / "trail.jsonl"
     try:
@@ -127,7 +127,7 @@ def _repair(project: Project, suggestion: Suggestion) -> Repair:
 
 
 def _cycles(path: Path) -> tuple[Cycle, ...]:
-    from regauge.refine.trail import read_trail
+    from regauge.refine.runs import read_trail
 
     notes: dict[int, list[CycleNote]] = {}
     for event in read_trail(path):

@@ -12,8 +12,8 @@ import pytest
 
 from regauge.digests import digest_of
 from regauge.errors import GitError, UsageError
+from regauge.gate import check_locks, compare_with_base, coverage_of, find_base
 from regauge.gate._types import TrialFacts
-from regauge.gate.base import check_locks, compare_with_base, coverage_of, find_base
 from regauge.gate.baselines import (
     Baseline,
     BaselineError,
@@ -31,7 +31,7 @@ from regauge.runner import EvalSession, RunOptions, golden, spec_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from regauge.gate.base import Base
+    from regauge.gate import Base
     from regauge.runner import Suite
 
 PROMPT = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regauge.errors import PromptError
-from regauge.gate.base._refusal import acknowledged
+from regauge.gate._refusal import acknowledged
 from regauge.prompts import parse_prompt
 
 PATH = Path("prompts/greet.prompt.yml")

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from inline_snapshot import snapshot
 
 from regauge.evidence import Count
@@ -20,11 +19,13 @@ from regauge.gate.baselines import (
     HistoryKey,
     Session,
     StoredHistory,
+    baseline_text,
     load_baseline,
+    numbers_of,
     parse_baseline,
+    ranges_text,
     save_baseline,
 )
-from regauge.gate.baselines._file import baseline_text, numbers_of, ranges_text
 
 SHOWN = Path("fixtures/baselines/greet.json")
 KEY = HistoryKey(

@@ -5,19 +5,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from regauge.gate import Count, GatePolicy
+from regauge.gate import Count, Drift, GatePolicy, Redraw
 from regauge.gate._types import TrialFacts
-from regauge.gate.baselines import (
-    CaseTrials,
-    Drift,
-    HistoryKey,
-    Redraw,
-    Session,
-    StoredHistory,
-)
+from regauge.gate.baselines import CaseTrials, HistoryKey, Session, StoredHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

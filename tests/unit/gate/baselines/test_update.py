@@ -7,24 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from inline_snapshot import snapshot
 
 from regauge.errors import UsageError
-from regauge.gate._numbers import (
-    CANDIDATE_FIRST,
-    CONTROL_FIRST,
-    EVALS_FIRST,
-    HISTORY_FIRST,
-    REVISION_FIRST,
-    stored_number,
-)
-from regauge.gate._types import TrialFacts
-from regauge.gate.baselines import (
-    Baseline,
-    HistoryKey,
-    StoredHistory,
+from regauge.gate import (
     TopUp,
     TopUpPolicy,
     accepted_since,
@@ -33,6 +20,16 @@ from regauge.gate.baselines import (
     merged,
     top_up,
 )
+from regauge.gate._record import (
+    CANDIDATE_FIRST,
+    CONTROL_FIRST,
+    EVALS_FIRST,
+    HISTORY_FIRST,
+    REVISION_FIRST,
+    stored_number,
+)
+from regauge.gate._types import TrialFacts
+from regauge.gate.baselines import Baseline, HistoryKey, StoredHistory
 from regauge.prompts import parse_prompt
 
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)

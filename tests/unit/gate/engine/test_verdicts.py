@@ -12,6 +12,7 @@ from regauge.stats import CriticalPolicy
 from tests.unit.gate.engine.drive import (
     ONE,
     Scripted,
+    Tally,
     count,
     history,
     others,
@@ -328,9 +329,10 @@ def test_a_change_cannot_accept_more_broken_cases_than_the_limit(limit: int, dec
 
 
 def test_without_any_history_main_is_drawn_in_the_same_run():
-    outcome = run([scripted("1", was=None), *others(40, was=None)])
+    tally = Tally()
+    outcome = run([scripted("1", was=None), *others(40, was=None)], order=tally)
     assert outcome.decision == "accept"
-    assert (outcome.candidate_trials, outcome.main_trials) == (41, 3 * 41)
+    assert (tally.candidate, outcome.main_trials) == (41, 3 * 41)
     assert str(outcome.cases[0].before) == "3 of 3"
 
 
@@ -440,9 +442,10 @@ def test_flaky_is_what_the_record_of_main_calls_so_and_mixed_the_rest():
 def test_small_suites_get_more_first_trials_and_each_prompt_its_own():
     """About 100 trials in the first round; 8 of main look for an outage and decide nothing."""
     cases = [*others(40), *others(8, prompt="summary")]
-    outcome = run(cases, GatePolicy())
+    tally = Tally()
+    outcome = run(cases, GatePolicy(), order=tally)
     assert outcome.first_draws == {"triage": 3, "summary": 13}
-    assert (outcome.candidate_trials, outcome.main_trials) == (40 * 3 + 8 * 13, 16)
+    assert (tally.candidate, outcome.main_trials) == (40 * 3 + 8 * 13, 16)
     assert [str(suite.control.main) for suite in outcome.suites if suite.control] == ["8 of 8"] * 2
     assert (outcome.decision, {case.today.trials for case in outcome.cases}) == ("accept", {0})
 

@@ -7,8 +7,7 @@ import pytest
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.edits import PromptText
 from regauge.refine.loop._search import pieces
-from tests.unit.refine.world import HEALTHY, LINES, TRAIN, passes, world
-from tests.unit.refine.world import without as without_lines
+from tests.unit.refine.world import HEALTHY, LINES, TRAIN, passes, without as without_lines, world
 
 LONG = """\
 You sort tickets. Be quick about it,
@@ -106,6 +105,14 @@ def test_no_more_is_drawn_than_may_be_and_a_repair_is_set_aside(calls, localise_
     assert len(state.bearings) == tried
     assert state.spent.calls <= calls
     assert "screened" in here.events, "calls are left for a repair"
+
+
+def test_few_calls_measure_every_sentence_on_fewer_cases():
+    train = tuple(f"train-{number}" for number in range(24))
+
+    state = world(HEALTHY, with_calls(1000, 40), train=train).run()
+
+    assert [bearing.cases for bearing in state.bearings] == [10] * 4
 
 
 def test_nothing_is_left_out_unless_asked_for():

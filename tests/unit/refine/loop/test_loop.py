@@ -183,6 +183,22 @@ def test_two_faults_are_repaired_one_after_the_other():
     assert UTC not in state.accepted[0].text.whole
 
 
+def test_failures_that_an_edit_for_another_check_ended_are_not_searched_again():
+    """Trials of the prompt as it was still count for the other check, and they failed."""
+    here = world(
+        without("json", "utc"),
+        passes=lambda text, case, check: (
+            passes(text, case, check) or (check == "utc" and JSON in text)
+        ),
+    )
+
+    state = here.run()
+
+    assert [edit.cluster.check for edit in state.accepted] == ["json"]
+    assert state.stop.proposal
+    assert state.cycle == 2
+
+
 def test_a_healthy_prompt_costs_a_first_look_and_no_proposal():
     here = world(HEALTHY, propose=lambda *_: pytest.fail("nothing is to be proposed"))
 

@@ -11,7 +11,7 @@ from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.loop._loop import IllegalTransitionError, advance, begin
 from regauge.refine.loop._plan import calls_max, calls_wanted, enough_calls, floor_calls
 from regauge.refine.loop._state import MoreCalls
-from regauge.refine.trail import TrailFile, cut_back, read_trail, retell
+from regauge.refine.runs import TrailFile, cut_back, read_trail, retell
 from tests.unit.refine.world import LINES, TRAIN, without, world
 
 if TYPE_CHECKING:

@@ -6,15 +6,14 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from benchmarks.refine_tasks._bench import SimulatedBench, setting_for
 from benchmarks.refine_tasks._scenarios import SCENARIOS, trial_of
 from benchmarks.refine_tasks._task import load_task
 from regauge.refine.edits import PromptText
 from regauge.refine.loop._loop import begin, drive
-from regauge.refine.loop._release import unit_count, with_units
+from regauge.refine.loop._search import unit_count, with_units
 from regauge.refine.loop._state import Release
 
 LINES = st.lists(st.sampled_from(["- one thing", "- two things", "", "# Head", "other words"]))

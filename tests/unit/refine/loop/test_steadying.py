@@ -11,7 +11,7 @@ import pytest
 from benchmarks.refine_tasks._scenarios import SCENARIOS, run_one
 from benchmarks.refine_tasks._task import load_task
 from regauge.refine.loop._loop import begin
-from regauge.refine.trail import TrailFile, read_trail, retell
+from regauge.refine.runs import TrailFile, read_trail, retell
 from tests.unit.refine.world import HEALTHY, HOLDOUT, LINES, TRAIN, adding, passes, world
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from regauge.refine.analysis import Check, CheckOutcome, Cluster, Outcome, Tally
 from regauge.refine.edits import PromptText
 from regauge.refine.guards import Guard
 from regauge.refine.loop._state import Setting, State
-from regauge.refine.proposers._context import problem_of
+from regauge.refine.trials import problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,10 +10,9 @@ from typing import Any
 from regauge.datasets import GoldenCase
 from regauge.providers import Completion, CompletionRequest, parse_model_id
 from regauge.refine.feedback import Evidence
-from regauge.refine.leaks import CaseText
-from regauge.refine.proposers._calls import criticised, proposed
-from regauge.refine.proposers._context import masked
-from regauge.refine.proposers._model import ModelProposer
+from regauge.refine.guards import CaseText
+from regauge.refine.proposers._model import ModelProposer, criticised, proposed
+from regauge.refine.trials import masked
 from regauge.sim import answer
 from tests.unit.refine.proposers.problems import LIMIT, RELEASED, Replies, told, without
 

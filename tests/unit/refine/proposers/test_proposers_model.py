@@ -9,16 +9,21 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import parse_model_id
 from regauge.refine.attempts import Memory, Tried
 from regauge.refine.edits import apply
-from regauge.refine.proposers._calls import criticised, proposed
-from regauge.refine.proposers._context import _representatives, masked
-from regauge.refine.proposers._model import TEMPERATURES, ModelProposer, critique_in, edit_in
+from regauge.refine.proposers._model import (
+    TEMPERATURES,
+    ModelProposer,
+    criticised,
+    critique_in,
+    edit_in,
+    proposed,
+)
+from regauge.refine.trials import _representatives, masked
 from tests.unit.refine.proposers.problems import (
     CASES,
     LIMIT,

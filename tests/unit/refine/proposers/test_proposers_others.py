@@ -20,12 +20,10 @@ from regauge.providers import parse_model_id
 from regauge.refine._policy import GuardPolicy
 from regauge.refine.analysis import CheckOutcome, Outcome
 from regauge.refine.edits import EditError, apply
-from regauge.refine.guards import Guard
-from regauge.refine.leaks import CaseText
+from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._candidates import candidates_of
 from regauge.refine.loop._state import Spent, TrialsDone
-from regauge.refine.proposers._calls import proposed
-from regauge.refine.proposers._model import ModelProposer
+from regauge.refine.proposers._model import ModelProposer, proposed
 from regauge.refine.proposers._protocol import (
     Example,
     ProposerContext,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.refine.changes import lost_words
-from regauge.refine.edits import apply
-from regauge.refine.proposers._calls import proposed
+from regauge.refine.edits import apply, lost_words
+from regauge.refine.proposers._model import proposed
 from regauge.refine.proposers._rules import RuleProposer, propose_by_rules
 from tests.unit.refine.proposers.problems import (
     LIMIT,

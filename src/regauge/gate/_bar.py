@@ -1,0 +1,538 @@
+"""The bar of a change: what decides a gate and must come from the base, and what a change moves."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
+
+from regauge.datasets import Script, Tier
+from regauge.gate._commit import target_of_base
+from regauge.judges import AsyncFunctionJudge, Rule
+from regauge.project import ENDPOINT_IDENTITY
+from regauge.runner import declared_evals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from regauge.datasets import Dataset
+    from regauge.gate._commit import BaseCommit
+    from regauge.project import Settings
+    from regauge.prompts import Prompt
+    from regauge.runner import DeclaredEval, Suite
+
+
+def is_function_judge(judge: object) -> bool:
+    """Return whether a judge is a function, so that its digest follows the code that it uses."""
+    is_rule = isinstance(judge, Rule) and judge.kind == "function"
+    return is_rule or isinstance(judge, AsyncFunctionJudge)
+
+
+def files_of_code(at: BaseCommit, judge: object) -> frozenset[str]:
+    """The files that define a judge or a judge inside it, and the modules that they import.
+
+    Only files of the repository count, apart from regauge and the environment.
+    """
+    files: set[str] = set()
+    remaining = _files_of_project(at, _files(judge))
+    while remaining:
+        files |= remaining
+        remaining = _files_of_project(at, _imported(at, remaining)) - files
+    return frozenset(files)
+
+
+def files_named_in(at: BaseCommit, files: Iterable[str]) -> frozenset[str]:
+    """The changed files, apart from code, whose name is a text in the code of some files."""
+    changed = {name: PurePosixPath(name).name for name in at.changed if not name.endswith(".py")}
+    if not changed:
+        return frozenset()
+    texts = [
+        node.value
+        for name in files
+        for node in ast.walk(_tree(at, name))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    return frozenset(
+        name for name, last in changed.items() if any(text.endswith(last) for text in texts)
+    )
+
+
+def _files(judge: object) -> Iterator[str]:
+    """The files of the classes and functions that a judge consists of."""
+    seen: set[int] = set()
+    remaining: list[object] = [judge]
+    while remaining:
+        value = remaining.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        remaining += _parts(value)
+        if isinstance(value, FunctionType):
+            yield value.__code__.co_filename
+        elif _is_code(value):
+            yield from _files_of_class(type(value))
+
+
+def _parts(value: object) -> Iterable[object]:
+    """The parts of a judge, or of a part of one."""
+    match value:
+        case FunctionType():
+            cells = value.__closure__ or ()
+            inner = (cell.cell_contents for cell in cells if _is_set(cell))
+            return [*inner, getattr(value, "__wrapped__", None)]
+        case MethodType():
+            return [value.__func__, value.__self__]
+        case partial():
+            return [value.func, *value.args, *value.keywords.values()]
+        case dict():
+            return cast("dict[Any, object]", value).values()
+        case list() | tuple() | set() | frozenset():
+            return cast("Iterable[object]", value)
+        case _:
+            return _attributes(value)
+
+
+def _attributes(value: object) -> Iterable[object]:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+    return getattr(value, "__dict__", {}).values() if _is_code(value) else ()
+
+
+def _is_code(value: object) -> bool:
+    """Return whether a value is an object that judges or can be called."""
+    return not isinstance(value, type) and (callable(value) or hasattr(value, "judge"))
+
+
+def _files_of_class(kind: type) -> Iterator[str]:
+    """The modules of a class and its bases, and the files of its methods: they may be replaced."""
+    for base in kind.__mro__:
+        module = sys.modules.get(base.__module__)
+        yield str(vars(module).get("__file__")) if module is not None else ""
+        for method in vars(base).values():
+            if isinstance(method, FunctionType):
+                yield method.__code__.co_filename
+
+
+def _is_set(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _imported(at: BaseCommit, names: Iterable[str]) -> Iterator[str]:
+    """The files of imported modules; of modules that are not loaded, changed files."""
+    for name in names:
+        for node in ast.walk(_tree(at, name)):
+            match node:
+                case ast.Import():
+                    modules = [alias.name for alias in node.names]
+                case ast.ImportFrom():
+                    module = node.module or ""
+                    modules = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+                case _:
+                    continue
+            for module in modules:
+                yield from _files_of_module(at, module.strip("."))
+
+
+def _files_of_module(at: BaseCommit, module: str) -> Iterator[str]:
+    loaded = sys.modules.get(module)
+    if loaded is not None:
+        yield str(vars(loaded).get("__file__"))
+        return
+    path = module.replace(".", "/")
+    for name in at.changed:
+        if path and f"/{name}".endswith((f"/{path}.py", f"/{path}/__init__.py")):
+            yield str(at.repository.top / name)
+
+
+def _files_of_project(at: BaseCommit, files: Iterable[str]) -> set[str]:
+    top, outside = at.repository.top, (Path(sys.prefix), Path(__file__).parents[1])
+    return {
+        at.repository.inside(path)
+        for path in map(Path, {*files})
+        if path.is_relative_to(top)
+        and not any(path.is_relative_to(directory) for directory in outside)
+    }
+
+
+def _tree(at: BaseCommit, name: str) -> ast.Module:
+    path = at.repository.top / name
+    try:
+        return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedBar:
+    """One part of the bar that a change lowers.
+
+    Attributes:
+        part: Such as `on_broken in [tool.regauge.gate]`.
+        base: Its value on the base; empty for a file.
+        head: Its value now; empty for a file.
+    """
+
+    part: str
+    base: str = ""
+    head: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.base} -> {self.head}" if self.base else f"{self.part} changed"
+
+
+_TIERS: Final = get_args(Tier)
+# A value of a setting or judge fits on one line with its name; a longer one is cut.
+_VALUE_CHARS_MAX: Final = 60
+# Values of a setting, the strictest first.
+_RANKED: Final[Mapping[str, tuple[str, ...]]] = {
+    "gate.on_broken": ("block", "net", "warn"),
+    "gate.on_undecided": ("block", "warn"),
+    "gate.on_drifted": ("block", "warn"),
+    "gate.on_new": ("block", "warn"),
+    "gate.on_anchor_loss": ("block", "warn"),
+    "gate.on_judge_change": ("refuse", "note"),
+}
+# Numbers that are stricter the larger they are, or the smaller.
+_LARGER: Final = frozenset(
+    {
+        "gate.alpha_case",
+        "gate.alpha_suite",
+        "gate.baseline_trials",
+        "gate.first_draws",
+        "gate.new_case_trials",
+        "gate.new_case_passes",
+        "calibration.floor",
+        "calibration.min_labels",
+    }
+)
+_SMALLER: Final = frozenset({"gate.min_effect", "gate.accepted_max"})
+_DATA: Final = frozenset({".json", ".jsonl"})
+
+
+def moved_settings(base: Settings, head: Settings) -> Iterator[MovedBar]:
+    """The settings that decide and are looser than on the base.
+
+    A setting with neither a rank nor a direction, such as `ref`, is moved by any change. Settings
+    of a provider that the base does not have move nothing.
+    """
+    now_set, base_set = head.model_dump(mode="json"), base.model_dump(mode="json")
+    for table in ("gate", "calibration"):
+        for name, before in base_set[table].items():
+            if _is_looser(f"{table}.{name}", before, now_set[table][name]):
+                yield _setting(f"{name} in [tool.regauge.{table}]", before, now_set[table][name])
+    # Guards count where the base has them counted.
+    for name in ("floor", "pull_request") if base_set["mutate"]["pull_request"] else ():
+        before, now = base_set["mutate"][name], now_set["mutate"][name]
+        if before and (not now or now < before):
+            yield _setting(f"{name} in [tool.regauge.mutate]", before, now)
+    if now_set["record"] == "none" != base_set["record"]:
+        yield _setting("record in [tool.regauge]", base_set["record"], "none")
+    if base_set["judge_model"] not in {None, now_set["judge_model"]}:
+        yield _setting(
+            "judge_model in [tool.regauge]", base_set["judge_model"], now_set["judge_model"]
+        )
+    yield from _moved_endpoints(base_set["providers"], now_set["providers"])
+
+
+def _moved_endpoints(
+    base_endpoints: Mapping[str, Any], endpoints: Mapping[str, Any]
+) -> Iterator[MovedBar]:
+    for provider, endpoint in base_endpoints.items():
+        table = f"[tool.regauge.providers.{provider}]"
+        now: Mapping[str, Any] | None = endpoints.get(provider)
+        if now is None:
+            yield MovedBar(part=table, base="set", head="not set")
+            continue
+        for name in ENDPOINT_IDENTITY:
+            if now[name] != endpoint[name]:
+                yield _setting(f"{name} in {table}", endpoint[name], now[name])
+        # A lower price evades a limit in dollars.
+        for model, price in endpoint["prices"].items():
+            today = now["prices"].get(model)
+            if today is None or any((today[kind] or 0) < (price[kind] or 0) for kind in price):
+                yield _setting(f"price of {model} in {table}", price, today)
+
+
+def _setting(part: str, before: object, now: object) -> MovedBar:
+    return MovedBar(part=part, base=_shown(before), head=_shown(now))
+
+
+def _shown(value: object) -> str:
+    text = "not set" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"
+
+
+def _is_looser(name: str, before: Any, now: Any) -> bool:
+    if before == now:
+        return False
+    if (ranks := _RANKED.get(name)) is not None:
+        return ranks.index(now) > ranks.index(before)
+    if isinstance(before, str) or isinstance(now, str):
+        return True
+    if name in _LARGER:
+        return bool(now < before)
+    if name in _SMALLER:
+        # Without a limit anything is accepted.
+        return before is not None and (now is None or now > before)
+    return True
+
+
+def moved_tiers(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
+    """The cases whose tier is lower than on the base.
+
+    Args:
+        before: The base's golden cases; None where they are today's.
+    """
+    for case in dataset:
+        then = before.get(case.id) if before is not None else None
+        if then is not None and _TIERS.index(case.tier) > _TIERS.index(then.tier):
+            yield MovedBar(part=f"tier of {case.id}", base=then.tier, head=case.tier)
+
+
+def moved_checks(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
+    """The cases that lost a check of the base, or that pass with a smaller share of them.
+
+    A check that was added moves nothing, unless a share suffices: then it outweighs the others.
+
+    Args:
+        before: The base's golden cases; None where they are today's.
+    """
+    for case in dataset:
+        then = before.get(case.id) if before is not None else None
+        if then is None or not then.checks:
+            continue
+        part = f"checks of {case.id}"
+        if case.checks and (case.pass_at or 1) < (then.pass_at or 1):
+            yield MovedBar(
+                part=part, base=f"pass_at {then.pass_at or 1:g}", head=f"pass_at {case.pass_at:g}"
+            )
+        elif (case.pass_at or 1) < 1 and case.checks != then.checks:
+            yield _setting(part, then.checks, case.checks)
+        else:
+            removed = [check for check in then.checks if check not in case.checks]
+            if removed:
+                yield _setting(part, removed, None)
+
+
+def moved_expectations(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
+    """The cases with another expectation than on the base, whatever their inputs are.
+
+    Next to a changed prompt, another expectation can turn a broken case into a fixed one.
+
+    Args:
+        before: The base's golden cases; None where they are today's.
+    """
+    for case in dataset:
+        then = before.get(case.id) if before is not None else None
+        if then is not None and then.expected != case.expected:
+            yield _setting(f"expected of {case.id}", then.expected, case.expected)
+
+
+def moved_scripts(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
+    """The conversations with other expectations, limits or tool results than on the base.
+
+    Args:
+        before: The base's golden cases; None where they are today's.
+    """
+    files: set[str] = set()
+    for case in dataset:
+        then = before.get(case.id) if before is not None else None
+        if then is None or then.script is None:
+            continue
+        now, was = case.script or Script(), then.script
+        if now.golden != was.golden:
+            yield _setting(f"expected and checks in turns of {case.id}", was.golden, now.golden)
+        for name in ("persona", "max_turns", "max_steps"):
+            if getattr(now, name) != getattr(was, name):
+                yield _setting(f"{name} of {case.id}", getattr(was, name), getattr(now, name))
+        results = [
+            None if script.tools is None else script.tools.to_json() for script in (was, now)
+        ]
+        if results[0] != results[1] and was.tools is not None and was.tools.name not in files:
+            files.add(was.tools.name)
+            yield MovedBar(part=f"results of tools in fixtures/tools/{was.tools.name}.yml")
+
+
+def edited_partners(suite: Suite, at: BaseCommit) -> Mapping[str, MovedBar]:
+    """The personas and functions of conversations that differ from the base's, by name."""
+    edited: dict[str, MovedBar] = {}
+    for name, persona in suite.partners.personas.items():
+        before = at.prompt(persona.prompt)
+        if before is not None and before.digest != persona.prompt.digest:
+            edited[name] = MovedBar(part=f"the persona {name}")
+    for name, function in suite.partners.functions.items():
+        then = target_of_base(function, at)
+        if then is not None and then.digest != function.digest:
+            edited[name] = MovedBar(part=f"the code of {name}, which answers tool calls,")
+    return edited
+
+
+def moved_evaluators(prompt: Prompt, before: Prompt | None) -> Iterator[MovedBar]:
+    """The `evaluators` of a prompt file that the base has and the change does not.
+
+    Args:
+        before: The prompt on the base; None where it is new.
+    """
+    now = [(evaluator.name, evaluator.kind, evaluator.body) for evaluator in prompt.evaluators]
+    for old in before.evaluators if before is not None else ():
+        if (old.name, old.kind, old.body) not in now:
+            successor = next((new for new in prompt.evaluators if new.name == old.name), None)
+            yield _setting(
+                f"evaluator {old.name} of {prompt.name}",
+                {old.kind: old.body},
+                {successor.kind: successor.body} if successor is not None else None,
+            )
+
+
+def moved_judging(at: BaseCommit, suites: Sequence[tuple[Suite, bool]]) -> Iterator[MovedBar]:
+    """Judges that evals of the base lost, and judges of the project whose code changed.
+
+    Args:
+        suites: Those whose prompt changed, and whether a baseline of this base knows their judges.
+    """
+    if not suites:
+        return
+    evals = at.repository.inside(at.project.root / "evals")
+    paths = [name for name in at.repository.files(at.commit, evals) if name.endswith(".py")]
+    texts = at.repository.read_all((at.commit, path) for path in paths)
+    before = {path: [*declared_evals(text or b"")] for path, text in zip(paths, texts, strict=True)}
+    if any(name.startswith(f"{evals}/") and name.endswith(".py") for name in at.changed):
+        yield from _lost_evals(at, before, suites)
+    for suite, is_known in suites:
+        name = at.prompt_name(suite.prompt)
+        of_prompt = {
+            path
+            for path, evals_of_file in before.items()
+            if any(name in declared.texts[:1] for declared in evals_of_file)
+        }
+        if of_prompt or is_known:
+            yield from _changed_judges(at, suite, of_prompt, is_known=is_known)
+
+
+def _lost_evals(
+    at: BaseCommit,
+    before: Mapping[str, Sequence[DeclaredEval]],
+    suites: Sequence[tuple[Suite, bool]],
+) -> Iterator[MovedBar]:
+    """Evals of the base whose judges no eval of the change has, by the source of `@golden`.
+
+    A baseline knows the judges of an eval by their digests. The source counts where there are
+    fewer of these than evals.
+    """
+    files = sorted((at.project.root / "evals").rglob("*.py"))
+    now = [
+        declared
+        for path in files
+        if path.is_file()
+        for declared in declared_evals(path.read_bytes())
+    ]
+    suites_known: dict[tuple[str, str], list[bool]] = {}
+    for suite, is_known in suites:
+        names = at.prompt_name(suite.prompt), suite.prompt.name
+        suites_known.setdefault(names, []).append(is_known)
+    for (base_name, name), knows in suites_known.items():
+        of_base = [
+            declared
+            for evals_of_file in before.values()
+            for declared in evals_of_file
+            if base_name in declared.texts[:1]
+        ]
+        if sum(knows) < len(of_base):
+            yield from _lost_judges(
+                of_base, [declared for declared in now if name in declared.texts[:1]]
+            )
+
+
+def _lost_judges(before: Sequence[DeclaredEval], now: Sequence[DeclaredEval]) -> Iterator[MovedBar]:
+    for declared in before:
+        if any({*declared.judges} <= {*new.judges} for new in now):
+            continue
+        same = next((new for new in now if new.function == declared.function), None)
+        has = same.judges if same is not None else ()
+        yield MovedBar(
+            part=f"judges of {declared.function}",
+            base=_cut(", ".join(name for name in declared.judges if name not in has)),
+            head=_cut(", ".join(name for name in has if name not in declared.judges)) or "not set",
+        )
+
+
+def _changed_judges(
+    at: BaseCommit, suite: Suite, of_prompt: set[str], *, is_known: bool
+) -> Iterator[MovedBar]:
+    """The judges whose code or data changed, where their digest need not follow it.
+
+    The digest of a function that a baseline knows follows the code that the function uses. A judge
+    object states its own. Compared are the files of its class, the project's modules that they
+    import, the evals of its prompt apart from the evals themselves, and files that any of this
+    code names.
+
+    Args:
+        of_prompt: Files with evals of the prompt on the base.
+        is_known: Whether a baseline of this base knows the judges.
+    """
+    for judge in suite.judges:
+        files = files_of_code(at, judge)
+        if not files:
+            continue
+        named = files_named_in(at, files)
+        digested = is_known and is_function_judge(judge)
+        code = files | of_prompt if not digested else frozenset[str]()
+        changed = sorted(name for name in at.changed & (code | named) if _is_other_code(at, name))
+        if changed:
+            yield MovedBar(part=f"code of judge {judge.name} ({', '.join(changed)})")
+
+
+def _is_other_code(at: BaseCommit, name: str) -> bool:
+    """Return whether a file differs from the base's; of Python its code, apart from evals."""
+    path = at.repository.top / name
+    head = path.read_bytes() if path.is_file() else b""
+    base = at.repository.read(at.commit, at.renamed.get(name, name))
+    return _code(base) != _code(head) if name.endswith(".py") else base != head
+
+
+def _code(source: bytes | None) -> str | None:
+    try:
+        tree = ast.parse(source or b"")
+    except (SyntaxError, ValueError):
+        return None
+    evals = {declared.function for declared in declared_evals(source or b"")}
+    other_nodes = (node for node in tree.body if getattr(node, "name", None) not in evals)
+    return "\n".join(ast.dump(node) for node in other_nodes)
+
+
+def moved_files(at: BaseCommit, directory: Path) -> Iterator[MovedBar]:
+    """Files of labels, calibrations or baselines that differ from the base.
+
+    Labels that were only added move nothing, nor do files that the base does not have.
+    """
+    inside = at.repository.inside(directory)
+    for name in sorted(at.changed):
+        path = at.repository.top / name
+        if name.startswith(f"{inside}/") and path.suffix in _DATA:
+            base = at.repository.read(at.commit, name)
+            if base is not None and not _only_added(path, base):
+                yield MovedBar(part=at.project.relative(path).as_posix())
+
+
+def _only_added(path: Path, base: bytes) -> bool:
+    """Return whether a file of labels holds every line that it held on the base."""
+    if path.suffix != ".jsonl":
+        return False
+    try:
+        now = path.read_bytes()
+    except OSError:
+        return False
+    return {*base.splitlines()} <= {*now.splitlines()}

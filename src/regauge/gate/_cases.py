@@ -1,0 +1,551 @@
+"""Trials of the cases, and the evidence of every check of each case."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from itertools import chain
+from math import log
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from regauge.evidence import NONE_DRAWN, Count
+from regauge.stats import e_bh, log_drift_ratio, log_e_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from regauge.gate._types import Arm, GateCase, GatePolicy, History, NotRecorded, TrialFacts
+    from regauge.stats import CasePolicy, Direction
+
+
+# A trial that was requested and has not come yet.
+_WAITING = "waiting"
+
+
+class Request(NamedTuple):
+    """All trials of one arm of a case below a number.
+
+    Attributes:
+        paired: Whether the trials run next to those of the other arm in the same wave.
+    """
+
+    drawn: Drawn
+    arm: Arm
+    stop: int
+    paired: bool = False
+
+
+class Drawn:
+    """The trials of one case, by arm and number.
+
+    Attributes:
+        case: Whose trials they are.
+        first: Trials of the candidate in the first round.
+        seeds: How many of main's first trials replace a history that is missing.
+        replay: Whether trials of the first round may be missing where some are recorded.
+        pairs: Numbers of trials that the case test drew side by side: the candidate's and main's.
+        own: How many trials of the candidate belong to the case itself, before those for the
+            suite; None while that is open.
+    """
+
+    __slots__ = (
+        "_arms",
+        "_kept",
+        "_kept_varies",
+        "_new",
+        "case",
+        "first",
+        "own",
+        "pairs",
+        "replay",
+        "seeds",
+    )
+
+    def __init__(self, case: GateCase, *, first: int, seeds: int, replay: bool = False) -> None:
+        history = case.history
+        self.case = case
+        self._kept = history if history is not None and trials_of(history) else None
+        self.first = first
+        self.seeds = seeds if self._kept is None and case.state == "changed" else 0
+        self.replay = replay
+        self.pairs: list[tuple[range, range]] = []
+        self._kept_varies = (
+            history is not None
+            and history.distinct_answers > 1
+            and varies(history.distinct_answers, trials_of(history))
+        )
+        self.own: int | None = None
+        self._arms: dict[Arm, list[TrialFacts | NotRecorded | str | None]] = {
+            "candidate": [],
+            "main": [],
+        }
+        self._new: dict[Arm, frozenset[int]] | None = None
+
+    def ask(self, arm: Arm, stop: int) -> range:
+        """Request all trials below a number; those not requested before are returned."""
+        trials = self._arms[arm]
+        new = range(len(trials), max(stop, len(trials)))
+        trials.extend([_WAITING] * len(new))
+        return new
+
+    def more(self, trials: int, *, pairs: bool) -> list[Request]:
+        """Further trials of the candidate for the case test, with main's next to them or not."""
+        start, of_main = self.asked("candidate"), self.asked("main")
+        if not pairs:
+            return [Request(self, "candidate", start + trials)]
+        self.pairs.append((range(start, start + trials), range(of_main, of_main + trials)))
+        return self.side_by_side(trials)
+
+    def side_by_side(self, trials: int) -> list[Request]:
+        """As many further trials of both arms, next to each other."""
+        return [
+            Request(self, "candidate", self.asked("candidate") + trials, paired=True),
+            Request(self, "main", self.asked("main") + trials, paired=True),
+        ]
+
+    def settle(self) -> None:
+        """Note that trials from now on belong to the suite."""
+        self.own = len(self._arms["candidate"])
+
+    def asked(self, arm: Arm) -> int:
+        """The number of requested trials of an arm."""
+        return len(self._arms[arm])
+
+    def waits_for(self, arm: Arm, number: int) -> bool:
+        """Return whether a trial was requested and has not come."""
+        trials = self._arms[arm]
+        return 0 <= number < len(trials) and trials[number] is _WAITING
+
+    def take(self, arm: Arm, number: int, facts: TrialFacts | NotRecorded | None) -> None:
+        """Keep one trial."""
+        self._arms[arm][number] = facts
+        self._new = None
+
+    def gaps(self) -> tuple[int, int]:
+        """The number of unmeasured trials of the case, and of unrecorded ones.
+
+        A trial that is still awaited counts as not measured. Trials for the suite and the lamp do
+        not count, nor does a replay's shorter first round, where any of it is recorded.
+        """
+        stop = self.asked("candidate") if self.own is None else self.own
+        start = self.first if self.replay and any(self.facts("candidate", 0, self.first)) else 0
+        candidate = self.missing("candidate", [range(start, stop)])
+        main = self.missing("main", [range(self.seeds), *(main for _, main in self.pairs)])
+        missing = self.missing("candidate", [range(start)])[0]
+        return candidate[0] + main[0] + missing, candidate[1] + main[1]
+
+    def missing(self, arm: Arm, numbers: Iterable[range]) -> tuple[int, int]:
+        """The number of unmeasured trials among some, and of unrecorded ones."""
+        trials = self._arms[arm]
+        unmeasured = not_recorded = 0
+        for number in chain.from_iterable(numbers):
+            trial = trials[number] if number < len(trials) else _WAITING
+            not_recorded += trial == "not-recorded"
+            unmeasured += trial is None or trial is _WAITING
+        return unmeasured, not_recorded
+
+    def facts(self, arm: Arm, start: int = 0, stop: int | None = None) -> Iterator[TrialFacts]:
+        """The measured trials of an arm, by number."""
+        for trial in self._arms[arm][start:stop]:
+            if trial is not None and not isinstance(trial, str):
+                yield trial
+
+    def candidate(self, check: str | None = None, stop: int | None = None) -> Count:
+        """The candidate's trials that count, of one check or of all together."""
+        stop = self.asked("candidate") if stop is None else stop
+        return self.count("candidate", [range(stop)], check)
+
+    def paired(self, arm: Arm, check: str | None = None) -> Count:
+        """The trials of an arm that the case test drew side by side."""
+        side = 0 if arm == "candidate" else 1
+        return self.count(arm, [pair[side] for pair in self.pairs], check)
+
+    def count(self, arm: Arm, numbers: Iterable[range], check: str | None = None) -> Count:
+        """Some trials that count, of one check or of all together.
+
+        A completion out of a cache is the same trial and counts once.
+        """
+        trials = self._arms[arm]
+        new = self._uncached(arm)
+        passed = drawn = 0
+        for number in chain.from_iterable(numbers):
+            facts = trials[number] if number < len(trials) else None
+            if facts is None or isinstance(facts, str) or (new is not None and number not in new):
+                continue
+            verdict = facts.passed if check is None else facts.checks.get(check)
+            if verdict is not None:
+                drawn += 1
+                passed += verdict
+        return Count(passed=passed, trials=drawn) if drawn else NONE_DRAWN
+
+    def history(self, check: str | None = None) -> Count:
+        """Main's trials before today's, of one check or of all together."""
+        history = self._kept
+        if history is None:
+            return self.count("main", [range(self.seeds)], check)
+        if check is None:
+            return history.whole
+        return history.checks.get(check, NONE_DRAWN)
+
+    def history_scores(self, check: str) -> Sequence[float]:
+        """Main's scores before today's."""
+        history = self._kept
+        if history is None:
+            return self.scores("main", check, [range(self.seeds)])
+        return history.scores.get(check, ())
+
+    def scores(self, arm: Arm, check: str, numbers: Iterable[range]) -> list[float]:
+        """The scores of measured trials, by number."""
+        given_scores = (
+            facts.scores.get(check)
+            for part in numbers
+            for facts in self.facts(arm, part.start, part.stop)
+        )
+        return [score for score in given_scores if score is not None]
+
+    @property
+    def stored(self) -> bool:
+        """Return whether main has a history from before this run."""
+        return self._kept is not None
+
+    @property
+    def repeated(self) -> int:
+        """The candidate's own trials that repeat a completion and do not count."""
+        new = self._uncached("candidate")
+        if new is None:
+            return 0
+        stop = self.asked("candidate") if self.own is None else self.own
+        measured = sum(1 for _ in self.facts("candidate", 0, stop))
+        return measured - sum(number < stop for number in new)
+
+    def _uncached(self, arm: Arm) -> frozenset[int] | None:
+        """The trials whose completion no earlier one of the arm has; None where all count."""
+        if not self._kept_varies:
+            return None
+        if self._new is None:
+            self._new = (
+                {"candidate": self._first_of("candidate"), "main": self._first_of("main")}
+                if self._cached()
+                else {}
+            )
+        return self._new.get(arm)
+
+    def _first_of(self, arm: Arm) -> frozenset[int]:
+        seen: set[str] = set()
+        new: set[int] = set()
+        for number, facts in enumerate(self._arms[arm]):
+            if facts is None or isinstance(facts, str):
+                continue
+            if not facts.answer or facts.answer not in seen:
+                new.add(number)
+            seen.add(facts.answer)
+        return frozenset(new)
+
+    def _cached(self) -> bool:
+        """Return whether completions repeat today that hardly ever did.
+
+        Main's completions show it: a broken prompt may well return the same every time, and a
+        label is the same by nature. Main runs again before a case is named, so this is known in
+        time.
+        """
+        answers = [facts.answer for facts in self.facts("main", self.seeds) if facts.answer]
+        return len(answers) > 1 and not varies(len({*answers}), len(answers))
+
+
+def trials_of(history: History) -> int:
+    """The number of trials in a history: that of its most often judged check."""
+    return max([history.whole.trials, *(count.trials for count in history.checks.values())])
+
+
+def varies(distinct: int, trials: int) -> bool:
+    """Return whether most completions were different.
+
+    >>> varies(12, 12), varies(2, 12), varies(1, 2)
+    (True, False, False)
+    """
+    return 2 * distinct > trials
+
+
+BoolArray: TypeAlias = "NDArray[np.bool_]"
+IntArray: TypeAlias = "NDArray[np.int64]"
+Tallies: TypeAlias = "tuple[IntArray, IntArray]"
+
+
+class End(IntEnum):
+    """The state of a cell."""
+
+    UNTESTED = 0
+    OPEN = 1
+    NAMED = 2
+    DRIFTED = 3
+    CLEARED = 4
+    UNDECIDED = 5
+    MIXED = 6
+    MISSING = 7
+
+
+class Observed(NamedTuple):
+    """Passes and trials of the open cells so far, in their order.
+
+    Attributes:
+        candidate: All trials of the candidate, the first round included.
+        today: Main's trials of today, drawn in pairs.
+        paired: The candidate's trials of the same pairs.
+    """
+
+    candidate: Tallies
+    today: Tallies
+    paired: Tallies
+
+
+class CellTest:
+    """The test of many cells in one direction, look by look.
+
+    Attributes:
+        steps: Further trials of an open cell for each look after the first round.
+        ends: An `End` for each cell; shape (runs, cells).
+        log_e: The evidence against main's record and today's trials, at the last look.
+        log_today: The evidence of the pairs alone, at the last look; -inf without any.
+        log_bound: The bound of `log_e` in each run, at the last look; shape (runs,).
+    """
+
+    def __init__(
+        self,
+        policy: CasePolicy,
+        main: Tallies,
+        first: Tallies,
+        *,
+        family: int | None = None,
+        direction: Direction = "worse",
+        passes_at_most: float = 1.0,
+    ) -> None:
+        """Begin with the cells whose first round leaves a doubt.
+
+        Args:
+            main: Passes and trials of main's record; shape (runs, cells).
+            first: Passes and trials of the candidate in the first round.
+            family: The number of cells that are tested together, if there are more than these.
+            direction: `better` tests whether cells that main fails are fixed.
+            passes_at_most: Only cells that main passes at most so often are tested for that.
+        """
+        self._policy = policy
+        self._direction: Direction = direction
+        self._main = main
+        (s, m), (k, r) = main, first
+        if direction == "better":
+            doubt = (r > 0) & (k == r) & (m > 0) & (s <= passes_at_most * m)
+        else:
+            doubt = (k < r) & (s > 0)
+        self.log_e = np.full(doubt.shape, -np.inf)
+        where = np.nonzero(doubt)
+        self.log_e[where] = self._evidence(s[where], m[where], k[where], r[where])
+        least = np.where(r >= policy.many, policy.suspect_of_many, policy.suspect)
+        doubt &= self.log_e >= np.log(least)
+        self.steps = policy.all_steps
+        self.tested = doubt
+        self.ends = np.where(doubt, int(End.OPEN), int(End.UNTESTED)).astype(np.int8)
+        self.log_today = np.full(doubt.shape, -np.inf)
+        self._record = np.full(doubt.shape, -np.inf)
+        self._family = max(family or 0, doubt.shape[1], 1)
+        self.log_bound = np.full(len(doubt), policy.log_bound(self._family))
+
+    @property
+    def open(self) -> tuple[IntArray, ...]:
+        """Runs and cells that are not decided, as indices."""
+        return np.nonzero(self.ends == End.OPEN)
+
+    def paired(self, number: int) -> BoolArray:
+        """The open cells, in order, that run the base as well at a look, counted from 0."""
+        evidence = self.log_e[self.open]
+        if number + 2 >= self._policy.paired_from:
+            return np.ones(evidence.shape, dtype=np.bool_)
+        return np.asarray(evidence >= log(self._policy.serious))
+
+    def look(self, number: int, observed: Observed) -> None:
+        """Decide what can be decided of the open cells.
+
+        Args:
+            number: Which look this is, counted from 0.
+            observed: What there is of the open cells.
+        """
+        rows, cells = where = self.open
+        if not rows.size:
+            return
+        policy = self._policy
+        s, m = self._main[0][where], self._main[1][where]
+        (k, r), (b, n), (kd, nd) = observed
+        evidence = self._evidence(s + b, m + n, k, r)
+        today = self._evidence(b, n, kd, nd)
+        self.log_e[where], self.log_today[where] = evidence, today
+        before = self._evidence(s, m, k, r)
+        self._record[where] = np.maximum(self._record[where], np.maximum(evidence, before))
+        against, confirmed = self._named(rows, cells)
+        controlled = n >= policy.control_min
+        ratio = log_drift_ratio((b, n), history=(s, m), candidate=(k, r))
+        moved = controlled & (ratio > log(policy.drifted))
+        # In the direction that is tested main is ahead by so many trials of today.
+        ahead = b - kd if self._direction == "worse" else (n - b) - (nd - kd)
+        at_cap = number >= len(policy.steps) - 1
+        # The candidate passes none of today's trials and main some: drift, and perhaps more.
+        never = (kd if self._direction == "worse" else nd - kd) == 0
+        untold = moved & never & (ahead >= policy.untold)
+        # Few pairs in which neither passes do not tell "main hardly passes" from "never".
+        drifted = moved & (today < 0) & (at_cap & ~untold | (ahead <= 0) & ~never)
+        self.ends[rows, cells] = np.select(
+            [
+                confirmed & controlled,
+                drifted,
+                evidence < log(policy.clear),
+            ],
+            [End.NAMED, End.DRIFTED, End.CLEARED],
+            End.OPEN,
+        )
+        if at_cap:
+            open_cells = self.ends[rows, cells] == End.OPEN
+            end = self._at_cap(
+                number,
+                asked=against,
+                today=today,
+                ahead=ahead,
+                likely=(evidence >= log(max(policy.undecided, self._family)))
+                & (today >= log(policy.undecided_today)),
+                moved=moved,
+                untold=untold,
+            )
+            self.ends[rows[open_cells], cells[open_cells]] = end[open_cells]
+
+    def stop(self, row: int, cell: int) -> None:
+        """Draw no more for a cell, because trials of it are missing."""
+        self.ends[row, cell] = End.MISSING
+
+    def _evidence(self, s: IntArray, m: IntArray, k: IntArray, r: IntArray) -> NDArray[np.float64]:
+        return log_e_value(s, m, k, r, direction=self._direction)
+
+    def _named(self, rows: IntArray, cells: IntArray) -> tuple[BoolArray, BoolArray]:
+        """The open cells that the record names, and those that the pairs confirm."""
+        policy = self._policy
+        looked, row = np.unique(rows, return_inverse=True)
+        bounds = e_bh(self._record[looked], alpha=policy.alpha, cells=self._family)
+        self.log_bound[looked] = bounds.log_bound
+        live = (self.ends[looked] == End.OPEN) | (self.ends[looked] == End.NAMED)
+        named = (self._record[looked] >= bounds.log_bound[:, np.newaxis]) & live
+        among = np.where(named, self.log_today[looked], -np.inf)
+        confirm = e_bh(among, alpha=1 / policy.confirm, cells=np.maximum(named.sum(axis=1), 1))
+        confirmed = named & (among >= confirm.log_bound[:, np.newaxis])
+        return named[row, cells], confirmed[row, cells]
+
+    def _at_cap(
+        self,
+        number: int,
+        *,
+        asked: BoolArray,
+        today: NDArray[np.float64],
+        ahead: IntArray,
+        likely: BoolArray,
+        moved: BoolArray,
+        untold: BoolArray,
+    ) -> IntArray:
+        """The end of each cell once the regular steps are used up; OPEN where it continues."""
+        policy = self._policy
+        worth = asked & ((today >= log(policy.keep_on)) | (ahead >= policy.passes_ahead))
+        open_end = likely | untold
+        step, regular = number + 1, len(policy.steps)
+        late = regular + len(policy.late)
+        # A run that continues gives an undecided cell so many steps more than it had.
+        more = step < regular + len(policy.more) or late <= step < len(self.steps)
+        goes_on = (worth & (step < late)) | (open_end & more)
+        return np.select(
+            [goes_on, open_end, moved],
+            [int(End.OPEN), int(End.UNDECIDED), int(End.DRIFTED)],
+            int(End.MIXED),
+        )
+
+
+class CaseStage:
+    """Every cell of the required cases, tested both ways.
+
+    Attributes:
+        cells: Case and check of each column of the tests.
+        worse: The test for broken cells.
+        better: The test for fixed ones, spent on cells that main hardly ever passes.
+    """
+
+    def __init__(self, drawn: Sequence[Drawn], policy: GatePolicy) -> None:
+        """Begin once the first round is in."""
+        self.cells: list[tuple[Drawn, str]] = [
+            (case, check) for case in drawn for check in case.case.checks
+        ]
+        self._column = {(case.case.key, check): i for i, (case, check) in enumerate(self.cells)}
+        main = _row([case.history(check) for case, check in self.cells])
+        first = _row([case.candidate(check, case.first) for case, check in self.cells])
+        self.worse = CellTest(policy.case, main, first)
+        self.better = CellTest(
+            policy.case,
+            main,
+            first,
+            direction="better",
+            passes_at_most=policy.improved_at_most,
+        )
+
+    def waves(self) -> Iterator[list[Request]]:
+        """The trials each look needs; the looks are taken between them."""
+        for number, step in enumerate(self.worse.steps):
+            wave = self._wanted(number, step)
+            if not wave:
+                return
+            yield wave
+            for test in (self.worse, self.better):
+                self._look(test, number)
+
+    def test_of(self, drawn: Drawn, check: str) -> tuple[CellTest, int] | None:
+        """The test that a cell is in, and its column; None where nothing was to be tested."""
+        column = self._column.get((drawn.case.key, check))
+        if column is None:
+            return None
+        for test in (self.worse, self.better):
+            if test.tested[0, column]:
+                return test, column
+        return None
+
+    def _wanted(self, number: int, step: int) -> list[Request]:
+        cases: dict[tuple[str, str], Drawn] = {}
+        paired: set[tuple[str, str]] = set()
+        for test in (self.worse, self.better):
+            columns: list[int] = test.open[1].tolist()
+            for column, pair in zip(columns, test.paired(number).tolist(), strict=True):
+                case = self.cells[column][0]
+                cases[case.case.key] = case
+                if pair:
+                    paired.add(case.case.key)
+        wave: list[Request] = []
+        for key, case in cases.items():
+            wave += case.more(step, pairs=key in paired)
+        return wave
+
+    def _look(self, test: CellTest, number: int) -> None:
+        columns: list[int] = test.open[1].tolist()
+        if not columns:
+            return
+        cells = [self.cells[column] for column in columns]
+        observed = Observed(
+            candidate=_counts([case.candidate(check) for case, check in cells]),
+            today=_counts([case.paired("main", check) for case, check in cells]),
+            paired=_counts([case.paired("candidate", check) for case, check in cells]),
+        )
+        test.look(number, observed)
+        for column, (case, _) in zip(columns, cells, strict=True):
+            if any(case.gaps()) and test.ends[0, column] != End.NAMED:
+                test.stop(0, column)
+
+
+def _counts(counts: Sequence[Count]) -> Tallies:
+    passed = np.array([count.passed for count in counts], dtype=np.int64)
+    return passed, np.array([count.trials for count in counts], dtype=np.int64)
+
+
+def _row(counts: Sequence[Count]) -> Tallies:
+    passed, trials = _counts(counts)
+    return passed[np.newaxis], trials[np.newaxis]

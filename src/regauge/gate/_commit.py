@@ -1,0 +1,456 @@
+"""The base version: the commit a change came from, what its files say, and its targets."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import tomllib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, cast
+
+from regauge.datasets import load_dataset
+from regauge.errors import GitError, PromptError, ProviderError
+from regauge.gate.baselines import parse_baseline
+from regauge.git import git
+from regauge.project import CommandTarget, HttpTarget, PythonTarget, Settings
+from regauge.prompts import (
+    LOCK_NAME,
+    PromptLock,
+    Repository,
+    parse_prompt,
+    prompt_files,
+    prompt_name,
+)
+from regauge.targets import CommitFiles, load_target
+from regauge.wording import did_you_mean, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.datasets import Dataset
+    from regauge.gate.baselines import Baseline
+    from regauge.project import Project
+    from regauge.prompts import Prompt
+    from regauge.targets import Target
+
+
+class Checkout:
+    """The files of a commit in a directory of their own, a detached worktree; made when needed."""
+
+    def __init__(self, root: Path, commit: str, *, prefix: str) -> None:
+        self._root = root
+        self._commit = commit
+        self._prefix = prefix
+        self._directory: Path | None = None
+
+    def project(self) -> Path:
+        """The project's root in it.
+
+        Raises:
+            ProviderError: It cannot be made.
+        """
+        if self._directory is None:
+            directory = Path(tempfile.mkdtemp(prefix="regauge-base-")).resolve()
+            try:
+                git(self._root, "worktree", "add", "--detach", str(directory), self._commit)
+            except GitError as error:
+                shutil.rmtree(directory, ignore_errors=True)
+                raise ProviderError(
+                    f"the code of the base cannot be checked out: {error}", kind="unavailable"
+                ) from error
+            self._directory = directory
+        return self._directory / self._prefix
+
+    def remove(self) -> None:
+        """Remove it, if it was made."""
+        directory, self._directory = self._directory, None
+        if directory is None:
+            return
+        try:
+            git(self._root, "worktree", "remove", "--force", str(directory))
+        except GitError:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def target_of_base(target: Target, at: BaseCommit) -> Target | None:
+    """A target as the base version has it; None where the base has no such target.
+
+    A function and a program run in a checkout of the base; an endpoint is that which `base` names;
+    recorded outputs are those of the base.
+
+    Raises:
+        PromptError: A prompt that it declares cannot be read there.
+        DatasetError: Its outputs cannot be read there.
+    """
+    project = at.project
+    inline = isinstance(target.settings, PythonTarget) and target.settings.callable == target.name
+    settings = at.settings.targets.get(target.name, target.settings if inline else None)
+    if settings is None:
+        return None
+    files = CommitFiles(repository=at.repository, commit=at.commit, prefix=at.prefix)
+    base = load_target(
+        target.name, settings, root=project.root, files=files, missing_ok=True, like=target
+    )
+    if inline and not any(_digests(base)):
+        return None  # the base has no such module
+    if isinstance(settings, PythonTarget | CommandTarget):
+        return replace(base, checkout=at.checkout.project)
+    if isinstance(settings, HttpTarget):
+        name = settings.base or (
+            target.settings.base if isinstance(target.settings, HttpTarget) else None
+        )
+        called = at.settings.targets.get(name or "") or project.settings.targets.get(name or "")
+        if called is None:
+            why = f"no target {name!r} is declared" if name else "the target has no `base`"
+            fix = "name the target that is the deployment of the base as `base`"
+            return replace(base, unavailable=f"the base has no deployment: {why}\n  fix: {fix}")
+        return replace(base, called=called)
+    return base
+
+
+def _digests(target: Target) -> list[object]:
+    files = target.identity["files"]
+    return [*files.values()] if isinstance(files, dict) else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseCommit:
+    """The commit that a change is compared with.
+
+    Attributes:
+        ref: What was asked for, such as `origin/main`.
+        commit: The newest commit that HEAD and `ref` have in common.
+        tip: The commit that `ref` names now.
+        changed: Paths that differ from the commit, as git writes them, new files among them.
+        renamed: For every renamed file, by its path now, its path in the commit.
+        dirty: Whether files differ from what is committed; they are compared as they are.
+    """
+
+    project: Project
+    repository: Repository
+    ref: str
+    commit: str
+    tip: str
+    changed: frozenset[str] = frozenset()
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    dirty: bool = False
+    _baselines: dict[bytes, Baseline] = field(
+        default_factory=dict[bytes, "Baseline"], init=False, repr=False, compare=False
+    )
+
+    @cached_property
+    def uncommitted(self) -> frozenset[str]:
+        """Paths that differ from HEAD, apart from recordings and baselines, which runs write."""
+        if not self.dirty:
+            return frozenset()
+        fixtures = self.repository.inside(self.project.fixtures_dir)
+        written = (f"{fixtures}/recordings/", f"{fixtures}/baselines/")
+        paths, _ = self.repository.changed("HEAD")
+        return frozenset(path for path in paths if not path.startswith(written))
+
+    @cached_property
+    def newest(self) -> BaseCommit:
+        """The same base where `ref` is now; its bar counts for a change of an older commit, too."""
+        if self.tip == self.commit:
+            return self
+        changed, renamed = self.repository.changed(self.tip)
+        return replace(self, commit=self.tip, changed=frozenset(changed), renamed=renamed)
+
+    def path_of(self, path: Path) -> str:
+        """The path that a file of today had in the base version, be it there or not.
+
+        An unchanged symbolic link leads to the file that it names.
+        """
+        name = self.repository.inside(path)
+        if name not in self.changed and path.is_symlink():
+            target = path.resolve()
+            if target.is_relative_to(self.repository.top):
+                name = self.repository.inside(target)
+        return self.renamed.get(name, name)
+
+    def read(self, path: Path) -> bytes | None:
+        """The contents of a file in the base version; None if it was absent."""
+        return self.repository.read(self.commit, self.path_of(path))
+
+    def read_newest(self, path: Path) -> list[bytes]:
+        """The contents of a file at `ref` now, and in the base version."""
+        name = self.repository.inside(path)
+        commits = dict.fromkeys((self.tip, self.commit))
+        texts = self.repository.read_all((commit, name) for commit in commits)
+        return [data for data in texts if data is not None]
+
+    def baseline(self, data: bytes, *, shown: Path) -> Baseline:
+        """The baseline that a file holds; several commits often hold the same one.
+
+        Raises:
+            BaselineError: It is no baseline.
+        """
+        baseline = self._baselines.get(data)
+        if baseline is None:
+            baseline = self._baselines[data] = parse_baseline(data, shown=shown)
+        return baseline
+
+    def prompt(self, head: Prompt) -> Prompt | None:
+        """The base version of a prompt, under its older name if it was renamed; None if new.
+
+        Raises:
+            PromptError: Its text in the base version cannot be read.
+        """
+        name = self._prompt_path(head)
+        data = self.repository.read(self.commit, name) if name else None
+        if data is None:
+            return None
+        path = self.repository.top / name
+        folder = PurePosixPath(name).parent
+        return parse_prompt(
+            data.decode("utf-8", "replace"),
+            path=path,
+            committed=lambda inner: self.repository.read(self.commit, (folder / inner).as_posix()),
+        )
+
+    @cached_property
+    def prefix(self) -> str:
+        """The project's root below the top of the repository; "." where it is the top."""
+        return PurePosixPath(self.repository.inside(self.project.pyproject)).parent.as_posix()
+
+    @cached_property
+    def checkout(self) -> Checkout:
+        """The files of the base in a directory of their own."""
+        return Checkout(self.repository.top, self.commit, prefix=self.prefix)
+
+    def prompt_name(self, head: Prompt) -> str:
+        """The name that a prompt has on the base; today's where it is new."""
+        if not _is_prompt(head.path):
+            return head.name  # what is evaluated is a target
+        return prompt_name(Path(self._prompt_path(head) or head.path))
+
+    def _prompt_path(self, head: Prompt) -> str:
+        """The path that a prompt has on the base; empty where it is new."""
+        return self._by_title(head) if self.read(head.path) is None else self.path_of(head.path)
+
+    def lock(self) -> PromptLock:
+        """`prompts.lock` of the base version; one without entries where there was none.
+
+        Raises:
+            LockError: It cannot be read.
+        """
+        path = self.project.prompts_dir / LOCK_NAME
+        data = self.read(path)
+        return PromptLock.parse(data.decode("utf-8", "replace") if data else "", path)
+
+    def dataset(self, head: Dataset, *, prompt: str) -> Dataset | None:
+        """The golden cases of the base version; None where they are today's or the base has none.
+
+        Args:
+            head: As it is now.
+            prompt: The prompt's name on the base, which its dataset has by default.
+
+        Raises:
+            DatasetError: They cannot be read.
+        """
+        name = self._dataset_path(head, prompt)
+        if not name or (name not in self.changed and not any(map(self._is_input, self.changed))):
+            return None
+        with tempfile.TemporaryDirectory() as directory:
+            root = Path(directory).resolve()
+            path = self._materialise(root, name)
+            fixtures = root / self.repository.inside(self.project.fixtures_dir)
+            fixtures.mkdir(parents=True, exist_ok=True)
+            return load_dataset(path, fixtures_dir=fixtures, shard=head.shard)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """`[tool.regauge]` of the base version; what cannot be read there has its default."""
+        data = self.read(self.project.pyproject)
+        try:
+            document: dict[str, Any] = tomllib.loads((data or b"").decode("utf-8", "replace"))
+        except tomllib.TOMLDecodeError:
+            return Settings()
+        tool = document.get("tool")
+        table = cast("dict[str, Any]", tool).get("regauge") if isinstance(tool, dict) else None
+        return Settings.of_other_version(table)
+
+    def deleted_prompts(self) -> tuple[str, ...]:
+        """The names of prompts that the base version has and that are gone, renamed ones aside."""
+        directory = self.repository.inside(self.project.prompts_dir)
+        now = {self.path_of(path) for path in prompt_files(self.project.prompts_dir)}
+        files = [Path(name) for name in self.repository.files(self.commit, directory)]
+        deleted = [path for path in files if path.as_posix() not in now and _is_prompt(path)]
+        titles = {self._by_title(head) for head in self._new_prompts()}
+        return tuple(sorted(prompt_name(path) for path in deleted if path.as_posix() not in titles))
+
+    def deleted_datasets(self) -> tuple[str, ...]:
+        """The paths of golden datasets that the base version has and that are gone."""
+        directory = self.repository.inside(self.project.golden_dir)
+        moved = {*self.renamed.values()}
+        return tuple(
+            name
+            for name in self.repository.files(self.commit, directory)
+            if name in self.changed
+            and name not in moved
+            and not (self.repository.top / name).exists()
+        )
+
+    def dataset_name(self, head: Dataset, *, prompt: str) -> str:
+        """The name that a dataset has on the base; today's where the base has none of it."""
+        return Path(self._dataset_path(head, prompt) or head.path).name.split(".", maxsplit=1)[0]
+
+    def _dataset_path(self, head: Dataset, prompt: str) -> str:
+        """The path that a dataset has on the base, also after a move that git does not follow.
+
+        Such a file has the dataset's name in another format, or the prompt's. Empty without any.
+        """
+        name = self.path_of(head.path)
+        if self.repository.read(self.commit, name) is not None:
+            return name
+        deleted = {Path(path).stem: path for path in self.deleted_datasets()}
+        return deleted.get(head.name) or deleted.get(prompt) or ""
+
+    def _is_input(self, name: str) -> bool:
+        """Return whether a file is one that golden cases may take texts from."""
+        fixtures = self.repository.inside(self.project.fixtures_dir)
+        return name.startswith(f"{fixtures}/") and not name.startswith(
+            tuple(f"{fixtures}/{part}/" for part in _NO_INPUTS)
+        )
+
+    def _by_title(self, head: Prompt) -> str:
+        """The path of the one prompt that is gone and had the same content or the same title."""
+        directory = self.repository.inside(self.project.prompts_dir)
+        now = {self.path_of(path) for path in prompt_files(self.project.prompts_dir)}
+        names = [
+            name
+            for name in self.repository.files(self.commit, directory)
+            if name not in now and _is_prompt(Path(name))
+        ]
+        texts = self.repository.read_all((self.commit, name) for name in names)
+        older = {
+            name: prompt
+            for name, data in zip(names, texts, strict=True)
+            if data is not None and (prompt := self._parsed(data, name)) is not None
+        }
+        titled = head.title if head.title != head.name else None
+        for same in (
+            [name for name, prompt in older.items() if prompt.digest == head.digest],
+            [name for name, prompt in older.items() if prompt.title == titled],
+        ):
+            if len(same) == 1:
+                return same[0]
+        return ""
+
+    def _new_prompts(self) -> list[Prompt]:
+        prompts: list[Prompt] = []
+        for path in prompt_files(self.project.prompts_dir):
+            if path.is_file() and self.read(path) is None:
+                prompt = self._parsed(path.read_bytes(), self.repository.inside(path))
+                prompts += [prompt] if prompt is not None else []
+        return prompts
+
+    def _parsed(self, data: bytes, name: str) -> Prompt | None:
+        try:
+            return parse_prompt(data.decode("utf-8", "replace"), path=self.repository.top / name)
+        except PromptError:
+            return None
+
+    def _materialise(self, root: Path, dataset: str) -> Path:
+        """Write a golden dataset of the base version below a directory, with the texts it names."""
+        fixtures = self.repository.inside(self.project.fixtures_dir)
+        names = [
+            name
+            for name in self.repository.files(self.commit, fixtures)
+            if name == dataset or self._is_input(name)
+        ]
+        if dataset not in names:
+            names.append(dataset)
+        texts = self.repository.read_all((self.commit, name) for name in names)
+        for name, data in zip(names, texts, strict=True):
+            if data is not None:
+                path = root / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+        return root / dataset
+
+
+_SHOWN = 5
+# What lies in `fixtures/` and is no input of a case.
+_NO_INPUTS = ("recordings", "baselines", "golden", "labels", "calibrations")
+
+
+# The branch that a pull request or merge request is to be merged into, in GitHub and GitLab CI.
+_BASE_BRANCHES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
+
+
+def base_branch(environ: Mapping[str, str]) -> str:
+    """The branch that the pull request of this CI job is to be merged into; empty elsewhere."""
+    return next((environ[name] for name in _BASE_BRANCHES if environ.get(name)), "")
+
+
+def find_base(project: Project, ref: str) -> BaseCommit:
+    """Find what a change is compared with: where it left the branch, tag or commit `ref`.
+
+    Raises:
+        GitError: There is no git or no repository, no such ref, or no common commit, as in a
+            clone that was cut off.
+    """
+    repository = Repository.at(project.root)
+    if not repository.has_commits():
+        raise GitError(
+            f"nothing is committed in {repository.top}, so there is nothing to compare with\n"
+            "  fix: commit the prompts as they are on main, then compare"
+        )
+    tip = _tip(repository, ref)
+    commit = repository.merge_base(ref)
+    changed, renamed = repository.changed(commit)
+    return BaseCommit(
+        project=project,
+        repository=repository,
+        ref=ref,
+        commit=commit,
+        tip=tip,
+        changed=frozenset(changed),
+        renamed=renamed,
+        dirty=repository.dirty(),
+    )
+
+
+def _tip(repository: Repository, ref: str) -> str:
+    try:
+        return repository.commit(ref)
+    except GitError as error:
+        if repository.shallow():
+            raise
+        problem, fix = _unknown(repository, ref)
+        raise GitError(f"{problem}\n  fix: {fix}") from error
+
+
+def _unknown(repository: Repository, ref: str) -> tuple[str, str]:
+    """The error for a name that git does not know, with its fix."""
+    start, _, tail = ref.partition("~")
+    if tail.isdigit() and (back := repository.reaches(start)) is not None:
+        return (
+            f"there is no {ref}: {start} has {plural(back, 'commit')} before it",
+            f"regauge gate {start}~{back}" if back else "commit a change, then compare",
+        )
+    problem = f"there is no branch, tag or commit {ref!r}"
+    names = repository.names()
+    namesake = next((name for name in names if _tail(name) == _tail(ref)), "")
+    if namesake:
+        rule = f'; `ref = "{namesake}"` in [tool.regauge.gate] makes that the rule'
+        return problem, f"compare with the branch that is here: regauge gate {namesake}{rule}"
+    near = did_you_mean(ref, names)
+    if near:
+        return problem, f"{near} git branch -a lists all"
+    remote, slash, _ = ref.partition("/")
+    if slash and remote in repository.remotes():
+        return problem, f"git fetch {remote}"
+    main = repository.namesake(ref)
+    return problem, f"regauge gate {main}" if main else f"name one of {', '.join(names[:_SHOWN])}"
+
+
+def _tail(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _is_prompt(path: Path) -> bool:
+    return path.name.endswith((".prompt.yml", ".prompt.yaml"))

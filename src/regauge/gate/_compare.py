@@ -1,0 +1,276 @@
+"""A new version compared with the record of the one before, and with an anchor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import exp
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from regauge.gate.baselines import CASE_DIGITS
+from regauge.prompts import Semver, load_version
+from regauge.providers import parse_model_id
+from regauge.stats import AnchorPolicy, e_bh, log_e_value, rate_difference, suite_p_value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from regauge.evidence import Count, RateDifference
+    from regauge.gate.baselines import Anchor, Baseline, HistoryKey, StoredHistory
+    from regauge.prompts import Prompt
+    from regauge.runner import Suite
+    from regauge.stats import Direction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellChange:
+    """One check of one case whose pass rate certainly changed.
+
+    Attributes:
+        e_value: The evidence.
+        bound: What it had to reach among all cells.
+        since: When it fared as `before` says.
+    """
+
+    case: str
+    check: str
+    direction: Literal["worse", "better"]
+    before: Count
+    now: Count
+    e_value: float
+    bound: float
+    since: str = "with the version before"
+
+    def __str__(self) -> str:
+        verb = "worse" if self.direction == "worse" else "better"
+        return f"{self.case}: {self.check} {verb}: passed {self.now}; {self.before} {self.since}"
+
+
+def changes_between(
+    before: StoredHistory,
+    now: StoredHistory,
+    *,
+    alpha: float = 0.05,
+    accepted: Collection[str] = (),
+) -> tuple[CellChange, ...]:
+    """The cells that pass less often or better, by the gate's own test of one case.
+
+    It finds what the one or few trials of a gate cannot: a case that now fails every other time.
+
+    Args:
+        alpha: The false discovery rate, over all cells, for each direction.
+        accepted: Cases that may pass less often because it is wanted.
+    """
+    cells = [
+        (case_id, check, case.checks[check], now.cases[case_id].checks[check])
+        for case_id, case in sorted(before.cases.items())
+        if case_id in now.cases and now.cases[case_id].digest == case.digest
+        for check in sorted(case.checks)
+        if check in now.cases[case_id].checks
+    ]
+    if not cells:
+        return ()
+    cell_changes: list[CellChange] = []
+    directions: tuple[Direction, ...] = ("worse", "better")
+    for direction in directions:
+        log_e = log_e_value(
+            [old.passed for *_, old, _ in cells],
+            [old.trials for *_, old, _ in cells],
+            [new.passed for *_, new in cells],
+            [new.trials for *_, new in cells],
+            direction=direction,
+        )
+        bound = float(np.asarray(e_bh(log_e, alpha=alpha).log_bound).item())
+        cell_changes += [
+            CellChange(
+                case=case_id,
+                check=check,
+                direction=direction,
+                before=old,
+                now=new,
+                e_value=exp(min(float(evidence), 700.0)),
+                bound=exp(bound),
+            )
+            for (case_id, check, old, new), evidence in zip(cells, log_e, strict=True)
+            if evidence >= bound and not (direction == "worse" and case_id in accepted)
+        ]
+    return tuple(cell_changes)
+
+
+def accepted_since(prompt: Prompt, version: str) -> frozenset[str]:
+    """The cases that the changelog accepts in versions after one."""
+    since = Semver.parse(version) if version else None
+    return frozenset(
+        accepted.case
+        for entry in prompt.changelog
+        if since is None or Semver.parse(entry.version) > since
+        for accepted in entry.accepted
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchorComparison:
+    """A version next to the anchor, on the cases that both have trials of.
+
+    Attributes:
+        version: The anchor's.
+        cases: How many cases were compared.
+        difference: The version minus the anchor.
+        p_value: The probability of at least this many failures if nothing changed since the
+            anchor; cases that changelogs accept since then are left out.
+        redrawn: Whether the anchor was drawn again next to this version.
+        suspected: Whether the kept trials ask for drawing the anchor again.
+        confirmed: Whether its trials of the same days show the loss, too.
+    """
+
+    version: str
+    cases: int
+    difference: RateDifference
+    p_value: float
+    redrawn: bool
+    suspected: bool
+    confirmed: bool
+
+    def __str__(self) -> str:
+        points = (self.difference.value, self.difference.low, self.difference.high)
+        value, low, high = (f"{100 * each:+.1f}" for each in points)
+        return f"since {self.version}: {value} points ({low} to {high})"
+
+
+def anchor_version(
+    setting: str, released: Iterable[Semver], *, current: Semver | None
+) -> Semver | None:
+    """The version to compare with; None where there is none, or where it is the current one.
+
+    >>> versions = [Semver.parse(text) for text in ("1.0.0", "2.0.0", "2.1.0")]
+    >>> str(anchor_version("major", versions, current=Semver.parse("2.2.0")))
+    '2.0.0'
+
+    Args:
+        setting: `major`, `none` or a version.
+        released: All released versions of the prompt.
+        current: The version that is compared; None where it has none.
+    """
+    if setting == "none" or current is None:
+        return None
+    if setting == "major":
+        stable = sorted(
+            version for version in released if not version.prerelease and version <= current
+        )
+        anchor = next((version for version in stable if version.major == stable[-1].major), None)
+    else:
+        anchor = Semver.parse(setting)
+    return None if anchor == current else anchor
+
+
+def anchor_suite(suite: Suite, version: Semver) -> Suite:
+    """An eval with the prompt of the anchor, as git has it, and the cases and judges of today.
+
+    Raises:
+        PromptError: The prompt of that version cannot be read.
+        GitError: Neither the file nor any commit holds the version.
+    """
+    head = suite.prompt
+    prompt = load_version(head.path, version)
+    follows = head.model is not None and parse_model_id(head.model) == suite.model
+    model = parse_model_id(prompt.model) if follows and prompt.model else suite.model
+    return replace(
+        suite,
+        prompt=replace(prompt, name=head.name),
+        model=model,
+        origin=f"{suite.origin} in version {version}",
+    )
+
+
+def stored_anchor(baselines: Iterable[Baseline], version: str, key: HistoryKey) -> Anchor | None:
+    """The kept trials of a version with the dataset and judges of a key; None without any.
+
+    An anchor may name another model than the key, and then counts as it was released.
+
+    Args:
+        baselines: Of the prompt, the newest first.
+    """
+    fitting = [
+        anchor
+        for baseline in baselines
+        for anchor in baseline.anchors
+        if anchor.history.version == version
+        and anchor.history.key.dataset == key.dataset
+        and anchor.history.key.judges == key.judges
+    ]
+    fitting.sort(key=lambda anchor: anchor.history.key.model != key.model)
+    return next(iter(fitting), None)
+
+
+def compare_histories(
+    anchor: Anchor,
+    history: StoredHistory,
+    *,
+    accepted: Collection[str] = (),
+    policy: AnchorPolicy | None = None,
+) -> AnchorComparison | None:
+    """A version's history next to the anchor's; None without a case that both have trials of."""
+    policy = policy or AnchorPolicy()
+    counts = {case_id: case.whole for case_id, case in history.cases.items()}
+    digests = {case_id: case.digest for case_id, case in history.cases.items()}
+    comparison = compare_with_anchor(anchor, counts, digests, accepted=accepted)
+    if comparison is None:
+        return None
+    redrawn = anchor.drawn_for == history.key.prompt
+    return replace(
+        comparison,
+        redrawn=redrawn,
+        suspected=not redrawn and comparison.p_value <= policy.trigger,
+        confirmed=redrawn and comparison.p_value <= policy.confirm,
+    )
+
+
+def compare_with_anchor(
+    anchor: Anchor,
+    counts: Mapping[str, Count],
+    digests: Mapping[str, str],
+    *,
+    accepted: Collection[str] = (),
+) -> AnchorComparison | None:
+    """Trials of some version next to the anchor's; None without a case that both have trials of.
+
+    Args:
+        counts: Passes and trials, by case.
+        digests: The digest of each case; trials of another state of it are not compared.
+        accepted: Cases that may have got worse since the anchor; the test leaves them out.
+    """
+    pairs = {
+        case_id: (history.whole, count)
+        for case_id, count in sorted(counts.items())
+        if count.trials
+        and (history := anchor.history.cases.get(case_id)) is not None
+        and history.digest == digests[case_id][:CASE_DIGITS]
+        and history.whole.trials
+    }
+    main, new = _arms(pairs.values())
+    difference = rate_difference(*main, *new) if pairs else None
+    if difference is None:
+        return None
+    tested = [pair for case_id, pair in pairs.items() if case_id not in accepted]
+    p_value = 1.0
+    if tested:
+        main, new = _arms(tested)
+        p_value = float(suite_p_value(*main, *new))
+    return AnchorComparison(
+        version=anchor.history.version,
+        cases=len(pairs),
+        difference=difference,
+        p_value=p_value,
+        redrawn=False,
+        suspected=False,
+        confirmed=False,
+    )
+
+
+def _arms(pairs: Iterable[tuple[Count, Count]]) -> tuple[tuple[np.ndarray, ...], ...]:
+    counts = np.array(
+        [[main.passed, main.trials, new.passed, new.trials] for main, new in pairs], dtype=np.int64
+    ).reshape(-1, 4)
+    passed, trials, new_passed, new_trials = counts.T
+    return (passed, trials), (new_passed, new_trials)

@@ -1,0 +1,316 @@
+"""Version rules: what a change to a prompt must say of itself before it is weighed at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from regauge.errors import Fault, PromptError
+from regauge.gate.baselines import BaselineError, baseline_path, load_baseline, older_names
+from regauge.prompts import load_prompt, prompt_files, prompt_name
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Sequence
+
+    from regauge.gate._commit import BaseCommit
+    from regauge.prompts import Prompt, PromptLock, Semver
+    from regauge.runner import Suite
+
+
+Rule: TypeAlias = Literal[
+    "not-bumped", "no-version", "reused", "older", "contract", "not-released", "lock"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleBreach:
+    """One rule of versions that a change breaks; each rejects the change.
+
+    Attributes:
+        prompt: The prompt's name; empty for the lock as a whole.
+        fault: Where, what, and the command that fixes it.
+    """
+
+    rule: Rule
+    prompt: str
+    fault: Fault
+
+    def __str__(self) -> str:
+        return str(self.fault)
+
+
+def version_breaches(
+    head: Prompt, base: Prompt | None, *, head_lock: PromptLock, base_lock: PromptLock
+) -> tuple[RuleBreach, ...]:
+    """The first rule of versions that a prompt breaks against its base and both locks.
+
+    A prompt that behaves, promises and is numbered as in the base version breaks nothing.
+
+    Args:
+        head: The prompt as it is now.
+        base: The same prompt in the base version; None where it is new.
+        head_lock: `prompts.lock` as it is now.
+        base_lock: `prompts.lock` of the base version.
+    """
+    if base is not None and _state(head) == _state(base):
+        return ()
+    if head.version is None:
+        return (_no_version(head, base, head_lock=head_lock, base_lock=base_lock),)
+    breach = (
+        _not_bumped(head, base)
+        or _reused(head, head.version, base_lock)
+        or _reused(head, head.version, head_lock)
+        or _older(head, head.version, base)
+        or _contract(head, head.version, base, base_lock)
+        or _not_released(head, head.version, head_lock)
+    )
+    return (breach,) if breach is not None else ()
+
+
+def lock_breaches(
+    head_lock: PromptLock, base_lock: PromptLock, *, ref: str
+) -> tuple[RuleBreach, ...]:
+    """Releases of the base version that the lock lost or changed: it is only ever added to."""
+    return tuple(
+        RuleBreach(rule="lock", prompt="", fault=fault)
+        for fault in head_lock.check_against(base_lock, ref)
+    )
+
+
+def behaviour(prompt: Prompt) -> tuple[str, str]:
+    """The digests of the behaviour and the contract of a prompt."""
+    return prompt.digest, prompt.contract_digest
+
+
+def _state(prompt: Prompt) -> tuple[str, str, Semver | None]:
+    return *behaviour(prompt), prompt.version
+
+
+def _no_version(
+    head: Prompt, base: Prompt | None, *, head_lock: PromptLock, base_lock: PromptLock
+) -> RuleBreach:
+    released = {entry.version for lock in (head_lock, base_lock) for entry in lock.of(head.name)}
+    if base is not None and base.version is not None:
+        released.add(base.version)
+    if not released:
+        message = "it has no version, so what was measured belongs to nothing one could name"
+        return _breach("no-version", head, message, f"regauge bump {head.name} major")
+    message = "it has no version any more"
+    fix = f"write `version: {max(released)}` back, then: {_bump(head, base)}"
+    return _breach("no-version", head, message, fix)
+
+
+def _not_bumped(head: Prompt, base: Prompt | None) -> RuleBreach | None:
+    if base is None or base.version != head.version:
+        return None
+    contract = head.contract_digest != base.contract_digest
+    subject = "its contract (jsonSchema, inputs)" if contract else "what it says"
+    message = f"{subject} changed, but its version is still {head.version}"
+    return _breach("not-bumped", head, message, _bump(head, base))
+
+
+def _reused(head: Prompt, version: Semver, lock: PromptLock) -> RuleBreach | None:
+    entry = lock.get(head.name, version)
+    if entry is None or (entry.digest, entry.contract_digest) == behaviour(head):
+        return None
+    message = f"version {version} was released with other content ({entry.digest[:12]})"
+    return _breach("reused", head, message, f"regauge bump {head.name} patch -m 'WHAT CHANGED'")
+
+
+def _older(head: Prompt, version: Semver, base: Prompt | None) -> RuleBreach | None:
+    if base is None or base.version is None or version > base.version:
+        return None
+    message = f"version {version} is older than {base.version} of the base version"
+    fix = f"write `version: {base.version}`, then: {_bump(head, base)}"
+    return _breach("older", head, message, fix)
+
+
+def _contract(
+    head: Prompt, version: Semver, base: Prompt | None, base_lock: PromptLock
+) -> RuleBreach | None:
+    """A contract that changed without a new major version, against the base or its releases."""
+    if base is None or base.contract_digest == head.contract_digest:
+        return None
+    before = base.version
+    if before is None or before.prerelease:
+        # Prereleases promise nothing, so the release before them counts.
+        broken = base_lock.needs_major(head)
+        before = broken.version if broken is not None else None
+    if before is None or version.major > before.major:
+        return None
+    message = (
+        f"its contract (jsonSchema, inputs) changed since {before},"
+        f" but {version} is no new major version"
+    )
+    return _breach("contract", head, message, f"regauge bump {head.name} major -m 'WHAT CHANGED'")
+
+
+def _not_released(head: Prompt, version: Semver, lock: PromptLock) -> RuleBreach | None:
+    if lock.get(head.name, version) is not None:
+        return None
+    message = f"version {version} is not in {lock.path.name}"
+    return _breach("not-released", head, message, f"regauge bump {head.name}")
+
+
+def _bump(head: Prompt, base: Prompt | None) -> str:
+    contract = base is not None and base.contract_digest != head.contract_digest
+    return f"regauge bump {head.name} {'major' if contract else 'minor'} -m 'WHAT CHANGED'"
+
+
+def _breach(rule: Rule, head: Prompt, message: str, fix: str) -> RuleBreach:
+    line = head.lines.get("version", 1)
+    fault = Fault(path=head.path, line=line, message=message, fix=fix)
+    return RuleBreach(rule=rule, prompt=head.name, fault=fault)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """The parts of the base and of the change that a run does not measure.
+
+    Attributes:
+        unmeasured: What should have been measured; the change is not accepted.
+        notes: What the user did not select, or gave up on purpose; one sentence each.
+    """
+
+    unmeasured: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def coverage_of(
+    at: BaseCommit, suites: Sequence[Suite], *, owed: Sequence[Fault] = (), narrowed: bool
+) -> Coverage:
+    """Find every dataset with a baseline and every changed prompt that no suite of a run measures.
+
+    A deleted eval would otherwise take its cases along without a word. To give it up, delete the
+    baseline with it, or the prompt.
+
+    Args:
+        at: The base version.
+        suites: Those of the run.
+        owed: What is known to be left out; it is not reported twice.
+        narrowed: Whether the user selected some of the evals.
+    """
+    reported = {_stem(fault.path) for fault in owed}
+    faults: list[Fault] = []
+    notes: list[str] = []
+    unselected: list[str] = []
+    for prompt, fault in _changed_prompts(at, suites):
+        if narrowed:
+            notes.append(f"{prompt} changed, and no selected eval measures it as it is now")
+        elif prompt not in reported:
+            reported.add(prompt)
+            faults.append(fault)
+    deleted = at.deleted_prompts()
+    for prompt, dataset in _not_measured(at, suites):
+        if prompt in deleted:
+            continue  # the list of what is gone says so
+        evidence = f"{at.ref} has a baseline of {prompt} (dataset {dataset})"
+        if narrowed:
+            unselected.append(prompt if prompt == dataset else f"{prompt} (dataset {dataset})")
+        elif not _still_stored(at, prompt, dataset):
+            notes.append(f"{evidence}; this change takes it out, and the eval with it")
+        elif not {prompt, dataset} & reported:
+            path = at.project.relative(baseline_path(at.project, prompt))
+            fix = f"put the eval back; or, if it is given up on purpose, git rm {path}"
+            message = f"{evidence}, and no eval measures it any more"
+            faults.append(Fault(path=path, line=None, message=message, fix=fix))
+    if unselected:
+        notes.append(
+            f"no eval of this run measures {', '.join(unselected)}, as {at.ref} does; nothing is"
+            f" said of {'it' if len(unselected) == 1 else 'them'}"
+        )
+    return Coverage(unmeasured=tuple(faults), notes=tuple(notes))
+
+
+def _changed_prompts(at: BaseCommit, suites: Sequence[Suite]) -> Iterator[tuple[str, Fault]]:
+    """Prompts that are new or behave differently than in the base version, and are not measured.
+
+    A prompt that never had a version is a draft.
+    """
+    measured = {(suite.prompt.path, suite.prompt.source) for suite in suites}
+    measured |= {
+        (prompt.path, prompt.source) for suite in suites for prompt in suite.loaded_prompts
+    }
+    rubrics = at.project.prompts_dir / "judges"
+    for path in prompt_files(at.project.prompts_dir):
+        if path.is_relative_to(rubrics) or at.repository.inside(path) not in at.changed:
+            continue
+        try:
+            head = load_prompt(path, root=at.project.root)
+        except PromptError as error:
+            yield prompt_name(path), error.faults[0]
+            continue
+        if (path, head.source) in measured:
+            continue
+        try:
+            base = at.prompt(head)
+        except PromptError:
+            base = None
+        if base is None and head.version is None:
+            continue
+        if base is not None and (
+            behaviour(base) == behaviour(head) or head.version is base.version is None
+        ):
+            continue
+        pinned = any(suite.prompt.path == path for suite in suites)
+        how = "its evals measure another version" if pinned else "no eval measures it"
+        fix = (
+            "take `version` out of @golden, or add an eval without it"
+            if pinned
+            else f"regauge new eval {head.name}"
+        )
+        message = f"{head.name} {'changed' if base else 'is new'}, and {how}"
+        yield (
+            head.name,
+            Fault(path=at.project.relative(path), line=None, message=message, fix=fix),
+        )
+
+
+def _not_measured(at: BaseCommit, suites: Iterable[Suite]) -> Sequence[tuple[str, str]]:
+    """Prompt and dataset of every baseline that no suite covers."""
+    directory = at.repository.inside(at.project.fixtures_dir / "baselines")
+    paths = [name for name in at.repository.files(at.tip, directory) if name.endswith(".json")]
+    texts = at.repository.read_all((at.tip, path) for path in paths)
+    stored: set[tuple[str, str]] = set()
+    for path, data in zip(paths, texts, strict=True):
+        try:
+            baseline = at.baseline(data or b"", shown=Path(path))
+        except BaselineError:
+            continue  # the comparison of its prompt says so
+        stored |= {(baseline.prompt, history.key.dataset) for history in baseline.histories}
+    return sorted(stored - {name for suite in suites for name in _names_of(at, suite, stored)})
+
+
+def _names_of(
+    at: BaseCommit, suite: Suite, stored: Container[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """An eval's prompt and dataset under the names of today, of the base, and of its history."""
+    own = (suite.prompt.name, suite.dataset.name)
+    if own in stored:
+        return {own}
+    before = at.prompt_name(suite.prompt)
+    prompts = {own[0], before, *older_names(at.project, suite.prompt.path)}
+    datasets = {
+        own[1],
+        at.dataset_name(suite.dataset, prompt=before),
+        *older_names(at.project, suite.dataset.path),
+    }
+    return {*product(prompts, datasets)}
+
+
+def _still_stored(at: BaseCommit, prompt: str, dataset: str) -> bool:
+    """Return whether the change leaves the baseline where it was."""
+    path = baseline_path(at.project, prompt)
+    try:
+        baseline = load_baseline(path, shown=at.project.relative(path), parse=at.baseline)
+    except BaselineError:
+        return True
+    return baseline is not None and any(
+        history.key.dataset == dataset for history in baseline.histories
+    )
+
+
+def _stem(path: str | Path) -> str:
+    return Path(path).name.split(".", maxsplit=1)[0]

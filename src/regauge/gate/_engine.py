@@ -1,0 +1,659 @@
+"""The gate as a state machine: it requests trials, receives their facts, and decides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain, zip_longest
+from math import exp
+from typing import TYPE_CHECKING, assert_never
+
+from regauge.digests import digest_of
+from regauge.evidence import CheckReport, Count
+from regauge.gate._cases import CaseStage, Drawn, End, Request
+from regauge.gate._suites import SuiteStage
+from regauge.gate._types import CaseReport, GateOutcome, Reason, Wanted, accepted_broken
+from regauge.stats import flaky_probability, rule_of_three
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from regauge.evidence import CaseVerdict, SuiteReport
+    from regauge.gate._types import (
+        Arm,
+        Decision,
+        GateCase,
+        GatePolicy,
+        NotRecorded,
+        ReasonKind,
+        TrialFacts,
+    )
+    from regauge.stats import CriticalPolicy
+
+
+# Of the checks of a case the one that comes first here speaks for the case.
+_WORST_FIRST: tuple[CaseVerdict, ...] = (
+    "broken",
+    "unmeasured",
+    "undecided",
+    "drifted",
+    "fixed",
+    "flaky",
+    "mixed",
+    "known-failing",
+    "passed",
+)
+# From this posterior probability on a case is listed as flaky, as docs/how-to/handle-flaky-cases.md
+# says; a smaller one lists more cases that only failed by chance.
+_SURE = 0.95
+# Beyond this an e-value is only called large: a float ends soon after.
+_LARGEST_LOG = 700.0
+
+
+def case_report(drawn: Drawn, stage: CaseStage | None, policy: GatePolicy) -> CaseReport:
+    """The result of a case; trials that are still awaited count as unmeasured."""
+    case = drawn.case
+    unmeasured, not_recorded = drawn.gaps()
+    history = drawn.history()
+    stop = drawn.own
+    verdicts = [facts.passed for facts in drawn.facts("candidate", 0, stop)]
+    report = CaseReport(
+        prompt=case.prompt,
+        case=case.case,
+        tier=case.tier,
+        state=case.state,
+        verdict="passed",
+        blocks=False,
+        candidate=Count(passed=verdicts.count(True), trials=len(verdicts) - verdicts.count(None)),
+        before=history,
+        today=drawn.paired("main"),
+        checks=tuple(_check_report(drawn, check, stage) for check in case.checks),
+        accepted=case.accepted,
+        broke_before=case.broke_before,
+        repeated=drawn.repeated,
+        missing=unmeasured,
+        needs=not_recorded,
+        recorded=len(verdicts),
+        flaky=is_flaky(history.passed, history.trials),
+    )
+    match case.state:
+        case "unchanged":
+            return replace(report, verdict="unchanged", checks=())
+        case "removed":
+            return replace(report, verdict="removed", blocks=not case.accepted, checks=())
+        case "new" | "changed":
+            return _judged(report, drawn, policy)
+        case _:
+            assert_never(case.state)
+
+
+def critical_policy(drawn: Drawn, policy: GatePolicy) -> CriticalPolicy:
+    """The policy for a critical case."""
+    return replace(policy.critical, strict=policy.critical.strict or drawn.case.strict)
+
+
+@lru_cache(maxsize=4096)
+def is_flaky(passed: int, trials: int) -> bool:
+    """Return whether a record says that a case now passes and now fails.
+
+    >>> is_flaky(9, 12), is_flaky(12, 12), is_flaky(0, 0)
+    (True, False, False)
+    """
+    return trials > 0 and flaky_probability(passed, trials) > _SURE
+
+
+def _judged(report: CaseReport, drawn: Drawn, policy: GatePolicy) -> CaseReport:
+    """The verdict of a case that was drawn, by the rule of its tier and state."""
+    if report.tier == "critical":
+        return _critical(report, critical_policy(drawn, policy))
+    if report.tier == "tracked":
+        verdict: CaseVerdict = "new" if report.state == "new" else _watched(report)
+        return replace(report, verdict=_lacking(report) or verdict)
+    if report.state == "new":
+        return _new(report, policy)
+    worst = next(
+        verdict
+        for verdict in _WORST_FIRST
+        if any(check.verdict == verdict for check in report.checks)
+    )
+    no_main = any(drawn.missing("main", [range(drawn.seeds)]))
+    if worst == "broken" or (_only_fix_waits(report) and not no_main):
+        return replace(report, verdict=worst)
+    return replace(report, verdict=_lacking(report) or worst)
+
+
+def _critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
+    """Failures count whatever main does; what is missing cannot make up for them."""
+    failed, new = report.candidate.failed, report.state == "new"
+    blocks = rule.blocks(failed)
+    if blocks:
+        verdict: CaseVerdict = "new" if new else "broken"
+    else:
+        verdict = _lacking(report) or ("new" if new else _mixed(report) if failed else "passed")
+    return replace(
+        report,
+        verdict=verdict,
+        blocks=blocks,
+        bar=_critical_bar(rule),
+        failure_bound=_failure_bound(report.before),
+    )
+
+
+def _new(report: CaseReport, policy: GatePolicy) -> CaseReport:
+    bar = Count(passed=policy.new_passes, trials=policy.new_trials)
+    missed = report.candidate.failed > bar.failed
+    verdict: CaseVerdict = "new" if missed else _lacking(report) or "new"
+    blocks = missed and policy.on_new == "block" and not report.accepted
+    return replace(report, verdict=verdict, blocks=blocks, bar=bar)
+
+
+def _lacking(report: CaseReport) -> CaseVerdict | None:
+    """The verdict of a case whose trials are not all there."""
+    if report.missing:
+        return "unmeasured"
+    if report.needs:
+        return "undecided" if report.recorded else "unmeasured"
+    return None
+
+
+def _only_fix_waits(report: CaseReport) -> bool:
+    """Return whether all that a short recording leaves open is whether the case was fixed."""
+    return not report.missing and all(
+        check.verdict in {"passed", "known-failing"} for check in report.checks
+    )
+
+
+def _check_report(drawn: Drawn, check: str, stage: CaseStage | None) -> CheckReport:
+    candidate, history = drawn.candidate(check, drawn.own), drawn.history(check)
+    flaky = is_flaky(history.passed, history.trials)
+    report = CheckReport(
+        check=check,
+        verdict=_untested(
+            drawn.candidate(check, drawn.first),
+            history,
+            lacking=any(drawn.gaps()),
+            flaky=flaky,
+        ),
+        before=history,
+        today=drawn.paired("main", check),
+        candidate=candidate,
+        paired=drawn.paired("candidate", check),
+    )
+    tested = stage.test_of(drawn, check) if stage is not None else None
+    if tested is None:
+        return report
+    test, column = tested
+    end = End(int(test.ends[0, column]))
+    if end == End.DRIFTED and not drawn.stored:
+        # All of main's trials are of today: the case is mixed, and nothing drifted.
+        end = End.MIXED
+    better = stage is not None and test is stage.better
+    today = float(test.log_today[0, column])
+    return replace(
+        report,
+        verdict=_fixed(end, candidate, flaky=flaky)
+        if better
+        else _broken(end, drawn, candidate, history, flaky=flaky),
+        direction="better" if better else "worse",
+        e_value=exp(min(float(test.log_e[0, column]), _LARGEST_LOG)),
+        bound=round(exp(float(test.log_bound[0])), 6),
+        e_today=exp(min(today, _LARGEST_LOG)) if report.today.trials else None,
+    )
+
+
+def _untested(candidate: Count, history: Count, *, lacking: bool, flaky: bool) -> CaseVerdict:
+    """The verdict of a check that no test was spent on."""
+    if not candidate.trials:
+        # A check that never has an opinion says nothing; one that has none any more hides one.
+        return "unmeasured" if lacking else "undecided" if history.trials else "passed"
+    if not candidate.failed:
+        return "passed"
+    if not history.trials:
+        return "undecided"
+    return _of_failures(candidate, history, flaky=flaky)
+
+
+def _broken(
+    end: End, drawn: Drawn, candidate: Count, history: Count, *, flaky: bool
+) -> CaseVerdict:
+    match end:
+        case End.NAMED:
+            return "broken"
+        case End.DRIFTED:
+            return "drifted"
+        case End.UNDECIDED:
+            return "undecided"
+        case End.OPEN | End.MISSING:
+            return "unmeasured"
+        case End.CLEARED | End.MIXED | End.UNTESTED:
+            if end != End.CLEARED and not candidate.passed and drawn.repeated:
+                # A rare failure, only out of a cache: whether it is the rule cannot be seen today.
+                return "undecided"
+            return _of_failures(candidate, history, flaky=flaky)
+        case _:
+            assert_never(end)
+
+
+def _fixed(end: End, candidate: Count, *, flaky: bool) -> CaseVerdict:
+    match end:
+        case End.NAMED:
+            return "fixed"
+        case End.DRIFTED:
+            return "drifted"
+        case _ if not candidate.failed:
+            return "passed"
+        case _:
+            return "flaky" if flaky else "mixed"
+
+
+def _watched(report: CaseReport) -> CaseVerdict:
+    """The verdict of a tracked case, which nothing is tested for."""
+    if not report.candidate.failed:
+        return "passed"
+    return _of_failures(report.candidate, report.before, flaky=report.flaky)
+
+
+def _of_failures(candidate: Count, history: Count, *, flaky: bool) -> CaseVerdict:
+    """Trials failed, and no test calls that broken."""
+    if 2 * history.passed < history.trials and not candidate.passed:
+        return "known-failing"
+    return "flaky" if flaky else "mixed"
+
+
+def _mixed(report: CaseReport) -> CaseVerdict:
+    """Some trials failed, and no test calls that broken: flaky only if main's record is."""
+    return "flaky" if report.flaky else "mixed"
+
+
+def _critical_bar(rule: CriticalPolicy) -> Count:
+    if rule.strict:
+        return Count(passed=rule.first, trials=rule.first)
+    trials = rule.first + rule.more
+    return Count(passed=trials - rule.failures + 1, trials=trials)
+
+
+def _failure_bound(history: Count) -> float | None:
+    if not history.trials or history.failed:
+        return None
+    return rule_of_three(history.trials)
+
+
+# Of several reasons the first here decides.
+_STRONGEST_FIRST: tuple[Decision, ...] = ("reject", "unmeasured", "undecided", "accept")
+
+
+def with_blocks(
+    cases: Sequence[CaseReport], suites: Sequence[SuiteReport], policy: GatePolicy
+) -> tuple[CaseReport, ...]:
+    """The cases, where broken ones note whether they keep the change from being accepted."""
+    by_prompt = {suite.prompt: suite for suite in suites}
+    return tuple(
+        replace(case, blocks=_of_broken(policy, by_prompt.get(case.prompt)) != "accept")
+        if _is_broken(case)
+        else case
+        for case in cases
+    )
+
+
+def reasons_for(
+    cases: Sequence[CaseReport], suites: Sequence[SuiteReport], policy: GatePolicy
+) -> tuple[Reason, ...]:
+    """Everything the decision rests on or a reader should know, what decides first."""
+    by_prompt = {suite.prompt: suite for suite in suites}
+    reasons = [reason for case in cases for reason in _of_case(case, policy, by_prompt)]
+    reasons += [reason for suite in suites for reason in _of_suite(suite, policy)]
+    spared = accepted_broken(cases)
+    if policy.accepted_max is not None and len(spared) > policy.accepted_max:
+        reasons.append(Reason(kind="accepted-max", leads_to="reject", prompt=spared[0].prompt))
+    return tuple(sorted(reasons, key=lambda reason: _STRONGEST_FIRST.index(reason.leads_to)))
+
+
+def decided_by(reasons: Sequence[Reason]) -> Decision:
+    """The decision that all reasons together lead to."""
+    return reasons[0].leads_to if reasons else "accept"
+
+
+def _is_broken(case: CaseReport) -> bool:
+    return case.verdict == "broken" and case.tier == "required" and not case.accepted
+
+
+def _of_broken(policy: GatePolicy, suite: SuiteReport | None) -> Decision:
+    """The decision that a broken case leads to."""
+    if policy.on_broken == "warn":
+        return "accept"
+    if policy.on_broken == "block" or suite is None or not suite.net:
+        return "reject"
+    return _weighed(suite)
+
+
+def _weighed(suite: SuiteReport) -> Decision:
+    """The decision that weighing broken against fixed cases leads to."""
+    match suite.verdict:
+        case "worse":
+            return "reject"
+        case "undecided":
+            return "undecided"
+        case "unmeasured":
+            return "unmeasured"
+        case _:
+            return "accept"
+
+
+def _of_case(
+    case: CaseReport, policy: GatePolicy, suites: Mapping[str, SuiteReport]
+) -> Iterator[Reason]:
+    if case.accepted and case.state != "unchanged":
+        yield _single(case, "accepted", "accept")
+    suite = suites.get(case.prompt)
+    match case.verdict:
+        case "broken" if case.tier == "critical":
+            yield _single(case, "critical", "reject")
+        case "broken" if not case.accepted:
+            yield _single(case, "broken", _of_broken(policy, suite))
+        case "new" if case.bar is not None and case.candidate.failed > case.bar.failed:
+            kind: ReasonKind = "critical" if case.tier == "critical" else "new"
+            yield _single(case, kind, "reject" if case.blocks else "accept")
+        case "removed" if case.blocks:
+            yield _single(case, "removed", "reject")
+        case "unmeasured" | "undecided" if case.missing or case.needs:
+            yield _without_trials(case, policy)
+        case "unmeasured":
+            yield _single(case, "unmeasured", "unmeasured")
+        case "undecided":
+            weighed = suite is not None and suite.net and suite.verdict in {"passed", "worse"}
+            leads_to = "accept" if weighed else _if_blocking(policy.on_undecided)
+            yield _single(case, "undecided", leads_to)
+        case "drifted":
+            yield _single(case, "drifted", _if_blocking(policy.on_drifted))
+        case _:
+            return
+
+
+def _without_trials(case: CaseReport, policy: GatePolicy) -> Reason:
+    kind: ReasonKind = "unmeasured" if case.missing else "not-recorded"
+    if case.verdict == "unmeasured":
+        return _single(case, kind, "unmeasured")
+    return _single(case, kind, "accept" if policy.provisional else "undecided")
+
+
+def _of_suite(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
+    if suite.net:
+        kind: ReasonKind = "not-recorded" if suite.needs else "net"
+        yield _whole(suite, kind, _weighed(suite))
+        return
+    match suite.verdict:
+        case "worse":
+            last = suite.pairs[-1]
+            lower = min(last.p_values, key=last.p_values.__getitem__)
+            yield _whole(suite, "scores" if lower else "suite", "reject", lower)
+        case "undecided":
+            # Recordings that ask for pairs show a loss; without the pairs no one knows whose it is.
+            provisional = policy.provisional and not _asks_for_pairs(suite)
+            yield _whole(suite, "not-recorded", "accept" if provisional else "undecided")
+        case "unmeasured":
+            yield _whole(suite, "unmeasured", "unmeasured")
+        case "unconfirmed":
+            yield _whole(suite, "suite", "accept")
+        case _:
+            return
+
+
+def _asks_for_pairs(suite: SuiteReport) -> bool:
+    """Return whether the candidate is worse than the base's record, for pairs to test."""
+    last = suite.rounds[-1] if suite.rounds else None
+    return last is not None and min([last.p_value, *last.scores.values()]) <= last.bound
+
+
+def _single(case: CaseReport, kind: ReasonKind, leads_to: Decision) -> Reason:
+    return Reason(kind=kind, leads_to=leads_to, prompt=case.prompt, case=case.case)
+
+
+def _whole(suite: SuiteReport, kind: ReasonKind, leads_to: Decision, check: str = "") -> Reason:
+    return Reason(kind=kind, leads_to=leads_to, prompt=suite.prompt, check=check)
+
+
+def _if_blocking(choice: str) -> Decision:
+    return "undecided" if choice == "block" else "accept"
+
+
+class Gate:
+    """Compares a candidate with main, wave by wave.
+
+    Ask what is `wanted`, draw all of it in any order, `observe` each trial, and ask again until
+    nothing is wanted. The same trials always give the same outcome, whatever order they land in.
+    """
+
+    def __init__(
+        self,
+        cases: Iterable[GateCase],
+        policy: GatePolicy,
+        *,
+        elsewhere: Mapping[str, int] | None = None,
+    ) -> None:
+        """Begin with the cases of all prompts that are compared together.
+
+        Args:
+            cases: The cases.
+            policy: What the change is held to.
+            elsewhere: By prompt, about how many changed cases other shards have.
+
+        Raises:
+            ValueError: If two cases have the same prompt and id.
+        """
+        self._policy = policy
+        gate_cases = list(cases)
+        changed = Counter(case.prompt for case in gate_cases if case.state == "changed")
+        changed.update(elsewhere)
+        self._first = {
+            case.prompt: policy.first_draws_of(changed[case.prompt]) for case in gate_cases
+        }
+        self._drawn = [
+            Drawn(
+                case,
+                first=self._first_trials_of(case),
+                seeds=max(policy.first_history, self._first[case.prompt]),
+                replay=policy.provisional,
+            )
+            for case in gate_cases
+        ]
+        self._by_key = {case.case.key: case for case in self._drawn}
+        if len(self._by_key) < len(self._drawn):
+            raise ValueError("two cases of one prompt have the same id")
+        self._case_stage: CaseStage | None = None
+        # What was found of single cases; what is drawn for the suites changes nothing in it.
+        self._settled: tuple[CaseReport, ...] = ()
+        self._suites: list[SuiteStage] = []
+        self._pending: list[tuple[Drawn, Arm, range, bool]] = []
+        self._waiting = 0
+        self._finished = False
+        self._waves = self._process()
+        self._advance()
+
+    def first_draws(self, prompt: str) -> int:
+        """Trials of every case of a prompt in the first round."""
+        return self._first[prompt]
+
+    def wanted(self) -> tuple[Wanted, ...]:
+        """The trials of this wave that have not been observed; empty when all is decided.
+
+        Trials of both arms that are compared side by side come next to each other, pair by pair.
+        Asking twice gives the same trials. A trial that was observed is never wanted again.
+        """
+        requests: list[Wanted] = []
+        paired: dict[tuple[str, str], dict[Arm, list[int]]] = {}
+        for case, arm, asked, is_paired in self._pending:
+            if is_paired:
+                waiting = [number for number in asked if case.waits_for(arm, number)]
+                paired.setdefault(case.case.key, {})[arm] = waiting
+                continue
+            requests += [_wanted(case.case.key, arm, run) for run in _runs(case, arm, asked)]
+        for key, arms in paired.items():
+            # Which arm of a pair comes first changes from pair to pair.
+            pairs = zip_longest(arms.get("candidate", []), arms.get("main", []))
+            for turn, (new, of_main) in enumerate(pairs):
+                both: list[tuple[Arm, int | None]] = [("candidate", new), ("main", of_main)]
+                for arm, number in both if turn % 2 else reversed(both):
+                    if number is not None:
+                        requests.append(_wanted(key, arm, range(number, number + 1)))
+        return tuple(requests)
+
+    def observe(
+        self,
+        prompt: str,
+        case: str,
+        arm: Arm,
+        number: int,
+        facts: TrialFacts | NotRecorded | None,
+    ) -> None:
+        """Take in one wanted trial.
+
+        Args:
+            number: As in `Wanted.trials`.
+            facts: None where the trial could not be measured, after all retries; `not-recorded`
+                where only recordings may be used and there is none.
+
+        Raises:
+            ValueError: If the trial is not wanted.
+        """
+        drawn = self._by_key.get((prompt, case))
+        if drawn is None or not drawn.waits_for(arm, number):
+            raise ValueError(
+                f"trial {number} of {arm} for case {case!r} of {prompt!r} is not wanted"
+            )
+        drawn.take(arm, number, facts)
+        self._waiting -= 1
+        if not self._waiting:
+            self._advance()
+
+    def outcome(self) -> GateOutcome:
+        """The decision so far; final once no trials are requested.
+
+        Before that, cases that wait for trials count as unmeasured.
+        """
+        suites = tuple(stage.report() for stage in self._suites)
+        cases = with_blocks(self._settled or self._case_reports(), suites, self._policy)
+        reasons = reasons_for(cases, suites, self._policy)
+        decision = decided_by(reasons)
+        if not self._finished and decision != "reject":
+            decision = "unmeasured"
+        return GateOutcome(
+            decision=decision,
+            cases=cases,
+            suites=suites,
+            reasons=reasons,
+            policy=self._policy,
+            cells=len(self._case_stage.cells) if self._case_stage is not None else 0,
+            main_trials=sum(sum(1 for _ in case.facts("main")) for case in self._drawn),
+            finished=self._finished,
+            first_draws=self._first,
+        )
+
+    def _process(self) -> Iterator[list[Request]]:
+        """The waves from beginning to end; what they show is weighed between them."""
+        compared = [drawn for drawn in self._drawn if drawn.case.state in {"changed", "new"}]
+        changed = [drawn for drawn in compared if drawn.case.state == "changed"]
+        by_prompt: dict[str, list[Drawn]] = {}
+        for drawn in changed:
+            by_prompt.setdefault(drawn.case.prompt, []).append(drawn)
+        yield list(self._first_wave(compared, by_prompt))
+        self._case_stage = CaseStage(
+            [drawn for drawn in changed if drawn.case.tier == "required"], self._policy
+        )
+        yield from _together([self._critical_trials(compared), self._case_stage.waves()])
+        for drawn in compared:
+            drawn.settle()
+        self._settled = self._case_reports()
+        named = [case for case in self._settled if case.tier == "required" and not case.accepted]
+        spared = [case for case in self._settled if case.accepted and case.verdict == "broken"]
+        self._suites = [
+            SuiteStage(
+                prompt,
+                cases,
+                self._policy,
+                prompts=len(by_prompt),
+                first_draws=self._first[prompt],
+                broken=[c.case for c in named if (c.prompt, c.verdict) == (prompt, "broken")],
+                fixed=[c.case for c in named if (c.prompt, c.verdict) == (prompt, "fixed")],
+                accepted=[c.case for c in spared if c.prompt == prompt],
+            )
+            for prompt, cases in by_prompt.items()
+        ]
+        blocked = any(case.blocks for case in self._settled) or any(
+            suite.rejects_cases for suite in self._suites
+        )
+        yield from _together([suite.waves(blocked=blocked) for suite in self._suites])
+
+    def _first_wave(
+        self, compared: list[Drawn], by_prompt: Mapping[str, list[Drawn]]
+    ) -> Iterator[Request]:
+        for drawn in compared:
+            yield Request(drawn, "candidate", drawn.first)
+            yield Request(drawn, "main", drawn.seeds)
+        for cases in by_prompt.values():
+            stored = sorted((case for case in cases if case.stored), key=_hash_of)
+            for drawn in stored[: self._policy.suite.control]:
+                yield Request(drawn, "main", 1)
+
+    def _first_trials_of(self, case: GateCase) -> int:
+        first = self._first[case.prompt]
+        if case.tier == "critical":
+            return max(first, self._policy.critical.first)
+        if case.state == "new":
+            return self._policy.new_trials if case.tier == "required" else 1
+        return first
+
+    def _critical_trials(self, compared: list[Drawn]) -> Iterator[list[Request]]:
+        """Further trials of critical cases that failed."""
+        wave: list[Request] = []
+        for case in compared:
+            if case.case.tier == "critical":
+                failures = sum(facts.passed is False for facts in case.facts("candidate"))
+                trials = critical_policy(case, self._policy).trials_wanted(failures)
+                wave.append(Request(case, "candidate", trials))
+        yield wave
+
+    def _case_reports(self) -> tuple[CaseReport, ...]:
+        return tuple(case_report(case, self._case_stage, self._policy) for case in self._drawn)
+
+    def _advance(self) -> None:
+        """Go on to the next wave that asks for a trial not yet drawn."""
+        while not self._waiting and not self._finished:
+            wave = next(self._waves, None)
+            self._finished = wave is None
+            self._pending = []
+            for case, arm, stop, paired in wave or ():
+                if trials := case.ask(arm, stop):
+                    self._pending.append((case, arm, trials, paired))
+                    self._waiting += len(trials)
+
+
+def _together(processes: list[Iterator[list[Request]]]) -> Iterator[list[Request]]:
+    """The waves of several processes side by side."""
+    nothing: list[Request] = []
+    for waves in zip_longest(*processes, fillvalue=nothing):
+        yield list(chain.from_iterable(waves))
+
+
+def _wanted(key: tuple[str, str], arm: Arm, trials: range) -> Wanted:
+    prompt, case = key
+    return Wanted(prompt=prompt, case=case, arm=arm, trials=trials)
+
+
+def _hash_of(case: Drawn) -> str:
+    """An order of cases that nothing but their records decides."""
+    before = case.history()
+    return digest_of({"case": [*case.case.key], "before": [before.passed, before.trials]})
+
+
+def _runs(case: Drawn, arm: Arm, asked: range) -> Iterator[range]:
+    """The parts of a range that are still waited for."""
+    start: int | None = None
+    for number in asked:
+        if case.waits_for(arm, number):
+            start = number if start is None else start
+        elif start is not None:
+            yield range(start, number)
+            start = None
+    if start is not None:
+        yield range(start, asked.stop)

@@ -1,0 +1,571 @@
+"""Files that a change edits and a reader should look at: recordings, baselines, code of evals."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import tomllib
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+
+from regauge.errors import Fault
+from regauge.evidence import NONE_DRAWN
+from regauge.gate._types import CRITICAL_TRIALS, tier_held
+from regauge.gate.baselines import BaselineError
+from regauge.judges import changed_rule
+from regauge.prompts import Semver
+from regauge.wording import first_of, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from regauge.datasets import Dataset, GoldenCase
+    from regauge.evidence import CaseState, CaseTier
+    from regauge.gate._bar import MovedBar
+    from regauge.gate._commit import BaseCommit
+    from regauge.gate.baselines import KeyDifference, StoredHistory
+    from regauge.prompts import Prompt
+    from regauge.runner import Suite
+
+
+# An error names a few examples; the count covers the rest.
+_SHOWN: Final = 5
+# By these a line of recordings is known; what it recorded stands under the others.
+_KEYS: Final = ("digest", "key", "trial")
+_RECORDED: Final = ("completion", "measurement", "float32")
+# Files that set how pytest collects and runs evals.
+_PYTEST_FILES: Final = frozenset(
+    {"pytest.ini", ".pytest.ini", "pytest.toml", "tox.ini", "setup.cfg"}
+)
+
+
+def edited_notes(at: BaseCommit, suites: Sequence[Suite], *, prompt_changed: bool) -> Iterator[str]:
+    """Sentences on what a change edits besides prompts and could decide with.
+
+    Recordings of the base that hold something else now are named by case: a gate without a key
+    reads them. A baseline with fewer passes is named: later gates compare with it. Next to a
+    changed prompt, so is code that runs in the gate, as the change has it.
+    """
+    recordings = at.repository.inside(at.project.recordings_dir)
+    baselines = at.repository.inside(at.project.fixtures_dir / "baselines")
+    for name in sorted(at.changed - {*at.renamed.values()}):
+        if name.startswith(f"{recordings}/") and name.endswith(".jsonl"):
+            replaced = _replaced(at, name)
+            if replaced:
+                # A vector is of a text, which may be of many cases.
+                cases = sorted({case for case in replaced if case})
+                named = first_of(cases, _SHOWN) if cases else plural(len(replaced), "vector")
+                yield f"{name} replaces what was recorded for requests of the base: {named}"
+        elif name.startswith(f"{baselines}/") and name.endswith(".json"):
+            yield from _baseline_notes(at, name)
+    if prompt_changed and (code := edited_code(at, suites)):
+        files = first_of(code, _SHOWN)
+        yield f"the change also edits code that runs in this gate or its workflow: {files}"
+
+
+def edited_code(at: BaseCommit, suites: Iterable[Suite]) -> list[str]:
+    """The changed files that run in this gate or its workflow, or set how it runs."""
+    evals = code_of_evals(at).union(*(files_of_judges(at, suite) for suite in suites))
+    return [name for name in sorted(at.changed) if name in evals or _is_set_up(at, name)]
+
+
+def code_of_evals(at: BaseCommit) -> frozenset[str]:
+    """The changed files that are code of evals, or imported by it."""
+    top = f"{at.repository.top}/"
+    loaded = {str(vars(module).get("__file__")) for module in [*sys.modules.values()]}
+    evals = at.repository.inside(at.project.root / "evals")
+    return frozenset(
+        name
+        for name in at.changed
+        if name.endswith(".py")
+        and (
+            top + name in loaded
+            or name.startswith(f"{evals}/")
+            or PurePosixPath(name).name == "conftest.py"
+        )
+    )
+
+
+def files_of_judges(at: BaseCommit, suite: Suite) -> frozenset[str]:
+    """Files of the project that judges are made of, such as the program of a command."""
+    names: set[str] = set()
+    for judge in suite.judges:
+        names |= {*cast("Mapping[str, str]", getattr(judge, "files", {}))}
+    return frozenset(at.repository.inside(at.project.root / name) for name in names)
+
+
+def _is_set_up(at: BaseCommit, name: str) -> bool:
+    """Return whether a file is part of a workflow, or sets how pytest runs."""
+    path = PurePosixPath(name)
+    if path.name == "pyproject.toml":
+        now = at.repository.top / name
+        head = now.read_bytes() if now.is_file() else None
+        return _pytest_settings(head) != _pytest_settings(at.repository.read(at.commit, name))
+    return path.parts[0] == ".github" or path.name in _PYTEST_FILES
+
+
+def _pytest_settings(data: bytes | None) -> object:
+    try:
+        tool = tomllib.loads((data or b"").decode("utf-8", "replace")).get("tool")
+    except tomllib.TOMLDecodeError:
+        return None
+    return cast("dict[str, Any]", tool).get("pytest") if isinstance(tool, dict) else None
+
+
+def _baseline_notes(at: BaseCommit, name: str) -> Iterator[str]:
+    """Notes on losses of the base's record; `regauge baseline update` only adds trials."""
+    path = at.repository.top / name
+    try:
+        data = at.repository.read(at.commit, name)
+        base = at.baseline(data, shown=Path(name)) if data is not None else None
+        head = at.baseline(path.read_bytes(), shown=Path(name)) if path.is_file() else None
+    except BaselineError:
+        return  # reported where the baseline is used
+    for before in base.histories if base is not None else ():
+        now = head.find(before.key) if head is not None else None
+        record = f"{name}: the record of {before.version or 'the base'}"
+        if now is None:
+            yield f"{record} is gone; later gates compare without it"
+        elif _has_fewer_passes(before, now):
+            yield (
+                f"{record} was edited: {_whole(before)} trials passed on the base, {_whole(now)}"
+                " now; later gates compare with it"
+            )
+
+
+def _has_fewer_passes(before: StoredHistory, now: StoredHistory) -> bool:
+    """Return whether any case has fewer trials or fewer passes than before."""
+    pairs = (
+        (case.whole, now.cases[case_id].whole if case_id in now.cases else NONE_DRAWN)
+        for case_id, case in before.cases.items()
+    )
+    return any(new.passed < old.passed or new.failed < old.failed for old, new in pairs)
+
+
+def _whole(history: StoredHistory) -> str:
+    counts = [case.whole for case in history.cases.values()]
+    return f"{sum(count.passed for count in counts)} of {sum(count.trials for count in counts)}"
+
+
+def _replaced(at: BaseCommit, name: str) -> list[str]:
+    """The case of each recorded line that differs from that of the base under the same key."""
+    path = at.repository.top / name
+    data = at.repository.read(at.commit, name)
+    try:
+        now = path.read_bytes()
+    except OSError:  # what reads it for its answers reports that
+        return []
+    if data is None:
+        return []
+    before = _recorded(data)
+    return [
+        str(line.get("case", ""))
+        for key, line in _recorded(now).items()
+        if key in before and _content(before[key]) != _content(line)
+    ]
+
+
+def _recorded(data: bytes) -> dict[tuple[Any, ...], dict[str, Any]]:
+    lines: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for raw in data.splitlines():
+        try:
+            line = json.loads(raw)
+        except (ValueError, RecursionError):
+            continue  # the loader of recordings reports it
+        if isinstance(line, dict):
+            fields = cast("dict[str, Any]", line)
+            lines[tuple(str(fields.get(key)) for key in _KEYS)] = fields
+    return lines
+
+
+def _content(line: dict[str, Any]) -> list[Any]:
+    contents = [line.get(name) for name in _RECORDED]
+    if isinstance(contents[0], dict):
+        # Latency and price are no part of the content.
+        completion = cast("dict[str, Any]", contents[0])
+        contents[0] = [completion.get(name) for name in ("text", "tool_calls", "refusal")]
+    return contents
+
+
+# Versions whose accepted breaks make a case edit-sensitive: more keep a case so for longer.
+_VERSIONS_LOOKED_AT = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged:
+    """The entries of a changelog that its base version did not have.
+
+    Attributes:
+        accepted: Why a case may pass less often, by its id.
+        removed: Why a case is gone, by its id.
+        broke_before: In how many of the last versions of the base version's changelog a case was
+            accepted as broken, by its id.
+        faults: Acknowledgements that speak of no case they could be about.
+    """
+
+    accepted: Mapping[str, str] = field(default_factory=dict[str, str])
+    removed: Mapping[str, str] = field(default_factory=dict[str, str])
+    broke_before: Mapping[str, int] = field(default_factory=dict[str, int])
+    faults: tuple[Fault, ...] = ()
+
+
+def acknowledged(
+    head: Prompt, base: Prompt | None, *, cases: Iterable[str], gone: Iterable[str]
+) -> Acknowledged:
+    """The cases that an author newly accepts; earlier entries do not count again.
+
+    Args:
+        cases: The ids of the golden cases as they are.
+        gone: The ids of those that only the base version has.
+    """
+    ids, missing = frozenset(cases), frozenset(gone)
+    before = _said(base) if base is not None else frozenset[tuple[str, str, str]]()
+    accepted: dict[str, str] = {}
+    removed: dict[str, str] = {}
+    faults: list[Fault] = []
+    for entry in head.changelog:
+        for key, entries, reasons, among in (
+            ("accepted", entry.accepted, accepted, ids),
+            ("removed", entry.removed, removed, missing),
+        ):
+            for case_entry in entries:
+                if (key, entry.version, case_entry.case) in before:
+                    continue
+                if case_entry.case in among:
+                    reasons.setdefault(case_entry.case, case_entry.reason)
+                    continue
+                faults.append(_pointless(head, key, case_entry.case, case_entry.line, ids))
+    return Acknowledged(
+        accepted=accepted,
+        removed=removed,
+        broke_before=_broke_before(base) if base is not None else {},
+        faults=tuple(faults),
+    )
+
+
+def _broke_before(base: Prompt) -> Counter[str]:
+    """Of the last versions, the one that is weighed now being the last of all."""
+    entries = [*base.changelog]
+    with suppress(ValueError):  # versions of targets are free texts, the newest first
+        entries = sorted(entries, key=lambda entry: Semver.parse(entry.version), reverse=True)
+    return Counter(
+        case
+        for entry in entries[: _VERSIONS_LOOKED_AT - 1]
+        for case in {accepted.case for accepted in entry.accepted}
+    )
+
+
+def case_state(
+    case: GoldenCase, *, before: Dataset | None, request: str, base_request: str | None
+) -> CaseState:
+    """The state of a case relative to its base version.
+
+    Args:
+        before: The base version's golden cases; None where they are those of today.
+        request: The digest of what the candidate is asked.
+        base_request: The digest of what main is asked; None where main cannot be asked this case.
+    """
+    if base_request is None:
+        return "new"
+    if before is not None and case.id not in before:
+        return "new"
+    return "unchanged" if request == base_request else "changed"
+
+
+def _said(base: Prompt) -> frozenset[tuple[str, str, str]]:
+    return frozenset(
+        (key, entry.version, case_entry.case)
+        for entry in base.changelog
+        for key, entries in (("accepted", entry.accepted), ("removed", entry.removed))
+        for case_entry in entries
+    )
+
+
+def _pointless(head: Prompt, key: str, case: str, line: int, ids: frozenset[str]) -> Fault:
+    if key == "accepted":
+        message = f"`accepted` names {case!r}, which is no golden case of {head.name}"
+        return Fault(
+            path=head.path, line=line or None, message=message, fix="name a case by its id"
+        )
+    state = "which is still there" if case in ids else "which the base version does not have"
+    message = f"`removed` names {case!r}, {state}"
+    return Fault(
+        path=head.path, line=line or None, message=message, fix="take it out of the changelog"
+    )
+
+
+_CASES_SHOWN = 5
+
+RefusedPart: TypeAlias = Literal["judge", "model", "bar", "trials"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The reason why a change is not compared.
+
+    Attributes:
+        part: What changed.
+        message: One sentence.
+        details: The judges that differ or the lowered parts of the bar, each on one line.
+        fix: How to have the change compared.
+        prompt: Its name; empty where it is about the whole change.
+        prompt_changed: Whether a prompt changed as well; if none did, the refusal can be accepted.
+    """
+
+    part: RefusedPart
+    message: str
+    details: tuple[str, ...] = ()
+    fix: str
+    prompt: str = ""
+    prompt_changed: bool = True
+
+    def __str__(self) -> str:
+        listed = "".join(f"\n  {detail}" for detail in self.details)
+        return f"{self.message}{listed}\n  fix: {self.fix}"
+
+    @property
+    def note(self) -> str:
+        """The note of a comparison that accepts changed judges."""
+        return (
+            f"{self.prompt} is judged differently than on the base ({'; '.join(self.details)}); its"
+            " requests are unchanged, so nothing was compared. After the merge: regauge baseline"
+            f" update {self.prompt}"
+        )
+
+
+def refusals_of(
+    suite: Suite,
+    main: Suite,
+    at: BaseCommit,
+    differences: tuple[KeyDifference, ...],
+    *,
+    across_models: bool,
+    prompt_changed: bool,
+) -> tuple[Refusal, ...]:
+    """The reason why the base and the change would not be measured alike; empty when they would.
+
+    Args:
+        main: The base's arm.
+        differences: The differences between the nearest history of the baseline and the wanted one.
+        across_models: Whether two models are compared on purpose.
+        prompt_changed: Whether any request changed.
+    """
+    name = suite.prompt.name
+    refusals: list[Refusal] = []
+    if main.model != suite.model and not across_models:
+        refusals.append(
+            Refusal(
+                part="model",
+                prompt=name,
+                message=f"{name}: the base uses {main.model} and this change uses {suite.model}, so"
+                " a difference would not show what the prompt did",
+                fix=f"compare the models on purpose: regauge gate {at.ref} --model {suite.model}",
+                prompt_changed=prompt_changed,
+            )
+        )
+    judges = tuple(
+        part for part in differences if part.part == "judge" and not _changed_rule(part, suite)
+    )
+    if judges and _may_judge_otherwise(at, suite):
+        refusals.append(
+            Refusal(
+                part="judge",
+                prompt=name,
+                message=f"{name}: this change is judged differently than the base, so nothing is"
+                " compared",
+                details=tuple(_told(part, suite) for part in judges),
+                fix=_calibration_fix(judges, suite)
+                + _judge_fix(name, at, prompt_changed=prompt_changed),
+                prompt_changed=prompt_changed,
+            )
+        )
+    return tuple(refusals)
+
+
+def refusal_of_bars(bars: Sequence[MovedBar], at: BaseCommit) -> Refusal:
+    """The reason why a change that lowers the bar it is measured by is not compared."""
+    behind = at.tip != at.commit
+    return Refusal(
+        part="bar",
+        message=f"the bar of this change is lower than that of {at.ref}, so nothing is compared",
+        details=tuple(map(str, bars)),
+        fix=(f"git merge {at.ref}, which is newer than this change; then " if behind else "")
+        + f"merge this part on its own, or accept it: {_accepting(at)}",
+    )
+
+
+def refusal_of_trials(at: BaseCommit) -> Refusal | None:
+    """The refusal of a commit that holds `.regauge/`: its author supplies the trials."""
+    paths = at.repository.tracked(at.project.state_dir)
+    committed = next((path for path in paths if not path.endswith("/.gitignore")), None)
+    if committed is None:
+        return None
+    name = at.project.state_dir.name
+    return Refusal(
+        part="trials",
+        message=f"git tracks {committed!r}, so the change would supply the gate's trials",
+        fix=f"git rm -r --cached {name}, add {name}/ to .gitignore, then commit",
+    )
+
+
+def _accepting(at: BaseCommit) -> str:
+    """The two ways to accept changed judges or a lowered bar."""
+    return (
+        f"regauge gate {at.ref} --accept-judge-change 'WHY', or the label"
+        " `accept-judge-change` on GitHub"
+    )
+
+
+def _told(part: KeyDifference, suite: Suite) -> str:
+    """A judge that differs; one that lost its calibration is still there, but advisory."""
+    judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
+    if part.wanted is not None or judge is None:
+        return str(part)
+    return f"judge {part.name!r} was blocking and is advisory now: {suite.standing(judge).reason}"
+
+
+def _changed_rule(part: KeyDifference, suite: Suite) -> str:
+    """The rule that regauge changed, where that alone makes a judge differ; else empty."""
+    if part.part != "judge" or not part.stored or not part.wanted:
+        return ""
+    judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
+    return changed_rule(judge, part.stored, part.rules)
+
+
+def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
+    main = at.ref.removeprefix("origin/")
+    update = f"`regauge baseline update {name}` on {main}"
+    if prompt_changed:
+        return f"merge the change of the judges on its own, run {update}, then compare the prompt"
+    return (
+        f"if the judges are meant to change: {_accepting(at)}, or"
+        f' on_judge_change = "note" in [tool.regauge.gate]; after the merge {update}'
+    )
+
+
+def _calibration_fix(differences: Sequence[KeyDifference], suite: Suite) -> str:
+    """The fix for model judges that differ from their calibration."""
+    names = {part.name for part in differences}
+    again = [
+        f"regauge judges calibrate {shlex.quote(judge.name)}"
+        for judge in suite.judges
+        if judge.name in names and not suite.standing(judge).gates
+    ]
+    return f"{' && '.join(again)}, so that it counts again; then " if again else ""
+
+
+def _may_judge_otherwise(at: BaseCommit, suite: Suite) -> bool:
+    """Return whether a file of the judges changed; if not, the baseline is old.
+
+    The code of evals, programs that judge, rubrics, labels, calibrations and settings may; other
+    code, prompts, golden cases, recordings and baselines may not.
+    """
+    project, repository = at.project, at.repository
+    fixtures = repository.inside(project.fixtures_dir)
+    rubrics = repository.inside(project.prompts_dir / "judges")
+    other = (f"{fixtures}/golden/", f"{fixtures}/recordings/", f"{fixtures}/baselines/")
+    ends = (".toml", ".lock", ".txt", ".cfg", ".ini")
+    locks = repository.inside(project.prompts_dir / "prompts.lock")
+    code = code_of_evals(at) | files_of_judges(at, suite)
+    return any(
+        name != locks
+        and not name.startswith(other)
+        and (
+            name.endswith(ends)
+            or name.startswith((f"{rubrics}/", f"{fixtures}/"))
+            or name in code
+            or (name.endswith(".py") and not (repository.top / name).exists())
+        )
+        for name in at.changed
+    )
+
+
+def notes_of(
+    suite: Suite,
+    prompt: Prompt | None,
+    at: BaseCommit,
+    *,
+    drawn_beside: bool,
+    differences: tuple[KeyDifference, ...],
+    edited: Sequence[str],
+) -> list[str]:
+    """Sentences for readers of the comparison of one suite.
+
+    Args:
+        prompt: The base version; None where the prompt is new.
+        drawn_beside: Whether main is drawn next to the change, for no baseline has its pass rates.
+        differences: In what the nearest history of the baseline differs from what is wanted.
+        edited: Cases of the base with other inputs or expectations now.
+    """
+    name, notes = suite.prompt.name, list[str]()
+    update = f"regauge baseline update {name}"
+    if prompt is None:
+        return [f"{name} is new: {at.ref} has no version of it to compare with"]
+    if prompt.name != name:
+        notes.append(f"{name} was called {prompt.name} in {at.ref}")
+    changed = {part: _changed_rule(part, suite) for part in differences}
+    if rules := sorted({rule for rule in changed.values() if rule}):
+        notes.append(
+            f"regauge changed these rules since main's baseline of {name}: {', '.join(rules)}."
+            f" Base and candidate are compared by the new ones; after the merge: {update}"
+        )
+    others = [part for part, rule in changed.items() if not rule]
+    if others:
+        parts = "; ".join(map(str, others))
+        notes.append(
+            f"main's baseline of {name} is not used, it was made otherwise ({parts});"
+            f" after the merge: {update}"
+        )
+    elif drawn_beside and not changed:
+        notes.append(
+            f"main has no baseline of this version of {name}, so main runs too, and is judged as"
+            f" this change says; after the merge: {update}"
+        )
+    if edited:
+        many = f"{len(edited)} cases have" if len(edited) > 1 else "1 case has"
+        notes.append(
+            f"{many} other inputs or expectations than on the base; base and candidate are compared"
+            f" on the new ones: {_few(edited)}"
+        )
+    return notes
+
+
+def proven_tier(case: GoldenCase, history: StoredHistory | None, *, tier: CaseTier) -> CaseTier:
+    """The tier a case is held to: a critical one is required until main has proven it."""
+    stored = history.history(case.id, case.digest) if history is not None else None
+    return tier_held(tier, stored.whole if stored is not None else NONE_DRAWN, CRITICAL_TRIALS)
+
+
+def critical_notes(
+    suite: Suite, history: StoredHistory | None, states: Mapping[str, CaseState]
+) -> list[str]:
+    """Notes on critical cases that the base has not passed often enough."""
+    unproven: list[str] = []
+    for case in suite.dataset:
+        if (
+            proven_tier(case, history, tier=case.tier) == case.tier
+            or states[case.id] == "unchanged"
+        ):
+            continue
+        stored = history.history(case.id, case.digest) if history is not None else None
+        passed = stored.whole if stored is not None else "none"
+        unproven.append(f"{case.id} {passed}")
+    if not unproven:
+        return []
+    many = f"{len(unproven)} critical cases are" if len(unproven) > 1 else "1 critical case is"
+    name = suite.prompt.name
+    note = (
+        f"{name}: {many} held to what a required case is, until main has passed"
+        f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {_few(unproven)}: regauge baseline"
+        f" update {name} runs more, in sessions an hour apart"
+    )
+    return [note]
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of many names."""
+    return ", ".join(names[:_CASES_SHOWN]) + (", ..." if len(names) > _CASES_SHOWN else "")

@@ -1,0 +1,537 @@
+"""The tests of a whole suite: against the record, then side by side.
+
+The arrays have one row per run, as in `_case_test.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from regauge.digests import digest_of
+from regauge.evidence import (
+    NONE_DRAWN,
+    ControlReport,
+    NetReport,
+    PairsReport,
+    RoundReport,
+    SuiteReport,
+)
+from regauge.gate._cases import Request
+from regauge.stats import (
+    expected_failures,
+    failure_weight,
+    rate_difference,
+    score_p_value,
+    suite_p_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from regauge.gate._cases import BoolArray, IntArray, Tallies
+    from regauge.stats import Direction, NetPolicy, SuitePolicy
+
+    FloatArray = NDArray[np.float64]
+    from collections.abc import Collection, Iterator
+
+    from regauge.evidence import Count, SuiteVerdict
+    from regauge.gate._cases import Drawn
+    from regauge.gate._types import GatePolicy
+
+# Bounds are shown as they are compared, without the tail of a binary fraction.
+_BOUND_DIGITS = 9
+
+
+class Pairs(NamedTuple):
+    """Passes and trials of both arms in one wave side by side; shape (runs, cases)."""
+
+    main: Tallies
+    candidate: Tallies
+
+
+class Screened(NamedTuple):
+    """A round against main's record.
+
+    Attributes:
+        p_value: The smaller of two: failures of stable cases weigh more, or all weigh the same.
+        equal: Whether it is the one with equal weights; the weights side by side follow it.
+    """
+
+    p_value: FloatArray
+    equal: BoolArray
+
+
+def screen(main: Tallies, candidate: Tallies) -> Screened:
+    """Weigh the candidate's trials of every case against main's record.
+
+    The smaller p-value is taken, for the screen decides nothing.
+    """
+    weighted = suite_p_value(*main, *candidate)
+    equal = suite_p_value(*main, *candidate, weights=1)
+    return Screened(np.minimum(weighted, equal), equal < weighted)
+
+
+def rest_better(main: Tallies, candidate: Tallies, broken: BoolArray) -> FloatArray:
+    """The p-value that the cases which are not broken pass more than main's record."""
+    rest = (~broken).astype(np.int64)
+    (s, m), (k, r) = main, candidate
+    return suite_p_value(s * rest, m * rest, k * rest, r * rest, direction="better", weights=1)
+
+
+def pair_weights(main: Tallies, waves: Sequence[Pairs], equal: ArrayLike) -> IntArray:
+    """Weight of a failure of each case: by the record and all pairs, of both arms together."""
+    fails, trials = main[1] - main[0], main[1]
+    for wave in waves:
+        for passed, drawn in wave:
+            fails, trials = fails + drawn - passed, trials + drawn
+    same = np.asarray(equal)[..., np.newaxis]
+    return np.where(same, 1, failure_weight(fails, trials))
+
+
+def pairs_p_value(
+    waves: Sequence[Pairs], weights: ArrayLike, *, direction: Direction = "worse"
+) -> FloatArray:
+    """The exact p-value of all waves; trials are exchanged within case and wave alone."""
+    of_main, drawn_main, passed, drawn = (
+        np.concatenate(arms, axis=-1)
+        for arms in zip(*((*wave.main, *wave.candidate) for wave in waves), strict=True)
+    )
+    each = np.broadcast_to(np.asarray(weights), waves[0].main[0].shape)
+    repeated = np.concatenate([each] * len(waves), axis=-1)
+    return suite_p_value(of_main, drawn_main, passed, drawn, weights=repeated, direction=direction)
+
+
+def passes_ahead(waves: Sequence[Pairs]) -> FloatArray:
+    """The passed points of the candidate above the base, over the cases, from -1 to 1."""
+    main_passes, main_trials = _summed([wave.main for wave in waves])
+    passes, trials = _summed([wave.candidate for wave in waves])
+    both = (main_trials > 0) & (trials > 0)
+    main_rates = main_passes / np.maximum(main_trials, 1)
+    theirs = passes / np.maximum(trials, 1)
+    return np.asarray(
+        np.sum((theirs - main_rates) * both, axis=-1) / np.maximum(both.sum(axis=-1), 1)
+    )
+
+
+def screen_bound(policy: SuitePolicy, number: int, *, prompts: int) -> float:
+    """Up to which p-value round `number`, from 0, asks for trials side by side."""
+    return round(policy.screen[number] / prompts, _BOUND_DIGITS)
+
+
+def screen_extends(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArray:
+    """Return whether another round is worth its calls, where this one asks for nothing."""
+    return (np.asarray(p_value) <= policy.extend) & (number + 1 < policy.rounds)
+
+
+def day_bound(policy: SuitePolicy, number: int, *, prompts: int, tests: int = 1) -> float:
+    """Up to which p-value look `number`, from 0, blocks.
+
+    The error rate is shared out to the prompts, and then to the tests of one prompt: that of the
+    cases, and one for each check with scores.
+    """
+    return round(policy.levels[number] / prompts / tests, _BOUND_DIGITS)
+
+
+def day_goes_on(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArray:
+    """Return whether another look may still block: there is one, and something points to a loss."""
+    futile = policy.futile[min(number, len(policy.futile) - 1)]
+    return (np.asarray(p_value) <= futile) & (number + 1 < len(policy.levels))
+
+
+def net_bound(policy: NetPolicy, number: int, *, prompts: int) -> float:
+    """Up to which p-value look `number`, from 0, rejects."""
+    return round(policy.all_levels[number] / prompts, _BOUND_DIGITS)
+
+
+def _summed(arms: Sequence[Tallies]) -> Tallies:
+    passes = np.sum([passed for passed, _ in arms], axis=0)
+    return passes, np.sum([trials for _, trials in arms], axis=0)
+
+
+# A wave side by side: for each case, the numbers of the candidate's and of main's trials.
+Wave = list[tuple[range, range]]
+
+
+class SuiteStage:
+    """All cases of one prompt that main has trials of, taken together."""
+
+    def __init__(
+        self,
+        prompt: str,
+        drawn: Sequence[Drawn],
+        policy: GatePolicy,
+        *,
+        prompts: int,
+        first_draws: int,
+        broken: Collection[str] = (),
+        fixed: Collection[str] = (),
+        accepted: Collection[str] = (),
+    ) -> None:
+        """Begin once single cases are settled.
+
+        Args:
+            drawn: The changed cases of the prompt.
+            prompts: How many prompts changed; they share the error rate.
+            first_draws: Trials of every case in the first round.
+            broken: The required cases that count as broken, without those that are accepted.
+            fixed: The cases that count as fixed.
+            accepted: Broken cases that the changelog accepts; only these are left out.
+        """
+        self.prompt = prompt
+        self._policy = policy
+        self._prompts = prompts
+        self._first = first_draws
+        self._drawn = [
+            case for case in drawn if case.history().trials and case.case.case not in accepted
+        ]
+        self._broken, self._fixed = frozenset(broken), frozenset(fixed)
+        self._graded = _graded(self._drawn)
+        self._blocks: list[list[range]] = [[range(first_draws)] for _ in self._drawn]
+        self._rounds: list[RoundReport] = []
+        self._asked: tuple[str, ...] = ()
+        self._waves: list[Wave] = []
+        self._pairs: list[PairsReport] = []
+        self._net: list[NetReport] = []
+        self._verdict: SuiteVerdict = "untested"
+        self._missing = (0, 0)
+        self._recorded = all(case.case.recorded for case in self._drawn)
+        self.weighs = self._weighs()
+
+    @property
+    def rejects_cases(self) -> bool:
+        """Return whether broken cases reject the change, with nothing to weigh them against."""
+        match self._policy.on_broken:
+            case "block":
+                return bool(self._broken)
+            case "net":
+                return bool(self._broken) and not self.weighs
+            case "warn":
+                return False
+
+    def waves(self, *, blocked: bool) -> Iterator[list[Request]]:
+        """The trials each test needs; the tests are made between them.
+
+        Args:
+            blocked: Whether something has already rejected the change, so nothing more is spent.
+        """
+        if not self._drawn:
+            return
+        self._rounds.append(self._round(0))
+        if blocked:
+            smallest = min([self._rounds[0].p_value, *self._rounds[0].scores.values()])
+            # A doubt that was not followed up is no result.
+            if smallest > self._policy.suite.extend and not self.weighs:
+                self._verdict = "passed"
+        elif self.weighs:
+            yield from self._weigh()
+        else:
+            yield from self._compare()
+
+    def report(self) -> SuiteReport:
+        """The report of the suite test."""
+        stable = sum(
+            1
+            for case, blocks in zip(self._drawn, self._blocks, strict=True)
+            if not case.history().failed and case.count("candidate", blocks).failed
+        )
+        if self._waves:
+            arms = [
+                (
+                    case.count("main", [wave[i][1] for wave in self._waves]),
+                    case.count("candidate", [wave[i][0] for wave in self._waves]),
+                )
+                for i, case in enumerate(self._drawn)
+            ]
+        else:
+            arms = [
+                (case.history(), case.count("candidate", blocks))
+                for case, blocks in zip(self._drawn, self._blocks, strict=True)
+            ]
+        return SuiteReport(
+            prompt=self.prompt,
+            verdict=self._verdict,
+            cases=len(self._drawn),
+            first_draws=self._first,
+            rounds=tuple(self._rounds),
+            asked=self._asked,
+            pairs=tuple(self._pairs),
+            net=tuple(self._net),
+            broken=len(self._broken),
+            fixed=len(self._fixed),
+            difference=rate_difference(
+                [main.passed for main, _ in arms],
+                [main.trials for main, _ in arms],
+                [new.passed for _, new in arms],
+                [new.trials for _, new in arms],
+            ),
+            side_by_side=bool(self._waves),
+            control=self._control(),
+            stable_failed=stable,
+            needs=self._missing[1],
+        )
+
+    def _weighs(self) -> bool:
+        """Return whether broken cases have to be weighed against fixed ones."""
+        if self._policy.on_broken != "net" or not self._broken or not self._drawn:
+            return False
+        if self._fixed:
+            return True
+        main, candidate = self._record(), self._candidate()
+        broken = np.array([case.case.case in self._broken for case in self._drawn])
+        return float(rest_better(main, candidate, broken)) <= self._policy.net.trigger
+
+    def _compare(self) -> Iterator[list[Request]]:
+        """Against the record; where that asks for it, side by side."""
+        policy = self._policy.suite
+        for number in range(policy.rounds):
+            if number:
+                yield self._next_round()
+                self._rounds.append(self._round(number))
+            self._note_missing(self._blocks)
+            last = self._rounds[-1]
+            p_values = {"": last.p_value, **last.scores}
+            self._asked = tuple(check for check, p in p_values.items() if p <= last.bound)
+            if self._asked:
+                yield from self._side_by_side()
+                return
+            if not screen_extends(policy, number, min(p_values.values())):
+                break
+        self._end("passed")
+
+    def _next_round(self) -> list[Request]:
+        """Further trials of every case; none of those whose trials ran out."""
+        wave: list[Request] = []
+        extra = self._policy.suite.extra_round(self._first)
+        for case, blocks in zip(self._drawn, self._blocks, strict=True):
+            if not any(case.gaps()):
+                start = case.asked("candidate")
+                blocks.append(range(start, start + extra))
+                wave.append(Request(case, "candidate", start + extra))
+        return wave
+
+    def _round(self, number: int) -> RoundReport:
+        main, candidate = self._record(), self._candidate()
+        screened = screen(main, candidate)
+        scores = {
+            check: self._score_p_value(
+                check,
+                [case.history_scores(check) for case in self._drawn],
+                [
+                    case.scores("candidate", check, blocks)
+                    for case, blocks in zip(self._drawn, self._blocks, strict=True)
+                ],
+            )
+            for check in self._graded
+        }
+        return RoundReport(
+            trials=max(sum(len(block) for block in blocks) for blocks in self._blocks),
+            drawn=int(candidate[1].sum()),
+            fails=int((candidate[1] - candidate[0]).sum()),
+            expected=float(expected_failures(*main, candidate[1])),
+            p_value=float(screened.p_value),
+            equal=bool(screened.equal),
+            bound=screen_bound(self._policy.suite, number, prompts=self._prompts),
+            scores=scores,
+        )
+
+    def _side_by_side(self) -> Iterator[list[Request]]:
+        """Pairs of every case until they confirm the loss, or nothing points to one."""
+        policy = self._policy.suite
+        tests = 1 + len(self._graded)
+        number = 0
+        while True:
+            pairs = policy.pairs_of_look(number, cases=len(self._drawn), first_draws=self._first)
+            yield self._next_wave(pairs)
+            p_values = {check: self._p_value(check) for check in self._asked}
+            bound = day_bound(policy, number, prompts=self._prompts, tests=tests)
+            main, candidate = self._totals()
+            self._pairs.append(
+                PairsReport(main=main, candidate=candidate, p_values=p_values, bound=bound)
+            )
+            self._note_pairs()
+            lower = self._policy.on_broken != "net" or self._ahead() < 0
+            confirmed = [check for check, p in p_values.items() if p <= bound and (check or lower)]
+            if confirmed:
+                self._verdict = "worse"
+                return
+            smallest = min(p_values.values())
+            if self._recorded or any(self._missing) or not day_goes_on(policy, number, smallest):
+                self._end("unconfirmed")
+                return
+            number += 1
+
+    def _weigh(self) -> Iterator[list[Request]]:
+        """Pairs of every case until broken and fixed ones are weighed."""
+        policy = self._policy.net
+        for number in range(len(policy.all_levels)):
+            pairs = policy.pairs_of_look(number, cases=len(self._drawn), first_draws=self._first)
+            yield self._next_wave(pairs)
+            arms = self._arms()
+            worse = float(pairs_p_value(arms, 1))
+            better = float(pairs_p_value(arms, 1, direction="better"))
+            bound = net_bound(policy, number, prompts=self._prompts)
+            main, candidate = self._totals()
+            self._net.append(
+                NetReport(
+                    main=main, candidate=candidate, p_worse=worse, p_better=better, bound=bound
+                )
+            )
+            self._note_pairs()
+            if worse <= bound:
+                self._verdict = "worse"
+                return
+            if better <= policy.better or self._recorded or any(self._missing):
+                break
+        enough = bool(self._net) and (self._net[-1].p_better <= policy.better or self._ahead() >= 0)
+        self._end("passed" if enough else "undecided")
+
+    def _next_wave(self, pairs: int) -> list[Request]:
+        if self._recorded:
+            self._waves.append(self._recorded_wave())
+            return []
+        wave: list[Request] = []
+        numbers: Wave = []
+        for case in self._drawn:
+            start, of_main = case.asked("candidate"), case.asked("main")
+            numbers.append((range(start, start + pairs), range(of_main, of_main + pairs)))
+            wave += case.side_by_side(pairs)
+        self._waves.append(numbers)
+        return wave
+
+    def _recorded_wave(self) -> Wave:
+        """The outputs of both sides as one wave: there are no others to confirm a loss with.
+
+        The test uses trials that the screen has seen. Its own bound holds for them, so a change
+        without a loss is rejected no more often.
+        """
+        return [
+            (
+                range(sum(1 for _ in case.facts("candidate"))),
+                range(sum(1 for _ in case.facts("main"))),
+            )
+            for case in self._drawn
+        ]
+
+    def _arms(self) -> list[Pairs]:
+        return [
+            Pairs(
+                _tallies(
+                    [
+                        case.count("main", [main])
+                        for case, (_, main) in zip(self._drawn, wave, strict=True)
+                    ]
+                ),
+                _tallies(
+                    [
+                        case.count("candidate", [new])
+                        for case, (new, _) in zip(self._drawn, wave, strict=True)
+                    ]
+                ),
+            )
+            for wave in self._waves
+        ]
+
+    def _totals(self) -> tuple[Count, Count]:
+        """All pairs of all cases, by arm."""
+        arms = [
+            (case.count("main", [main]), case.count("candidate", [new]))
+            for wave in self._waves
+            for case, (new, main) in zip(self._drawn, wave, strict=True)
+        ]
+        return (
+            sum((main for main, _ in arms), NONE_DRAWN),
+            sum((new for _, new in arms), NONE_DRAWN),
+        )
+
+    def _ahead(self) -> float:
+        return float(passes_ahead(self._arms()))
+
+    def _p_value(self, check: str) -> float:
+        """Side by side: of all cases, or of the scores of a check."""
+        if not check:
+            arms = self._arms()
+            weights = pair_weights(self._record(), arms, self._rounds[-1].equal)
+            return float(pairs_p_value(arms, weights))
+        strata = [
+            (case.scores("main", check, [main]), case.scores("candidate", check, [new]))
+            for wave in self._waves
+            for case, (new, main) in zip(self._drawn, wave, strict=True)
+        ]
+        return self._score_p_value(check, [main for main, _ in strata], [new for _, new in strata])
+
+    def _score_p_value(
+        self, check: str, main: Sequence[Sequence[float]], candidate: Sequence[Sequence[float]]
+    ) -> float:
+        seed = int(digest_of({"prompt": self.prompt, "check": check})[:8], 16)
+        return score_p_value(main, candidate, seed=seed, min_effect=self._policy.min_effect)
+
+    def _record(self) -> Tallies:
+        return _tallies([case.history() for case in self._drawn])
+
+    def _candidate(self) -> Tallies:
+        return _tallies(
+            [
+                case.count("candidate", blocks)
+                for case, blocks in zip(self._drawn, self._blocks, strict=True)
+            ]
+        )
+
+    def _control(self) -> ControlReport | None:
+        """Main's few trials of the first round: a lamp for an outage, which decides nothing."""
+        drawn = [
+            (case.history(), case.count("main", [range(case.seeds, case.seeds + 1)]))
+            for case in self._drawn
+            if case.stored
+        ]
+        lit = [(before, now) for before, now in drawn if now.trials]
+        if not lit:
+            return None
+        before, now = (_tallies(arm) for arm in zip(*lit, strict=True))
+        return ControlReport(
+            main=sum((now for _, now in lit), NONE_DRAWN),
+            p_history=float(suite_p_value(*before, *now, weights=1)),
+            bound=self._policy.suite.control_p,
+        )
+
+    def _end(self, verdict: SuiteVerdict) -> None:
+        """Keep a verdict, unless trials are missing that it needs."""
+        unmeasured, not_recorded = self._missing
+        self._verdict = "unmeasured" if unmeasured else "undecided" if not_recorded else verdict
+
+    def _note_missing(self, blocks: Sequence[Sequence[range]]) -> None:
+        unmeasured = not_recorded = 0
+        for case, own in zip(self._drawn, blocks, strict=True):
+            # The first round of a replay is as long as its recordings.
+            shorter = case.replay and any(case.facts("candidate", 0, self._first))
+            gaps = case.missing("candidate", own[1:] if shorter else own)
+            unmeasured, not_recorded = unmeasured + gaps[0], not_recorded + gaps[1]
+        self._missing = (unmeasured, not_recorded)
+
+    def _note_pairs(self) -> None:
+        unmeasured = not_recorded = 0
+        for wave in self._waves:
+            for case, (new, main) in zip(self._drawn, wave, strict=True):
+                for gaps in (case.missing("candidate", [new]), case.missing("main", [main])):
+                    unmeasured, not_recorded = unmeasured + gaps[0], not_recorded + gaps[1]
+        self._missing = (unmeasured, not_recorded)
+
+
+def _graded(drawn: Sequence[Drawn]) -> tuple[str, ...]:
+    """Checks whose scores on main carry more than pass or fail, by name."""
+    checks = {check for case in drawn for check in case.case.checks}
+    return tuple(
+        sorted(
+            check
+            for check in checks
+            if any(0 < score < 1 for case in drawn for score in case.history_scores(check))
+        )
+    )
+
+
+def _tallies(counts: Sequence[Count]) -> Tallies:
+    passed: IntArray = np.array([count.passed for count in counts], dtype=np.int64)
+    return passed, np.array([count.trials for count in counts], dtype=np.int64)

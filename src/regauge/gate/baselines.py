@@ -1,0 +1,889 @@
+"""A baseline: what is known of main's behaviour, per case, and under which key it is known."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from regauge.atomic import write_whole
+from regauge.errors import Fault, FaultyFileError, GitError, UsageError
+from regauge.evidence import Count
+from regauge.gate._record import CONTROL_FIRST, HISTORY_FIRST
+from regauge.gate._types import History
+from regauge.judges import is_case_checks, versions_of_checks
+from regauge.prompts import Repository
+from regauge.regular_file import read_regular
+from regauge.strict_json import TwiceError, read_json, unique
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
+
+    from regauge.digests import JSON
+    from regauge.gate._types import TrialFacts
+    from regauge.judges import Judge
+    from regauge.project import Project
+    from regauge.runner import Suite
+
+
+# Hexadecimal digits of 64 bits for a case, which decide whether its trials count, of 32 bits for an
+# output, which only tell outputs of one case apart. More lengthen every line of a baseline.
+CASE_DIGITS = 16
+_ANSWER_DIGITS = 8
+_SCORE_DIGITS = 4
+
+KeyPart: TypeAlias = Literal["prompt", "parameters", "model", "judge", "dataset"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyDifference:
+    """One part in which two keys differ.
+
+    Attributes:
+        name: The judge's name; empty for other parts.
+        stored: What the stored trials were made with; None where there was no such judge.
+        wanted: What is asked for now; None where there is no such judge any more.
+        rules: The versions of rules that the stored trials were judged with, as in `HistoryKey`.
+    """
+
+    part: KeyPart
+    name: str = ""
+    stored: str | None
+    wanted: str | None
+    rules: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
+
+    def __str__(self) -> str:
+        which = f"judge {self.name!r}" if self.part == "judge" else self.part
+        if self.stored is None:
+            return f"{which} is new"
+        if self.wanted is None:
+            return f"{which} is gone"
+        return f"{which}: {_short(self.stored)} then, {_short(self.wanted)} now"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryKey:
+    """Everything but the case that can change a result; another key is another history.
+
+    Attributes:
+        prompt: The digest of the prompt.
+        model: Who answers, as `provider:model`.
+        parameters: The sampling parameters; the prompt's digest covers them too.
+        dataset: The name of the golden dataset.
+        judges: The digest of each judge that gates, by its name.
+        rules: The versions of regauge's rules that the digest of checks holds; empty without.
+    """
+
+    prompt: str
+    model: str
+    parameters: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
+    dataset: str
+    judges: Mapping[str, str]
+    rules: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
+
+    def differences(self, wanted: HistoryKey) -> tuple[KeyDifference, ...]:
+        """In what trials of this key differ from those another key asks for."""
+        key_differences: list[KeyDifference] = []
+        parts: tuple[tuple[KeyPart, str, str], ...] = (
+            ("prompt", self.prompt, wanted.prompt),
+            ("dataset", self.dataset, wanted.dataset),
+            ("model", self.model, wanted.model),
+        )
+        for part, own, other in parts:
+            if own != other:
+                key_differences.append(KeyDifference(part=part, stored=own, wanted=other))
+        if self.prompt == wanted.prompt and dict(self.parameters) != dict(wanted.parameters):
+            own, other = str(dict(self.parameters)), str(dict(wanted.parameters))
+            key_differences.append(KeyDifference(part="parameters", stored=own, wanted=other))
+        for name in sorted({*self.judges, *wanted.judges}):
+            stored, its_judge = self.judges.get(name), wanted.judges.get(name)
+            if stored != its_judge:
+                key_differences.append(
+                    KeyDifference(
+                        part="judge",
+                        name=name,
+                        stored=stored,
+                        wanted=its_judge,
+                        rules=self.rules,
+                    )
+                )
+        return tuple(key_differences)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One run that drew trials of main.
+
+    Attributes:
+        id: When it began, in UTC, such as `2026-11-21T09:30:00Z`.
+        first: Its first trial number.
+        last: Its last trial number.
+        served: Who answered, as providers say it: model and fingerprint, sorted.
+    """
+
+    id: str
+    first: int
+    last: int
+    served: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseTrials:
+    """The stored trials of one case.
+
+    Attributes:
+        digest: The first 16 digits of the case's digest.
+        drawn: The numbers of the trials that were made, rising.
+        passed: How many of them every judge let pass that had an opinion.
+        silent: In how many no judge had an opinion: those count neither way.
+        checks: Per judge, in how many it had an opinion and how many of these it let pass.
+        scores: What each judge gave, lowest first: one score for each trial it had an opinion of.
+        answers: The first digits of the digests of the judged answers, each once, sorted.
+    """
+
+    digest: str
+    drawn: tuple[int, ...] = ()
+    passed: int = 0
+    silent: int = 0
+    checks: Mapping[str, Count] = field(default_factory=dict[str, Count])
+    scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
+    answers: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> Count:
+        """The passed trials, of those with a verdict of any judge."""
+        return Count(passed=self.passed, trials=len(self.drawn) - self.silent)
+
+    def add(self, number: int, facts: TrialFacts) -> CaseTrials:
+        """The case with one more trial; a number that counts already changes nothing."""
+        if number in self.drawn:
+            return self
+        if self.drawn and number < self.drawn[-1]:
+            raise ValueError(f"trial {number} comes after {self.drawn[-1]}")
+        checks, scores = dict(self.checks), dict(self.scores)
+        for name, outcome in facts.checks.items():
+            count = checks.get(name, Count(passed=0, trials=0))
+            if outcome is not None:
+                count = Count(passed=count.passed + outcome, trials=count.trials + 1)
+                score = round(facts.scores.get(name, float(outcome)), _SCORE_DIGITS)
+                scores[name] = tuple(sorted((*scores.get(name, ()), score)))
+            checks[name] = count
+        answers = {*self.answers}
+        if facts.passed is not None:
+            answers.add(facts.answer[:_ANSWER_DIGITS])
+        return replace(
+            self,
+            drawn=(*self.drawn, number),
+            passed=self.passed + bool(facts.passed),
+            silent=self.silent + (facts.passed is None),
+            checks=checks,
+            scores=scores,
+            answers=tuple(sorted(answers)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredHistory:
+    """The trials of main under one key.
+
+    Attributes:
+        version: The prompt's version when they were drawn; empty where it has none.
+        sessions: Oldest first; their trial numbers rise.
+        cases: By case id.
+        graded: The judges that ever gave a score strictly between 0 and 1.
+        audited: The digest of the recorded trials that fresh ones were compared with; empty where
+            there were none.
+    """
+
+    key: HistoryKey
+    version: str = ""
+    sessions: tuple[Session, ...] = ()
+    cases: Mapping[str, CaseTrials] = field(default_factory=dict[str, CaseTrials])
+    audited: str = ""
+    # Computed once: every case asks for it.
+    graded: frozenset[str] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        graded = frozenset(
+            name
+            for case in self.cases.values()
+            for name, scores in case.scores.items()
+            if any(0 < score < 1 for score in scores)
+        )
+        object.__setattr__(self, "graded", graded)
+
+    def history(self, case_id: str, digest: str) -> History | None:
+        """The history of a case for the engine; None without one.
+
+        Args:
+            digest: Of the case as it is now: stored trials of an older state do not count.
+        """
+        case = self.cases.get(case_id)
+        if case is None or not case.drawn or case.digest != digest[:CASE_DIGITS]:
+            return None
+        graded = self.graded
+        return History(
+            checks=case.checks,
+            whole=case.whole,
+            scores={name: scores for name, scores in case.scores.items() if name in graded},
+            sessions=self.sessions_of(case),
+            distinct_answers=len(case.answers),
+        )
+
+    def sessions_of(self, case: CaseTrials) -> tuple[str, ...]:
+        """The sessions that drew a case."""
+        return tuple(
+            session.id
+            for session in self.sessions
+            if any(session.first <= number <= session.last for number in case.drawn)
+        )
+
+    @property
+    def served(self) -> frozenset[str]:
+        """The models that answered in any session."""
+        return frozenset(name for session in self.sessions for name in session.served)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """The trials of an old version, which later versions are compared with.
+
+    Attributes:
+        drawn_for: The prompt digest of the version next to which the trials were drawn again;
+            empty for trials that are older than that.
+    """
+
+    history: StoredHistory
+    drawn_for: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The baseline of one prompt: `fixtures/baselines/<prompt>.json`.
+
+    Attributes:
+        histories: One for each eval of the prompt as main has it.
+        previous: Histories of the version before, kept until the new ones are complete.
+        anchors: The old version that later ones are compared with, for each eval.
+    """
+
+    prompt: str
+    histories: tuple[StoredHistory, ...] = ()
+    previous: tuple[StoredHistory, ...] = ()
+    anchors: tuple[Anchor, ...] = ()
+
+    def find(self, key: HistoryKey) -> StoredHistory | None:
+        """The history under a key, be it of the current version or of the one before."""
+        return next((stored for stored in self._all() if not stored.key.differences(key)), None)
+
+    def nearest(self, key: HistoryKey) -> StoredHistory | None:
+        """The history that differs least from a key, of the same prompt text and dataset."""
+        same = [
+            stored
+            for stored in self._all()
+            if (stored.key.prompt, stored.key.dataset) == (key.prompt, key.dataset)
+        ]
+        return min(same, key=lambda stored: len(stored.key.differences(key)), default=None)
+
+    def before(self, key: HistoryKey) -> StoredHistory | None:
+        """The history of another version of the prompt that a key's can be compared with."""
+        return next(
+            (
+                stored
+                for stored in self._all()
+                if {part.part for part in stored.key.differences(key)} == {"prompt"}
+            ),
+            None,
+        )
+
+    def with_dataset(self, before: str, now: str) -> Baseline:
+        """The baseline after a dataset was renamed; as it is where it has the new name already."""
+        if before == now or any(stored.key.dataset == now for stored in self._all()):
+            return self
+
+        def renamed(stored: StoredHistory) -> StoredHistory:
+            if stored.key.dataset != before:
+                return stored
+            return replace(stored, key=replace(stored.key, dataset=now))
+
+        return replace(
+            self,
+            histories=tuple(map(renamed, self.histories)),
+            previous=tuple(map(renamed, self.previous)),
+            anchors=tuple(
+                replace(anchor, history=renamed(anchor.history)) for anchor in self.anchors
+            ),
+        )
+
+    def _all(self) -> Iterable[StoredHistory]:
+        yield from self.histories
+        yield from self.previous
+
+
+def _short(value: str) -> str:
+    digest = len(value) == 64 and not set(value) - set("0123456789abcdef")  # noqa: PLR2004  # SHA-256
+    return value[:12] if digest else value
+
+
+def gating_judges(suite: Suite) -> tuple[Judge, ...]:
+    """The judges whose verdicts decide: all but model judges without a passing calibration."""
+    return tuple(judge for judge in suite.judges if suite.standing(judge).gates)
+
+
+def key_of(suite: Suite) -> HistoryKey:
+    """The key of a suite's trials in a baseline.
+
+    Raises:
+        UsageError: None of its judges decides.
+    """
+    judges = gating_judges(suite)
+    if not judges:
+        names = ", ".join(judge.name for judge in suite.judges)
+        raise UsageError(
+            f"{suite.prompt.name}: no judge decides, all of them only inform: {names}\n"
+            "  fix: add a rule, or calibrate a judge: regauge judges calibrate"
+        )
+    return HistoryKey(
+        prompt=suite.prompt.digest,
+        model=str(suite.model),
+        parameters=suite.prompt.parameters,
+        dataset=suite.dataset.name,
+        judges={judge.name: judge.digest for judge in judges},
+        rules=versions_of_checks() if any(map(is_case_checks, judges)) else {},
+    )
+
+
+SCHEMA_VERSION: Final = 1
+
+
+def baseline_text(baseline: Baseline) -> str:
+    """A baseline as its file has it."""
+    head = [f'  "schema_version": {SCHEMA_VERSION}', f'  "prompt": {_json(baseline.prompt)}']
+    head += [
+        f'  "{name}": {_listed([(history, "") for history in histories])}'
+        for name, histories in (
+            ("histories", baseline.histories),
+            ("previous", baseline.previous),
+        )
+    ]
+    if baseline.anchors:
+        kept = [(anchor.history, anchor.drawn_for) for anchor in baseline.anchors]
+        head.append(f'  "anchors": {_listed(kept)}')
+    return "{\n" + ",\n".join(head) + "\n}\n"
+
+
+def ranges_text(numbers: Iterable[int]) -> str:
+    """Rising numbers as text: `100-103,105`."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(f"{a}-{b}" if a != b else f"{a}" for a, b in parts)
+
+
+def numbers_of(text: str) -> tuple[int, ...]:
+    """The rising numbers that a text such as `100-103,105` names, at least one.
+
+    Raises:
+        ValueError: It names none, or not in rising order.
+    """
+    numbers: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
+        if match is None:
+            raise ValueError(f"{text!r} are no trial numbers such as 100-103,105")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first or (numbers and first <= numbers[-1]):
+            raise ValueError(f"trial numbers {text!r} do not rise")
+        numbers += range(first, last + 1)
+    return tuple(numbers)
+
+
+def plain_scores(count: Count) -> tuple[float, ...]:
+    """The scores of a judge that only passes and fails: these are not written."""
+    return (0.0,) * count.failed + (1.0,) * count.passed
+
+
+def _listed(histories: Sequence[tuple[StoredHistory, str]]) -> str:
+    if not histories:
+        return "[]"
+    ordered = sorted(histories, key=_order)
+    return "[\n" + ",\n".join(_history_text(*stored) for stored in ordered) + "\n  ]"
+
+
+def _order(stored: tuple[StoredHistory, str]) -> tuple[str, str, str]:
+    history, _ = stored
+    return history.key.dataset, history.key.model, str(history)
+
+
+def _history_text(history: StoredHistory, drawn_for: str) -> str:
+    key = history.key
+    lines = [
+        f'      "prompt_digest": {_json(key.prompt)}',
+        f'      "version": {_json(history.version)}',
+        *([f'      "drawn_for": {_json(drawn_for)}'] if drawn_for else []),
+        f'      "model": {_json(key.model)}',
+        f'      "parameters": {_json(key.parameters, ordered=True)}',
+        f'      "dataset": {_json(key.dataset)}',
+        _block(
+            "judges", [f"{_json(name)}: {_json(key.judges[name])}" for name in sorted(key.judges)]
+        ),
+        *([f'      "rules": {_json(key.rules, ordered=True)}'] if key.rules else []),
+        *([f'      "audited": {_json(history.audited)}'] if history.audited else []),
+        _block("sessions", [_session_text(session) for session in history.sessions], ends="[]"),
+        _block(
+            "cases",
+            [f"{_json(name)}: {_case_text(history.cases[name])}" for name in sorted(history.cases)],
+        ),
+    ]
+    return "    {\n" + ",\n".join(lines) + "\n    }"
+
+
+def _block(name: str, lines: Sequence[str], *, ends: str = "{}") -> str:
+    if not lines:
+        return f'      "{name}": {ends}'
+    inner = ",\n".join(f"        {line}" for line in lines)
+    return f'      "{name}": {ends[0]}\n{inner}\n      {ends[1]}'
+
+
+def _session_text(session: Session) -> str:
+    document: dict[str, Any] = {
+        "id": session.id,
+        "trials": ranges_text(range(session.first, session.last + 1)),
+    }
+    if session.served:
+        document["served"] = list(session.served)
+    return _json(document)
+
+
+def _case_text(case: CaseTrials) -> str:
+    trials = len(case.drawn)
+    document: dict[str, Any] = {
+        "digest": case.digest,
+        "trials": trials,
+        "passed": case.passed,
+        "drawn": ranges_text(case.drawn),
+        "answers": list(case.answers),
+    }
+    names = sorted(case.checks)
+    document |= {"silent": case.silent} if case.silent else {}
+    failed = {name: case.checks[name].failed for name in names if case.checks[name].failed}
+    silent = {name: trials - case.checks[name].trials for name in names}
+    document |= {"failed": failed} if failed else {}
+    document |= {"abstained": abstained} if (abstained := _above_zero(silent)) else {}
+    scores = {
+        name: list(case.scores[name])
+        for name in names
+        if name in case.scores and case.scores[name] != plain_scores(case.checks[name])
+    }
+    document |= {"scores": scores} if scores else {}
+    return _json(document)
+
+
+def _above_zero(counts: dict[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+def _json(value: Any, *, ordered: bool = False) -> str:
+    """One line; keys stand as they are given, unless they have no order of their own."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict, sort_keys=ordered)
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _SessionDocument(_Document):
+    id: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")
+    trials: str
+    served: list[str] = []
+
+    def value(self) -> Session:
+        numbers = numbers_of(self.trials)
+        return Session(
+            id=self.id, first=numbers[0], last=numbers[-1], served=tuple(sorted(self.served))
+        )
+
+
+class _CaseDocument(_Document):
+    digest: str = Field(pattern=rf"^[0-9a-f]{{{CASE_DIGITS}}}$")
+    trials: int
+    passed: int
+    silent: int = 0
+    drawn: str
+    answers: list[str] = []
+    failed: dict[str, int] = {}
+    abstained: dict[str, int] = {}
+    scores: dict[str, list[float]] = {}
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> _CaseDocument:
+        drawn = len(numbers_of(self.drawn))
+        if self.trials != drawn:
+            raise ValueError(f"trials is {self.trials}, but {drawn} numbers are listed")
+        if not 0 <= self.silent <= self.trials:
+            raise ValueError(f"{self.silent} of {self.trials} trials cannot be without an opinion")
+        if not 0 <= self.passed <= self.trials - self.silent:
+            judged = self.trials - self.silent
+            raise ValueError(f"{self.passed} of {judged} trials cannot have passed")
+        for name in {*self.failed, *self.abstained}:
+            failed, abstained = self.failed.get(name, 0), self.abstained.get(name, 0)
+            if min(failed, abstained) < 0 or failed + abstained > self.trials:
+                raise ValueError(f"{name!r} failed and abstained more often than it was asked")
+        if self.passed > self.trials - max(self.failed.values(), default=0):
+            raise ValueError("a trial that a judge failed has not passed")
+        for name, scores in self.scores.items():
+            if len(scores) != self.trials - self.abstained.get(name, 0):
+                raise ValueError(f"{name!r} has not one score for each trial")
+            if not all(0 <= score <= 1 for score in scores):
+                raise ValueError(f"scores of {name!r} are not all between 0 and 1")
+        return self
+
+    def value(self, judges: Iterable[str]) -> CaseTrials:
+        checks: dict[str, Count] = {}
+        scores: dict[str, tuple[float, ...]] = {}
+        for name in judges:
+            asked = self.trials - self.abstained.get(name, 0)
+            failed = self.failed.get(name, 0)
+            checks[name] = Count(passed=asked - failed, trials=asked)
+            own_scores = self.scores.get(name)
+            if asked:
+                scores[name] = (
+                    tuple(sorted(own_scores)) if own_scores else plain_scores(checks[name])
+                )
+        return CaseTrials(
+            digest=self.digest,
+            drawn=numbers_of(self.drawn),
+            passed=self.passed,
+            silent=self.silent,
+            checks=checks,
+            scores=scores,
+            answers=tuple(sorted(self.answers)),
+        )
+
+
+class _HistoryDocument(_Document):
+    prompt_digest: str = Field(pattern=r"^[0-9a-f]{64}$")
+    version: str = ""
+    model: str
+    parameters: dict[str, Any] = {}
+    dataset: str
+    judges: dict[str, str]
+    rules: dict[str, int] = {}
+    audited: str = ""
+    sessions: list[_SessionDocument]
+    cases: dict[str, _CaseDocument]
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> _HistoryDocument:
+        end = HISTORY_FIRST
+        for session in self.sessions:
+            numbers = numbers_of(session.trials)
+            if not end <= numbers[0] <= numbers[-1] < CONTROL_FIRST:
+                message = (
+                    f"trials {session.trials} of session {session.id} do not follow those before;"
+                    f" they go from {HISTORY_FIRST} to {CONTROL_FIRST - 1}"
+                )
+                raise _contradiction(message, key="sessions")
+            end = numbers[-1] + 1
+        drawn = {n for session in self.sessions for n in numbers_of(session.trials)}
+        for name, case in self.cases.items():
+            if not drawn.issuperset(numbers_of(case.drawn)):
+                message = f"case {name!r} has trials of no session"
+                raise _contradiction(message, key=name)
+            unknown = {*case.failed, *case.abstained, *case.scores}.difference(self.judges)
+            if unknown:
+                message = f"case {name!r} names {min(unknown)!r}, which is no judge here"
+                raise _contradiction(message, key=name)
+            if any(case.abstained.get(judge, 0) < case.silent for judge in self.judges):
+                message = (
+                    f"case {name!r} has {case.silent} silent trials, and a judge spoke in some"
+                )
+                raise _contradiction(message, key=name)
+        return self
+
+    def value(self) -> StoredHistory:
+        return StoredHistory(
+            key=HistoryKey(
+                prompt=self.prompt_digest,
+                model=self.model,
+                parameters=self.parameters,
+                dataset=self.dataset,
+                judges=self.judges,
+                rules=self.rules,
+            ),
+            version=self.version,
+            audited=self.audited,
+            sessions=tuple(session.value() for session in self.sessions),
+            cases={name: case.value(self.judges) for name, case in self.cases.items()},
+        )
+
+
+class _AnchorDocument(_HistoryDocument):
+    drawn_for: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+
+
+class BaselineDocument(_Document):
+    """The file of a baseline."""
+
+    schema_version: Literal[1]
+    prompt: str
+    histories: list[_HistoryDocument] = []
+    previous: list[_HistoryDocument] = []
+    anchors: list[_AnchorDocument] = []
+
+    def value(self) -> Baseline:
+        """The baseline that the file holds."""
+        return Baseline(
+            prompt=self.prompt,
+            histories=tuple(history.value() for history in self.histories),
+            previous=tuple(history.value() for history in self.previous),
+            anchors=tuple(
+                Anchor(history=anchor.value(), drawn_for=anchor.drawn_for)
+                for anchor in self.anchors
+            ),
+        )
+
+
+def _contradiction(message: str, *, key: str) -> PydanticCustomError:
+    """A fault of a history as a whole, with the key whose line shows it best."""
+    return PydanticCustomError("contradiction", "{message}", {"message": message, "key": key})
+
+
+# The lists of histories behind the first one.
+_LATER_LISTS = frozenset({"previous", "anchors"})
+_KEY = re.compile(r'^\s*(?:\{\s*)?("(?:[^"\\]|\\.)*")\s*:')
+
+
+def _rebuild(path: Path) -> str:
+    """The command that rebuilds every baseline, also if the base's copy is broken."""
+    return (
+        "take the last copy that was whole from git, or delete the file; then run:"
+        f" regauge baseline update {path.stem}"
+    )
+
+
+class BaselineError(FaultyFileError):
+    """A baseline that cannot be read; nothing is compared with half of it."""
+
+
+def baseline_path(project: Project, prompt: str) -> Path:
+    """Where the baseline of a prompt is."""
+    return project.baseline_path(prompt)
+
+
+def parse_baseline(data: bytes, *, shown: Path) -> Baseline:
+    """Read the content of a baseline.
+
+    Args:
+        data: What the file holds, now or in a commit.
+        shown: The file, as people write it.
+
+    Raises:
+        BaselineError: It is no baseline; every fault is listed with its line.
+    """
+    document, text = _document(data, shown)
+    schema_version = document.get("schema_version") if isinstance(document, dict) else None
+    if isinstance(schema_version, int) and schema_version != SCHEMA_VERSION:
+        newer = schema_version > SCHEMA_VERSION
+        fix = "use the regauge that wrote it, or a newer one" if newer else _rebuild(shown)
+        message = f"schema version {schema_version}; this regauge reads version {SCHEMA_VERSION}"
+        raise BaselineError([Fault(path=shown, line=None, message=message, fix=fix)])
+    try:
+        return BaselineDocument.model_validate(document).value()
+    except ValidationError as error:
+        places = _Places(text)
+        faults = [
+            Fault(
+                path=shown,
+                line=places.line((*item["loc"], *_shown_key(item))),
+                message=f"{_dotted(item['loc'])}: {item['msg'].removeprefix('Value error, ')}",
+            )
+            for item in error.errors()
+        ]
+        *others, last = sorted(faults, key=lambda fault: fault.line or 0)
+        raise BaselineError([*others, replace(last, fix=_rebuild(shown))]) from error
+
+
+class Parse(Protocol):
+    """Reads the content of a baseline, as `parse_baseline` does."""
+
+    def __call__(self, data: bytes, *, shown: Path) -> Baseline:
+        """Read the content of a file; `shown` is its path in errors."""
+        ...
+
+
+def load_baseline(path: Path, *, shown: Path, parse: Parse = parse_baseline) -> Baseline | None:
+    """Read a baseline; None where there is no such file.
+
+    Raises:
+        BaselineError: It cannot be read; every fault is listed with its line.
+    """
+    try:
+        data = read_regular(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BaselineError([Fault.unreadable(shown, error)]) from error
+    return parse(data, shown=shown)
+
+
+def baseline_faults(project: Project) -> list[Fault]:
+    """Errors in the baselines of a project, of any prompt."""
+    faults: list[Fault] = []
+    for path in sorted((project.fixtures_dir / "baselines").glob("[!.]*.json")):
+        try:
+            load_baseline(path, shown=project.relative(path))
+        except BaselineError as error:
+            faults.extend(error.faults)
+    return faults
+
+
+def save_baseline(path: Path, baseline: Baseline) -> bool:
+    """Write a baseline in one step; returns whether the file differs from what was there.
+
+    Raises:
+        BaselineError: It cannot be written.
+    """
+    content = baseline_text(baseline).encode()
+    try:
+        if path.is_file() and path.read_bytes() == content:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
+    except OSError as error:
+        message = f"cannot be written: {error.strerror or error}"
+        raise BaselineError([Fault(path=path, line=None, message=message)]) from error
+    return True
+
+
+def _document(data: bytes, shown: Path) -> tuple[JSON, str]:
+    """The JSON of a baseline, and its text."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise _broken(shown, None, f"not UTF-8: {error.reason}") from error
+    try:
+        return cast("JSON", read_json(text, object_pairs_hook=unique)), text
+    except json.JSONDecodeError as error:
+        conflict = re.search(r"^(<{7}|={7}|>{7})", text, re.MULTILINE)
+        line = text[: conflict.start()].count("\n") + 1 if conflict else error.lineno
+        message = "a merge conflict was left here" if conflict else f"not JSON: {error.msg}"
+        raise _broken(shown, line, message) from error
+    except TwiceError as error:
+        named = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
+        raise _broken(shown, named[-1] if named else None, f"{error.key!r} stands twice") from error
+    except ValueError as error:
+        raise _broken(shown, None, f"not JSON: {error}") from error
+
+
+def _broken(path: Path, line: int | None, message: str) -> BaselineError:
+    return BaselineError([Fault(path=path, line=line, message=message, fix=_rebuild(path))])
+
+
+def _shown_key(item: ErrorDetails) -> tuple[str, ...]:
+    key = item.get("ctx", {}).get("key")
+    return (key,) if isinstance(key, str) else ()
+
+
+def _dotted(place: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in place) or "the file"
+
+
+def _key_of(line: str) -> str | None:
+    match = _KEY.match(line)
+    return cast("str", json.loads(match[1])) if match else None
+
+
+class _Places:
+    """On which lines the keys of a baseline stand."""
+
+    def __init__(self, text: str) -> None:
+        self._keys: list[tuple[int, int, str]] = []
+        self._starts: dict[str, int] = {}
+        history = -1
+        for number, line in enumerate(text.splitlines(), 1):
+            key = _key_of(line)
+            if key is None:
+                continue
+            if key == "prompt_digest":
+                history += 1
+            elif key in _LATER_LISTS:
+                self._starts[key] = history + 1
+            self._keys.append((history, number, key))
+
+    def line(self, place: tuple[int | str, ...]) -> int | None:
+        """The line of the innermost key of a place that begins a line."""
+        keys = [part for part in place if isinstance(part, str)]
+        index = next((part for part in place if isinstance(part, int)), None)
+        if index is not None:
+            index += self._starts.get(keys[0], 0)
+        for name in reversed(keys):
+            for history, number, key in self._keys:
+                if key == name and index in {None, history}:
+                    return number
+        return None
+
+
+def baseline_of(
+    project: Project, suite: Suite, *, read: Callable[[Path], Baseline | None] | None = None
+) -> tuple[Baseline | None, Path | None]:
+    """The baseline of an eval's prompt under the names of today, and its file of an older name.
+
+    Either is None without any.
+
+    Args:
+        read: Reads the baseline at a path; by default the file of today.
+
+    Raises:
+        BaselineError: It cannot be read.
+    """
+
+    def load(path: Path) -> Baseline | None:
+        return load_baseline(path, shown=project.relative(path)) if read is None else read(path)
+
+    name, dataset = suite.prompt.name, suite.dataset.name
+    baseline, older_path = load(baseline_path(project, name)), None
+    if baseline is None:
+        for older in older_names(project, suite.prompt.path):
+            before = baseline_path(project, older)
+            baseline = load(before)
+            if baseline is not None:
+                older_path = before
+                break
+    if baseline is None:
+        return None, None
+    for older in _older_datasets(project, suite, baseline):
+        baseline = baseline.with_dataset(older, dataset)
+    return replace(baseline, prompt=name), older_path
+
+
+def older_names(project: Project, path: Path) -> list[str]:
+    """The names that a file had in git, the newest first, and whose files are gone."""
+    try:
+        repository = Repository.find(project.root)
+        commits = repository.history(repository.inside(path)) if repository is not None else []
+    except GitError:
+        return []
+    older = dict.fromkeys(
+        Path(commit.path).name.split(".", maxsplit=1)[0]
+        for commit in commits
+        if repository is not None and not (repository.top / commit.path).exists()
+    )
+    return list(older)
+
+
+def _older_datasets(project: Project, suite: Suite, baseline: Baseline) -> list[str]:
+    datasets = {stored.key.dataset for stored in (*baseline.histories, *baseline.previous)}
+    if suite.dataset.name in datasets:
+        return []
+    return older_names(project, suite.dataset.path)

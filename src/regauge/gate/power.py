@@ -1,0 +1,930 @@
+"""Many simulated runs of the gate at once, on counts alone.
+
+The tests and rules are those of the gate itself; only the bookkeeping of single trials is left
+out. Each case has one check.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from regauge.gate._cases import CellTest, End, Observed
+from regauge.gate._suites import (
+    Pairs,
+    day_bound,
+    day_goes_on,
+    net_bound,
+    pair_weights,
+    pairs_p_value,
+    passes_ahead,
+    rest_better,
+    screen,
+    screen_bound,
+    screen_extends,
+)
+from regauge.stats import FIRST_DRAWS_MOST, Interval, clopper_pearson, draw_pass_rates
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from regauge.evidence import Count
+    from regauge.gate._cases import BoolArray, IntArray, Tallies
+    from regauge.gate._types import Arm, GateOutcome, GatePolicy
+
+    FloatArray = NDArray[np.float64]
+    Index = tuple[IntArray, IntArray]
+    Rates = Callable[[int], FloatArray]
+
+# Cases that main passes at least so often are what one broken case is taken from.
+_STABLE = 0.9
+# Rates between these are of flaky cases.
+_FLAKY_LOW, _FLAKY_HIGH = 0.05, 0.97
+# Cases times runs, which bound time and memory: twice as many take twice as long.
+_SIZE = 120_000
+_RUNS_LEAST, _RUNS_MOST = 100, 1_000
+# Larger suites are simulated by so many of their cases: what these find, all of them find.
+_CASES_MOST = 1_000
+# From so many cases with so many trials on, one number is precise enough without a range.
+_CASES_KNOWN, _TRIALS_KNOWN = 100, 12
+# Suites drawn from what the record leaves open, for the range: more narrow it by little, and every
+# line takes longer.
+_SUITES = 30
+# Steps of a bisection between rates 0 and 1: after 30 the rest is below the precision shown.
+_HALVINGS = 30
+
+
+def lowered(drop: float) -> Callable[[FloatArray], FloatArray]:
+    """Every pass rate lower by the same, down to 0.
+
+    >>> lowered(0.1)(np.array([1.0, 0.05])).tolist()
+    [0.9, 0.0]
+    """
+    return lambda p: np.clip(p - drop, 0.0, 1.0)
+
+
+def lowered_where_flaky(drop: float) -> Callable[[FloatArray], FloatArray]:
+    """The same loss on average over all cases, all of it on flaky ones: one shift of their logits.
+
+    >>> lowered_where_flaky(0.1)(np.array([[1.0, 0.5]])).round(2).tolist()
+    [[1.0, 0.3]]
+    """
+
+    def change(p: FloatArray) -> FloatArray:
+        flaky = (p > _FLAKY_LOW) & (p < _FLAKY_HIGH)
+        logits = np.log(np.clip(p, 1e-9, 1 - 1e-9)) - np.log1p(-np.clip(p, 1e-9, 1 - 1e-9))
+
+        def shifted(by: FloatArray) -> FloatArray:
+            return np.where(flaky, 1 / (1 + np.exp(by[:, np.newaxis] - logits)), p)
+
+        low, high = np.zeros(len(p)), np.full(len(p), 20.0)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            enough = (p - shifted(middle)).mean(axis=1) >= drop
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return shifted(high)
+
+    return change
+
+
+def _thinned(cases: list[tuple[Count, str]]) -> list[tuple[Count, str]]:
+    """At most the number of simulated cases, in the shares of prompts and records."""
+    if len(cases) <= _CASES_MOST:
+        return cases
+    ordered = sorted(cases, key=lambda case: (case[1], case[0].rate, case[0].trials))
+    return [ordered[i * len(ordered) // _CASES_MOST] for i in range(_CASES_MOST)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedSuite:
+    """Cases to simulate.
+
+    Attributes:
+        main: Passes and trials of main's record; shape (cases,).
+        family: How many cells are tested together.
+        prompts: The columns of the cases of each prompt.
+        recorded: Trials of each case that a replay has; 0 where models may be called.
+    """
+
+    main: tuple[IntArray, IntArray]
+    policy: GatePolicy
+    family: int
+    prompts: tuple[IntArray, ...]
+    recorded: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        histories: Sequence[Count],
+        policy: GatePolicy,
+        *,
+        cells: int | None = None,
+        cases: int | None = None,
+        prompts: Sequence[str] = (),
+    ) -> SimulatedSuite | None:
+        """A suite with these histories on the base; None where none holds a trial."""
+        named = list(prompts) or [""] * len(histories)
+        recorded = [
+            (count, prompt) for count, prompt in zip(histories, named, strict=True) if count.trials
+        ]
+        if not recorded:
+            return None
+        per_case = 1.0 if cells is None else max(1.0, cells / len(recorded))
+        if cases is not None:
+            # As many as wanted, in the shares of the suite.
+            recorded.sort(key=lambda case: case[0].passed / case[0].trials)
+            recorded = [(recorded[i * len(recorded) // cases][0], "") for i in range(cases)]
+        family = round(per_case * len(recorded))
+        recorded = _thinned(recorded)
+        columns: dict[str, list[int]] = {}
+        for column, (_, prompt) in enumerate(recorded):
+            columns.setdefault(prompt, []).append(column)
+        return cls(
+            main=(
+                np.array([count.passed for count, _ in recorded], dtype=np.int64),
+                np.array([count.trials for count, _ in recorded], dtype=np.int64),
+            ),
+            policy=policy,
+            family=family,
+            prompts=tuple(np.array(own, dtype=np.int64) for own in columns.values()),
+        )
+
+    @property
+    def size(self) -> int:
+        """The number of cases."""
+        return int(self.main[0].size)
+
+    @property
+    def runs_in_time(self) -> int:
+        """The number of runs that take about a second."""
+        return _SIZE // self.size
+
+    @property
+    def runs(self) -> int:
+        """The number of simulated runs of an unchanged prompt."""
+        return int(np.clip(self.runs_in_time, _RUNS_LEAST, _RUNS_MOST))
+
+    @property
+    def suites(self) -> int:
+        """The number of suites for a range; 0 for a record that is long enough."""
+        is_known = self.size >= _CASES_KNOWN and int(self.main[1].min()) >= _TRIALS_KNOWN
+        return 0 if is_known else _SUITES
+
+    @property
+    def stable(self) -> IntArray:
+        """The cases that main passes nearly always."""
+        s, m = self.main
+        return np.nonzero(s >= _STABLE * m)[0]
+
+    @property
+    def flaky_share(self) -> float:
+        """The share of all trials that flaky cases pass by the record: the most they can lose."""
+        rates = self.main[0] / self.main[1]
+        flaky = (rates > _FLAKY_LOW) & (rates < _FLAKY_HIGH)
+        return float(np.mean(np.where(flaky, rates, 0.0)))
+
+    def breaking_one(self, p: FloatArray) -> FloatArray:
+        """One stable case of each run never passes, another one in the next run."""
+        stable = self.stable
+        q = p.copy()
+        runs = np.arange(len(p))
+        q[runs, stable[runs % stable.size]] = 0.0
+        return q
+
+    def play(self, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int) -> Played:
+        """Run the gate many times, on pass rates that the record leaves open."""
+        return self._play(seed, change, runs=runs, suites=0)
+
+    def play_suites(
+        self, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int
+    ) -> BoolArray:
+        """Return whether runs reject; shape (suites, runs of each), a row per drawn suite."""
+        each = max(1, runs // self.suites)
+        played = self._play(seed, change, runs=each, suites=self.suites)
+        return played.blocked.reshape(self.suites, each)
+
+    def _play(
+        self,
+        seed: int,
+        change: Callable[[FloatArray], FloatArray],
+        *,
+        runs: int,
+        suites: int,
+    ) -> Played:
+        passes, trials = (tuple(arm.tolist()) for arm in self.main)
+        p, after = _drawn_rates(passes, trials, seed=seed, runs=runs, suites=suites)
+        rng = deepcopy(after)
+        q = change(p)
+        record = tuple(np.broadcast_to(arm, p.shape) for arm in self.main)
+        return play(
+            self.policy,
+            (record[0], record[1]),
+            Chances(rng, lambda _: p, lambda _: q),
+            family=self.family,
+            prompts=self.prompts,
+            recorded=self.recorded,
+        )
+
+
+@lru_cache(maxsize=2)
+def _drawn_rates(
+    passes: tuple[int, ...], trials: tuple[int, ...], *, seed: int, runs: int, suites: int
+) -> tuple[FloatArray, np.random.Generator]:
+    """Pass rates, and the generator after them: changes of one suite are simulated on the same."""
+    rng = np.random.default_rng(seed)
+    p = draw_pass_rates(passes, trials, runs=runs, rng=rng, suites=suites)
+    p.flags.writeable = False
+    return p, rng
+
+
+# The waves after those of the case test, as the gate draws them.
+_WAVES_OF_CASES = 30
+
+
+class Trials(Protocol):
+    """The trials that simulated runs use."""
+
+    def draw(self, arm: Arm, wave: int, where: Index, count: IntArray | int) -> IntArray:
+        """Passes of `count` further trials of some runs and cases, all of one wave."""
+        ...
+
+
+class Chances:
+    """Trials that pass by chance, at rates that may be others in each wave.
+
+    Args:
+        main: The pass rates of main in a wave; shape (runs, cases).
+        candidate: The same of the candidate.
+    """
+
+    def __init__(self, rng: np.random.Generator, main: Rates, candidate: Rates) -> None:
+        self._rng = rng
+        self._rates: dict[Arm, Rates] = {"main": main, "candidate": candidate}
+
+    def draw(self, arm: Arm, wave: int, where: Index, count: IntArray | int) -> IntArray:
+        """Passes of further trials."""
+        return self._rng.binomial(count, self._rates[arm](wave)[where])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """The results of simulated runs; every array has shape (runs,).
+
+    Attributes:
+        blocked: The change is rejected.
+        undecided: It is neither rejected nor accepted.
+        broken: How many cases were named as broken.
+        fixed: How many cases were named as fixed.
+        worse: A suite was found worse side by side.
+        asked: A suite was below main's record, so both arms were drawn side by side.
+        weighed: Broken cases were weighed against fixed ones.
+        drifted: A case fails on main too, today.
+        calls: Trials of both arms together.
+    """
+
+    blocked: BoolArray
+    undecided: BoolArray
+    broken: IntArray
+    fixed: IntArray
+    worse: BoolArray
+    asked: BoolArray
+    weighed: BoolArray
+    drifted: BoolArray
+    calls: IntArray
+
+    @property
+    def accepted(self) -> BoolArray:
+        """Return whether the change is accepted."""
+        return ~self.blocked & ~self.undecided
+
+
+def play(
+    policy: GatePolicy,
+    main: Tallies,
+    trials: Trials,
+    *,
+    family: int | None = None,
+    prompts: Sequence[IntArray] | None = None,
+    recorded: int = 0,
+) -> Played:
+    """Run the gate many times.
+
+    Args:
+        main: Passes and trials of main's record; shape (runs, cases).
+        trials: What is drawn.
+        family: How many cells are tested together; as many as cases if None.
+        prompts: The columns of the cases of each prompt; all cases are of one prompt if None.
+        recorded: Trials of each case that a replay has, and none of main; 0 where models may be
+            called.
+    """
+    if recorded:
+        return _replayed(policy, main, trials, prompts=prompts, recorded=recorded)
+    return _Runs(policy, main, trials, family=family, prompts=prompts).played()
+
+
+def _replayed(
+    policy: GatePolicy,
+    main: Tallies,
+    trials: Trials,
+    *,
+    prompts: Sequence[IntArray] | None,
+    recorded: int,
+) -> Played:
+    """Replays are not accepted where their trials are below main's record; pairs are missing."""
+    runs, cases = main[0].shape
+    columns = prompts or [_range(cases)]
+    blocked = np.zeros(runs, dtype=np.bool_)
+    for own in columns:
+        drawn = np.full((runs, own.size), recorded, dtype=np.int64)
+        where = np.broadcast_arrays(_range(runs)[:, np.newaxis], own)
+        passes = trials.draw("candidate", 0, (where[0], where[1]), drawn)
+        screened = screen((main[0][:, own], main[1][:, own]), (passes, drawn))
+        blocked |= screened.p_value <= screen_bound(policy.suite, 0, prompts=len(columns))
+    no, none = np.zeros_like(blocked), np.zeros(runs, dtype=np.int64)
+    return Played(
+        blocked=blocked,
+        undecided=no,
+        broken=none,
+        fixed=none,
+        worse=no,
+        asked=blocked,
+        weighed=no,
+        drifted=no,
+        calls=none,
+    )
+
+
+class _Runs:
+    """All runs of one call of `play`; arrays have one row per run."""
+
+    def __init__(
+        self,
+        policy: GatePolicy,
+        main: Tallies,
+        trials: Trials,
+        *,
+        family: int | None,
+        prompts: Sequence[IntArray] | None,
+    ) -> None:
+        runs, cases = main[0].shape
+        self._policy, self._main, self._trials = policy, main, trials
+        self._columns: Sequence[IntArray] = prompts or [np.arange(cases, dtype=np.int64)]
+        self._family = family
+        self._first = np.empty(cases, dtype=np.int64)
+        control = 0
+        for own in self._columns:
+            self._first[own] = policy.first_draws_of(own.size)
+            control += min(policy.suite.control, own.size)
+        self._calls = np.full(runs, control, dtype=np.int64)
+        self._first_passes = self._draw("candidate", 0, _range(runs), _range(cases), self._first)
+        self._worse = self._tested("worse")
+        self._better = self._tested("better")
+
+    def played(self) -> Played:
+        runs = len(self._calls)
+        named = self._worse.ends == End.NAMED
+        fixed = self._better.ends == End.NAMED
+        unclear = self._worse.ends == End.UNDECIDED
+        rejects = np.zeros((runs, len(self._columns)), dtype=np.bool_)
+        weighs = np.zeros_like(rejects)
+        for number, own in enumerate(self._columns):
+            rejects[:, number], weighs[:, number] = self._of_broken(
+                own, named[:, own], fixed[:, own]
+            )
+        blocked = rejects.any(axis=1)
+        worse, asked = np.zeros_like(blocked), np.zeros_like(blocked)
+        undecided = np.zeros_like(blocked)
+        for number, own in enumerate(self._columns):
+            going = np.nonzero(~blocked & weighs[:, number])[0]
+            if going.size:
+                rejected, open_rows = self._weigh(going, own)
+                worse[going] |= rejected
+                undecided[going] |= open_rows
+            undecided |= ~weighs[:, number] & unclear[:, own].any(axis=1)
+        for own, weighed in zip(self._columns, weighs.T, strict=True):
+            going = np.nonzero(~blocked & ~weighed)[0]
+            rows, equal = self._screen(going, own)
+            asked[rows] = True
+            if rows.size:
+                worse[rows[self._side_by_side(rows, own, equal)]] = True
+        blocked = blocked | worse
+        return Played(
+            blocked=blocked,
+            undecided=undecided & ~blocked,
+            broken=np.asarray(named.sum(axis=1)),
+            fixed=np.asarray(fixed.sum(axis=1)),
+            worse=worse,
+            asked=asked,
+            weighed=np.asarray(weighs.any(axis=1)),
+            drifted=np.any(self._worse.ends == End.DRIFTED, axis=1),
+            calls=self._calls,
+        )
+
+    def _tested(self, direction: str) -> CellTest:
+        """The test of single cases in one direction, all looks taken."""
+        s = self._main[0]
+        better = direction == "better"
+        test = CellTest(
+            self._policy.case,
+            self._main,
+            (self._first_passes, np.broadcast_to(self._first, s.shape)),
+            family=self._family,
+            direction="better" if better else "worse",
+            passes_at_most=self._policy.improved_at_most if better else 1.0,
+        )
+        k, r = self._first_passes.copy(), np.broadcast_to(self._first, s.shape).copy()
+        b, n, kd = (np.zeros_like(s) for _ in range(3))
+        for number, step in enumerate(test.steps):
+            where = test.open
+            if not where[0].size:
+                break
+            pair = test.paired(number)
+            passes = self._trials.draw("candidate", number + 1, (where[0], where[1]), step)
+            both = (where[0][pair], where[1][pair])
+            of_main = self._trials.draw("main", number + 1, both, step)
+            k[where] += passes
+            r[where] += step
+            b[both] += of_main
+            n[both] += step
+            kd[both] += passes[pair]
+            np.add.at(self._calls, where[0], step)
+            np.add.at(self._calls, both[0], step)
+            test.look(
+                number,
+                Observed((k[where], r[where]), (b[where], n[where]), (kd[where], n[where])),
+            )
+        return test
+
+    def _of_broken(
+        self, own: IntArray, named: BoolArray, fixed: BoolArray
+    ) -> tuple[BoolArray, BoolArray]:
+        """In which runs the broken cases of a prompt reject, and in which they are weighed."""
+        hit = named.any(axis=1)
+        weighs = np.zeros_like(hit)
+        if self._policy.on_broken == "net" and (rows := np.nonzero(hit)[0]).size:
+            here = np.ix_(rows, own)
+            first = np.broadcast_to(self._first[own], (rows.size, own.size))
+            better = rest_better(
+                (self._main[0][here], self._main[1][here]),
+                (self._first_passes[here], first),
+                named[rows],
+            )
+            weighs[rows] = fixed[rows].any(axis=1) | (better <= self._policy.net.trigger)
+        if self._policy.on_broken == "warn":
+            return np.zeros_like(hit), weighs
+        return hit & ~weighs, weighs
+
+    def _screen(self, going: IntArray, own: IntArray) -> tuple[IntArray, BoolArray]:
+        """The runs whose suite is below main's record, and whether equal weights show it."""
+        policy, prompts = self._policy.suite, len(self._columns)
+        here = np.ix_(going, own)
+        s, m, k = self._main[0][here], self._main[1][here], self._first_passes[here]
+        r = np.broadcast_to(self._first[own], k.shape)
+        int_arrays: list[IntArray] = []
+        equal: list[BoolArray] = []
+        for number in range(policy.rounds):
+            if not going.size:
+                break
+            if number:
+                extra = policy.extra_round(int(self._first[own[0]]))
+                wave = _WAVES_OF_CASES + number
+                k = k + self._draw("candidate", wave, going, own, extra)
+                r = r + extra
+            screened = screen((s, m), (k, r))
+            hit = screened.p_value <= screen_bound(policy, number, prompts=prompts)
+            int_arrays.append(going[hit])
+            equal.append(screened.equal[hit])
+            keep = ~hit & screen_extends(policy, number, screened.p_value)
+            going, s, m, k, r = going[keep], s[keep], m[keep], k[keep], r[keep]
+        if not int_arrays:
+            return going, np.zeros(0, dtype=np.bool_)
+        return np.concatenate(int_arrays), np.concatenate(equal)
+
+    def _side_by_side(self, rows: IntArray, own: IntArray, equal: BoolArray) -> BoolArray:
+        """The runs, among some, that confirm side by side that the suite is worse."""
+        policy, prompts = self._policy.suite, len(self._columns)
+        here = np.ix_(rows, own)
+        record = self._main[0][here], self._main[1][here]
+        worse = np.zeros(rows.size, dtype=np.bool_)
+        open_rows = np.arange(rows.size)
+        waves: list[Pairs] = []
+        first = int(self._first[own[0]])
+        for number in range(len(policy.levels)):
+            pairs = policy.pairs_of_look(number, cases=own.size, first_draws=first)
+            wave = 2 * _WAVES_OF_CASES + number
+            waves.append(self._pairs(wave, rows[open_rows], own, pairs))
+            now = record[0][open_rows], record[1][open_rows]
+            p = pairs_p_value(waves, pair_weights(now, waves, equal[open_rows]))
+            lower = np.asarray(passes_ahead(waves) < 0)
+            if self._policy.on_broken != "net":
+                lower = np.ones_like(lower)
+            hit = (p <= day_bound(policy, number, prompts=prompts)) & lower
+            worse[open_rows[hit]] = True
+            keep = ~hit & day_goes_on(policy, number, p)
+            open_rows, waves = open_rows[keep], [_kept(each, keep) for each in waves]
+            if not open_rows.size:
+                break
+        return worse
+
+    def _weigh(self, rows: IntArray, own: IntArray) -> tuple[BoolArray, BoolArray]:
+        """The runs, among some, that reject, and those that end undecided."""
+        policy, prompts = self._policy.net, len(self._columns)
+        rejected = np.zeros(rows.size, dtype=np.bool_)
+        undecided = np.zeros_like(rejected)
+        open_rows = np.arange(rows.size)
+        waves: list[Pairs] = []
+        first = int(self._first[own[0]])
+        for number in range(len(policy.all_levels)):
+            pairs = policy.pairs_of_look(number, cases=own.size, first_draws=first)
+            wave = 2 * _WAVES_OF_CASES + number
+            waves.append(self._pairs(wave, rows[open_rows], own, pairs))
+            worse = pairs_p_value(waves, 1) <= net_bound(policy, number, prompts=prompts)
+            better = pairs_p_value(waves, 1, direction="better") <= policy.better
+            rejected[open_rows[worse]] = True
+            keep = ~worse & ~better
+            undecided[open_rows] = keep & (passes_ahead(waves) < 0)
+            open_rows, waves = open_rows[keep], [_kept(each, keep) for each in waves]
+            if not open_rows.size:
+                break
+        return rejected, undecided
+
+    def _pairs(self, wave: int, rows: IntArray, own: IntArray, pairs: int) -> Pairs:
+        drawn = np.full((rows.size, own.size), pairs, dtype=np.int64)
+        return Pairs(
+            (self._draw("main", wave, rows, own, pairs), drawn),
+            (self._draw("candidate", wave, rows, own, pairs), drawn),
+        )
+
+    def _draw(
+        self, arm: Arm, wave: int, rows: IntArray, own: IntArray, count: IntArray | int
+    ) -> IntArray:
+        """Passes of further trials of all cases of some runs; shape (rows, cases)."""
+        shape = (rows.size, own.size)
+        where = (
+            np.broadcast_to(rows[:, np.newaxis], shape),
+            np.broadcast_to(own[np.newaxis], shape),
+        )
+        each = np.broadcast_to(count, shape)
+        self._calls[rows] += each.sum(axis=1)
+        return self._trials.draw(arm, wave, where, each)
+
+
+def _range(stop: int) -> IntArray:
+    return np.arange(stop, dtype=np.int64)
+
+
+def _kept(wave: Pairs, keep: BoolArray) -> Pairs:
+    (s, m), (k, r) = wave
+    return Pairs((s[keep], m[keep]), (k[keep], r[keep]))
+
+
+# Simulated runs of a search, of a change, and of all suites of a range together.
+_SEARCH_RUNS, _CHANGE_RUNS, _RANGE_RUNS, _RANGE_RUNS_LEAST = 300, 400, 1_200, 150
+# Rates nearer to 0 or 1 than this are not given as a number: too few runs are simulated.
+_RARE = 0.01
+# Losses of the whole prompt, as reports list them.
+_DROPS = (0.02, 0.05, 0.10)
+# The loss that is also simulated on flaky cases alone.
+_FLAKY_DROP = 0.05
+# Where fewer of these drops are found, reports name what more first trials would find.
+_STEP_DROP, _STEP_POWER = 0.05, 0.8
+# The range of power over suites leaves out so much at each end: nine in ten suites are inside.
+_RANGE = (0.05, 0.95)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """The rate of an event in simulated runs.
+
+    >>> range_ = Interval(low=0.62, high=0.91)
+    >>> str(Rate(hits=3, runs=1000)), str(Rate(hits=79, runs=100, range=range_))
+    ('< 1 %', '79 % (62-91)')
+
+    Attributes:
+        range: Where the rate lies for nine in ten suites that the record leaves open; None where
+            the record is long enough for one number.
+    """
+
+    hits: int
+    runs: int
+    range: Interval | None = None
+
+    @property
+    def value(self) -> float:
+        """Between 0 and 1."""
+        return self.hits / self.runs
+
+    @property
+    def interval(self) -> Interval:
+        """Where the true rate lies, at 95 % confidence."""
+        return clopper_pearson(self.hits, self.runs)
+
+    def __str__(self) -> str:
+        if self.value < _RARE:
+            words = "< 1 %"
+        elif self.value > 1 - _RARE:
+            words = "> 99 %"
+        else:
+            words = f"{100 * self.value:.0f} %"
+        if self.range is None:
+            return words
+        return f"{words} ({100 * self.range.low:.0f}-{100 * self.range.high:.0f})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A drop of every case's pass rate that is to be found, and how often.
+
+    Attributes:
+        drop: How much lower every pass rate is, between 0 and 1.
+        power: How often it is to be found, between 0 and 1.
+        seed: Of the runs that are simulated.
+    """
+
+    drop: float
+    power: float
+    seed: int = 0
+
+    def found_in(self, suite: SimulatedSuite) -> Rate:
+        """The rate at which the drop is found in a suite."""
+        return _rate(suite.play(self.seed, lowered(self.drop), runs=_SEARCH_RUNS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextStep:
+    """The same gate with twice the trials of every case in the first round.
+
+    Attributes:
+        first_draws: The setting.
+        drops: How often drops are found, by their size.
+        calls_per_case: Trials per case for an unchanged prompt, mean.
+    """
+
+    first_draws: int
+    drops: tuple[tuple[float, Rate], ...]
+    calls_per_case: float
+
+    def __str__(self) -> str:
+        losses = ", ".join(f"-{100 * drop:g} points {rate}" for drop, rate in reversed(self.drops))
+        return (
+            f"first_draws = {self.first_draws} sees {losses}, for {self.calls_per_case:.1f} calls"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatingLine:
+    """The detections and errors of a gate with the present cases.
+
+    Attributes:
+        cases: How many cases were simulated.
+        false_alarm: How often an unchanged prompt is blocked.
+        one_broken: How often one case is found that always passed and now always fails; None
+            without a case that main passes nearly always.
+        drops: How often a drop of every case's pass rate is found, by its size.
+        flaky_drop: How often a drop of 5 points on average is found, all of it on flaky cases;
+            None where so few cases are flaky that they cannot lose as much.
+        calls_per_case: Trials per case for an unchanged prompt, mean.
+        step: What more first trials find; None where a drop of 5 points is found often enough, or
+            where cases have as many as there are.
+        recorded: Trials of each case that a replay has; 0 where models may be called.
+    """
+
+    cases: int
+    false_alarm: Rate
+    one_broken: Rate | None
+    drops: tuple[tuple[float, Rate], ...]
+    flaky_drop: Rate | None
+    calls_per_case: float
+    step: NextStep | None = None
+    recorded: int = 0
+
+    def __str__(self) -> str:
+        losses = [] if self.one_broken is None else [f"1 broken case {self.one_broken}"]
+        for drop, rate in reversed(self.drops):
+            words = f"-{100 * drop:g} points {rate}"
+            if drop == _FLAKY_DROP and self.flaky_drop is not None:
+                words += f", on flaky cases alone {self.flaky_drop}"
+            losses.append(words)
+        # Below 1 % is a property of the method; the simulation is held to not contradict it.
+        rare = self.false_alarm.interval.low < _RARE
+        alarm = "< 1 %" if rare else str(self.false_alarm)
+        sees = "sees"
+        if self.recorded:
+            sees = f"this replay, with {plural(self.recorded, 'recorded trial')} of each case, sees"
+        line = f"{sees}: {', '.join(losses)}; false alarm {alarm}"
+        if self.step is None:
+            return line
+        return f"{line}\n{self.step} per case instead of {self.calls_per_case:.1f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """The number of cases like these a wanted power needs.
+
+    Attributes:
+        found: How often the drop is found with this number of cases.
+    """
+
+    cases: int
+    found: Rate
+
+
+def operating_line(
+    histories: Sequence[Count],
+    policy: GatePolicy,
+    *,
+    seed: int = 0,
+    cells: int | None = None,
+    cases: int | None = None,
+    prompts: Sequence[str] = (),
+    drops: Sequence[float] = _DROPS,
+    recorded: int = 0,
+) -> OperatingLine | None:
+    """Simulate the gate on a suite whose cases are as main's record says.
+
+    The pass rate of each case is drawn from what its record leaves open, so a case that never
+    failed in 12 trials may still fail now and then.
+
+    Args:
+        histories: Main's trials of each compared case, all checks together.
+        seed: One seed gives one result.
+        cells: How many pairs of case and check are tested together; as many as cases if None.
+        cases: Simulate this number of cases like these instead of these; taken as of one prompt.
+        prompts: Whose case each record is of, where there are several: each prompt's suite is
+            tested for itself.
+        drops: Sizes of drops, each between 0 and 1.
+        recorded: Trials of each case that a replay has; 0 where models may be called.
+
+    Returns:
+        None without any trial of main.
+    """
+    suite = SimulatedSuite.of(histories, policy, cells=cells, cases=cases, prompts=prompts)
+    if suite is not None and recorded:
+        suite = replace(suite, recorded=recorded)
+    if suite is None:
+        return None
+    alike = suite.play(seed, lambda p: p, runs=suite.runs)
+    runs = min(suite.runs, _CHANGE_RUNS)
+    broken = None
+    if suite.stable.size:
+        broken = _rate(suite.play(seed + 1, suite.breaking_one, runs=runs))
+    flaky = None
+    if _FLAKY_DROP in drops and suite.flaky_share > 2 * _FLAKY_DROP:
+        flaky = _found(suite, seed + 2, lowered_where_flaky(_FLAKY_DROP), runs=runs)
+    losses = tuple((drop, _found(suite, seed + 2, lowered(drop), runs=runs)) for drop in drops)
+    size = cases or sum(1 for count in histories if count.trials)
+    first_draws = min(2 * policy.first_draws_of(size), FIRST_DRAWS_MOST)
+    weak = dict(losses)[_STEP_DROP].value < _STEP_POWER if _STEP_DROP in drops else False
+    step = None
+    # Prompts have first rounds of their own, which one number cannot double.
+    if weak and not recorded and first_draws > policy.first_draws_of(size) and len({*prompts}) <= 1:
+        more = replace(suite, policy=replace(policy, first_draws=first_draws))
+        unchanged = more.play(seed, lambda p: p, runs=runs)
+        step = NextStep(
+            first_draws=first_draws,
+            drops=tuple(
+                (drop, _found(more, seed + 2, lowered(drop), runs=runs))
+                for drop in drops
+                if drop >= _STEP_DROP
+            ),
+            calls_per_case=float(np.mean(unchanged.calls)) / suite.size,
+        )
+    return OperatingLine(
+        cases=size,
+        false_alarm=_rate(alike),
+        one_broken=broken,
+        drops=losses,
+        flaky_drop=flaky,
+        calls_per_case=float(np.mean(alike.calls)) / suite.size,
+        step=step,
+        recorded=recorded,
+    )
+
+
+def _found(
+    suite: SimulatedSuite, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int
+) -> Rate:
+    """The rate at which a change is found, with its range if the record is short."""
+    if not suite.suites:
+        return _rate(suite.play(seed, change, runs=runs))
+    # All suites together get as many runs as there is time for.
+    each = max(_RANGE_RUNS_LEAST, min(_RANGE_RUNS, suite.runs_in_time))
+    blocked = suite.play_suites(seed, change, runs=each)
+    low, high = np.quantile(blocked.mean(axis=1), _RANGE)
+    return Rate(
+        hits=int(np.count_nonzero(blocked)),
+        runs=int(blocked.size),
+        range=Interval(low=float(low), high=float(high)),
+    )
+
+
+def unchanged_calls(
+    histories: Sequence[Count],
+    policy: GatePolicy,
+    *,
+    cells: int | None = None,
+    prompts: Sequence[str] = (),
+    seed: int = 0,
+) -> float | None:
+    """The average trials of both arms for a case without a change.
+
+    The arguments are those of `operating_line`. None without any trial of main.
+    """
+    suite = SimulatedSuite.of(histories, policy, cells=cells, prompts=prompts)
+    if suite is None:
+        return None
+    played = suite.play(seed, lambda p: p, runs=min(suite.runs, _CHANGE_RUNS))
+    return float(np.mean(played.calls)) / suite.size
+
+
+def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine | None:
+    """The line for the cases that a gate compared; None where it compared none with a history."""
+    compared = [case for case in outcome.cases if case.state == "changed" and case.before.trials]
+    recorded = 0
+    if outcome.policy.provisional and not outcome.main_trials and compared:
+        # Without recorded trials of main there are no pairs, which alone name a broken case.
+        recorded = min(case.candidate.trials for case in compared) or 1
+    return operating_line(
+        [case.before for case in compared],
+        outcome.policy,
+        seed=seed,
+        cells=outcome.cells or None,
+        prompts=[case.prompt for case in compared],
+        drops=_DROPS[1:],
+        recorded=recorded,
+    )
+
+
+def cases_needed(
+    histories: Sequence[Count], policy: GatePolicy, target: Target, *, at_most: int = 3_000
+) -> Needed | None:
+    """The number of cases that find a drop of every case's pass rate with a given power.
+
+    Args:
+        target: What is to be found.
+        at_most: Where to stop looking.
+
+    Returns:
+        The smallest number found by halving, to about a tenth; None if `at_most` is not enough or
+        main has no trial.
+    """
+
+    def found(cases: int) -> Rate | None:
+        suite = SimulatedSuite.of(histories, policy, cases=cases)
+        return None if suite is None else target.found_in(suite)
+
+    low, high = 0, 10
+    reached = found(high)
+    while reached is not None and reached.value < target.power:
+        if high >= at_most:
+            return None
+        low, high = high, min(2 * high, at_most)
+        reached = found(high)
+    if reached is None:
+        return None
+    while high - low > max(5, high // 10):
+        middle = (low + high) // 2
+        tried = found(middle)
+        if tried is not None and tried.value >= target.power:
+            high, reached = middle, tried
+        else:
+            low = middle
+    return Needed(cases=high, found=reached)
+
+
+def first_draws_needed(
+    histories: Sequence[Count],
+    policy: GatePolicy,
+    target: Target,
+    *,
+    at_most: int = FIRST_DRAWS_MOST,
+) -> int | None:
+    """The number of first trials per case that finds a drop with a given power.
+
+    Args:
+        target: What is to be found.
+        at_most: Where to stop looking.
+
+    Returns:
+        None if `at_most` is not enough, or main has no trial.
+    """
+    first_draws = policy.first_draws_of(len(histories))
+    while first_draws <= at_most:
+        suite = SimulatedSuite.of(histories, replace(policy, first_draws=first_draws))
+        if suite is None:
+            return None
+        if target.found_in(suite).value >= target.power:
+            return first_draws
+        first_draws += max(1, first_draws // 2)
+    return None
+
+
+def _rate(played: Played) -> Rate:
+    return Rate(hits=int(np.count_nonzero(played.blocked)), runs=len(played.blocked))

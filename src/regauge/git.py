@@ -1,0 +1,493 @@
+"""Overrides for settings of one repository that name programs.
+
+Settings of the user, the system and the environment keep working: credential helpers, an ssh
+command, filters. Those of `.git/config`, of the files it includes and of `config.worktree` do not:
+an archive, a `.git` file or a bare repository in a directory can bring them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from regauge.errors import GitError, UsageError
+from regauge.regular_file import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+_REPOSITORY_SCOPES: Final = frozenset({"local", "worktree"})
+# The last part of each key that git or git-lfs starts as a program, and the value without one.
+_PROGRAMS: Final = {
+    "alternaterefscommand": "",
+    "askpass": "",
+    "clean": "",
+    "cmd": "",
+    "command": "",
+    "defaultkeycommand": "",
+    "difffilter": "",
+    "driver": "",
+    "editor": "",
+    "external": "",
+    "fsmonitor": "false",
+    "helper": "",
+    "packobjectshook": "",
+    "pager": "",
+    "process": "",
+    "program": "",
+    "recentobjectshook": "",
+    "smudge": "",
+    "sshcommand": "ssh",
+    "textconv": "",
+}
+_HELPER: Final = "credential.helper"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One line of `git config --list`.
+
+    Attributes:
+        scope: `system`, `global`, `command`, `local` or `worktree`.
+        key: Section and name in lower case.
+        value: Empty where the file states none.
+    """
+
+    scope: str
+    key: str
+    value: str
+
+    @property
+    def default(self) -> str | None:
+        """The value that starts no program; None for a setting that never starts one."""
+        section, _, rest = self.key.partition(".")
+        name = rest.rpartition(".")[2]
+        if section == "filter" and name == "required":
+            return "false"
+        if section == "lfs" and name == "path":
+            return ""
+        return _PROGRAMS.get(name)
+
+
+def parse_settings(listed: bytes) -> list[Setting]:
+    """Read the output of `git config --list --show-scope -z`."""
+    fields = listed.decode("utf-8", "surrogateescape").split("\0")
+    settings: list[Setting] = []
+    for scope, text in zip(fields[::2], fields[1::2], strict=False):
+        key, _, value = text.partition("\n")
+        settings.append(Setting(scope=scope, key=key, value=value))
+    return settings
+
+
+def override_programs(settings: Sequence[Setting]) -> list[tuple[str, str]]:
+    """Settings that undo each program of the repository and restore those of the user.
+
+    >>> evil = Setting(scope="local", key="core.sshcommand", value="./evil")
+    >>> override_programs([evil])
+    [('core.sshcommand', 'ssh')]
+    >>> override_programs([Setting(scope="global", key="core.sshcommand", value="ssh -4"), evil])
+    [('core.sshcommand', 'ssh'), ('core.sshcommand', 'ssh -4')]
+    """
+    defaults = {
+        setting.key: default
+        for setting in settings
+        if setting.scope in _REPOSITORY_SCOPES and (default := setting.default) is not None
+    }
+    overrides: list[tuple[str, str]] = []
+    for key, default in defaults.items():
+        overrides.append((key, default))
+        # A helper of one URL hides the general ones, so these are restored under its key as well.
+        keys = {key, _HELPER} if key.startswith("credential.") else {key}
+        overrides += [
+            (key, setting.value)
+            for setting in settings
+            if setting.scope not in _REPOSITORY_SCOPES and setting.key in keys
+        ]
+    return overrides
+
+
+def add_settings(environ: Mapping[str, str], settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Add settings to an environment, after those that it holds already."""
+    before = environ.get("GIT_CONFIG_COUNT", "0")
+    count = int(before) if before.isdecimal() else 0
+    added = dict(environ)
+    for number, (key, value) in enumerate(settings, start=count):
+        added |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    if settings:
+        added["GIT_CONFIG_COUNT"] = str(count + len(settings))
+    return added
+
+
+# A hook runs with these set for the repository of the hook, which need not be the project's.
+_INHERITED: Final = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_WORK_TREE",
+)
+_FIXED: Final = {
+    "LC_ALL": "C",
+    # What `git replace` puts over a commit is no part of its history.
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_SETTINGS: Final = {
+    "color.ui": "false",
+    "core.quotePath": "false",
+    "log.showSignature": "false",
+    # Programs: files of a repository in a directory, hooks, remote helpers, submodules, upkeep.
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "fetch.recurseSubmodules": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "protocol.ext.allow": "never",
+    "push.gpgSign": "false",
+    "push.recurseSubmodules": "no",
+    "safe.bareRepository": "explicit",
+    "submodule.recurse": "false",
+}
+_NETWORK: Final = frozenset({"fetch", "ls-remote", "push"})
+# For objects that a partial clone is still to fetch. `file` and remote helpers start programs.
+_LAZY_PROTOCOLS: Final = ("http", "https", "ssh")
+
+
+def git(directory: Path, *arguments: str, given: bytes = b"") -> bytes:
+    """Run a git command and return its output.
+
+    Args:
+        directory: In the repository.
+        arguments: The command; paths in it are literal.
+        given: Its standard input.
+
+    Raises:
+        GitError: git is not installed, takes longer than a minute, or fails.
+    """
+    done = run_git(directory, *arguments, given=given)
+    if done.returncode != 0:
+        raise failure_of(done, arguments[0])
+    return done.stdout
+
+
+def run_git(
+    directory: Path,
+    *arguments: str,
+    given: bytes = b"",
+    extra: Mapping[str, str] | None = None,
+    literal: bool = True,
+    timeout_s: float = 60,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a git command at the top of the repository that a directory is in.
+
+    Args:
+        directory: In the repository; git itself runs at the top, see `work_tree`.
+        arguments: The command.
+        given: Its standard input.
+        extra: Environment variables.
+        literal: Treat paths in the command literally.
+        timeout_s: Of the command, in seconds.
+
+    Raises:
+        GitError: git is not installed, the directory is in no repository, or git takes too long.
+    """
+    top = work_tree(directory)
+    if top is None:
+        raise GitError(
+            f"{directory} is not in a git repository\n  fix: git init, then commit the project"
+        )
+    environ = {name: value for name, value in os.environ.items() if name not in _INHERITED}
+    environ |= _FIXED
+    listed = _list_settings(top, frozenset(environ.items()), _settings_written(top), timeout_s)
+    if listed.returncode != 0:
+        return listed
+    environ = add_settings(environ, override_programs(parse_settings(listed.stdout)))
+    environ.setdefault("GIT_PROXY_COMMAND", "")
+    if arguments[0] not in _NETWORK:
+        allowed = environ.get("GIT_ALLOW_PROTOCOL", ":".join(_LAZY_PROTOCOLS)).split(":")
+        environ["GIT_ALLOW_PROTOCOL"] = ":".join(p for p in _LAZY_PROTOCOLS if p in allowed)
+    return _run(
+        top,
+        *arguments,
+        environ=environ | dict(extra or {}),
+        given=given,
+        literal=literal,
+        timeout_s=timeout_s,
+    )
+
+
+def _settings_written(top: Path) -> tuple[int, ...]:
+    """When the repository's own files of settings were last written, in nanoseconds."""
+    directory = common = top / ".git"
+    with suppress(OSError, ValueError):  # it is a directory, but in a linked work tree
+        pointer = read_regular(directory).decode()
+        directory = common = top / pointer.removeprefix("gitdir:").strip()
+        common = directory / read_regular(directory / "commondir").decode().strip()
+    written: list[int] = []
+    for file in (common / "config", directory / "config.worktree"):
+        with suppress(OSError, ValueError):
+            written.append(file.stat().st_mtime_ns)
+    return tuple(written)
+
+
+@lru_cache(maxsize=8)
+def _list_settings(
+    top: Path, environ: frozenset[tuple[str, str]], written: tuple[int, ...], timeout_s: float
+) -> subprocess.CompletedProcess[bytes]:
+    """List the settings of a repository, which starts no program.
+
+    Args:
+        top: The repository.
+        environ: All environment variables.
+        written: When the repository's own settings were last written.
+        timeout_s: Of the command, in seconds.
+    """
+    del written
+    words = ("config", "--list", "--show-scope", "-z")
+    return _run(top, *words, environ=dict(environ), timeout_s=timeout_s)
+
+
+def work_tree(directory: Path) -> Path | None:
+    """The nearest directory, upwards, that holds `.git`; None outside a repository.
+
+    A clone can put `HEAD`, `config` and `objects/` into any directory, but never `.git`.
+    """
+    here = directory.resolve()
+    return next((d for d in (here, *here.parents) if os.path.lexists(d / ".git")), None)
+
+
+def _run(
+    top: Path,
+    *arguments: str,
+    environ: Mapping[str, str],
+    given: bytes = b"",
+    literal: bool = True,
+    timeout_s: float,
+) -> subprocess.CompletedProcess[bytes]:
+    settings = [word for pair in _SETTINGS.items() for word in ("-c", "=".join(pair))]
+    command = ["git", "--no-pager", *(("--literal-pathspecs",) if literal else ()), *settings]
+    try:
+        return subprocess.run(  # noqa: S603 - no shell, and refs stand behind --end-of-options
+            [*command, "-C", str(top), *arguments],
+            input=given,
+            capture_output=True,
+            check=False,
+            env=environ,
+            timeout=timeout_s,
+        )
+    except FileNotFoundError as error:
+        fix = "install git: versions of prompts are read from it"
+        raise GitError(f"the program `git` was not found\n  fix: {fix}") from error
+    except OSError as error:
+        raise GitError(f"git {arguments[0]} did not work: {error}") from error
+    except subprocess.TimeoutExpired as error:
+        raise GitError(f"git {arguments[0]} took longer than {timeout_s:g} s") from error
+
+
+def failure_of(done: subprocess.CompletedProcess[bytes], command: str) -> GitError:
+    """The error of a failed command, with git's own message."""
+    message = done.stderr.decode("utf-8", "replace").strip()
+    return GitError(f"git {command} failed: {message or f'exit code {done.returncode}'}")
+
+
+# A push or fetch over a slow line takes its time; a prompt for a password never ends.
+_TIMEOUT_S = 120
+# The last line of our commits: with the tree in it, one that was amended is no longer ours.
+_TREE = "Refinement-tree"
+
+
+def git_says(
+    directory: Path,
+    *arguments: str,
+    given: bytes = b"",
+    extra: Mapping[str, str] | None = None,
+    check: bool = True,
+) -> str:
+    """The output of a git command; empty if it fails and may fail."""
+    done = run_git(directory, *arguments, given=given, extra=extra, timeout_s=_TIMEOUT_S)
+    if done.returncode == 0:
+        return done.stdout.decode("utf-8", "replace").strip()
+    if check:
+        raise failure_of(done, arguments[0])
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A branch with one commit more than where it began."""
+
+    name: str
+    commit: str
+
+
+def commit_files(
+    path: Path, head: str, files: Mapping[str, bytes], *, name: str, message: str, renew: bool
+) -> Branch:
+    """Commit contents of files on a branch of its own; work tree and index stay as they are.
+
+    Args:
+        path: A file of the repository.
+        head: The commit to start from.
+        files: What files are to hold, by their paths in the repository.
+        name: Of the branch.
+        message: Of the commit; its last lines may be trailers.
+        renew: Whether a branch of an earlier proposal gives way.
+    """
+    root = path.resolve().parent
+    tip = _commit_of(root, f"refs/heads/{name}")
+    if tip and not (renew and is_proposal(path, tip)):
+        raise UsageError(f"there is a branch {name!r} already\n  fix: --branch ANOTHER-NAME")
+    tree = _tree(root, head, files)
+    if tip and _same(root, tip, tree=tree, head=head):
+        return Branch(name=name, commit=tip)
+    if tip and current_branch(path) == name:
+        raise UsageError(
+            f"the branch {name!r} is checked out, so it cannot be renewed\n"
+            "  fix: git switch to the branch that the proposal is for"
+        )
+    words = f"{message}\n{_TREE}: {tree}\n"
+    commit = git_says(root, "commit-tree", tree, "-p", head, given=words.encode())
+    git_says(root, "update-ref", f"refs/heads/{name}", commit, tip or "0" * len(commit))
+    return Branch(name=name, commit=commit)
+
+
+def check_branch(path: Path, name: str, *, renew: bool = False) -> None:
+    """See that a branch of a name can be made."""
+    root = path.resolve().parent
+    git_says(root, "rev-parse", "--git-dir")
+    try:
+        git_says(root, "check-ref-format", f"refs/heads/{name}")
+    except GitError as error:
+        message = f"git allows no branch of the name {name!r}\n  fix: a name such as refine/mine"
+        raise UsageError(message) from error
+    parts = name.split("/")
+    above = ["/".join(parts[:length]) for length in range(1, len(parts))]
+    names = git_says(root, "for-each-ref", "--format=%(refname)", "refs/heads/").split()
+    for existing in (ref.removeprefix("refs/heads/") for ref in names):
+        if existing == name and renew and is_proposal(path, f"refs/heads/{name}"):
+            continue
+        if existing in {name, *above} or existing.startswith(f"{name}/"):
+            raise UsageError(
+                f"there is a branch {existing!r} already\n  fix: --branch ANOTHER-NAME"
+            )
+
+
+def current_branch(path: Path) -> str:
+    """The branch that is checked out; empty where a commit is."""
+    return git_says(path.resolve().parent, "symbolic-ref", "-q", "--short", "HEAD", check=False)
+
+
+def is_proposal(path: Path, commit: str) -> bool:
+    """Return whether a commit is a proposal of `commit_on_branch`, without a user's work."""
+    root = path.resolve().parent
+    trailers = git_says(
+        root, "log", "-1", f"--format=%(trailers:key={_TREE},valueonly)", commit, check=False
+    )
+    return bool(trailers) and trailers == _tree_of(root, commit)
+
+
+def differing(files: Sequence[Path]) -> list[Path]:
+    """Those of some files that differ from the last commit."""
+    status = ("status", "--porcelain", "--ignore-submodules=dirty", "--")
+    return [file for file in files if git_says(file.parent, *status, str(file))]
+
+
+def _same(root: Path, commit: str, *, tree: str, head: str) -> bool:
+    return _commit_of(root, f"{commit}~1") == head and _tree_of(root, commit) == tree
+
+
+def _tree_of(root: Path, commit: str) -> str:
+    return _commit_of(root, f"{commit}^{{tree}}")
+
+
+def _commit_of(root: Path, name: str) -> str:
+    return git_says(root, "rev-parse", "--verify", "--quiet", name, check=False)
+
+
+def _tree(root: Path, head: str, files: Mapping[str, bytes]) -> str:
+    """The tree of `head` with other contents of some files, made in an index of its own."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as scratch:
+        own = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
+        top = Path(git_says(root, "rev-parse", "--show-toplevel"))
+        git_says(top, "read-tree", head, extra=own)
+        for inside, data in files.items():
+            blob = git_says(top, "hash-object", "-w", "--stdin", given=data)
+            mode = git_says(top, "ls-files", "--format=%(objectmode)", "--", inside, extra=own)
+            entry = f"{mode or '100644'},{blob},{inside}"
+            git_says(top, "update-index", "--add", "--cacheinfo", entry, extra=own)
+        return git_says(top, "write-tree", extra=own)
+
+
+# A remote in the settings of a repository may name other programs for both ends.
+_UPLOAD = "--upload-pack=git-upload-pack"
+_LS_REMOTE = ("ls-remote", _UPLOAD, "--heads")
+_FETCH = ("fetch", _UPLOAD, "--quiet", "--no-tags", "--no-write-fetch-head")
+_PUSH = ("push", "--receive-pack=git-receive-pack", "--no-verify", "--quiet")
+
+
+def remote_address(path: Path, remote: str = "origin") -> str:
+    """The address of a remote; empty where there is none."""
+    return git_says(path.resolve().parent, "remote", "get-url", remote, check=False)
+
+
+def remote_tip(path: Path, branch: str, remote: str = "origin") -> str:
+    """The commit that a branch of the remote is at; empty where there is no such branch."""
+    _refuse_remote_inside(path, remote)
+    listing = git_says(path.resolve().parent, *_LS_REMOTE, remote, f"refs/heads/{branch}")
+    return listing.split(maxsplit=1)[0] if listing else ""
+
+
+def _refuse_remote_inside(path: Path, remote: str) -> None:
+    """Refuse a remote in a directory of this repository: its hooks would run on a push."""
+    top = work_tree(path.parent)
+    if top is None:
+        return
+    for kind in ((), ("--push",)):
+        urls = git_says(top, "remote", "get-url", "--all", *kind, remote, check=False)
+        for url in urls.splitlines():
+            directory = (top / url.removeprefix("file://")).resolve()
+            if directory.is_relative_to(top) and directory.exists():
+                raise UsageError(
+                    f"the remote {remote!r} is a directory of this repository: {url}\n"
+                    f"  fix: git remote set-url {remote} ADDRESS"
+                )
+
+
+def has_unpushed(path: Path, tip: str) -> bool:
+    """Return whether the current commit has work that no remote has; False if unknown."""
+    root = path.resolve().parent
+    return (
+        bool(_commit_of(root, f"{tip}^{{commit}}"))
+        and git_says(root, "rev-list", "--count", f"{tip}..HEAD") != "0"
+    )
+
+
+def push(path: Path, branch: Branch, remote: str = "origin") -> None:
+    """Push a branch; an earlier proposal that is there gives way, and nothing else does."""
+    root, ref = path.resolve().parent, f"refs/heads/{branch.name}"
+    tip = remote_tip(path, branch.name, remote)
+    if tip == branch.commit:
+        return
+    if tip:
+        git_says(root, *_FETCH, remote, ref)
+        if not is_proposal(path, tip):
+            raise UsageError(
+                f"{branch.name} at {remote} has commits that are not of a refinement run\n"
+                "  fix: merge or close what is there, or name another branch: --branch NAME"
+            )
+    # What is there now has to be what was looked at.
+    lease = f"--force-with-lease={ref}:{tip}"
+    git_says(root, *_PUSH, lease, remote, f"{branch.commit}:{ref}")

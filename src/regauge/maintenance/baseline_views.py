@@ -1,0 +1,243 @@
+"""Baselines for readers: histories as text and JSON, and the issue of a worse base."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from regauge.errors import PromptError, RegaugeError, UsageError
+from regauge.gate import accepted_since, compare_histories, is_flaky, stored_anchor
+from regauge.gate.baselines import Baseline, baseline_path
+from regauge.github import GitHub, Mark
+from regauge.project import TARGET_KINDS
+from regauge.prompts import find_prompt, load_prompt
+from regauge.reports import escape_markdown, shown_name
+from regauge.targets import WorkingFiles, load_target, settings_of_target
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from regauge.gate import AnchorComparison
+    from regauge.gate.baselines import StoredHistory
+    from regauge.github import Posted
+    from regauge.project import Project
+
+
+def no_baseline(project: Project, name: str) -> RegaugeError:
+    """The error for a prompt without a baseline: an unknown name, or none was made."""
+    try:
+        find_prompt(name, root=project.root)
+    except PromptError as error:
+        return error
+    path = project.relative(baseline_path(project, name))
+    return UsageError(
+        f"there is no baseline of {name!r}: {path}\n  fix: regauge baseline update {name}"
+    )
+
+
+def history_lines(
+    project: Project, baseline: Baseline, history: StoredHistory, *, every: bool
+) -> Iterator[str]:
+    """A history for people: its key, its sums, and the cases that do not always pass."""
+    key = history.key
+    simulated = ", simulated" if key.model.startswith("sim:") else ""
+    title = f"{baseline.prompt}@{history.version or '-'}  {key.prompt[:12]}  {key.model}{simulated}"
+    yield title + _standing(project, baseline, history)
+    cases = sorted(history.cases.items())
+    drawn = [len(case.drawn) for _, case in cases]
+    passed = sum(case.passed for _, case in cases)
+    if cases:
+        least, most = min(drawn), max(drawn)
+        trials = plural(most, "trial") if least == most else f"{least} to {most} trials"
+        yield (
+            f"  {plural(len(cases), 'case')} of {key.dataset}, {trials} each from"
+            f" {plural(len(history.sessions), 'session')};"
+            f" {100 * passed / sum(drawn):.1f} % passed"
+        )
+    if (anchor := _anchor_of(project, baseline, history)) is not None:
+        yield f"  {anchor}{'; a confirmed loss' if anchor.confirmed else ''}"
+    for session in history.sessions:
+        served = f", answered by {', '.join(session.served)}" if session.served else ""
+        yield f"  session {session.id}: trials {session.first}-{session.last}{served}"
+    for name in sorted(key.judges):
+        yield f"  judge {name}  {key.judges[name][:12]}"
+    width = max((len(case_id) for case_id, _ in cases), default=0)
+    listed = [(case_id, case) for case_id, case in cases if every or case.whole.failed]
+    for case_id, case in listed:
+        failed = ", ".join(
+            f"{name} failed {count.failed}"
+            for name, count in sorted(case.checks.items())
+            if count.failed
+        )
+        flaky = "  flaky" if is_flaky(case.whole.passed, case.whole.trials) else ""
+        yield f"  {case_id:{width}}  {case.whole}{flaky}  {failed}".rstrip()
+    if len(listed) < len(cases):
+        yield f"  {plural(len(cases) - len(listed), 'case')} passed every time"
+
+
+def history_json(project: Project, baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
+    """A history for programs."""
+    anchor = _anchor_of(project, baseline, history)
+    return {
+        "prompt": baseline.prompt,
+        "version": history.version,
+        "prompt_digest": history.key.prompt,
+        "model": history.key.model,
+        "parameters": dict(history.key.parameters),
+        "dataset": history.key.dataset,
+        "judges": dict(history.key.judges),
+        "anchor": {
+            "version": anchor.version,
+            "cases": anchor.cases,
+            "difference": asdict(anchor.difference),
+            "confirmed": anchor.confirmed,
+        }
+        if anchor is not None
+        else None,
+        "sessions": [asdict(session) for session in history.sessions],
+        "cases": [
+            {
+                "case": case_id,
+                "passed": case.passed,
+                "trials": len(case.drawn),
+                "flaky": is_flaky(case.whole.passed, case.whole.trials),
+                "distinct_answers": len(case.answers),
+                "sessions": len(history.sessions_of(case)),
+                "judges": {name: asdict(count) for name, count in sorted(case.checks.items())},
+            }
+            for case_id, case in sorted(history.cases.items())
+        ],
+    }
+
+
+def _anchor_of(
+    project: Project, baseline: Baseline, history: StoredHistory
+) -> AnchorComparison | None:
+    """A history next to the old version that the baseline keeps; None without such a version."""
+    anchors = (
+        stored_anchor([baseline], each.history.version, history.key) for each in baseline.anchors
+    )
+    anchor = next((each for each in anchors if each is not None), None)
+    if anchor is None or anchor.history.version == history.version:
+        return None
+    try:
+        prompt = load_prompt(baseline.prompt, root=project.root)
+    except RegaugeError:
+        return compare_histories(anchor, history)
+    accepted = accepted_since(prompt, anchor.history.version)
+    return compare_histories(anchor, history, accepted=accepted)
+
+
+def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> str:
+    """Return whether the history is of the prompt or target as it is."""
+    kind, _, target = history.key.model.partition(":")
+    try:
+        if kind in TARGET_KINDS:
+            name, settings = settings_of_target(target, project.settings)
+            files = WorkingFiles(project.root)
+            loaded = load_target(name, settings, root=project.root, files=files)
+            digest = loaded.subject(baseline.prompt, path=project.pyproject).digest
+            version = loaded.version
+        else:
+            prompt = load_prompt(baseline.prompt, root=project.root)
+            digest, version = prompt.digest, str(prompt.version or "")
+    except RegaugeError:
+        return f"  (the {'target' if kind in TARGET_KINDS else 'prompt'} is gone)"
+    if digest == history.key.prompt:
+        return ""
+    what = "target" if kind in TARGET_KINDS else "prompt"
+    return f"  (not of the {what} as it is, {version or 'unversioned'} {digest[:12]})"
+
+
+_MARK = Mark(name="baseline")
+_LABEL = "regauge"
+
+
+def open_baseline_issue(
+    done: Sequence[Mapping[str, Any]], *, say: Callable[[str], None] | None = None
+) -> Posted:
+    """Open the issue, or renew the words of the one that is open.
+
+    Args:
+        done: What `regauge baseline update --json` says was done.
+        say: Hears that it waits, and for what.
+
+    Raises:
+        UsageError: There is no token, or no repository.
+        GitHubError: GitHub cannot be reached, or refuses.
+    """
+    with GitHub.from_environ(os.environ, say=say) as github:
+        return github.open_issue(
+            title="Prompts pass less often on the default branch",
+            body=issue_text(done),
+            mark=_MARK,
+            labels=[_LABEL],
+        )
+
+
+def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
+    """As Markdown: each case that passes less often, in counts."""
+    return "\n".join(_lines(done)) + "\n"
+
+
+def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield "Fresh trials of the default branch fail where earlier ones passed."
+    for result in done:
+        drift: Mapping[str, Any] = result["drift"] or {"worse": False, "changes": []}
+        worse = [change for change in result["changes"] if change["direction"] == "worse"]
+        drifted = [change for change in drift["changes"] if change["direction"] == "worse"]
+        audit: Mapping[str, Any] = result["audit"] or {"result": "agree"}
+        selected = audit["result"] == "better"
+        lost = result["anchor_lost"]
+        if not (worse or drift["worse"] or selected or lost):
+            continue
+        yield ""
+        named = f"{result['prompt']} {result['version']} ({result['model']})"
+        yield f"**{escape_markdown(named)}**"
+        if worse:
+            yield ""
+            yield "It passes less often than the version before."
+            yield from _table(worse)
+        if selected:
+            yield ""
+            yield (
+                f"{escape_markdown(audit['message'])}. A user may have recorded failing cases"
+                " until they passed, or edited recordings. Record all of them again:"
+                f" `regauge record --refresh {result['prompt']}`."
+            )
+        if lost:
+            yield ""
+            yield f"{escape_markdown(result['anchor']['message'])}."
+        if drift["worse"]:
+            before, now = drift["before"], drift["now"]
+            yield ""
+            yield (
+                "The prompt is the same, so the model or a judge changed: fresh trials passed"
+                f" {_of(now)}, {_of(before)} when the baseline was made. A new history begins."
+            )
+            yield from _table(drifted)
+    yield ""
+    yield (
+        "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog"
+        " which cases may pass less often, with `accepted`. Where the model changed, `regauge gate"
+        " --model` compares another one."
+    )
+
+
+def _table(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not changes:
+        return
+    yield ""
+    yield "| case | check | passed before | passes now |"
+    yield "|---|---|--:|--:|"
+    for change in changes:
+        yield (
+            f"| {shown_name(change['case'])} | {escape_markdown(change['check'])}"
+            f" | {_of(change['before'])} | {_of(change['now'])} |"
+        )
+
+
+def _of(count: Mapping[str, int]) -> str:
+    return f"{count['passed']} of {count['trials']}"

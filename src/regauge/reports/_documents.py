@@ -1,0 +1,748 @@
+"""The versioned documents of a run, from which every report is made, and its gate's decision.
+
+A run is a directory `.regauge/runs/<id>/` with `run.json` (`RunRecord`) and `trials.jsonl`
+(one `TrialRow` per line). Readers refuse a `schema_version` they do not know.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from regauge.criteria import Criterion  # noqa: TC001 - pydantic reads it
+from regauge.datasets import SHARDS_MAX
+from regauge.evidence import CaseVerdict, CheckReport, Count, RateDifference, SuiteReport  # noqa: TC001 - pydantic reads them
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AnswerDocument(_Document):
+    """One answer that shows what a case did, as evidence for a reader.
+
+    Attributes:
+        arm: Whose answer it is.
+        judge: The check that failed it; empty when it passed.
+        reason: What that judge said.
+        expected: What that judge compares with; null where it compares with nothing.
+        output: What it found instead.
+    """
+
+    arm: Literal["candidate", "main"]
+    trial: int
+    text: str
+    judge: str = ""
+    reason: str = ""
+    expected: Any = None
+    output: Any = None
+
+
+class CaseDocument(_Document):
+    """The gate's result for one case.
+
+    Attributes:
+        tier: `critical`, `required` or `tracked`.
+        state: `changed`, `unchanged`, `new` or `removed` against the base.
+        verdict: That of the whole case.
+        blocks: This case alone prevents acceptance.
+        message: The verdict with plain counts.
+        accepted: The changelog's reason why this case may change; else empty.
+        edit_sensitive: The case broke in at least 2 of the last 10 versions, counting this one and
+            accepted ones.
+        node: The pytest item.
+        at: File and line, as `fixtures/golden/x.jsonl:12`.
+        before: The base's trials before this run: `passed` (every check) and `trials`.
+        today: The same of the base's trials in this run.
+        candidate: The same of the candidate's.
+        checks: The same by judge, with `e_value` and the `bound` for broken.
+        passing: An output that passed, the candidate's if fixed, else the base's.
+        failing: An output that failed.
+    """
+
+    prompt: str
+    case: str
+    tier: str
+    state: str
+    verdict: CaseVerdict
+    blocks: bool
+    message: str
+    accepted: str = ""
+    edit_sensitive: bool = False
+    node: str = ""
+    at: str = ""
+    before: Count
+    today: Count
+    candidate: Count
+    checks: list[CheckReport] = []
+    passing: AnswerDocument | None = None
+    failing: AnswerDocument | None = None
+
+
+class RuleDocument(_Document):
+    """A rule of versions that a change breaks, or something that is not measured."""
+
+    rule: str
+    message: str
+    fix: str
+    path: str
+    line: int | None = None
+
+
+class AnchorDocument(_Document):
+    """A prompt next to an old version: the sum of what changed since.
+
+    Attributes:
+        version: The old version.
+        message: The difference with its interval, or why it is not measured.
+        cases: How many cases were compared.
+        difference: The candidate minus the old version; null where nothing was compared.
+        p_value: The probability of at least this many failures if nothing changed since; null, too.
+        of_base: Whether the base's record was compared, since the candidate has no trials.
+        base_lost: Whether `regauge baseline update` confirmed a loss of the base.
+        lost: Whether the base lost and the change does not make up for it.
+        blocks: Whether that rejects the change.
+    """
+
+    version: str
+    message: str
+    cases: int = 0
+    difference: RateDifference | None = None
+    p_value: float | None = None
+    of_base: bool = False
+    base_lost: bool = False
+    lost: bool = False
+    blocks: bool = False
+
+
+class GuardChangeDocument(_Document):
+    """An instruction that a change deletes, adds, edits, guards, or takes the guard of.
+
+    Attributes:
+        line: Of the prompt file; of the base's for a deleted instruction.
+        before: Its class on the base; null where there is none.
+        after: Its class now; null where it was not measured, and for a deleted instruction.
+        causes: What took its guard away, such as `deletes case X`.
+        cases: The cases that guard it now, that changed, or that got better.
+    """
+
+    kind: Literal["deleted", "added", "edited", "unguarded", "guarded"]
+    line: int
+    text: str
+    before: str | None
+    after: str | None
+    causes: list[str]
+    cases: list[str]
+    message: str
+
+
+class GuardsDocument(_Document):
+    """The instructions of a prompt that golden cases guard, next to the base's.
+
+    Attributes:
+        prompt: Its name.
+        guarded: Those whose deletion the gate notices.
+        counted: All but equivalent ones.
+        open: Those that are undecided or not measured.
+        base_guarded: The same on the base, by the classes that are committed there; null without.
+        trials: Those of mutants for this change.
+        floor: The least share; null without one.
+        below: `floor` where that rejects the change; `open` where instructions without a class
+            decide it, so that the change is unmeasured; empty otherwise.
+    """
+
+    prompt: str
+    guarded: int
+    counted: int
+    open: int
+    base_guarded: int | None
+    base_counted: int | None
+    changes: list[GuardChangeDocument]
+    trials: int
+    notes: list[str]
+    floor: float | None
+    below: Literal["", "floor", "open"]
+    message: str
+
+
+class PromptDocument(_Document):
+    """The gate's result for one prompt.
+
+    Attributes:
+        prompt: Its name, with the dataset's if it has several evals.
+        path: Its file.
+        state: `changed`, `new` or `unchanged` against the base.
+        version: As the file states it, or null.
+        base_version: The base's; null without one.
+        digest: Of everything that changes its behaviour.
+        line: The first changed line, of the messages if there is one.
+        diff: The prompt file's unified diff.
+        counts: Cases by verdict.
+        test: The test of the whole prompt; null if not run.
+        anchor: The comparison with the anchor; null without one.
+        guards: Changes of guarded instructions, with `pull_request` in `[tool.regauge.mutate]`.
+        rules: Violated versioning rules: `rule`, `message`, `fix`, `path`, `line`.
+    """
+
+    prompt: str
+    path: str
+    state: str
+    version: str | None
+    base_version: str | None
+    digest: str
+    base_digest: str | None
+    model: str
+    base_model: str | None
+    simulated: bool
+    line: int = 1
+    diff: str = ""
+    counts: dict[CaseVerdict, int] = {}
+    test: SuiteReport | None = None
+    anchor: AnchorDocument | None = None
+    guards: list[GuardsDocument] = []
+    rules: list[RuleDocument] = []
+
+
+class AuditDocument(_Document):
+    """The candidate's committed completions next to fresh trials of the same requests.
+
+    Attributes:
+        trials: How many were compared.
+        better: Those whose recorded trial passed and whose fresh one failed.
+        worse: The reverse.
+        p_value: The probability of at least this many of the first kind in recordings
+            that were not selected.
+        level: Up to this p-value the recordings count as better than fresh trials.
+        fix: How to record again what is better; empty where the two agree.
+        result: `agree`, `better`, or `base-worse`: better, but the base is below its record today,
+            too.
+    """
+
+    trials: int
+    better: int
+    worse: int
+    p_value: float
+    level: float
+    result: Literal["agree", "base-worse", "better"]
+    message: str
+    fix: str = ""
+
+
+class CallsDocument(_Document):
+    """The calls of the gate.
+
+    Attributes:
+        first: The first trials of the candidate.
+        again: Further trials of the candidate.
+        main: Trials of main, drawn for comparison.
+        live: Calls that were made now, of prompts and judges; all else was recorded or stored.
+        cost_usd: Of the calls that were made now; null when a price is unknown.
+    """
+
+    first: int
+    again: int
+    main: int
+    live: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+
+class RefusalDocument(_Document):
+    """The reason why a change is not compared.
+
+    Attributes:
+        part: `bar`, `judge`, `model` or `trials`.
+        details: The judges that differ or the lowered parts of the bar.
+    """
+
+    part: Literal["bar", "judge", "model", "trials"]
+    message: str
+    details: list[str] = []
+    fix: str
+
+
+class NextDocument(_Document):
+    """The next step after a decision.
+
+    Attributes:
+        command: The command for it; empty where it takes none.
+    """
+
+    text: str
+    command: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.text, self.command)))
+
+
+class DecisionDocument(_Document):
+    """A gate's decision, its reasons, the next step, and all it takes to decide again.
+
+    Attributes:
+        exit_code: 0 accept, 1 reject, 2 refused, 3 unmeasured, 4 undecided.
+        provisional: Committed recordings were used; a run that may call models makes its own
+            trials.
+        ref: The base as named in the command.
+        reasons: Reasons with plain counts, most important first.
+        refusals: Reasons of a refusal: `part` (`bar`, `judge`, `model` or `trials`) and `details`.
+        audit: The candidate's recordings compared with its fresh trials; null without a comparison.
+        not_run: Cases that were not run, because the change is refused, or rejected whatever they
+            show.
+        notes: Remarks on the comparison.
+        rejected_before: Rejected other versions of the pull request or branch.
+        judge_change_accepted: The REASON of `--accept-judge-change`.
+        moved_bars: Lowered parts of the bar, such as the tier of a case. Tiers, settings and
+            baselines of the base decided; endpoints and expectations of the change.
+        caveats: Other edits that affect the measurement, such as cases or code of evals.
+        base_unavailable: Prompts whose target on the base could not be called; the baseline alone
+            decided.
+        loosened: Options that are looser than the base's settings.
+        unmeasured: Omissions that the user did not select, such as an eval that pytest does not
+            collect: `message`, `fix`, `path`, `line`.
+        calls: Numbers of trials and their use.
+        operating_line: The sensitivity of this gate, from its own baselines.
+        again: The command that decides again.
+        next: The next step, with its command.
+        policy: The settings that decided.
+        cells: Baselines and states of cases; with the run's trials enough to decide again.
+    """
+
+    schema_version: Literal[1] = 1
+    decision: Literal["accept", "reject", "refused", "undecided", "unmeasured"]
+    exit_code: int
+    provisional: bool = False
+    ref: str
+    base_commit: str
+    reasons: list[str]
+    refusals: list[RefusalDocument] = []
+    audit: AuditDocument | None = None
+    not_run: int = 0
+    notes: list[str] = []
+    rejected_before: int = 0
+    judge_change_accepted: str = ""
+    moved_bars: list[str] = []
+    caveats: list[str] = []
+    base_unavailable: list[str] = []
+    loosened: list[str] = []
+    prompts: list[PromptDocument]
+    unmeasured: list[RuleDocument] = []
+    cases: list[CaseDocument]
+    calls: CallsDocument
+    operating_line: str = ""
+    again: str
+    next: NextDocument = NextDocument(text="")
+    policy: dict[str, Any]
+    cells: list[dict[str, Any]] = []
+
+
+SCHEMA_VERSION = 1
+
+
+class VerdictRow(_Document):
+    """The verdict of one judge. `score` is from 0 to 1.
+
+    Attributes:
+        criterion: The kind of quality; empty in runs that state none.
+        outcome: An `abstain` counts nowhere.
+        reason: One line, with the evidence quoted.
+        gates: It is blocking; else advisory.
+        standing: The reason for that, for an LLM judge.
+        cost_usd: Of its model calls, replayed ones at the recorded cost; null without a price.
+        spent_usd: Of this run's calls.
+        calls: Model calls; a call that several verdicts share counts for one.
+        live_calls: Of these, calls of this run.
+        retries: Attempts beyond the first, of this run's calls.
+        latency_s: Sum of the calls, in seconds; null if one is unknown.
+        labels: `expected` and `actual` are labels; `actual` is omitted if they agree.
+        details: For programs. Rules state `code`, a stable failure code.
+    """
+
+    judge: str
+    judge_digest: str
+    criterion: Criterion | Literal[""] = ""
+    outcome: Literal["pass", "fail", "abstain"]
+    score: float = Field(ge=0, le=1)
+    reason: str
+    expected: Any = None
+    actual: Any = None
+    gates: bool = True
+    standing: str = ""
+    cost_usd: float | None = 0.0
+    spent_usd: float | None = 0.0
+    calls: int = 0
+    live_calls: int = 0
+    retries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    latency_s: float | None = 0.0
+    labels: bool = False
+    details: dict[str, Any] = {}
+
+
+class Cause(_Document):
+    """The reason why something is unmeasured, and what it concerns.
+
+    Attributes:
+        kind: A stable code; cases with one cause are reported together.
+        raw: The unreadable response of a judge's model, shortened.
+        traceback: Of a judge that raised.
+    """
+
+    kind: str
+    message: str
+    raw: str | None = None
+    traceback: str | None = None
+
+
+class TrialRow(_Document):
+    """One judged draw of one case.
+
+    Attributes:
+        node: The pytest item.
+        prompt_digest: Of everything that changes its behaviour.
+        case: The id.
+        case_digest: Of its id, inputs and expected.
+        tier: `critical`, `required` or `tracked`.
+        split: `train` or `holdout`.
+        model: As `provider:model`.
+        trial: From 0.
+        request_digest: With `trial` the key of the recording.
+        case_outcome: The outcome of all trials of the case.
+        not_blocking: The reason why a failed case does not block; else empty.
+        cause: The reason why it is unmeasured, or null.
+        source: The source of the completion; null without one.
+        answer: The text, or null.
+        messages: Of a conversation, or a completion with tool calls.
+        refusal: The model's refusal, as the provider reports it.
+        finish_reason: `stop`, `length`, `content_filter`, `tool_calls` or `unknown`.
+        answered_by: The model as the provider reports it.
+        fingerprint: The provider's `system_fingerprint`.
+        latency_s: Of the call, in seconds.
+        cost_usd: Of the call; null without a price.
+        arm: The side of the trial, with `--gate`; else null.
+    """
+
+    node: str
+    prompt: str
+    version: str | None
+    prompt_digest: str
+    dataset: str
+    case: str
+    case_digest: str
+    tier: str
+    split: str
+    tags: list[str]
+    model: str
+    trial: int
+    request_digest: str
+    case_outcome: Literal["passed", "failed", "unmeasured"]
+    not_blocking: str = ""
+    outcome: Literal["passed", "failed", "unmeasured"]
+    verdicts: list[VerdictRow]
+    cause: Cause | None
+    source: Literal["recording", "store", "live"] | None
+    answer: str | None
+    messages: list[dict[str, Any]] = []
+    refusal: str | None
+    finish_reason: str | None
+    answered_by: str | None
+    fingerprint: str | None
+    input_tokens: int
+    output_tokens: int
+    latency_s: float | None
+    cost_usd: float | None
+    attempts: int
+    arm: Literal["candidate", "main"] | None = None
+
+
+class LabelRow(_Document):
+    """The outputs for one expected label.
+
+    Attributes:
+        count: The cases that expect it and have a judged output.
+        precision: The share of outputs with this label that are right, from 0 to 1; None where no
+            output has it.
+        recall: The share of outputs for this label that are right, from 0 to 1.
+        outputs: How often each label was given; `(other)` stands for labels that no case expects,
+            `(no label)` for outputs without any.
+    """
+
+    label: str
+    count: int
+    precision: float | None
+    recall: float
+    outputs: dict[str, int]
+
+
+class JudgeName(_Document):
+    """A judge of a suite.
+
+    Attributes:
+        criterion: What kind of quality it is about; empty in runs that did not say so.
+        gates: Whether its verdicts count for outcomes; otherwise they inform.
+        standing: Why they do or do not, for a judge that asks a model.
+        passed: How many trials it passed; `failed` and `abstained` count alike.
+        labels: Where it compares labels, such as a severity: the confusion matrix, by row, over the
+            first judged trial of each case.
+    """
+
+    name: str
+    digest: str
+    criterion: Criterion | Literal[""] = ""
+    gates: bool = True
+    standing: str = ""
+    passed: int = 0
+    failed: int = 0
+    abstained: int = 0
+    labels: list[LabelRow] = []
+
+
+class ModelComparison(_Document):
+    """One of several models on the same cases, or one of several runs.
+
+    Attributes:
+        rate: The mean pass rate over cases, from 0 to 1; None where no trial was measured.
+        low: The lower end of its 95 % interval.
+        high: The upper end.
+        cases: Cases with trials of this model and of the first; 0 for the first itself.
+        difference: This rate minus that of the first on those cases, from -1 to 1; None without
+            any.
+        difference_low: The lower end of its 95 % interval.
+        difference_high: The upper end.
+        p_value: How likely a difference so large is if the models are alike: two-sided, multiplied
+            by the number of models that are compared with the first.
+        outcome: `worse` or `better` up to a p-value of 0.05.
+    """
+
+    rate: float | None
+    low: float
+    high: float
+    cases: int = 0
+    difference: float | None = None
+    difference_low: float = -1.0
+    difference_high: float = 1.0
+    p_value: float = 1.0
+    outcome: Literal["worse", "better", "not shown"] = "not shown"
+
+
+class SuiteSummary(_Document):
+    """One prompt on one dataset with one model: the counts of a run.
+
+    Attributes:
+        prompt_digest: Of everything that changes its behaviour.
+        model: As `provider:model`.
+        judges: Name, digest, status and counts of each.
+        failed: Without tracked cases.
+        tracked_failed: Failed cases of the tier `tracked`.
+        not_blocking: Other failed cases that do not block, such as flaky ones.
+        unmeasured: Cases without a completion or verdict.
+        replayed: Completions from recordings or the local store.
+        live: Completions of this run's calls.
+        retries: Attempts beyond the first.
+        cost_usd: Of all completions, replayed ones at the recorded cost; null without a price.
+        spent_usd: Of this run's calls.
+        latency_p50_s: Median latency of the calls, in seconds.
+        latency_p95_s: The 95th percentile.
+        judge_calls: Model calls of judges, which the numbers above exclude.
+        judge_live: Of these, calls of this run.
+        judge_cost_usd: Of all calls of judges, at the recorded cost; null without a price.
+        judge_spent_usd: Of this run's calls of judges.
+        judge_latency_s: Mean latency of a verdict's calls, in seconds.
+        all_of_k: The probability that k trials of a case all pass (pass^k), for k from 1 to the
+            fewest measured trials of a case; empty with one trial, and with `--gate`.
+        one_of_k: The probability that one of k trials passes (pass@k), for the same k.
+        arm: The side of these trials, with `--gate`; else null.
+        comparison: With several models: the comparison with the first.
+    """
+
+    prompt: str
+    version: str | None
+    prompt_digest: str
+    dataset: str
+    model: str
+    simulated: bool
+    judges: list[JudgeName]
+    cases: int
+    passed: int
+    failed: int
+    tracked_failed: int
+    not_blocking: int = 0
+    unmeasured: int
+    trials: int
+    replayed: int
+    live: int
+    retries: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    spent_usd: float | None
+    latency_p50_s: float | None
+    latency_p95_s: float | None
+    judge_calls: int = 0
+    judge_live: int = 0
+    judge_retries: int = 0
+    judge_input_tokens: int = 0
+    judge_output_tokens: int = 0
+    judge_cost_usd: float | None = 0.0
+    judge_spent_usd: float | None = 0.0
+    judge_latency_s: float | None = None
+    all_of_k: list[float] = []
+    one_of_k: list[float] = []
+    arm: Literal["candidate", "main"] | None = None
+    comparison: ModelComparison | None = None
+
+
+class Suggestion(_Document):
+    """The result of the refinement loop after a failed run.
+
+    Attributes:
+        run: The refinement run; empty where there was none.
+        stop: Why it ended.
+        headline: The result of it, in one sentence.
+        diff: Of the prompt's file; empty where nothing is proposed.
+        evidence: A line per edit and one for the suite: how often trials failed before and after.
+        markdown: The whole rationale.
+        calls: Of the prompt's model.
+        usd: What it cost, in US dollars.
+    """
+
+    prompt: str
+    run: str = ""
+    stop: str
+    headline: str
+    diff: str = ""
+    evidence: list[str] = []
+    markdown: str = ""
+    calls: int = 0
+    usd: float = 0.0
+    simulated: bool = False
+
+
+class GitState(_Document):
+    """The commit that was checked out, and whether the work tree differed from it.
+
+    Attributes:
+        branch: Null if none is checked out.
+        dirty: The work tree differs from the commit.
+    """
+
+    commit: str
+    branch: str | None
+    dirty: bool
+
+
+class ShardSuite(_Document):
+    """The part of one eval, with one model, that a shard ran.
+
+    Attributes:
+        eval: The node id of the test function, or the prompt file.
+        dataset_digest: The SHA-256 of the golden file.
+        judges: The digest of each judge, by its name.
+        total: The cases of the golden file.
+        cases: Those of them that are this shard's.
+        planned: Those of them that were selected.
+        plan: The digest of how cases were dealt by time; empty where a hash of ids deals them.
+    """
+
+    eval: str
+    prompt: str
+    version: str | None
+    prompt_digest: str
+    dataset: str
+    dataset_digest: str
+    model: str
+    judges: dict[str, str]
+    trials: int
+    total: int = Field(ge=0)
+    cases: int = Field(ge=0)
+    planned: int = Field(ge=0)
+    plan: str = ""
+
+
+class JobState(_Document):
+    """The CI job that a shard ran in.
+
+    Attributes:
+        id: Of the workflow run or the pipeline; empty outside of CI.
+        fork: Whether it ran for a pull request from a fork.
+    """
+
+    id: str = ""
+    fork: bool = False
+
+
+class ShardPart(_Document):
+    """The part that a run is of a sharded one.
+
+    Attributes:
+        number: From 1.
+        by: How cases are dealt.
+        base: The commit that a gate compares with; empty for a run that does not gate.
+        record: The record mode.
+        exit_status: Of pytest.
+        selection: What selected some of its cases, such as `-k disk` and node ids.
+        suites: What it ran, in the order of collection.
+        lines: Of each file that it left next to its record, so that a copy which was cut off is
+            noticed.
+    """
+
+    number: int = Field(ge=1)
+    count: int = Field(ge=1, le=SHARDS_MAX)
+    by: Literal["id", "time"]
+    base: str = ""
+    record: str
+    exit_status: int
+    job: JobState
+    selection: list[str] = []
+    suites: list[ShardSuite]
+    lines: dict[str, int] = {}
+
+
+class MergedShards(_Document):
+    """The shards that a run was merged from.
+
+    Attributes:
+        missing: The numbers of shards that were not there or did not finish.
+        base: The commit that a gate compares with; empty for a run that does not gate.
+    """
+
+    count: int = Field(ge=1, le=SHARDS_MAX)
+    missing: list[int] = []
+    base: str = ""
+
+
+class RunRecord(_Document):
+    """One run. Times are ISO 8601 in UTC.
+
+    Attributes:
+        id: Start and four random digits; the name of the directory.
+        started_at: Beginning of collection.
+        finished_at: End of the last case.
+        status: An `interrupted` run has the results up to then.
+        command: The words of the command line.
+        git: Null outside of a repository.
+        suites: A summary per prompt, dataset and model.
+        decision: [The gate's decision](gate.md#the-decision-as-json), or null.
+        suggestions: Proposals of `--suggest`.
+        shard: The part of a [sharded run](../how-to/scale.md#shards), with digests of what it ran;
+            else null.
+        merged: For merged shards: their `count`, those `missing`, and the `base` of a gate.
+    """
+
+    schema_version: Literal[1] = 1
+    id: str
+    started_at: str
+    finished_at: str
+    status: Literal["finished", "interrupted"]
+    regauge_version: str
+    python_version: str
+    command: list[str]
+    git: GitState | None
+    options: dict[str, Any]
+    suites: list[SuiteSummary]
+    decision: DecisionDocument | None = None
+    suggestions: list[Suggestion] = []
+    shard: ShardPart | None = None
+    merged: MergedShards | None = None

@@ -1,0 +1,296 @@
+"""HTTP endpoints: one request for each case."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from regauge.errors import ProviderError, UsageError
+from regauge.judges._answer import MISSING, Missing, parse_path, value_at
+from regauge.judges._external_calls import headers_of, run_program, send, values_of
+from regauge.prompts import CANDIDATES_ENV, input_text
+from regauge.strict_json import read_json
+from regauge.targets._output import OUTPUT_MAX
+from regauge.wording import cut, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges._answer import Steps
+    from regauge.project import CommandTarget, HttpTarget
+
+
+_PARTS: Final = ("text", "tool_calls", "context", "usage", "messages", "cost")
+_OPEN, _CLOSE = "{{", "}}"
+_EACH: Final = "[*]"
+_ONE_EACH: Final = 2
+
+
+class HttpCaller:
+    """Sends each case to an endpoint; redirects are not followed.
+
+    Args:
+        name: The target.
+        settings: Its table.
+        environ: Where the values of headers are.
+
+    Raises:
+        UsageError: A JSON path cannot be read.
+    """
+
+    def __init__(self, name: str, settings: HttpTarget, *, environ: Mapping[str, str]) -> None:
+        self._name = name
+        self._settings = settings
+        self._environ = environ
+        self._paths: dict[str, tuple[str, list[Steps]]] = {}
+        for part in _PARTS:
+            path: str | None = getattr(settings, part)
+            if path is None:
+                continue
+            try:
+                steps = [
+                    parse_path(piece.removeprefix("."))
+                    for piece in path.removeprefix("$").split(_EACH)
+                ]
+            except UsageError as error:
+                raise UsageError(
+                    f"pyproject.toml: tool.regauge.targets.{name}.{part}: {error}"
+                ) from error
+            self._paths[part] = path, steps
+
+    async def prepare(self) -> None:
+        """There is nothing to prepare."""
+
+    async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
+        """The output in the response.
+
+        Raises:
+            ProviderError: There is no response, or a declared part is missing.
+        """
+        settings = self._settings
+        values = values_of(settings.headers_env.values(), self._environ)
+        inputs = case.inputs
+        given: JSON = (
+            inputs if settings.body is None else _filled(settings.body, inputs, json_value)
+        )
+        sends = settings.method != "GET" or settings.body is not None
+        url = _filled(settings.url, inputs, lambda value: quote(input_text(value), safe=""))
+        body = await send(
+            settings.method,
+            str(url),
+            given=json.dumps(given, ensure_ascii=False).encode("utf-8", "backslashreplace")
+            if sends
+            else None,
+            headers=headers_of(settings.headers_env, values),
+            timeout_s=timeout_s,
+            output_max=OUTPUT_MAX,
+            accepted=range(200, 300) if settings.status is None else settings.status,
+        )
+        if len(body) > OUTPUT_MAX:
+            raise ProviderError(
+                f"{settings.url}: the response is larger than {OUTPUT_MAX:,} bytes\n"
+                "  fix: respond with the output alone",
+                kind="too-large",
+            )
+        return self._output(body)
+
+    async def aclose(self) -> None:
+        """Nothing stays open between requests."""
+
+    def _output(self, body: bytes) -> JSON:
+        try:
+            text = body.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise _malformed(f"{self._settings.url}: the response is not UTF-8: {error}") from error
+        if not self._paths:
+            return text
+        try:
+            document: JSON = read_json(text)
+        except ValueError as error:
+            raise _malformed(
+                f"{self._settings.url}: the response is not JSON: {error}: {cut(text, 200)!r}"
+            ) from error
+        found: dict[str, JSON] = {}
+        for part, (path, steps) in self._paths.items():
+            value = _value_at(document, steps)
+            if isinstance(value, Missing):
+                keys = f"; it has {', '.join(document)}" if isinstance(document, Mapping) else ""
+                shown = cut(text, 200)
+                raise ProviderError(
+                    f"{self._settings.url}: the response has no {path}{keys}: {shown!r}\n"
+                    f"  fix: correct `{part}` of the target {self._name} in pyproject.toml",
+                    kind="malformed",
+                )
+            if part == "text" and not isinstance(value, str | None):
+                value = json.dumps(value, ensure_ascii=False)
+            found["cost_usd" if part == "cost" else part] = value
+        if "text" not in found and "messages" not in found:
+            found["text"] = text
+        return found
+
+
+def _value_at(document: JSON, steps: Sequence[Steps]) -> JSON | Missing:
+    """The value at a path; `[*]`, between two of its parts, is the list of all values."""
+    value = value_at(document, steps[0])
+    if len(steps) == 1 or isinstance(value, Missing):
+        return value
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return MISSING
+    found: list[JSON] = []
+    for item in value:
+        inner = _value_at(item, steps[1:])
+        if isinstance(inner, Missing):
+            return inner
+        found += inner if len(steps) > _ONE_EACH and isinstance(inner, list) else [inner]
+    return found
+
+
+def json_value(value: JSON) -> JSON:
+    """The value of an input as a JSON body has it."""
+    return value
+
+
+def _filled(template: JSON, inputs: Mapping[str, JSON], whole: Callable[[JSON], JSON]) -> JSON:
+    """A template with inputs; a text that is one placeholder becomes the value itself.
+
+    Raises:
+        ProviderError: The case has no such input.
+    """
+    if isinstance(template, Mapping):
+        return {key: _filled(value, inputs, whole) for key, value in template.items()}
+    if isinstance(template, Sequence) and not isinstance(template, str):
+        return [_filled(value, inputs, whole) for value in template]
+    if not isinstance(template, str):
+        return template
+    pieces: list[JSON] = []
+    rest = template
+    while _OPEN in rest and _CLOSE in rest.partition(_OPEN)[2]:
+        before, _, after = rest.partition(_OPEN)
+        name, _, rest = after.partition(_CLOSE)
+        if name.strip() not in inputs:
+            meant = did_you_mean(name.strip(), inputs)
+            raise ProviderError(
+                f"the case has no input {name.strip()!r}; it has {', '.join(inputs)}\n"
+                f"  fix: {meant or 'correct `url` or `body` of the target'}",
+                kind="bad-request",
+            )
+        pieces += [before, whole(inputs[name.strip()])]
+    pieces.append(rest)
+    filled = [piece for piece in pieces if piece != ""]
+    if len(filled) == 1 and template.startswith(_OPEN):
+        return filled[0]
+    return "".join(input_text(piece) for piece in filled)
+
+
+def _malformed(message: str) -> ProviderError:
+    fix = (
+        "correct `url`: it responds with one JSON document, no stream or web page; to judge plain"
+        " text, remove the JSON paths of the target"
+    )
+    return ProviderError(f"{message}\n  fix: {fix}", kind="malformed")
+
+
+_GUARD: Final = Path(__file__).with_name("_guard.py")
+_ALWAYS: Final = ("PATH", "HOME", "LANG", CANDIDATES_ENV)
+
+
+class CommandCaller:
+    """Starts a program for each case. It ends with this process, whatever ends this one.
+
+    Args:
+        settings: Its table.
+        root: The directory that it runs in.
+        environ: Where the variables are that it gets.
+    """
+
+    def __init__(self, settings: CommandTarget, *, root: Path, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._root = root
+        self._environ = environ
+        # Nothing is written; the guard of a program reads its end, which comes when this one ends.
+        self._pipe = os.pipe()
+
+    async def prepare(self) -> None:
+        """There is nothing to prepare."""
+
+    async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
+        """The output of the program: text, or an object as JSON.
+
+        Raises:
+            ProviderError: It cannot be started, fails, takes too long, or writes too much.
+        """
+        own = values_of(
+            (
+                name.removesuffix("?")
+                for name in self._settings.env
+                if not name.endswith("?") or self._environ.get(name[:-1])
+            ),
+            self._environ,
+        )
+        environ = {name: self._environ[name] for name in _ALWAYS if name in self._environ} | own
+        program = self._settings.argv[0]
+        if (
+            shutil.which(
+                self._root / program if "/" in program else program, path=environ.get("PATH")
+            )
+            is None
+        ):
+            if "/" in program and (self._root / program).is_file():
+                raise ProviderError(
+                    f"the program {program!r} is not executable\n"
+                    "  fix: make it so with chmod +x, or begin `argv` with its interpreter",
+                    kind="not-found",
+                )
+            raise ProviderError(
+                f"the program {program!r} is not found\n"
+                "  fix: correct `argv` of the target; the program is looked for in PATH, a path in"
+                f" {self._root}",
+                kind="not-found",
+            )
+        body = await run_program(
+            [sys.executable, "-I", "-S", str(_GUARD), str(self._pipe[0]), *self._settings.argv],
+            json.dumps(case.inputs, ensure_ascii=False).encode("utf-8", "backslashreplace"),
+            environ=environ,
+            directory=self._root,
+            timeout_s=timeout_s,
+            output_max=OUTPUT_MAX,
+            secrets=own.values(),
+            pass_fds=(self._pipe[0],),
+        )
+        if len(body) > OUTPUT_MAX:
+            raise ProviderError(
+                f"the command wrote more than {OUTPUT_MAX:,} bytes\n"
+                "  fix: write the output alone to standard output",
+                kind="too-large",
+            )
+        try:
+            text = body.decode("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise ProviderError(
+                f"the command wrote what is not UTF-8: {error}\n  fix: write UTF-8",
+                kind="malformed",
+            ) from error
+        if not text:
+            raise ProviderError(
+                "the command wrote nothing to standard output\n"
+                "  fix: write the output as text or JSON",
+                kind="malformed",
+            )
+        try:
+            document: JSON = read_json(text)
+        except ValueError:
+            return text
+        return document if isinstance(document, dict) else text
+
+    async def aclose(self) -> None:
+        """Have the guards end what still runs."""
+        for end in self._pipe:
+            os.close(end)
