@@ -25,7 +25,7 @@ def main() -> None:
     reason = ""
     for file in sorted((fixtures / "golden").glob("*.jsonl")):
         for case in load_dataset(file, fixtures_dir=fixtures):
-            answer = Answer.of(completion, case)
+            answer = Answer.from_completion(completion, case)
             for check in case.checks:
                 spec = (
                     {k: v for k, v in check.items() if k not in OPTIONS}

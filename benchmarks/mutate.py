@@ -282,11 +282,11 @@ def run_family(family: Family, mix: str) -> Row:
     killed: list[int] = []
     rest: list[float] = []
     for one in measured.results:
-        classes[family.truth(one.mutant), one.found.kind] += 1
-        if one.found.kind == "killed":
-            killed.append(one.found.calls)
+        classes[family.truth(one.mutant), one.outcome.kind] += 1
+        if one.outcome.kind == "killed":
+            killed.append(one.outcome.calls)
         else:
-            rest.append(one.found.calls / len(cases))
+            rest.append(one.outcome.calls / len(cases))
     return Row(
         mix=mix,
         cases=len(cases),
@@ -454,9 +454,9 @@ def suggest_for(family: Family) -> Counter[str]:
             line=one.mutant.place.line,
             span=Span(part=one.mutant.place.part, start=0, end=0),
             text=one.mutant.text,
-            kind=one.found.kind,
-            cases=list(one.found.cases),
-            evidence=dict(one.found.evidence),
+            kind=one.outcome.kind,
+            cases=list(one.outcome.cases),
+            evidence=dict(one.outcome.evidence),
         )
         for one in measured.results
     ]

@@ -146,10 +146,12 @@ class SimulatedBench:
         refused: list[str] = []
         for text in texts:
             if self.trial.sections:
-                edits_read += _by_section(state.text, PromptText.of(text), self.trial.sections)
+                edits_read += _by_section(
+                    state.text, PromptText.from_contents(text), self.trial.sections
+                )
                 continue
             try:
-                ops = ops_between(state.text, PromptText.of(text))
+                ops = ops_between(state.text, PromptText.from_contents(text))
             except EditError as error:
                 refused.append(str(error))
                 continue
@@ -207,7 +209,7 @@ def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
 
 def setting_for(task: Task, trial: Trial) -> Setting:
     """What the loop is told of a task."""
-    base = PromptText.of(trial.prompt)
+    base = PromptText.from_contents(trial.prompt)
     policy = RefinePolicy(limits=Limits(calls=trial.calls, model_calls=60))
     by_rules = "rules" in trial.by
     checks = {

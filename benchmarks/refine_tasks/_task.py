@@ -229,8 +229,8 @@ def with_faults(task: Task, faults: Sequence[tuple[str, str]], rng: random.Rando
 
 
 def _joined(task: Task | ForeignTask, faults: Sequence[tuple[str, str]], rng: random.Random) -> str:
-    healthy = PromptText.of(task.healthy_prompt())
-    faulty = [PromptText.of(task.seed_fault(kind, name, rng)) for kind, name in faults]
+    healthy = PromptText.from_contents(task.healthy_prompt())
+    faulty = [PromptText.from_contents(task.seed_fault(kind, name, rng)) for kind, name in faults]
     try:
         return apply(healthy, [op for text in faulty for op in ops_between(healthy, text)]).whole
     except EditError:  # two in one line

@@ -164,7 +164,7 @@ _NETWORK: Final = frozenset({"fetch", "ls-remote", "push"})
 _LAZY_PROTOCOLS: Final = ("http", "https", "ssh")
 
 
-def git(directory: Path, *arguments: str, given: bytes = b"") -> bytes:
+def git(directory: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     """Run a git command and return its output.
 
     Args:
@@ -175,7 +175,7 @@ def git(directory: Path, *arguments: str, given: bytes = b"") -> bytes:
     Raises:
         GitError: git is not installed, takes longer than a minute, or fails.
     """
-    done = run_git(directory, *arguments, given=given)
+    done = run_git(directory, *arguments, stdin=stdin)
     if done.returncode != 0:
         raise failure_of(done, arguments[0])
     return done.stdout
@@ -184,7 +184,7 @@ def git(directory: Path, *arguments: str, given: bytes = b"") -> bytes:
 def run_git(
     directory: Path,
     *arguments: str,
-    given: bytes = b"",
+    stdin: bytes = b"",
     extra: Mapping[str, str] | None = None,
     literal: bool = True,
     timeout_s: float = 60,
@@ -221,7 +221,7 @@ def run_git(
         top,
         *arguments,
         environ=environ | dict(extra or {}),
-        given=given,
+        stdin=stdin,
         literal=literal,
         timeout_s=timeout_s,
     )
@@ -271,7 +271,7 @@ def _run(
     top: Path,
     *arguments: str,
     environ: Mapping[str, str],
-    given: bytes = b"",
+    stdin: bytes = b"",
     literal: bool = True,
     timeout_s: float,
 ) -> subprocess.CompletedProcess[bytes]:
@@ -280,7 +280,7 @@ def _run(
     try:
         return subprocess.run(  # noqa: S603 - no shell, and refs stand behind --end-of-options
             [*command, "-C", str(top), *arguments],
-            input=given,
+            input=stdin,
             capture_output=True,
             check=False,
             env=environ,
@@ -310,12 +310,12 @@ _TREE = "Refinement-tree"
 def git_says(
     directory: Path,
     *arguments: str,
-    given: bytes = b"",
+    stdin: bytes = b"",
     extra: Mapping[str, str] | None = None,
     check: bool = True,
 ) -> str:
     """The output of a git command; empty if it fails and may fail."""
-    done = run_git(directory, *arguments, given=given, extra=extra, timeout_s=_TIMEOUT_S)
+    done = run_git(directory, *arguments, stdin=stdin, extra=extra, timeout_s=_TIMEOUT_S)
     if done.returncode == 0:
         return done.stdout.decode("utf-8", "replace").strip()
     if check:
@@ -357,7 +357,7 @@ def commit_files(
             "  fix: git switch to the branch that the proposal is for"
         )
     words = f"{message}\n{_TREE}: {tree}\n"
-    commit = git_says(root, "commit-tree", tree, "-p", head, given=words.encode())
+    commit = git_says(root, "commit-tree", tree, "-p", head, stdin=words.encode())
     git_says(root, "update-ref", f"refs/heads/{name}", commit, tip or "0" * len(commit))
     return Branch(name=name, commit=commit)
 
@@ -424,7 +424,7 @@ def _tree(root: Path, head: str, files: Mapping[str, bytes]) -> str:
         top = Path(git_says(root, "rev-parse", "--show-toplevel"))
         git_says(top, "read-tree", head, extra=own)
         for inside, data in files.items():
-            blob = git_says(top, "hash-object", "-w", "--stdin", given=data)
+            blob = git_says(top, "hash-object", "-w", "--stdin", stdin=data)
             mode = git_says(top, "ls-files", "--format=%(objectmode)", "--", inside, extra=own)
             entry = f"{mode or '100644'},{blob},{inside}"
             git_says(top, "update-index", "--add", "--cacheinfo", entry, extra=own)

@@ -44,11 +44,11 @@ class Lexicon:
         tables = _read_tables(self.package, self.file)
         return tables[self.table] if self.table else tables
 
-    def pattern(self, name: str, /, **given: str) -> re.Pattern[str]:
+    def pattern(self, name: str, /, **parts: str) -> re.Pattern[str]:
         """A pattern in which the given texts stand for the patterns of their names."""
-        key = (name, *given.values())
+        key = (name, *parts.values())
         if key not in self._patterns:
-            self._patterns[key] = self._compile(f"(?&{name})", given)
+            self._patterns[key] = self._compile(f"(?&{name})", parts)
         return self._patterns[key]
 
     def patterns(self, name: str) -> dict[Any, re.Pattern[str]]:
@@ -61,10 +61,10 @@ class Lexicon:
             self._words[name] = frozenset(self.entry(name).split())
         return self._words[name]
 
-    def _compile(self, text: str, given: dict[str, str]) -> re.Pattern[str]:
+    def _compile(self, text: str, parts: dict[str, str]) -> re.Pattern[str]:
         while match := _REFERENCE.search(text):
             part, word = match.groups()
-            filled = given.get(part) or _joined(self.entry(part))
+            filled = parts.get(part) or _joined(self.entry(part))
             if word:
                 filled = _REFERENCE.sub(rf"(?&\1:{word})", filled).replace("{}", word)
             text = f"{text[: match.start()]}{filled}{text[match.end() :]}"

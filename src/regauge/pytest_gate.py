@@ -543,13 +543,13 @@ class Suggesting:
         for name, suite in sorted(self._failed.items()):
             say(f"{name}: looking for a small revision that fixes it")
             try:
-                made.append(self._one(name, suite, spent))
+                made.append(self._suggestion(name, suite, spent))
             except RegaugeError as error:
                 made.append(Suggestion(prompt=name, headline=f"{name}: {error}", stop="error"))
             spent += made[-1].usd
         return made
 
-    def _one(self, name: str, suite: Suite, spent: float) -> Suggestion:
+    def _suggestion(self, name: str, suite: Suite, spent: float) -> Suggestion:
         options, project = self._session.options, self._session.project
         if options.record == "none" and not is_simulated(str(suite.model)):
             return Suggestion(

@@ -57,7 +57,7 @@ class PromptFile(pytest.File):
     run: CaseRun
 
     @classmethod
-    def of(cls, parent: pytest.Collector, path: Path, *, run: CaseRun) -> PromptFile:
+    def from_path(cls, parent: pytest.Collector, path: Path, *, run: CaseRun) -> PromptFile:
         """Make the collector of one file."""
         make = cast("Callable[..., Any]", getattr(cls, "from_parent"))  # noqa: B009 - untyped
         file: PromptFile = make(parent, path=path)
@@ -67,7 +67,7 @@ class PromptFile(pytest.File):
     def collect(self) -> Iterator[PromptCase]:
         """One item per row of `testData`."""
         for name, planned in self.run.cases_of_prompt_file(self.path):
-            yield PromptCase.of(self, name, planned)
+            yield PromptCase.from_plan(self, name, planned)
 
 
 class PromptCase(pytest.Item):
@@ -77,7 +77,7 @@ class PromptCase(pytest.Item):
     run: CaseRun
 
     @classmethod
-    def of(cls, parent: PromptFile, name: str, planned: PlannedCase) -> PromptCase:
+    def from_plan(cls, parent: PromptFile, name: str, planned: PlannedCase) -> PromptCase:
         """Make the item of one row."""
         make = cast("Callable[..., Any]", getattr(cls, "from_parent"))  # noqa: B009 - untyped
         item: PromptCase = make(parent, name=name)

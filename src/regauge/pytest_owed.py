@@ -142,9 +142,9 @@ def refuse_runs_of_nothing(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: `addopts`, an ini file or `PYTEST_ADDOPTS` has such an option.
     """
-    given = [name for name in _RUNNING_NOTHING if getattr(config.option, name, None)]
+    named = [name for name in _RUNNING_NOTHING if getattr(config.option, name, None)]
     sharded = config.getoption("--shard") is not None
-    if not (given or sharded) or not may_run_evals(config):
+    if not (named or sharded) or not may_run_evals(config):
         return
     typed = typed_options(config)
     if sharded and typed.shard is None:
@@ -152,7 +152,7 @@ def refuse_runs_of_nothing(config: pytest.Config) -> None:
             "settings of pytest add --shard, so most cases would not be measured\n"
             "  fix: give --shard on the command line"
         )
-    for name in given:
+    for name in named:
         if not getattr(typed, name, None):
             option = _RUNNING_NOTHING[name]
             raise pytest.UsageError(

@@ -170,8 +170,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     # pytest-asyncio comes with deepeval unasked, and where warnings are errors it ends every
     # run of pytest unless a setting of its own is there.
     if early_config.pluginmanager.hasplugin("asyncio"):
-        known = early_config.known_args_namespace
-        known.pythonwarnings = [*(known.pythonwarnings or ()), _UNSET]
+        early_options = early_config.known_args_namespace
+        early_options.pythonwarnings = [*(early_options.pythonwarnings or ()), _UNSET]
     if os.environ.get("GITHUB_ACTIONS") == "true":
         from regauge.workflow_commands import GuardedOutput
 
@@ -215,8 +215,10 @@ def pytest_configure(config: pytest.Config) -> None:
             f"{option} takes one model, not {len(models)}: {', '.join(models)}\n"
             "  fix: leave one --model; to gate a change of model: regauge migrate --to MODEL"
         )
-    given = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
-    config.stash[_run_id_key] = given or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    run_id = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
+    config.stash[_run_id_key] = (
+        run_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -275,7 +277,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
     if not is_prompt_file(file_path):
         return None
-    return PromptFile.of(parent, file_path, run=_run(parent.config))
+    return PromptFile.from_path(parent, file_path, run=_run(parent.config))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -311,7 +313,7 @@ def _misspelt_name(cause: BaseException | None) -> Exception | None:
     from regauge.errors import UsageError
     from regauge.wording import did_you_mean
 
-    near = did_you_mean(match[1], sys.modules[package].__all__)
+    near = did_you_mean(match[1], getattr(sys.modules[package], "__all__", ()))
     fix = near or ("regauge judges list names the judges" if package == "regauge.judges" else "")
     return UsageError(f"{package} has no name {match[1]!r}", fix=fix)
 

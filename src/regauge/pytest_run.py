@@ -209,7 +209,7 @@ class PytestRun:
                 self._project, self._command_line, collected=self._collected, selected=selected
             )
         if self._gate is not None:
-            self._nodes = {id(one): item.nodeid for item, cases in evals for one in cases}
+            self._nodes = {id(case): item.nodeid for item, cases in evals for case in cases}
         if self._session.options.shard is not None:
             self._parts = parts_of(self._collected.suites, selected)
         locate([item for item, _ in evals])

@@ -68,7 +68,7 @@ class _AsCtrlC:
     """Raises KeyboardInterrupt for the first signal, and leaves further ones without effect."""
 
     def __init__(self, is_ours: Callable[[], bool]) -> None:
-        self._ours = is_ours
+        self._is_own = is_ours
         self._deciding = False
         self._came = False
 
@@ -85,7 +85,7 @@ class _AsCtrlC:
         self._deciding = True
         ctrl_c = signal.getsignal(signal.SIGINT)
         try:
-            if not self._ours():
+            if not self._is_own():
                 if number == signal.SIGINT:
                     raise KeyboardInterrupt
                 signal.signal(number, signal.SIG_DFL)

@@ -71,9 +71,9 @@ class _Guard(io.RawIOBase):
 
     def write(self, data: Buffer, /) -> int:
         """Write `data`, with commands broken."""
-        given = output = bytes(data)
+        consumed = output = bytes(data)
         if self._redact is not None:
-            output = self._redact(given.decode("utf-8", "surrogateescape")).encode(
+            output = self._redact(consumed.decode("utf-8", "surrogateescape")).encode(
                 "utf-8", "surrogateescape"
             )
         # One byte, one character: all that is beyond ASCII stays beyond it.
@@ -82,7 +82,7 @@ class _Guard(io.RawIOBase):
             output = break_commands(text)[len(self._line) :].encode("latin-1")
         self._target.write(output)
         self._line = _unfinished(text)
-        return len(given)
+        return len(consumed)
 
     def write_command(self, command: bytes) -> None:
         """Write a line that the runner is to execute."""
@@ -129,8 +129,8 @@ class GuardedOutput:
         self._before = sys.stdout, sys.stderr
         self._guards: list[_Guard] = []
         self._active = active
-        self._ours = self._guarded(sys.stdout, None), self._guarded(sys.stderr, redact_errors)
-        sys.stdout, sys.stderr = self._ours
+        self._own = self._guarded(sys.stdout, None), self._guarded(sys.stderr, redact_errors)
+        sys.stdout, sys.stderr = self._own
 
     def activate(self) -> None:
         """Break commands from now on."""
@@ -160,16 +160,16 @@ class GuardedOutput:
         try:
             yield
         finally:
-            self._ours[0].flush()
+            self._own[0].flush()
 
     def restore(self) -> None:
         """Put the streams back that were there before."""
-        for stream in self._ours:
+        for stream in self._own:
             try:
                 stream.flush()
             except OSError:
                 _discard(stream)
-        if (sys.stdout, sys.stderr) == self._ours:
+        if (sys.stdout, sys.stderr) == self._own:
             sys.stdout, sys.stderr = self._before
 
     def _guarded(self, stream: TextIO, redact: Callable[[str], str] | None) -> TextIO:

@@ -126,3 +126,41 @@ def test_docstrings_begin_with_their_subject():
         if re.match(r"(?:What|Who|Whether|How|Why|Which)\b[^?]*$", line)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+NO_NAMES = {
+    "one",
+    "found",
+    "said",
+    "told",
+    "shown",
+    "known",
+    "wanted",
+    "given",
+    "there",
+    "mine",
+    "ours",
+}
+
+
+def names_bound(path):
+    """The names that a file binds, with their line numbers, without underscores at the ends."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name.strip("_")
+            case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node.lineno, name.strip("_")
+            case _:
+                pass
+
+
+def test_names_say_what_they_hold():
+    """A value is a noun and a function a verb with its object, not a participle or a pronoun."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {name!r}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for number, name in names_bound(path)
+        if name in NO_NAMES
+    ]
+    assert not wrong, "\n".join(wrong)

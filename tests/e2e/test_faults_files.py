@@ -581,7 +581,7 @@ async def connect():
         finally: await provider.aclose()
 
 def history():
-    place = StorePlace.of(Project.find(Path.cwd()), {})
+    place = StorePlace.from_settings(Project.find(Path.cwd()), {})
     Store(place)
     take_all()
     Store(place)

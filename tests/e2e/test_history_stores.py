@@ -59,7 +59,7 @@ def regauge(project: EvalProject, monkeypatch: pytest.MonkeyPatch) -> Callable[.
 
 @pytest.fixture
 def place(url: str, tmp_path: Path) -> StorePlace:
-    return StorePlace.of(Project(root=tmp_path), {"REGAUGE_STORE": url})
+    return StorePlace.from_settings(Project(root=tmp_path), {"REGAUGE_STORE": url})
 
 
 def _suite(run: str, **more: Any) -> MeasuredSuite:
@@ -199,7 +199,7 @@ def test_writers_at_once_take_every_run_in_once(project: EvalProject, url: str, 
     said = _sync_at_once([project.root, other], url)
     taken = [int(line.split()[1]) for line in said if line.startswith("took ")]
     assert sum(taken) == 12
-    place = StorePlace.of(Project(root=project.root), {"REGAUGE_STORE": url})
+    place = StorePlace.from_settings(Project(root=project.root), {"REGAUGE_STORE": url})
     store = Store(place)
     assert len(store.ids()) == 12
     assert {len(list(store.rows(run))) for run in store.ids()} == {5}
@@ -292,7 +292,7 @@ def test_what_a_server_refuses_is_said_with_what_to_do(
     if not guests:
         postgres.run("CREATE ROLE guest LOGIN PASSWORD 'guest'", database=name)
     url = edit(postgres.url(name))
-    place = StorePlace.of(Project(root=tmp_path), {"REGAUGE_STORE": url})
+    place = StorePlace.from_settings(Project(root=tmp_path), {"REGAUGE_STORE": url})
     with pytest.raises(StoreError) as refused:
         Store(place)
     assert problem in str(refused.value)
@@ -303,7 +303,7 @@ def test_what_a_server_refuses_is_said_with_what_to_do(
 
 def test_tables_that_are_gone_are_named(postgres: PostgresServer, tmp_path: Path):
     name = postgres.make_database()
-    place = StorePlace.of(Project(root=tmp_path), {"REGAUGE_STORE": postgres.url(name)})
+    place = StorePlace.from_settings(Project(root=tmp_path), {"REGAUGE_STORE": postgres.url(name)})
     store = Store(place)
     postgres.run("DROP TABLE regauge_trials", database=name)
     with pytest.raises(StoreError, match='relation "regauge_trials" does not exist') as refused:
@@ -318,7 +318,9 @@ def test_without_the_driver_the_command_that_installs_it_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    place = StorePlace.of(Project(root=tmp_path), {"REGAUGE_STORE": "postgres://me@db/evals"})
+    place = StorePlace.from_settings(
+        Project(root=tmp_path), {"REGAUGE_STORE": "postgres://me@db/evals"}
+    )
     with pytest.raises(StoreError) as refused:
         Store(place)
     assert str(refused.value) == snapshot("""\

@@ -611,7 +611,7 @@ def test_variables_that_the_prompt_does_not_insert_reach_scripts(here: Here):
     dataset = load_dataset(
         here.root / "fixtures/golden/shop.jsonl", fixtures_dir=here.root / "fixtures"
     )
-    answer = Answer.of(Completion(text="Ada"), dataset.cases[0])
+    answer = Answer.from_completion(Completion(text="Ada"), dataset.cases[0])
     assert judge_from_spec(check).examine(answer).outcome == "pass"
 
 

@@ -79,7 +79,7 @@ assert_type(as_judge(has_owner), Rule)
 async def use(judge: Judge, completion: Completion, case: GoldenCase) -> None:
     assert_type(await judge.judge(completion, case), Verdict)
     assert_type(max_words(3).check(completion, case), Verdict)
-    assert_type(max_words(3).examine(Answer.of(completion, case)), Verdict)
+    assert_type(max_words(3).examine(Answer.from_completion(completion, case)), Verdict)
 
 
 a_judge: Judge = max_words(3)

@@ -70,7 +70,7 @@ def _case_of(project: Project, run: Path, row: dict[str, Any]) -> GoldenCase:
     Raises:
         UsageError: Neither the files nor git have it any more.
     """
-    wanted = row["case_digest"]
+    digest = row["case_digest"]
     name = str(row["dataset"])
     try:
         path = find_dataset(name, fixtures_dir=project.fixtures_dir)
@@ -80,7 +80,7 @@ def _case_of(project: Project, run: Path, row: dict[str, Any]) -> GoldenCase:
         if not file.is_file():
             continue
         case = load_dataset(file, fixtures_dir=project.fixtures_dir).get(str(row["case"]))
-        if case is not None and case.digest == wanted:
+        if case is not None and case.digest == digest:
             return case
     raise UsageError(
         f"case {row['case']!r} is not what it was in run {run.name}, and git does not have it\n"

@@ -260,8 +260,8 @@ def write_output(text: str | Iterable[str], output: str) -> None:
     pieces = [text] if isinstance(text, str) else text
     if output == STDOUT:
         # A terminal obeys control characters of an output; a program gets the bytes.
-        shown = map(printable, pieces) if sys.stdout.isatty() else pieces
-        sys.stdout.writelines(shown)
+        texts = map(printable, pieces) if sys.stdout.isatty() else pieces
+        sys.stdout.writelines(texts)
     else:
         with writing(output) as path, path.open("w", encoding="utf-8") as file:
             file.writelines(pieces)
@@ -279,7 +279,7 @@ def writing(output: str) -> Generator[Path]:
         ) from error
 
 
-def input_values(given: Iterable[str], *, option: str) -> dict[str, JSON]:
+def input_values(words: Iterable[str], *, option: str) -> dict[str, JSON]:
     """The inputs by name, from `NAME=TEXT`, `NAME=@FILE` and `NAME:=JSON`.
 
     Args:
@@ -289,7 +289,7 @@ def input_values(given: Iterable[str], *, option: str) -> dict[str, JSON]:
         UsageError: One has no value, is no JSON, or its file cannot be read.
     """
     inputs: dict[str, JSON] = {}
-    for item in given:
+    for item in words:
         name, equals, value = item.partition("=")
         if not equals:
             raise UsageError(f"{option} {item!r} has no value\n  fix: write NAME=VALUE")
@@ -308,7 +308,7 @@ def input_values(given: Iterable[str], *, option: str) -> dict[str, JSON]:
     return inputs
 
 
-def named_prompt(given: str, *, instead: str) -> Path:
+def named_prompt(prompt_name: str, *, instead: str) -> Path:
     """The file of a prompt; `NAME@1.0.0` is refused with the form that this command takes.
 
     Args:
@@ -320,13 +320,15 @@ def named_prompt(given: str, *, instead: str) -> Path:
         UsageError: A version is part of the name of a prompt that is there.
     """
     try:
-        return find_prompt(given, also=[*Project.find().settings.targets])
+        return find_prompt(prompt_name, also=[*Project.find().settings.targets])
     except PromptError:
-        name, at, version = given.rpartition("@")
+        name, at, version = prompt_name.rpartition("@")
         if not (at and version and _is_prompt(name)):
             raise
     fix = instead.format(name=name, version=version)
-    raise UsageError(f"{given!r}: this command takes no version behind the name\n  fix: {fix}")
+    raise UsageError(
+        f"{prompt_name!r}: this command takes no version behind the name\n  fix: {fix}"
+    )
 
 
 def _is_prompt(name: str) -> bool:

@@ -88,12 +88,12 @@ class SuggestOptions:
             UsageError: Options that need `--suggest` are without it, or a proposer is unknown.
         """
         is_asked = options.pop("suggesting")
-        given = {
+        settings = {
             name: options.pop(name.removeprefix("--").replace("-", "_"))
             for name in ("--apply", "--proposers", "--refiner-model")
         }
         if not is_asked:
-            for name, value in given.items():
+            for name, value in settings.items():
                 if value and not (has_model and name == "--refiner-model"):
                     raise UsageError(
                         f"{name} needs --suggest", fix=f"add --suggest, or leave {name} out"
@@ -101,16 +101,16 @@ class SuggestOptions:
             return None
         if output is not None and output != STDOUT and not output.endswith(".json"):
             raise UsageError(f"{output}: suggestions are JSON", fix="end the name in .json")
-        listed = given["--proposers"] or ""
+        listed = settings["--proposers"] or ""
         names = tuple(filter(None, (word.strip() for word in listed.split(","))))
         for name in names:
             if name not in _PROPOSERS:
                 fix = f"choose from: {', '.join(_PROPOSERS)}"
                 raise UsageError(f"there is no proposer {name!r} of golden cases", fix=fix)
         return cls(
-            apply=given["--apply"],
+            apply=settings["--apply"],
             proposers=names or _PROPOSERS,
-            model=given["--refiner-model"] or "",
+            model=settings["--refiner-model"] or "",
         )
 
     def known_rows(self, earlier: MutantsFile | None, subject: Subject) -> dict[str, MutantRow]:
@@ -148,7 +148,7 @@ class Suggesting:
         self._options = options
         self._golden = {key: member.case for key, member in subject.members.items()}
         self._problems = problems_of(subject.prompt, mutants, rows, subject.cases, self._golden)
-        self._found: list[Suggestion] = []
+        self._suggestions: list[Suggestion] = []
 
     def estimate(self, unknown: int) -> int:
         """About how many calls the search takes.
@@ -200,12 +200,12 @@ class Suggesting:
             )
 
         with Meter(line):
-            found = run_stoppable(search())
+            suggestions = run_stoppable(search())
         if unread:
             count = plural(len(unread), "response")
             echo(f"note: {count} of {model} cannot be read: {unread[0]}", err=True)
         ids = {case.id for member in subject.members.values() for case in member.suite.dataset}
-        self._found = with_cases(found, self._golden, ids)
+        self._suggestions = with_cases(suggestions, self._golden, ids)
 
     def show(self, *, as_json: bool, output: str | None) -> None:
         """Print or write the suggestions, and add their cases if wanted.
@@ -214,14 +214,14 @@ class Suggesting:
             UsageError: A case cannot be added.
             UnmeasuredError: Trials are missing, for another reason than the budget.
         """
-        found = self._found
-        _show(found, self._subject, as_json=as_json, output=output)
+        suggestions = self._suggestions
+        _show(suggestions, self._subject, as_json=as_json, output=output)
         if self._options.apply:
-            _apply(self._evals.project, self._subject, found, as_json=as_json)
-        elif any(one.case is not None for one in found) and not as_json:
+            _apply(self._evals.project, self._subject, suggestions, as_json=as_json)
+        elif any(suggestion.case is not None for suggestion in suggestions) and not as_json:
             name = self._subject.prompt.name
             echo(f"next: regauge mutate {name} --suggest --apply", err=True)
-        missing = [one.reason for one in found if one.unmeasured]
+        missing = [suggestion.reason for suggestion in suggestions if suggestion.unmeasured]
         if missing:
             raise UnmeasuredError(
                 f"{plural(len(missing), 'instruction')} could not be tried: {missing[0]}",
@@ -229,12 +229,12 @@ class Suggesting:
             )
 
 
-def _refiner(evals: EvalSession, subject: Subject, given: str) -> str:
+def _refiner(evals: EvalSession, subject: Subject, name: str) -> str:
     """The model that proposes; empty where only a target runs the prompt, and nothing names one."""
     settings = evals.project.settings
     has_target = any(member.suite.target is not None for member in subject.members.values())
     own = subject.prompt.model or settings.model or "" if has_target else subject.model
-    return given or settings.refine.model or own
+    return name or settings.refine.model or own
 
 
 def with_model_mutants(
@@ -296,7 +296,7 @@ def _calls(trials: Trials, subject: Subject) -> ProposerCalls:
 
 
 def _show(
-    found: Sequence[Suggestion], subject: Subject, *, as_json: bool, output: str | None
+    suggestions: Sequence[Suggestion], subject: Subject, *, as_json: bool, output: str | None
 ) -> None:
     """Print or write the suggestions."""
     document = {
@@ -305,8 +305,8 @@ def _show(
         "digest": subject.prompt.digest,
         "model": subject.model,
         "simulated": is_simulated(subject.model),
-        "calls": sum(one.calls for one in found),
-        "suggestions": [_row(one) for one in found],
+        "calls": sum(suggestion.calls for suggestion in suggestions),
+        "suggestions": [_row(suggestion) for suggestion in suggestions],
     }
     text = json.dumps(document, ensure_ascii=False, indent=1)
     if output is not None:
@@ -314,47 +314,47 @@ def _show(
     if as_json:
         click.echo(text)
     elif output != STDOUT:
-        for one in found:
-            _say(one)
-        _say_total(found)
+        for suggestion in suggestions:
+            _say(suggestion)
+        _say_total(suggestions)
 
 
-def _row(one: Suggestion) -> dict[str, JSON]:
-    draft, trials = one.draft, PROVING_TRIALS if one.draft is not None else 0
+def _row(suggestion: Suggestion) -> dict[str, JSON]:
+    draft, trials = suggestion.draft, PROVING_TRIALS if suggestion.draft is not None else 0
     added: JSON = None
     if draft is not None and draft.existing:
         added = {"case": draft.existing, "checks": list(draft.checks)}
     return {
-        "mutant": one.row.id,
-        "line": one.row.line,
-        "text": one.row.text,
-        "class": one.row.kind,
-        "status": one.status,
+        "mutant": suggestion.row.id,
+        "line": suggestion.row.line,
+        "text": suggestion.row.text,
+        "class": suggestion.row.kind,
+        "status": suggestion.status,
         "proposer": draft.proposer if draft is not None else "",
-        "case": dict(one.case) if one.case is not None else None,
+        "case": dict(suggestion.case) if suggestion.case is not None else None,
         "added_checks": added,
         "passed": trials,
         "mutant_failed": trials,
-        "judges": list(one.judges),
-        "output": one.output,
-        "mutant_output": one.mutant_output,
-        "calls": one.calls,
-        "reason": draft.reason if draft is not None else one.reason,
+        "judges": list(suggestion.judges),
+        "output": suggestion.output,
+        "mutant_output": suggestion.mutant_output,
+        "calls": suggestion.calls,
+        "reason": draft.reason if draft is not None else suggestion.reason,
     }
 
 
-def _say(one: Suggestion) -> None:
-    echo(f"line {one.row.line}  {one.row.kind}  {one.row.text}", bold=True)
-    draft = one.draft
+def _say(suggestion: Suggestion) -> None:
+    echo(f"line {suggestion.row.line}  {suggestion.row.kind}  {suggestion.row.text}", bold=True)
+    draft = suggestion.draft
     if draft is None:
-        style = "yellow" if one.status == "undecided" else ""
-        echo(f"  {one.status}: {one.reason}", style=style)
+        style = "yellow" if suggestion.status == "undecided" else ""
+        echo(f"  {suggestion.status}: {suggestion.reason}", style=style)
         return
     if draft.existing:
         checks = json.dumps(list(draft.checks), ensure_ascii=False)
         echo(f"  add to case {draft.existing} by hand: checks: {checks}", style="green")
-    elif one.case is not None:
-        echo(f"  case {one.case['id']} ({draft.proposer}, like {draft.like})", style="green")
+    elif suggestion.case is not None:
+        echo(f"  case {suggestion.case['id']} ({draft.proposer}, like {draft.like})", style="green")
         for name, value in draft.inputs.items():
             echo(f"    {name}: {_short(value)}")
         if draft.expected is not None:
@@ -362,7 +362,7 @@ def _say(one: Suggestion) -> None:
         if draft.checks:
             echo(f"    checks: {_short(list(draft.checks))}")
     trials = f"{PROVING_TRIALS} of {PROVING_TRIALS}"
-    judges = f" on {', '.join(one.judges)}" if one.judges else ""
+    judges = f" on {', '.join(suggestion.judges)}" if suggestion.judges else ""
     echo(f"  passes {trials} trials; without the text, fails {trials}{judges}")
 
 
@@ -371,15 +371,15 @@ def _short(value: JSON) -> str:
     return cut(" ".join(text.split()), _SHOWN)
 
 
-def _say_total(found: Sequence[Suggestion]) -> None:
-    if not found:
+def _say_total(suggestions: Sequence[Suggestion]) -> None:
+    if not suggestions:
         echo("nothing to suggest: no instruction survived or had no effect")
         return
-    counts = Counter(one.status for one in found)
-    calls = sum(one.calls for one in found)
+    counts = Counter(suggestion.status for suggestion in suggestions)
+    calls = sum(suggestion.calls for suggestion in suggestions)
     echo(
-        f"{counts['offered']} of {plural(len(found), 'instruction')} without a guard got a case;"
-        f" {counts['none']} without one, {counts['undecided']} undecided;"
+        f"{counts['offered']} of {plural(len(suggestions), 'instruction')} without a guard got a"
+        f" case; {counts['none']} without one, {counts['undecided']} undecided;"
         f" {plural(calls, 'trial')}"
     )
 
@@ -400,24 +400,28 @@ def _check_appendable(subject: Subject) -> None:
 
 
 def _apply(
-    project: Project, subject: Subject, found: Sequence[Suggestion], *, as_json: bool
+    project: Project, subject: Subject, suggestions: Sequence[Suggestion], *, as_json: bool
 ) -> None:
     """Add the cases to their golden datasets; no line of a file changes."""
     written: set[str] = set()
     faults: list[str] = []
-    for one in found:
-        if one.case is None or one.draft is None or str(one.case["id"]) in written:
+    for suggestion in suggestions:
+        if (
+            suggestion.case is None
+            or suggestion.draft is None
+            or str(suggestion.case["id"]) in written
+        ):
             continue
-        dataset = subject.members[one.draft.like].suite.dataset.name
-        document = redacted(project, dict(one.case))
+        dataset = subject.members[suggestion.draft.like].suite.dataset.name
+        document = redacted(project, dict(suggestion.case))
         try:
             path, line = append_case(project, subject.prompt.name, document, dataset=dataset)
         except (UsageError, DatasetError) as error:
             faults.append(f"{document['id']}: {error}")
             continue
-        written.add(str(one.case["id"]))
-        shown = project.relative(path).as_posix()
-        echo(f"added {document['id']} to {shown}:{line}", style="green", err=as_json)
+        written.add(str(suggestion.case["id"]))
+        place = project.relative(path).as_posix()
+        echo(f"added {document['id']} to {place}:{line}", style="green", err=as_json)
     if written:
         echo(
             "  next: review inputs and expectation, remove the tag `review`, then"

@@ -82,7 +82,7 @@ class Meter:
         self._next_s = time.monotonic() + self._every_s
         self._over = Event()
         self._thread: Thread | None = None
-        self._shown = False
+        self._is_shown = False
         self._writing = Lock()
 
     def __enter__(self) -> Self:
@@ -101,7 +101,7 @@ class Meter:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        if self._shown:
+        if self._is_shown:
             clear_line()
 
     def say(self, text: str) -> None:
@@ -116,7 +116,7 @@ class Meter:
     def aside(self) -> Generator[None]:
         """Leave the line to something else that is printed on standard error."""
         with self._writing:
-            if self._shown:
+            if self._is_shown:
                 clear_line()
             yield
 
@@ -130,7 +130,7 @@ class Meter:
             if self._terminal:
                 width = shutil.get_terminal_size().columns - 1
                 sys.stderr.write(f"\r{text[:width]}\x1b[K")
-                self._shown = True
+                self._is_shown = True
             else:
                 sys.stderr.write(f"{text}\n")
             sys.stderr.flush()

@@ -39,7 +39,7 @@ from regauge.maintenance.baselines import BaselineUpdate
 from regauge.maintenance.batches import BatchOptions
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.project import TRIALS_MAX, Project
-from regauge.refine.analysis import shown, variance_of
+from regauge.refine.analysis import format_share, variance_of
 from regauge.refine.trials import outcomes_of
 from regauge.reports import progress_line
 from regauge.runner import Draw
@@ -151,10 +151,10 @@ def update(
     )
 
     def policy(cases: int) -> TopUpPolicy:
-        wanted = gate.baseline_trials_of(cases)
+        per_case = gate.baseline_trials_of(cases)
         return TopUpPolicy(
-            wanted=wanted,
-            per_session=trials or -(-wanted // SESSIONS),
+            complete_trials=per_case,
+            per_session=trials or -(-per_case // SESSIONS),
             apart_h=session_gap,
             any_time=new_session,
         )
@@ -208,18 +208,18 @@ def update(
 def show(prompts: tuple[str, ...], *, every: bool, as_json: bool) -> None:
     """Show the baselines of PROMPTs, or of all prompts, with flaky cases."""
     project = Project.find()
-    found = [*_baselines(project, prompts)]
+    baselines = [*_baselines(project, prompts)]
     if as_json:
         documents = [
             history_json(project, baseline, history)
-            for baseline in found
+            for baseline in baselines
             for history in baseline.histories
         ]
         click.echo(json.dumps(documents, ensure_ascii=False, indent=2))
         return
-    if not found:
+    if not baselines:
         click.echo("there are no baselines yet: regauge baseline update")
-    for baseline in found:
+    for baseline in baselines:
         for history in baseline.histories:
             title, *lines = history_lines(project, baseline, history, every=every)
             echo(title, bold=True)
@@ -263,7 +263,7 @@ def flaky(
     """
     project = Project.find()
     options["record"] = "none" if dry_run else record
-    found: list[Variance | None] = []
+    variances: list[Variance | None] = []
     missing: list[UnmeasuredError] = []
 
     def act(evals: EvalSession) -> None:
@@ -277,7 +277,7 @@ def flaky(
         finally:
             evals.close()
         missing.extend(errors)
-        found.append(variance_of(outcomes))
+        variances.append(variance_of(outcomes))
 
     with_evals(
         project,
@@ -289,10 +289,10 @@ def flaky(
     )
     if dry_run:
         return
-    variance = found[0]
+    variance = variances[0]
     if as_json:
-        said = variance.to_json() if variance is not None else None
-        click.echo(json.dumps({"prompt": prompt, "unmeasured": len(missing), "variance": said}))
+        document = variance.to_json() if variance is not None else None
+        click.echo(json.dumps({"prompt": prompt, "unmeasured": len(missing), "variance": document}))
     elif variance is not None:
         _print_variance(prompt, variance)
     if missing:
@@ -323,10 +323,12 @@ def _print_plan(evals: EvalSession, trials: int, *, as_json: bool) -> None:
 def _print_variance(prompt: str, variance: Variance) -> None:
     echo(f"{prompt}: {plural(variance.cases, 'case')}, {variance.trials} trials", bold=True)
     echo("of two trials of one case")
-    echo(f"  {shown(variance.answers):>4} give the same answer")
-    echo(f"  {shown(variance.verdicts):>4} get the same verdicts")
+    echo(f"  {format_share(variance.answers):>4} give the same answer")
+    echo(f"  {format_share(variance.verdicts):>4} get the same verdicts")
     for name, check in variance.checks.items():
-        line = f"  {shown(check.agreement):>4} {name}: passed {check.passed} of {check.trials}"
+        line = (
+            f"  {format_share(check.agreement):>4} {name}: passed {check.passed} of {check.trials}"
+        )
         cases = first_of(check.unsteady, _CASES_SHOWN)
         echo(line + (f"; unsteady: {cases}" if cases else ""))
 
@@ -365,12 +367,12 @@ _MOST_CASES = 3_000
 )
 @click.option(
     "--power",
-    "wanted",
+    "power_wanted",
     type=FiniteRange(0, 1, min_open=True, max_open=True),
     default=0.8,
     show_default=True,
     metavar="RATE",
-    help="Wanted sensitivity for --drop.",
+    help="TrialRequest sensitivity for --drop.",
 )
 @seed_option
 @json_option
@@ -380,7 +382,7 @@ def simulate(
     baseline: Path | None,
     cases: int | None,
     drop: float | None,
-    wanted: float,
+    power_wanted: float,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -391,16 +393,16 @@ def simulate(
     """
     project = Project.find()
     policy = policy_of(project.settings.gate)
-    target = None if drop is None else Target(drop=drop, power=wanted, seed=seed)
+    target = None if drop is None else Target(drop=drop, power=power_wanted, seed=seed)
     asked = _SimulationConfig(policy=policy, cases=cases, target=target, seed=seed)
-    found = [_Power.of(stored, asked) for stored in _baselines(project, prompts, baseline)]
+    powers = [_Power.simulated(stored, asked) for stored in _baselines(project, prompts, baseline)]
     if as_json:
-        click.echo(json.dumps([one.to_json() for one in found], ensure_ascii=False, indent=2))
+        click.echo(json.dumps([power.to_json() for power in powers], ensure_ascii=False, indent=2))
         return
-    if not found:
+    if not powers:
         echo("there are no baselines yet: regauge baseline update")
-    for one in found:
-        for number, line in enumerate(one.lines()):
+    for power in powers:
+        for number, line in enumerate(power.lines()):
             echo(line, bold=not number)
 
 
@@ -419,7 +421,7 @@ class _Power:
     """The power of the gate for one prompt.
 
     Attributes:
-        known: How many cases have trials of main.
+        measured: Number of cases that have trials of main.
         trials: Trials of main of the case that has fewest.
         needed_cases: How many cases like these find the drop so often; None if not asked, or if
             no number looked at is enough.
@@ -428,14 +430,14 @@ class _Power:
 
     prompt: str
     asked: _SimulationConfig
-    known: int
+    measured: int
     trials: int
     line: OperatingLine | None
     needed_cases: int | None = None
     needed_draws: int | None = None
 
     @classmethod
-    def of(cls, baseline: Baseline, asked: _SimulationConfig) -> _Power:
+    def simulated(cls, baseline: Baseline, asked: _SimulationConfig) -> _Power:
         """Simulate the gate on one prompt's history."""
         kept = [case for history in baseline.histories for case in history.cases.values()]
         counts: list[Count] = [case.whole for case in kept if case.drawn]
@@ -447,7 +449,7 @@ class _Power:
         return cls(
             prompt=baseline.prompt,
             asked=asked,
-            known=len(counts),
+            measured=len(counts),
             trials=min((count.trials for count in counts), default=0),
             line=operating_line(
                 counts,
@@ -466,12 +468,12 @@ class _Power:
             yield f"{self.prompt}: no trial of main is known yet"
             yield f"  regauge baseline update {self.prompt}"
             return
-        cases = "1 case" if self.known == 1 else f"{self.known} cases"
+        cases = "1 case" if self.measured == 1 else f"{self.measured} cases"
         trials = "1 trial" if self.trials == 1 else f"{self.trials} trials"
         yield f"{self.prompt}: {cases} with at least {trials} of main each"
         yield from (f"  {line}" for line in str(self.line).splitlines())
         yield f"  An unchanged prompt costs {self.line.calls_per_case:.2f} calls per case."
-        full = self.asked.policy.baseline_trials_of(self.known)
+        full = self.asked.policy.baseline_trials_of(self.measured)
         if self.trials < full:
             yield (
                 f"  The baseline is not complete: {self.trials} of {full} trials; "
@@ -485,7 +487,7 @@ class _Power:
         line = self.line
         document: dict[str, object] = {
             "prompt": self.prompt,
-            "cases_known": self.known,
+            "cases_known": self.measured,
             "trials_of_main": self.trials,
         }
         if line is not None:
@@ -522,14 +524,15 @@ class _Power:
             if self.needed_cases is None
             else f"about {self.needed_cases} cases"
         )
-        said = f"To find a {drop} in {power} of 100 runs takes {cases} like these"
+        sentence = f"To find a {drop} in {power} of 100 runs takes {cases} like these"
         if self.needed_draws is None:
-            return f"{said}."
-        if self.needed_draws == self.asked.policy.first_draws_of(self.known):
-            return (
-                f"The {self.known} cases there are find a {drop} in at least {power} of 100 runs."
-            )
-        return f"{said}, or first_draws = {self.needed_draws} with the {self.known} there are."
+            return f"{sentence}."
+        if self.needed_draws == self.asked.policy.first_draws_of(self.measured):
+            found_in = f"at least {power} of 100 runs"
+            return f"The {self.measured} cases there are find a {drop} in {found_in}."
+        return (
+            f"{sentence}, or first_draws = {self.needed_draws} with the {self.measured} there are."
+        )
 
 
 def _rate_json(rate: Rate) -> dict[str, object]:
@@ -557,7 +560,7 @@ def _baselines(
     names = prompts or tuple(sorted(path.stem for path in directory.glob("[!.]*.json")))
     paths = [file] if file is not None else [baseline_path(project, name) for name in names]
     for path in paths:
-        baseline = load_baseline(path, shown=project.relative(path))
+        baseline = load_baseline(path, place=project.relative(path))
         if baseline is None:
             raise no_baseline(project, path.stem)
         yield baseline

@@ -31,11 +31,11 @@ _VARIABLE = "_REGAUGE_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print the shell completion script."""
-    known = get_completion_class(shell)
-    if known is None:
+    shell_class = get_completion_class(shell)
+    if shell_class is None:
         raise UsageError(f"click has no completion for {shell!r}")
     root = click.get_current_context().find_root().command
     arguments: Mapping[str, object] = {}
-    completion = known(root, {**arguments}, "regauge", _VARIABLE)
+    completion = shell_class(root, {**arguments}, "regauge", _VARIABLE)
     # Its `source` runs bash to learn its version; an old one completes too, in its own order.
     sys.stdout.write(completion.source_template % completion.source_vars())

@@ -66,11 +66,11 @@ def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) ->
         }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        for one in findings:
-            message = one.message.replace("\n", f"\n{_INDENT}")
-            echo(f"{_MARKS[one.level]:6} {one.check}: {message}", style=_STYLES[one.level])
-            if one.fix:
-                echo(f"{_INDENT}fix: {one.fix}")
+        for entry in findings:
+            message = entry.message.replace("\n", f"\n{_INDENT}")
+            echo(f"{_MARKS[entry.level]:6} {entry.check}: {message}", style=_STYLES[entry.level])
+            if entry.fix:
+                echo(f"{_INDENT}fix: {entry.fix}")
         echo(f"errors: {counts['error']}, warnings: {counts['warning']}, ok: {counts['ok']}")
     if counts["error"] or (strict and counts["warning"]):
         sys.exit(1)
@@ -99,13 +99,13 @@ def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[Docto
 
 
 def _versions() -> str:
-    found = [f"python {platform.python_version()}"]
+    versions = [f"python {platform.python_version()}"]
     for tool in _TOOLS:
         try:
-            found.append(f"{tool} {version(tool)}")
+            versions.append(f"{tool} {version(tool)}")
         except PackageNotFoundError:
-            found.append(f"{tool} (not installed)")
-    return ", ".join(found)
+            versions.append(f"{tool} (not installed)")
+    return ", ".join(versions)
 
 
 def _extras() -> DoctorFinding:

@@ -215,7 +215,7 @@ def command(
             say=meter.say,
         )
         with meter:
-            found = gated(
+            outcome = gated(
                 project,
                 request,
                 path,
@@ -223,9 +223,9 @@ def command(
                 words=[*option_words(options), *(["--suggest"] if suggest else [])],
                 as_json=as_json,
             )
-        if found is None:
+        if outcome is None:
             return
-        decided = found
+        decided = outcome
     outputs.write(*decided)
     document = decided[0]
     click.get_current_context().exit(document.exit_code)
@@ -298,7 +298,7 @@ def _refuse_unmerged(project: Project, run: str) -> None:
 
 
 def _baseline(project: Project, path: Path | None) -> Baseline | None:
-    return load_baseline(path, shown=project.relative(path)) if path is not None else None
+    return load_baseline(path, place=project.relative(path)) if path is not None else None
 
 
 def _check_outputs(output: str | None, *, annotations: bool, dry_run: bool, as_json: bool) -> None:
@@ -323,14 +323,14 @@ def _check_outputs(output: str | None, *, annotations: bool, dry_run: bool, as_j
         )
 
 
-def _reason(given: str | None) -> str:
+def _reason(reason: str | None) -> str:
     """The reason of an author, on one line."""
-    said = " ".join((given or "").split())
-    if given is not None and not said:
+    text = " ".join((reason or "").split())
+    if reason is not None and not text:
         raise UsageError(
             "--accept-judge-change has no reason\n  fix: state why the judges may change"
         )
-    return said
+    return text
 
 
 def _default_ref(project: Project) -> str:
@@ -343,11 +343,11 @@ def _refuse_with_from(
     *, dry_run: bool, prompts: tuple[str, ...], options: Mapping[str, object]
 ) -> None:
     """Refuse options that select trials together with one that runs all."""
-    given = [name for name, value in options.items() if value is not None]
-    given += [name for name, value in (("dry-run", dry_run), ("prompt", prompts)) if value]
-    if given:
+    named = [name for name, value in options.items() if value is not None]
+    named += [name for name, value in (("dry-run", dry_run), ("prompt", prompts)) if value]
+    if named:
         raise UsageError(
-            f"--from decides again from trials that are there; it takes no {given[0]}\n"
+            f"--from decides again from trials that are there; it takes no {named[0]}\n"
             "  fix: leave it out, or leave out --from"
         )
 
@@ -457,7 +457,7 @@ def _say_estimate(
     about = estimate(evals, comparison, policy)
     guards = estimate_guards(evals, comparison)
     if as_json:
-        click.echo(json.dumps(asdict(about) | {"mutants": [asdict(one) for one in guards]}))
+        click.echo(json.dumps(asdict(about) | {"mutants": [asdict(guard) for guard in guards]}))
         return
     for why in about.rejected:
         echo(f"rejected without any trial: {why}", style="red")
@@ -469,10 +469,10 @@ def _say_estimate(
     else:
         echo(f"likely: {_bill(about.likely)}, if nothing got worse")
     echo(f"worst: {_bill(about.worst)}, every case at its cap, on the change and on the base")
-    for one in guards:
+    for guard in guards:
         echo(
-            f"then, if accepted: {plural(one.mutants, 'mutant')} of {one.prompt}, about"
-            f" {_bill(one.bill)}"
+            f"then, if accepted: {plural(guard.mutants, 'mutant')} of {guard.prompt}, about"
+            f" {_bill(guard.bill)}"
         )
     for note in comparison.notes:
         echo(f"note: {note}")

@@ -75,26 +75,27 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     root = Path.cwd()
     source = given_install(install) if install is not None else find_install(root)
     planned = plan_working_set(root, source)
-    anything = any(one.action != "keep" for one in planned)
+    anything = any(plan.action != "keep" for plan in planned)
     models = found_models(root)
     for line in () if as_json else _model_lines(models):
         echo(line)
     if anything and not (yes or dry_run or as_json):
-        for one in planned:
-            echo(_planned_line(root, one, _PLANS))
+        for plan in planned:
+            echo(_planned_line(root, plan, _PLANS))
         if not _confirmed("Write these files?"):
             raise SystemExit(1)
-        planned = [_chosen(root, one) for one in planned]
+        planned = [_chosen(root, plan) for plan in planned]
     done = planned if dry_run else write_planned(root, planned)
     if as_json:
         rows = [
-            {"path": _shown(root, one), "action": one.action, "reason": one.reason} for one in done
+            {"path": _display_path(root, file), "action": file.action, "reason": file.reason}
+            for file in done
         ]
         document = {
             "root": str(root),
             "dry_run": dry_run,
             "files": rows,
-            "advice": [text for one in done for text in one.advice],
+            "advice": [text for file in done for text in file.advice],
             "models": [asdict(model) for model in models],
         }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
@@ -110,9 +111,9 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
 
 def _print_done(root: Path, done: Sequence[Planned], words: dict[str, str]) -> None:
     """Print what became of each file, then what is left to the user."""
-    for one in done:
-        echo(_planned_line(root, one, words), style="" if one.action == "keep" else "green")
-    for text in (text for one in done for text in one.advice):
+    for file in done:
+        echo(_planned_line(root, file, words), style="" if file.action == "keep" else "green")
+    for text in (text for file in done for text in file.advice):
         echo(f"note: {text}", style="yellow")
 
 
@@ -142,15 +143,15 @@ def _offer_imports(root: Path) -> None:
             import_command.main(["promptfoo", path], standalone_mode=False)
 
 
-def _chosen(root: Path, one: Planned) -> Planned:
+def _chosen(root: Path, plan: Planned) -> Planned:
     """A planned file; a workflow is written if the user wants it."""
-    shown = _shown(root, one)
-    if not shown.startswith(".github/workflows/") or one.action != "write":
-        return one
-    about = _WORKFLOWS.get(one.path.stem, "")
-    if _confirmed(f"Write {shown}{about}?"):
-        return one
-    return replace(one, action="keep", reason="not written: you answered no")
+    place = _display_path(root, plan)
+    if not place.startswith(".github/workflows/") or plan.action != "write":
+        return plan
+    about = _WORKFLOWS.get(plan.path.stem, "")
+    if _confirmed(f"Write {place}{about}?"):
+        return plan
+    return replace(plan, action="keep", reason="not written: you answered no")
 
 
 def _confirmed(question: str) -> bool:
@@ -169,7 +170,7 @@ def _confirmed(question: str) -> bool:
 
 def _say_gate(root: Path, done: Sequence[Planned]) -> None:
     """Print what a gate with the golden cases finds, and what more first trials find and cost."""
-    written = [one.path for one in done if one.path.suffix == ".jsonl" and one.path.is_file()]
+    written = [file.path for file in done if file.path.suffix == ".jsonl" and file.path.is_file()]
     cases = sum(len(path.read_bytes().splitlines()) for path in written)
     if not cases:
         return
@@ -190,7 +191,7 @@ def _say_next(root: Path, *, anything: bool) -> None:
     above = Project.find(root).root
     if above != root:
         echo(f"note: commands run here use the project in {above}", style="yellow")
-    for note in WorkflowHost.of(root).notes:
+    for note in WorkflowHost.from_repository(root).notes:
         echo(f"note: {note}", style="yellow")
     steps = [*_own_steps(root)] or ["pytest evals          completions go to fixtures/recordings"]
     steps += ["git add -A && git commit", "regauge doctor        checks what is still missing"]
@@ -217,7 +218,7 @@ def _own_steps(root: Path) -> Iterator[str]:
     for path in own_prompts(root):
         file = root / path
         name = prompt_name(file)
-        if not lock_of(file).of(name):
+        if not lock_of(file).entries_of(name):
             versioned = re.search(rb"^version:", file.read_bytes(), re.MULTILINE)
             yield f"regauge bump {name}" if versioned else f"regauge bump {name} major"
         if not any(Path("evals", f"test_{stem}.py").exists() for stem in (name, snake_case(name))):
@@ -225,10 +226,10 @@ def _own_steps(root: Path) -> Iterator[str]:
             yield f"regauge new eval {name}"
 
 
-def _planned_line(root: Path, one: Planned, words: dict[str, str]) -> str:
-    reason = f" ({one.reason})" if one.reason else ""
-    return f"{words[one.action]:11} {_shown(root, one)}{reason}"
+def _planned_line(root: Path, plan: Planned, words: dict[str, str]) -> str:
+    reason = f" ({plan.reason})" if plan.reason else ""
+    return f"{words[plan.action]:11} {_display_path(root, plan)}{reason}"
 
 
-def _shown(root: Path, one: Planned) -> str:
-    return one.path.relative_to(root).as_posix()
+def _display_path(root: Path, plan: Planned) -> str:
+    return plan.path.relative_to(root).as_posix()

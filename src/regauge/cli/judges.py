@@ -117,30 +117,32 @@ def list_command(word: str, *, as_json: bool) -> None:
     Judges of other packages (entry point group `regauge.judges`) are included.
     """
     kinds = judge_kinds()
-    found = [
+    descriptions = [
         description
         for name, kind in sorted(kinds.items())
         if word.lower() in f"{name} {(description := describe(name, kind)).summary}".lower()
     ]
     if as_json:
-        click.echo(json.dumps([dataclasses.asdict(one) for one in found], indent=2))
+        click.echo(
+            json.dumps([dataclasses.asdict(description) for description in descriptions], indent=2)
+        )
     else:
-        _print_judges(found)
-        if not found:
+        _print_judges(descriptions)
+        if not descriptions:
             echo(f"no judge has {word!r} in its name or summary: `regauge judges list` lists all")
 
 
-def _print_judges(found: Sequence[JudgeDescription]) -> None:
-    for judge in found:
+def _print_judges(descriptions: Sequence[JudgeDescription]) -> None:
+    for judge in descriptions:
         echo(f"{judge.name}{judge.form}", bold=True)
         echo(f"    {judge.summary}")
         if judge.install:
             echo(f"    install: {judge.install}")
         for parameter in judge.parameters:
-            known = parameter.default not in {"", "None"}
-            default = f" (default {parameter.default})" if known else ""
+            has_default = parameter.default not in {"", "None"}
+            default = f" (default {parameter.default})" if has_default else ""
             echo(f"      {parameter.name}: {parameter.text}{default}")
-    echo(plural(len(found), "judge"))
+    echo(plural(len(descriptions), "judge"))
 
 
 _TRY_EPILOG = """\
@@ -221,13 +223,13 @@ def _spec(judge: str, params: tuple[str, ...]) -> JSON:
         return spec
     if not isinstance(spec, str):
         raise UsageError("parameters are in the specification or in -p, not in both")
-    given: dict[str, JSON] = {}
+    arguments: dict[str, JSON] = {}
     for param in params:
         name, equals, value = param.partition("=")
         if not equals:
             raise UsageError(f"-p {param!r} is not NAME=VALUE\n  fix: -p n=40")
-        given[name.strip()] = _yaml(value, f"-p {name}")
-    return {spec: given}
+        arguments[name.strip()] = _yaml(value, f"-p {name}")
+    return {spec: arguments}
 
 
 def _read(name: str) -> str:
@@ -426,11 +428,11 @@ def _write_outputs(
     """Add the outputs of a run to the file of labels, or make a page to label them on."""
     directory = find_run(project, run)
     path = labels_path(used.judge.name, project)
-    shown = project.relative(path).as_posix()
+    place = project.relative(path).as_posix()
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(unreadable(shown, error)) from error
+        raise UsageError(unreadable(place, error)) from error
     outputs = {
         f"{row['case']}-{digest_of(row['answer'])[:8]}": row
         for row in read_rows(directory)
@@ -445,7 +447,7 @@ def _write_outputs(
             f"  fix: name a run of {' or '.join(used.prompts) or 'an eval with this judge'}:"
             " regauge runs list"
         )
-    sheet = LabelSheet.read(text, shown)
+    sheet = LabelSheet.read(text, place)
     added = sheet.add(
         [
             {"id": name, "case": row["case"], "answer": row["answer"]}
@@ -461,7 +463,7 @@ def _write_outputs(
     elif added and not dry_run:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, sheet.text.encode())
-    written = page or shown
+    written = page or place
     if as_json:
         document = {"path": written, "added": added, "unlabelled": len(sheet.unlabelled)}
         click.echo(json.dumps(document), err=page == STDOUT)
@@ -473,7 +475,7 @@ def _write_outputs(
         echo(f"{verb} {written} with {outputs_text} to label", err=page == STDOUT)
         return
     verb = "would add" if dry_run else "added"
-    echo(f"{verb} {plural(added, 'output')} to {shown}")
+    echo(f"{verb} {plural(added, 'output')} to {place}")
     echo(f"  next: write {sheet.words} behind each `{sheet.key}`, then run {command}")
     echo(f"        or label in a browser: {command} --from-run {run} -o labels.html")
 
@@ -492,8 +494,10 @@ def _of_split(labels: Labels, split: str | None) -> Labels:
         return labels
     kept = tuple(label for label in labels.labels if label.split == split)
     if not kept:
-        known = sorted({label.split for label in labels.labels if label.split})
-        raise UsageError(f"no label is of split {split!r}; there are: {', '.join(known) or 'none'}")
+        splits = sorted({label.split for label in labels.labels if label.split})
+        raise UsageError(
+            f"no label is of split {split!r}; there are: {', '.join(splits) or 'none'}"
+        )
     return dataclasses.replace(labels, labels=kept)
 
 

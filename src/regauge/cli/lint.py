@@ -60,7 +60,7 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     faults += baseline_faults(project)
     target_faults, target_warnings = lint_targets(project, os.environ)
     faults += target_faults
-    reported = [_shown(project, fault) for fault in faults]
+    reported = [_format_error(project, fault) for fault in faults]
     faults += lint_recordings(project, project.root / "evals", reported=reported)
     warnings = [*lint_warnings(project), *warn_of_sizes(project), *target_warnings]
     notes = _replaced(project)
@@ -79,13 +79,13 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
         }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        for label, style, found in (
+        for label, style, errors in (
             ("error", "red", faults),
             ("warning", "yellow", warnings),
             ("note", "", notes),
         ):
-            for fault in found:
-                echo(f"{label}: {_shown(project, fault)}", style=style)
+            for fault in errors:
+                echo(f"{label}: {_format_error(project, fault)}", style=style)
         echo(
             f"{plural(count, 'prompt')}: {plural(len(faults), 'error')}, "
             f"{plural(len(warnings), 'warning')}"
@@ -100,8 +100,8 @@ def _replaced(project: Project) -> list[Fault]:
     for path in sorted(project.recordings_dir.glob("[!.]*.jsonl")):
         with suppress(RecordingError):  # reported with the errors
             faults += [
-                Fault(path=path, line=None, message=str(one))
-                for one in replacements_in(RecordingsFile.load(path))
+                Fault(path=path, line=None, message=str(replacement))
+                for replacement in replacements_in(RecordingsFile.load(path))
             ]
     return faults
 
@@ -115,5 +115,5 @@ def _row(project: Project, fault: Fault) -> dict[str, object]:
     }
 
 
-def _shown(project: Project, fault: Fault) -> str:
+def _format_error(project: Project, fault: Fault) -> str:
     return project.shorten(str(fault))

@@ -178,17 +178,17 @@ def command(
     )
     results: list[_Migrated] = []
     contents: dict[str, str] = {}
-    for one in planned:
-        result = gate.migrate(one)
+    for plan in planned:
+        result = gate.migrate(plan)
         if refine and result.outcome == "broke":
-            result, revised = gate.refine(one, result)
+            result, revised = gate.refine(plan, result)
             contents |= revised
         results.append(result)
-        echo(f"{one.prompt}: {result.outcome}", style=_STYLES.get(result.outcome, ""), err=True)
+        echo(f"{plan.prompt}: {result.outcome}", style=_STYLES.get(result.outcome, ""), err=True)
     if not as_json:
         _print(results, model, hint=not (apply_it or pr))
     done: dict[str, Any] = {}
-    safe = [one.planned.prompt for one in results if one.outcome == "safe"]
+    safe = [result.planned.prompt for result in results if result.outcome == "safe"]
     files = _migrated_files(project, safe, contents, model)
     try:
         if apply_it:
@@ -258,7 +258,7 @@ def _cost_of_1000(evals: EvalSession, cases: Sequence[PlannedCase], model: Model
         if case.error is None
     ]
     missing = evals.missing_answers(draws)
-    costs = [one.cost_usd for one in missing if one.cost_usd is not None]
+    costs = [answers.cost_usd for answers in missing if answers.cost_usd is not None]
     if not draws or len(costs) != len(missing):
         return None
     return 1000 * sum(costs) / len(draws)
@@ -273,8 +273,8 @@ def _refuse_changed(project: Project, planned: Sequence[_Planned]) -> None:
     """
     repository = Repository.at(project.root)
     head = repository.commit("HEAD")
-    for one in planned:
-        file = find_prompt(one.prompt, root=project.root)
+    for plan in planned:
+        file = find_prompt(plan.prompt, root=project.root)
         if repository.read(head, repository.inside(file)) != file.read_bytes():
             raise UsageError(
                 f"{project.relative(file)} differs from HEAD, so the model would not be all that"
@@ -321,7 +321,7 @@ class _Gate:
     words: tuple[str, ...]
     left: _Left
 
-    def migrate(self, one: _Planned) -> _Migrated:
+    def migrate(self, plan: _Planned) -> _Migrated:
         """Gate one prompt on the new model."""
         meter = Meter()
         request = GateRequest(
@@ -335,7 +335,7 @@ class _Gate:
                 self.project,
                 request,
                 self.path,
-                prompts=(one.prompt,),
+                prompts=(plan.prompt,),
                 words=[
                     f"--model={self.model}",
                     *self.words,
@@ -347,9 +347,9 @@ class _Gate:
         document, record, _ = decided
         used = document.calls
         self.left.spend(used.cost_usd, used.live, used.input_tokens + used.output_tokens)
-        return _migrated(one, document, record)
+        return _migrated(plan, document, record)
 
-    def refine(self, one: _Planned, broke: _Migrated) -> tuple[_Migrated, dict[str, str]]:
+    def refine(self, plan: _Planned, broke: _Migrated) -> tuple[_Migrated, dict[str, str]]:
         """Refine a prompt on the new model and gate its revision.
 
         Returns:
@@ -357,7 +357,7 @@ class _Gate:
         """
         result = refine_for_model(
             self.project,
-            one.prompt,
+            plan.prompt,
             self.path,
             model=str(self.model),
             words=[*self.words, *self.left.words("usd", "calls", "tokens")],
@@ -369,18 +369,18 @@ class _Gate:
         if result["revision"] is None:
             reasons = (*broke.reasons, f"refinement: {result['stop']['text']}")
             return replace(broke, reasons=reasons, refinement=run.id), {}
-        file = find_prompt(one.prompt, root=self.project.root)
+        file = find_prompt(plan.prompt, root=self.project.root)
         apply_run(run, file)
         try:
             text = read_prompt_text(file)
-            migrated = self.migrate(one)
+            migrated = self.migrate(plan)
         finally:
             roll_back(run, file)
         migrated = replace(migrated, refinement=run.id)
-        return migrated, {one.prompt: text} if migrated.outcome == "safe" else {}
+        return migrated, {plan.prompt: text} if migrated.outcome == "safe" else {}
 
 
-def _migrated(one: _Planned, document: DecisionDocument, record: RunRecord) -> _Migrated:
+def _migrated(plan: _Planned, document: DecisionDocument, record: RunRecord) -> _Migrated:
     arms = {suite.arm: suite for suite in record.suites if suite.replayed + suite.live}
     spent = {
         arm: None
@@ -388,15 +388,15 @@ def _migrated(one: _Planned, document: DecisionDocument, record: RunRecord) -> _
         else 1000 * suite.cost_usd / (suite.replayed + suite.live)
         for arm, suite in arms.items()
     }
-    one = replace(
-        one,
-        cost_usd=spent.get("main", one.cost_usd),
-        new_cost_usd=spent.get("candidate", one.new_cost_usd),
+    plan = replace(
+        plan,
+        cost_usd=spent.get("main", plan.cost_usd),
+        new_cost_usd=spent.get("candidate", plan.new_cost_usd),
     )
     reasons = [refusal.message for refusal in document.refusals] or document.reasons
     rates = [pass_rates(document, prompt) for prompt in document.prompts]
     return _Migrated(
-        planned=one,
+        planned=plan,
         outcome=_OUTCOMES[document.decision],
         reasons=tuple(reasons),
         broken=tuple(case.case for case in document.cases if case.verdict == "broken"),
@@ -465,7 +465,7 @@ class _Proposal:
             UsageError: There is no remote or no token, or files differ from the last commit.
             GitHubError: GitHub cannot be reached, or refuses the token.
         """
-        paths = [find_prompt(one.prompt, root=project.root) for one in planned]
+        paths = [find_prompt(plan.prompt, root=project.root) for plan in planned]
         base = branch_for_proposals(project, paths[0])
         access = access_to_github(paths[0])
         for path in paths:
@@ -505,11 +505,12 @@ def _say(line: str) -> None:
 
 def _print_plan(planned: Sequence[_Planned], model: ModelId, *, as_json: bool) -> None:
     if as_json:
-        document = {"to": str(model), "prompts": [asdict(one) for one in planned]}
+        document = {"to": str(model), "prompts": [asdict(plan) for plan in planned]}
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     rows = [
-        [one.prompt, f"{one.model} -> {model}", str(one.cases), _prices(one)] for one in planned
+        [plan.prompt, f"{plan.model} -> {model}", str(plan.cases), _prices(plan)]
+        for plan in planned
     ]
     _print_table(["prompt", "model", "cases", "cost per 1000 calls"], rows, styles=[""] * len(rows))
 
@@ -530,19 +531,19 @@ def _print(results: Sequence[_Migrated], model: ModelId, *, hint: bool) -> None:
         rows,
         styles=[_STYLES.get(result.outcome, "") for result in results],
     )
-    for one in results:
-        if one.outcome != "safe":
-            echo(f"\n{one.planned.prompt}: {one.outcome}", bold=True)
-            for reason in one.reasons:
+    for row in results:
+        if row.outcome != "safe":
+            echo(f"\n{row.planned.prompt}: {row.outcome}", bold=True)
+            for reason in row.reasons:
                 echo(f"  {reason}")
-            if one.broken:
-                echo(f"  broken: {first_of(one.broken, _NAMES_MAX)}")
-            echo(f"  details: regauge report {one.run}")
-            if one.outcome == "broke" and not one.refinement:
-                echo(f"  next: regauge migrate --to {model} {one.planned.prompt} --refine")
-        elif one.refinement:
-            echo(f"\n{one.planned.prompt}: safe with the revision of {one.refinement}", bold=True)
-            echo(f"  why: regauge refine show {one.refinement}")
+            if row.broken:
+                echo(f"  broken: {first_of(row.broken, _NAMES_MAX)}")
+            echo(f"  details: regauge report {row.run}")
+            if row.outcome == "broke" and not row.refinement:
+                echo(f"  next: regauge migrate --to {model} {row.planned.prompt} --refine")
+        elif row.refinement:
+            echo(f"\n{row.planned.prompt}: safe with the revision of {row.refinement}", bold=True)
+            echo(f"  why: regauge refine show {row.refinement}")
     if hint and any(result.outcome == "safe" for result in results):
         echo("\nno file changed; --apply writes the model into the safe prompts, --pr proposes it")
 
@@ -556,8 +557,8 @@ def _print_table(
         echo("  ".join(padded).rstrip(), style=style)
 
 
-def _prices(one: _Planned) -> str:
-    return f"{money(one.cost_usd)} -> {money(one.new_cost_usd)}"
+def _prices(plan: _Planned) -> str:
+    return f"{money(plan.cost_usd)} -> {money(plan.new_cost_usd)}"
 
 
 def _markdown(results: Sequence[_Migrated], model: ModelId) -> str:
@@ -568,18 +569,20 @@ def _markdown(results: Sequence[_Migrated], model: ModelId) -> str:
         "| prompt | result | model | pass rate | cost per 1000 calls |",
         "|---|---|---|--:|--:|",
     ]
-    for one in results:
+    for migrated in results:
         cells = [
-            escape_markdown(one.planned.prompt),
-            f"{one.outcome}, revised" if one.refinement and one.outcome == "safe" else one.outcome,
-            f"{escape_markdown(one.planned.model)} → {escape_markdown(str(model))}",
-            one.pass_rate,
-            _prices(one.planned).replace("->", "→"),
+            escape_markdown(migrated.planned.prompt),
+            f"{migrated.outcome}, revised"
+            if migrated.refinement and migrated.outcome == "safe"
+            else migrated.outcome,
+            f"{escape_markdown(migrated.planned.model)} → {escape_markdown(str(model))}",
+            migrated.pass_rate,
+            _prices(migrated.planned).replace("->", "→"),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     left = [result for result in results if result.outcome != "safe"]
     if left:
-        names = ", ".join(escape_markdown(one.planned.prompt) for one in left)
+        names = ", ".join(escape_markdown(result.planned.prompt) for result in left)
         lines += ["", f"Left on their model: {names}."]
     lines += ["", f"The model changes on purpose: gate this pull request with `--model {model}`."]
     return "\n".join(lines) + "\n"

@@ -153,18 +153,20 @@ def command(
     def act(evals: EvalSession) -> None:
         try:
             subject = subject_of(evals, evals.plan.cases, prompt)
-            known = suggesting.known_rows(earlier, subject) if suggesting is not None else {}
+            earlier_rows = suggesting.known_rows(earlier, subject) if suggesting is not None else {}
             every = _mutants(
                 subject,
                 with_model_mutants(evals, subject, chosen, model=refiner, is_counted=count_model),
             )
-            mutants = _sample([one for one in every if is_open(known.get(one.id))], limit)
+            mutants = _sample(
+                [mutant for mutant in every if is_open(earlier_rows.get(mutant.id))], limit
+            )
             _note_baseline(subject)
-            unknown = [mutant for mutant in mutants if mutant.id not in known]
+            unknown = [mutant for mutant in mutants if mutant.id not in earlier_rows]
             measured = _measured(evals, subject, unknown, earlier)
             report = report_of(subject, measured, earlier=earlier)
             report = _with_missing(report, evals, subject, mutants, earlier)
-            rows = [*known.values(), *report.mutants]
+            rows = [*earlier_rows.values(), *report.mutants]
             search = None
             if suggesting is not None:
                 search = Suggesting(evals, subject, mutants, rows, suggesting)
@@ -253,9 +255,9 @@ def _check_measured(report: MutationReport, measured: Measured) -> None:
     """Refuse to pass mutants as measured that have no trials, and no committed class either."""
     undecided = {row.id for row in report.mutants if row.kind == "undecided"}
     missing = [
-        result.found.reason
+        result.outcome.reason
         for result in measured.results
-        if result.found.unmeasured and result.mutant.id in undecided
+        if result.outcome.unmeasured and result.mutant.id in undecided
     ]
     if missing:
         raise UnmeasuredError(
@@ -265,13 +267,13 @@ def _check_measured(report: MutationReport, measured: Measured) -> None:
 
 
 def _mutants(subject: Subject, operators: Sequence[Operator]) -> tuple[Mutant, ...]:
-    found = mutants_of(subject.prompt, operators)
-    if not found:
+    mutants = mutants_of(subject.prompt, operators)
+    if not mutants:
         raise UsageError(
             f"{subject.prompt.name} has no text that these operators can edit\n"
             "  fix: name others with --operators"
         )
-    return found
+    return mutants
 
 
 def _sample(mutants: Sequence[Mutant], limit: int | None) -> list[Mutant]:
@@ -388,8 +390,8 @@ def _estimate(
 ) -> tuple[int, float | None]:
     """About how many calls mutants take, and their cost; None where a price is unknown."""
     # Classes of an earlier prompt or suite are the best guess, too: ids stay while their text does.
-    known = {row.id: row.kind for row in earlier.mutants} if earlier is not None else {}
-    calls = more + estimate_calls(subject.prompt, mutants, subject.cases, known, stored=stored)
+    kinds = {row.id: row.kind for row in earlier.mutants} if earlier is not None else {}
+    calls = more + estimate_calls(subject.prompt, mutants, subject.cases, kinds, stored=stored)
     draws = [
         Draw(planned, REVISION_FIRST) for planned in subject.members.values() if planned.plan()
     ]
@@ -413,7 +415,7 @@ def _say_estimate(
     Args:
         more: Calls for suggestions.
     """
-    left = {result.mutant.id for result in stored.results if result.found.unmeasured}
+    left = {result.mutant.id for result in stored.results if result.outcome.unmeasured}
     missing = [mutant for mutant in mutants if mutant.id in left]
     calls, usd = _estimate(evals, subject, missing, earlier, stored=stored.base_calls, more=more)
     if as_json:

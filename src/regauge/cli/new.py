@@ -159,7 +159,7 @@ def _inputs_of_target(target: str, project: Project) -> list[str]:
     roots = [root for root in (project.root, project.root / "src") if root.is_dir()]
     path = Path(*module.split("."))
     files = [root / file for root in roots for file in (f"{path}.py", path / "__init__.py")]
-    file = next((one for one in files if one.is_file()), None)
+    file = next((path for path in files if path.is_file()), None)
     if file is None:
         if any((root / path.parts[0]).is_dir() for root in roots):
             raise UsageError(f"there is no {short(files[0])}", fix=f"correct {target!r}")
@@ -182,9 +182,9 @@ def _inputs_of_target(target: str, project: Project) -> list[str]:
     if "import *" in source or function.split(".")[0] in re.findall(r"\w+", source):
         return []
     hint = did_you_mean(function, functions)
-    known = ", ".join(functions) or "none"
+    names = ", ".join(functions) or "none"
     raise UsageError(
-        f"{short(file)} has no function {function!r}; functions: {known}",
+        f"{short(file)} has no function {function!r}; functions: {names}",
         fix=hint or "name one of them",
     )
 
@@ -206,9 +206,9 @@ def _inputs_of_method(class_: ast.ClassDef, method: str, target: str) -> list[st
     if method not in methods:
         if class_.bases or method.partition(".")[0] in ast.dump(class_):
             return []  # inherited or assigned
-        known = ", ".join(methods) or "none"
+        names = ", ".join(methods) or "none"
         raise UsageError(
-            f"class {class_.name} has no method {method!r}; methods: {known}",
+            f"class {class_.name} has no method {method!r}; methods: {names}",
             fix=did_you_mean(method, methods) or "name one of them",
         )
     marks = {node.id for node in methods[method].decorator_list if isinstance(node, ast.Name)}
@@ -222,11 +222,11 @@ def _required(arguments: ast.arguments) -> list[str]:
     positional = [*arguments.posonlyargs, *arguments.args]
     named = positional[: len(positional) - len(arguments.defaults)]
     named += [
-        one
-        for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        argument
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
         if default is None
     ]
-    names = [one.arg for one in named]
+    names = [argument.arg for argument in named]
     return [] if names == ["case"] else names
 
 
@@ -269,7 +269,7 @@ def workflow_command(
             f" command: regauge new workflow {name} --install"
             ' "python -m pip install --require-hashes -r requirements.txt"'
         )
-    repository = WorkflowHost.of(project.root)
+    repository = WorkflowHost.from_repository(project.root)
     context = WorkflowContext.of_project(project, repository=repository, install=source)
     written = workflow(name, context, shards=shards or 1)
     _write(project, [written], as_json=as_json, dry_run=dry_run, fix="move it away, or edit it")
@@ -369,13 +369,13 @@ def case_command(
     )
     if case_id is None:
         raise UsageError("the case has no id", fix=f"regauge new case {name} ID")
-    given = input_values(inputs, option="--input")
-    document: dict[str, JSON] = {"id": case_id, "inputs": given}
+    values = input_values(inputs, option="--input")
+    document: dict[str, JSON] = {"id": case_id, "inputs": values}
     if from_run is not None:
         copied = case_from_run(
             project, from_run, case or case_id, trial, expected_from_output=expected_from_output
         )
-        document = copied | {"id": case_id, "inputs": {**_inputs(copied), **given}}
+        document = copied | {"id": case_id, "inputs": {**_inputs(copied), **values}}
     if expected is not None:
         document["expected"] = _value(expected)
     if tier is not None:
@@ -387,11 +387,11 @@ def case_command(
         click.echo(json.dumps(document, indent=2 if as_json else None, ensure_ascii=False))
         return
     path, line = append_case(project, name, document)
-    shown = project.relative(path).as_posix()
+    place = project.relative(path).as_posix()
     if as_json:
-        click.echo(json.dumps({"path": shown, "line": line, "case": document}, ensure_ascii=False))
+        click.echo(json.dumps({"path": place, "line": line, "case": document}, ensure_ascii=False))
     else:
-        echo(f"added {document['id']} to {shown}:{line}", style="green")
+        echo(f"added {document['id']} to {place}:{line}", style="green")
         echo(f"  see it: pytest evals -k {document['id']}")
 
 
@@ -405,38 +405,40 @@ def _from_spans(
     try:
         dataset = find_dataset(name, fixtures_dir=project.fixtures_dir)
     except DatasetError:
-        known = []
+        existing = []
     else:
-        known = [case.inputs for case in load_dataset(dataset, fixtures_dir=project.fixtures_dir)]
-    found = candidate_cases(calls, prompt, project.settings, known)
-    if not found.calls:
+        existing = [
+            case.inputs for case in load_dataset(dataset, fixtures_dir=project.fixtures_dir)
+        ]
+    candidates = candidate_cases(calls, prompt, project.settings, existing)
+    if not candidates.calls:
         raise UsageError(
             f"{short(spans)} has no model call",
             fix="export spans with the messages of requests, which instrumentations leave out by"
             " default",
         )
     path = Path(output) if output else project.fixtures_dir / "candidates" / f"{name}.jsonl"
-    added = len(found.documents) if dry_run else write_candidates(path, found)
+    added = len(candidates.documents) if dry_run else write_candidates(path, candidates)
     summary: dict[str, JSON] = {
         "path": str(path),
-        "calls": found.calls,
-        "candidates": len(found.documents),
+        "calls": candidates.calls,
+        "candidates": len(candidates.documents),
         "added": added,
-        "joined": found.joined,
-        "unmatched": list(found.unmatched),
-        "masked": found.masked,
+        "joined": candidates.joined,
+        "unmatched": list(candidates.unmatched),
+        "masked": candidates.masked,
     }
     if as_json:
-        click.echo(json.dumps({**summary, "cases": list(found.documents)}, ensure_ascii=False))
+        click.echo(json.dumps({**summary, "cases": list(candidates.documents)}, ensure_ascii=False))
         return
     if dry_run:
-        for document in found.documents:
+        for document in candidates.documents:
             click.echo(json.dumps(document, ensure_ascii=False))
     verb = "would add" if dry_run else "added"
     echo(f"{verb} {plural(added, 'candidate')} to {short(path)}", style="green")
     echo(
-        f"  {plural(found.calls, 'model call')}: {found.joined} joined or known,"
-        f" {len(found.unmatched)} of other prompts, {plural(found.masked, 'text')} masked"
+        f"  {plural(candidates.calls, 'model call')}: {candidates.joined} joined or known,"
+        f" {len(candidates.unmatched)} of other prompts, {plural(candidates.masked, 'text')} masked"
     )
     if added:
         echo("  next: review them, add `expected`, move them to the golden dataset")
@@ -444,7 +446,7 @@ def _from_spans(
 
 def _refuse_unused(*options: dict[str, object]) -> None:
     """Refuse options without the one they need, by the sentence that says so."""
-    for sentence, value in [item for found in options for item in found.items()]:
+    for sentence, value in [item for option in options for item in option.items()]:
         if value is not None:
             raise UsageError(sentence, fix=f"add {sentence.split()[-1]}, or leave it out")
 
@@ -481,9 +483,9 @@ def _write(
         return
     for path, piece in zip(paths, pieces, strict=True):
         write_file(project.root, path, piece.text.encode())
-    for one in extended:
-        write_file(project.root, one.path, one.text.encode())
-    paths += [one.path for one in extended]
+    for file in extended:
+        write_file(project.root, file.path, file.text.encode())
+    paths += [file.path for file in extended]
     if as_json:
         written = [project.relative(path).as_posix() for path in paths]
         click.echo(json.dumps({"written": written}, indent=2))
@@ -496,8 +498,8 @@ def _show_planned(pieces: Sequence[NewFile], extended: Sequence[Planned]) -> Non
     for piece in pieces:
         echo(f"would write {piece.path}")
         echo(piece.text)
-    for one in extended:
-        echo(f"would {one.action} {short(one.path)}")
+    for file in extended:
+        echo(f"would {file.action} {short(file.path)}")
 
 
 def _edited(document: dict[str, JSON]) -> dict[str, JSON]:

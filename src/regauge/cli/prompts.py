@@ -94,17 +94,17 @@ def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None
             )
         target.show(ref, as_json=as_json)
         return
-    shown = _load(prompt)
-    messages = shown.render(input_values(inputs, option="--input")) if inputs else shown.messages
+    loaded = _load(prompt)
+    messages = loaded.render(input_values(inputs, option="--input")) if inputs else loaded.messages
     if as_json:
-        document = _document(shown)
+        document = _document(loaded)
         if inputs:
             document["rendered"] = [message.to_json() for message in messages]
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    _print_head(shown)
+    _print_head(loaded)
     for number, message in enumerate(messages):
-        line = shown.lines.get(f"messages[{number}]")
+        line = loaded.lines.get(f"messages[{number}]")
         echo(f"\n{message.role}" + (f" (line {line})" if line else ""), bold=True)
         if message.content:
             echo(message.content.rstrip("\n"))
@@ -121,14 +121,14 @@ def _target(name: str) -> TargetCommands | None:
 
 
 def _load(prompt: str) -> Prompt:
-    name, at, wanted = prompt.partition("@")
+    name, at, version_text = prompt.partition("@")
     if not at or prompt.endswith((".yml", ".yaml")):
         return load_prompt(find_prompt(prompt, also=[*Project.find().settings.targets]))
     try:
-        version = Semver.parse(wanted)
+        version = Semver.parse(version_text)
     except ValueError:
         path = find_prompt(name)
-        return prompt_at(path, wanted)
+        return prompt_at(path, version_text)
     return load_version(find_prompt(name), version)
 
 
@@ -169,7 +169,7 @@ def _input_names(prompt: Prompt) -> list[str]:
 
 
 def _released(prompt: Prompt) -> str:
-    released = lock_of(prompt.path).of(prompt.name)
+    released = lock_of(prompt.path).entries_of(prompt.name)
     if not released:
         return "never"
     same = (prompt.digest, prompt.contract_digest)
@@ -257,16 +257,16 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
         click.echo("note: not in a git repository, so no days and no commits", err=True)
     if not records:
         echo(f"{prompt_name(path)} has no versions yet: regauge bump {prompt_name(path)} major")
-    shown = [points[record.digest] for record in records if record.digest in points]
+    measured = [points[record.digest] for record in records if record.digest in points]
     for record in records[:limit]:
         released = "" if record.released else "  (not released)"
         digest = (record.digest or "")[:12]
         commit = record.commit[:9] or "-"
         line = f"{record.version!s:<10}{record.date or '-':<12}{digest:<14}{commit:<11}"
-        if shown:
+        if measured:
             line += _measured(points.get(record.digest or ""))
         echo(f"{line}{record.text}{released}".rstrip())
-    models = sorted({point.suite.model for point in shown})
+    models = sorted({point.suite.model for point in measured})
     if models:
         click.echo(f"pass rates are those of {', '.join(map(simulated, models))}", err=True)
     if state != "released":
@@ -294,7 +294,7 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
     if not lines:
         with_model = f" with {model}" if model else ""
         click.echo(
-            f"no run of {name}{with_model} in {history.place.shown} yet: pytest evals -k {name}"
+            f"no run of {name}{with_model} in {history.place.display} yet: pytest evals -k {name}"
         )
     for number, line in enumerate(lines):
         if number:
@@ -393,7 +393,7 @@ def _state_of_file(path: Path) -> str:
         prompt = load_prompt(path)
     except PromptError:
         return "does not parse"
-    released = lock_of(path).of(prompt.name)
+    released = lock_of(path).entries_of(prompt.name)
     if not released:
         return "never released"
     last = released[-1]
@@ -450,7 +450,7 @@ def diff_command(prompt: str, a: str | None, b: str | None, *, as_json: bool) ->
 
 
 def _last(path: Path) -> str:
-    released = lock_of(path).of(prompt_name(path))
+    released = lock_of(path).entries_of(prompt_name(path))
     if released:
         return str(released[-1].version)
     if Repository.at(path.parent).has_commits():
@@ -460,11 +460,11 @@ def _last(path: Path) -> str:
     )
 
 
-def _text(path: Path, wanted: str) -> str:
+def _text(path: Path, version_text: str) -> str:
     try:
-        version = Semver.parse(wanted)
+        version = Semver.parse(version_text)
     except ValueError:
-        return text_at(path, wanted)
+        return text_at(path, version_text)
     return load_version(path, version).source
 
 

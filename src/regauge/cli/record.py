@@ -122,7 +122,7 @@ def command(
     dry_run: bool,
     path: Path | None,
     as_json: bool,
-    **given: Any,
+    **arguments: Any,
 ) -> None:
     """Record missing completions, judge calls and embeddings of PROMPTs, or of all prompts.
 
@@ -131,32 +131,34 @@ def command(
     """
     project = Project.find()
     if batch or collect:
-        _refuse_with_batch({"--refresh": refresh, "--prune": prune, "--cluster": given["cluster"]})
+        _refuse_with_batch(
+            {"--refresh": refresh, "--prune": prune, "--cluster": arguments["cluster"]}
+        )
     words = ["regauge", "record", *(f"--model={model}" for model in models)]
-    words += option_words({name: given.get(name) for name in ("judge_model", "trials")})
+    words += option_words({name: arguments.get(name) for name in ("judge_model", "trials")})
     batches, prompts = BatchOptions.of_command(
         shlex.join(words), prompts, batch=batch, collect=collect, no_submit=no_submit
     )
     mode = "none" if dry_run or prune else "all" if refresh else "missing"
-    options = option_words({"record": mode, **given})
+    options = option_words({"record": mode, **arguments})
     options += [f"--model={model}" for model in models or project.settings.models]
     failures: list[str] = []
     pending: list[str] = []
-    said = _Said(as_json=as_json)
+    output = _Said(as_json=as_json)
     progress: Progress | None = None
 
     def act(evals: EvalSession) -> None:
         nonlocal progress
         progress = evals.progress
         if prune:
-            _prune(evals, project, prompts, said, dry_run=dry_run)
+            _prune(evals, project, prompts, output, dry_run=dry_run)
             return
         if dry_run:
-            failures.extend(_estimate(evals, project, said, refresh=refresh))
+            failures.extend(_estimate(evals, project, output, refresh=refresh))
         elif batches is not None:
-            failures.extend(_batch(evals, project, said, batches, pending))
+            failures.extend(_batch(evals, project, output, batches, pending))
         else:
-            failures.extend(_draw(evals, project, said))
+            failures.extend(_draw(evals, project, output))
 
     with_evals(
         project,
@@ -167,13 +169,13 @@ def command(
         draw=batches is None or dry_run,
         whole=True,
         interrupted=lambda: _left_at(progress),
-        warn=lambda text: None if prune else said.warn([text]),  # pruning refuses them
+        warn=lambda text: None if prune else output.warn([text]),  # pruning refuses them
     )
-    said.warn(progress.notes if progress else ())  # some come when the last process ends
-    said.document["failures"] = [*failures]
+    output.warn(progress.notes if progress else ())  # some come when the last process ends
+    output.document["failures"] = [*failures]
     if pending:
-        said.document["pending"] = [*pending]
-    said.end()
+        output.document["pending"] = [*pending]
+    output.end()
     if failures:
         raise UnmeasuredError("\n".join(failures))
     if pending:
@@ -204,30 +206,30 @@ def _unaskable(evals: EvalSession) -> Counter[str]:
     return Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
 
 
-def _estimate(evals: EvalSession, project: Project, said: _Said, *, refresh: bool) -> list[str]:
+def _estimate(evals: EvalSession, project: Project, output: _Said, *, refresh: bool) -> list[str]:
     """Say what is missing; returns what keeps cases from being asked."""
     cases = [case for case in evals.plan.cases if case.error is None]
     draws = Plan(cases=cases).draws() if refresh else evals.plan.missing
     missing = evals.missing_answers(draws := [*draws])
     judgements = _judgements(evals, draws)
     for line in (*missing_lines(missing), *missing_judgement_lines(judgements)):
-        said.line(line.text)
+        output.line(line.text)
     unembedded = _embed(evals)
     for words in unembedded:
-        said.line(words)
-    said.document["missing_answers"] = [asdict(one) for one in missing]
-    said.document["missing_judgements"] = [asdict(judgement) for judgement in judgements]
-    said.document["missing_vectors"] = [*unembedded]
+        output.line(words)
+    output.document["missing_answers"] = [asdict(answers) for answers in missing]
+    output.document["missing_judgements"] = [asdict(judgement) for judgement in judgements]
+    output.document["missing_vectors"] = [*unembedded]
     faults = _unaskable(evals)
     stored: dict[str, int] = {}
     if not refresh:
         evals.note_stored()
         stored = _paths(project, evals.finish(complete=True).stored)
-    said.document["from_local_store"] = {**stored}
+    output.document["from_local_store"] = {**stored}
     for name, count in stored.items():
-        said.line(f"would write {name}{_origin(name, count)}")
+        output.line(f"would write {name}{_origin(name, count)}")
     if not any((missing, judgements, unembedded, stored, faults, left_out_faults(project, evals))):
-        said.line("nothing is missing")
+        output.line("nothing is missing")
     return [
         f"{plural(count, 'case')} cannot be asked: {message}" for message, count in faults.items()
     ]
@@ -242,7 +244,7 @@ def _judgements(evals: EvalSession, draws: Sequence[Draw]) -> list[MissingJudgem
     return evals.missing_judgements(draws, misses=evals.misses)
 
 
-def _draw(evals: EvalSession, project: Project, said: _Said) -> list[str]:
+def _draw(evals: EvalSession, project: Project, output: _Said) -> list[str]:
     """Take every missing answer and judge call; returns each kind of failure, with its count."""
     draws = evals.plan.asks
     missing = {draw.id for draw in evals.plan.missing}
@@ -251,7 +253,7 @@ def _draw(evals: EvalSession, project: Project, said: _Said) -> list[str]:
     recorded = 0
     budget: BudgetError | None = None
     if missing and (waiting := calls_under_way(project)):
-        said.line(
+        output.line(
             f"note: batches with {plural(waiting, 'call')} are under way; live calls are paid as"
             " well; regauge record --collect takes their results"
         )
@@ -270,13 +272,13 @@ def _draw(evals: EvalSession, project: Project, said: _Said) -> list[str]:
                 failures[str(error)] += 1
     total = recorded + failures.total()
     counts = _Counts(recorded=recorded, total=total, failures=failures, unjudged=unjudged)
-    return _publish(evals, project, said, counts, idle=not missing)
+    return _publish(evals, project, output, counts, idle=not missing)
 
 
 def _batch(
     evals: EvalSession,
     project: Project,
-    said: _Said,
+    output: _Said,
     options: BatchOptions,
     pending: list[str],
 ) -> list[str]:
@@ -298,13 +300,13 @@ def _batch(
     total = len(plan.missing) + failures.total()
     counts = _Counts(recorded=done, total=total, failures=failures, unjudged=Counter())
     idle = not (done or batches.open_calls)
-    left = _publish(evals, project, said, counts, idle=idle, embeds=options.upload)
+    left = _publish(evals, project, output, counts, idle=idle, embeds=options.upload)
     pending += batches.sentences()
     for line in (*batches.warnings(), *pending):
-        said.line(line)
+        output.line(line)
     if batches.open_calls and not pending:
         pending.append("some calls do not come in batches")
-    said.document["batches"] = batches.to_json()
+    output.document["batches"] = batches.to_json()
     return [*left, *troubles]
 
 
@@ -321,7 +323,7 @@ class _Counts:
 def _publish(
     evals: EvalSession,
     project: Project,
-    said: _Said,
+    output: _Said,
     counts: _Counts,
     *,
     idle: bool,
@@ -340,28 +342,28 @@ def _publish(
         complete=True
     )  # so that nothing is called recorded that cannot be written
     if recorded or failures:
-        said.line(f"{recorded} of {counts.total} answers recorded")
+        output.line(f"{recorded} of {counts.total} answers recorded")
     calls = evals.progress.judge_calls
     if calls:
-        said.line("1 judge call recorded" if calls == 1 else f"{calls} judge calls recorded")
+        output.line("1 judge call recorded" if calls == 1 else f"{calls} judge calls recorded")
     if evals.embeddings.asked:
-        said.line(f"{plural(evals.embeddings.asked, 'vector')} recorded")
+        output.line(f"{plural(evals.embeddings.asked, 'vector')} recorded")
     elif idle and not any(
         (failures, calls, unjudged, unembedded, published.written, left_out_faults(project, evals))
     ):
-        said.line("nothing is missing")
+        output.line("nothing is missing")
     stored = _paths(project, published.stored)
     written = _paths(project, published.written)
     indent = "  " if recorded or failures or calls or evals.embeddings.asked else ""
     for name in written:
-        said.line(f"{indent}wrote {name}{_origin(name, stored.get(name, 0))}: commit it")
-    said.document["written"] = [*written]
-    said.document["from_local_store"] = {**stored}
-    said.document["warnings"] = []
-    said.warn(map(str, warn_of_sizes(project, published.written)))
-    said.document["answers_recorded"] = recorded
-    said.document["judge_calls_recorded"] = calls
-    said.document["vectors_recorded"] = evals.embeddings.asked
+        output.line(f"{indent}wrote {name}{_origin(name, stored.get(name, 0))}: commit it")
+    output.document["written"] = [*written]
+    output.document["from_local_store"] = {**stored}
+    output.document["warnings"] = []
+    output.warn(map(str, warn_of_sizes(project, published.written)))
+    output.document["answers_recorded"] = recorded
+    output.document["judge_calls_recorded"] = calls
+    output.document["vectors_recorded"] = evals.embeddings.asked
     return [
         *(
             f"{plural(count, 'answer')} missing: {message}"
@@ -408,7 +410,7 @@ def _embed(evals: EvalSession) -> list[str]:
 
 
 def _prune(
-    evals: EvalSession, project: Project, prompts: tuple[str, ...], said: _Said, *, dry_run: bool
+    evals: EvalSession, project: Project, prompts: tuple[str, ...], output: _Said, *, dry_run: bool
 ) -> None:
     """Drop what no eval needs, and say what was dropped.
 
@@ -423,19 +425,19 @@ def _prune(
         *_prune_answers(evals, project, prompts, dry_run=dry_run),
         *prune_judgements(evals, project, prompts, dry_run=dry_run),
     ):
-        said.line(f"{pruned.path}: {verb} {pruned.removed} of {pruned.of} {pruned.noun}")
+        output.line(f"{pruned.path}: {verb} {pruned.removed} of {pruned.of} {pruned.noun}")
         done.append(asdict(pruned))
-    said.document["pruned"] = done
+    output.document["pruned"] = done
 
 
 def _prune_answers(
     evals: EvalSession, project: Project, prompts: tuple[str, ...], *, dry_run: bool
 ) -> Iterator[PrunedFile]:
     """Drop recorded answers that no eval needs, file by file."""
-    for found in stale_files(evals, project, prompts):
-        stale, total = found.stale, len(found.file)
+    for file in stale_files(evals, project, prompts):
+        stale, total = file.stale, len(file.file)
         if stale and not dry_run:
-            found.file.prune(found.needed)
-            found.file.save()
-        path = project.relative(found.file.path).as_posix()
+            file.file.prune(file.needed)
+            file.file.save()
+        path = project.relative(file.file.path).as_posix()
         yield PrunedFile(path=path, removed=stale, of=total)

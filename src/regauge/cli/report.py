@@ -256,13 +256,17 @@ def _comment(
 ) -> None:
     """Create or update a run's pull request comment."""
     event = read_event(os.environ)
-    found = _found_run(run, event)
-    made_at = _made_at(found[1].started_at, found[1].id) if found else _made_at(event.started_at)
+    run_found = _found_run(run, event)
+    made_at = (
+        _made_at(run_found[1].started_at, run_found[1].id)
+        if run_found
+        else _made_at(event.started_at)
+    )
     mark = Mark(name=marker, made_at=made_at)
     where = "`regauge report` shows all of the run."
     if dry_run:
-        shown = cut_markdown(mark.on(_body(found, event)), where=where)
-        echo(json.dumps({"outcome": "none", "text": shown}) if as_json else shown)
+        body = cut_markdown(mark.on(_body(run_found, event)), where=where)
+        echo(json.dumps({"outcome": "none", "text": body}) if as_json else body)
         return
     with _github(repo) as github:
         if number is None:
@@ -273,7 +277,7 @@ def _comment(
                 return
             event = named
             number = pull_request_number(event)
-        text = mark.on(_body(found, event))
+        text = mark.on(_body(run_found, event))
         posted = github.upsert_comment(number, text, mark=mark, where=where)
     if as_json:
         document = {"outcome": posted.outcome, "url": posted.url, "pull_request": number}
@@ -311,11 +315,11 @@ def _found_run(run: str, event: Event) -> tuple[Path, RunRecord] | None:
     return directory, read_record(directory)
 
 
-def _body(found: tuple[Path, RunRecord] | None, event: Event) -> str:
-    if found is None:
+def _body(run_found: tuple[Path, RunRecord] | None, event: Event) -> str:
+    if run_found is None:
         footer = " · ".join(_origin(None, event))
         return f"{_failed(event)}\n\nIt left no run record.\n\n<sub>{footer}</sub>\n"
-    directory, record = found
+    directory, record = run_found
     if record.decision is not None:
         text = decision_markdown(
             record.decision, suites=record.suites, suggestions=record.suggestions

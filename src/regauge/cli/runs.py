@@ -178,7 +178,7 @@ def _of_history(project: Project, *, limit: int, sync: bool) -> tuple[list[RunRe
     if sync:
         if not history.place.own:
             report = history.sync()
-        click.echo(said_of_sync(report, history.place.shown), err=True)
+        click.echo(said_of_sync(report, history.place.display), err=True)
     for run, problem in report.unreadable:
         click.echo(printable(f"{run}  unreadable: {project.shorten(problem)}"), err=True)
     records: list[RunRecord] = []
@@ -187,7 +187,7 @@ def _of_history(project: Project, *, limit: int, sync: bool) -> tuple[list[RunRe
             click.echo(printable(str(record)), err=True)
         else:
             records.append(record)
-    return records, ".regauge/runs" if history.place.own else history.place.shown
+    return records, ".regauge/runs" if history.place.own else history.place.display
 
 
 def _of_machine(project: Project, *, limit: int) -> Iterator[RunRecord]:
@@ -274,12 +274,12 @@ def compare_command(
     """
     project = Project.find()
     named = runs if len(runs) > _PAIR else _named(project, *(*runs, None, None)[:_PAIR])
-    found = [_run(project, name) for name in named]
-    records = [record for record, _ in found]
+    named_runs = [_run(project, name) for name in named]
+    records = [record for record, _ in named_runs]
     labels = _labels(records)
     read = [
         partial(_rows_of, read, label, prompt)
-        for label, (_, read) in zip(labels, found, strict=True)
+        for label, (_, read) in zip(labels, named_runs, strict=True)
     ]
     joined, outlines = _joined(records, read)
     if prompt is not None and not joined.suites:
@@ -290,7 +290,7 @@ def compare_command(
         _write(joined, chain.from_iterable(rows() for rows in read), output, project)
         return
     suites: list[SuiteComparison] = []
-    if len(found) == _PAIR:
+    if len(named_runs) == _PAIR:
         suites = compare_runs(
             (outlines[0], read[0]), (outlines[1], read[1]), answers=outputs or as_json
         )
@@ -311,7 +311,7 @@ def compare_command(
         click.echo()
         for line in suite_lines(joined.suites):
             echo(line.text)
-    if len(found) > _PAIR:
+    if len(named_runs) > _PAIR:
         _show_grid(outlines, labels)
     else:
         _show_changes(suites, outputs=outputs, diffs=not no_diff)
@@ -447,15 +447,15 @@ def _show_grid(outlines: Sequence[RunOutline], labels: Sequence[str]) -> None:
     """The cases that differ, with their counts in each run."""
     differing, same = _differing(outlines, labels)
     prompt = ""
-    for one in differing:
-        if one["prompt"] != prompt:
-            prompt = one["prompt"]
+    for case in differing:
+        if case["prompt"] != prompt:
+            prompt = case["prompt"]
             click.echo()
             echo(f"{prompt}: cases that differ", bold=True)
             click.echo("  ".join(f"{label:<6}" for label in labels) + "  case")
-        counts = [one["counts"].get(label) for label in labels]
+        counts = [case["counts"].get(label) for label in labels]
         cells = ["-" if count is None else f"{count[0]}/{count[1]}" for count in counts]
-        echo("  ".join(f"{cell:<6}" for cell in cells) + f"  {one['case']}")
+        echo("  ".join(f"{cell:<6}" for cell in cells) + f"  {case['case']}")
     click.echo(f"\n{plural(same, 'case')} with the same pass rate in all runs")
 
 
@@ -498,8 +498,8 @@ def _notes(records: Sequence[RunRecord]) -> Iterator[str]:
         if not _any_case(record):
             yield f"run {label} has no cases"
     for number, record in enumerate(records):
-        if (known := [one.id for one in records].index(record.id)) < number:
-            yield f"{labels[known]} and {labels[number]} are the same run"
+        if (at := [other.id for other in records].index(record.id)) < number:
+            yield f"{labels[at]} and {labels[number]} are the same run"
     if len(records) == _PAIR and records[0].started_at > records[1].started_at:
         yield "A is newer than B, so `better` and `worse` say how it was before"
 

@@ -26,5 +26,5 @@ def command(name: str | None) -> None:
     if name is not None:
         click.echo(schema_text(name), nl=False)
     else:
-        for known, about in SCHEMAS.items():
-            click.echo(f"{known:10} {about}")
+        for schema_name, about in SCHEMAS.items():
+            click.echo(f"{schema_name:10} {about}")

@@ -56,8 +56,8 @@ class State:
 
     def texts(self) -> dict[str, bytes]:
         """The content of these files."""
-        found = self.files.read(dict.fromkeys(self.paths()))
-        return {path: data for path, data in found.items() if data is not None}
+        files = self.files.read(dict.fromkeys(self.paths()))
+        return {path: data for path, data in files.items() if data is not None}
 
 
 def find_target(name: str, project: Project) -> TargetCommands | None:
@@ -294,11 +294,11 @@ class TargetCommands:
     def _measured(self, state: State, points: Iterable[TrendPoint]) -> list[TrendPoint]:
         """The measurement of a state by each eval."""
         digest = self._digest(state)
-        found: dict[str, TrendPoint] = {}
+        by_digest: dict[str, TrendPoint] = {}
         for point in points:
             if point.suite.prompt_digest == digest:
-                found.setdefault(point.suite.prompt, point)
-        return [*found.values()]
+                by_digest.setdefault(point.suite.prompt, point)
+        return [*by_digest.values()]
 
 
 def _digests(target: Target, key: str) -> Mapping[str, str | None]:
@@ -308,7 +308,7 @@ def _digests(target: Target, key: str) -> Mapping[str, str | None]:
 def _changed(old: Target, new: Target) -> list[str]:
     """The settings, prompts and files in which two states differ."""
     settings = dict.fromkeys([*old.identity, *new.identity])
-    found = [
+    rows = [
         key
         for key in settings
         if key not in {"files", "prompts"} and old.identity.get(key) != new.identity.get(key)
@@ -316,14 +316,14 @@ def _changed(old: Target, new: Target) -> list[str]:
     for key, what in (("prompts", "prompt "), ("files", "")):
         before, after = _digests(old, key), _digests(new, key)
         names = sorted({*before, *after})
-        found += [f"{what}{name}" for name in names if before.get(name) != after.get(name)]
+        rows += [f"{what}{name}" for name in names if before.get(name) != after.get(name)]
     if (
         old.outputs is not None
         and new.outputs is not None
         and old.outputs.digest != new.outputs.digest
     ):
-        found.append("outputs")
-    return found
+        rows.append("outputs")
+    return rows
 
 
 def _diff(old: State, new: State) -> Iterator[str]:
@@ -331,8 +331,8 @@ def _diff(old: State, new: State) -> Iterator[str]:
 
     def settings(state: State) -> bytes:
         identity = state.target.identity
-        shown = {key: identity[key] for key in identity if key not in {"files", "prompts"}}
-        return json.dumps(shown, indent=2, ensure_ascii=False).encode()
+        described = {key: identity[key] for key in identity if key not in {"files", "prompts"}}
+        return json.dumps(described, indent=2, ensure_ascii=False).encode()
 
     name = f"tool.regauge.targets.{old.target.name}"
     before, after = {name: settings(old), **old.texts()}, {name: settings(new), **new.texts()}

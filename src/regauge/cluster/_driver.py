@@ -313,17 +313,17 @@ class Cluster:
             UsageError: It has no regauge, or another version.
         """
         assert self._identity is not None
-        ours = self._identity["version"]
-        fix = f"install regauge[dask] {ours} where the scheduler runs, and restart it"
+        version = self._identity["version"]
+        fix = f"install regauge[dask] {version} where the scheduler runs, and restart it"
         try:
             theirs = await client.run_on_scheduler(install)
         except (ImportError, AttributeError) as error:
             raise UsageError(
                 f"the scheduler cannot run regauge: {type(error).__name__}: {error}", fix=fix
             ) from error
-        if theirs != ours:
+        if theirs != version:
             raise UsageError(
-                f"the scheduler runs regauge {theirs}, and this command {ours}", fix=fix
+                f"the scheduler runs regauge {theirs}, and this command {version}", fix=fix
             )
 
     async def _disconnect(self) -> None:
@@ -388,7 +388,7 @@ class Cluster:
             if self._workers and all(worker.refusal for worker in self._workers.values()):
                 raise ProviderError(
                     f"{self} has no worker for this project:\n"
-                    + "\n".join(sorted({one.refusal for one in self._workers.values()})),
+                    + "\n".join(sorted({worker.refusal for worker in self._workers.values()})),
                     kind="cluster",
                 )
             if not accepted and loop.time() >= until:

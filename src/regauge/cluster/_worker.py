@@ -110,13 +110,13 @@ class _Calls:
                 fix="start it in a checkout of the project",
             )
         if driver["commit"] != self._identity["commit"]:
-            theirs, ours = (
+            theirs, own = (
                 commit[:12] or "no commit"
                 for commit in (self._identity["commit"], driver["commit"])
             )
             raise UsageError(
-                f"its project is at {theirs}, and the one of this command at {ours}",
-                fix=f"check out {ours} there, and restart it",
+                f"its project is at {theirs}, and the one of this command at {own}",
+                fix=f"check out {own} there, and restart it",
             )
 
     async def _call_target(self, call: dict[str, Any]) -> dict[str, Any]:

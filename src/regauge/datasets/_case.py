@@ -61,7 +61,7 @@ class Source:
 
     Attributes:
         path: The file on this machine.
-        shown: The file as faults name it.
+        place: The file as errors name it.
         unit: What places of this file are counted in: `line`, or `row` for parquet.
         holds: What one record of it is, in words.
         part: The shard whose cases alone are read; None reads all.
@@ -69,7 +69,7 @@ class Source:
     """
 
     path: Path
-    shown: Path
+    place: Path
     unit: str = "line"
     holds: str = "a case"
     faults: list[Fault] = field(default_factory=list[Fault])
@@ -85,7 +85,7 @@ class Source:
 
     def fault(self, line: int | None, message: str, fix: str = "") -> None:
         """Note that something is wrong at `line` and go on."""
-        self.faults.append(Fault(path=self.shown, line=line, message=message, fix=fix))
+        self.faults.append(Fault(path=self.place, line=line, message=message, fix=fix))
 
 
 def decode_lines(source: Source) -> str | None:
@@ -125,16 +125,16 @@ def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -
     """Return whether a case can have this key; a fault with the nearest known one if not."""
     if key in KEYS:
         return True
-    shown = {name: name for name in KEYS}
+    labels = {name: name for name in KEYS}
     if word == "column":
-        shown["inputs"] = "inputs.<name>"
+        labels["inputs"] = "inputs.<name>"
     near = closest(key, KEYS)
-    known = f"known {word}s: {', '.join(shown.values())}"
-    fix = f"did you mean {shown[near]!r}?" if near else known
+    choices = f"known {word}s: {', '.join(labels.values())}"
+    fix = f"did you mean {labels[near]!r}?" if near else choices
     if word == "column" and key.startswith("__"):
         fix = "import a test file of promptfoo with its configuration: regauge import promptfoo"
     elif word == "column" and not near:
-        fix = f"call a column of inputs 'inputs.{key}'; {known}"
+        fix = f"call a column of inputs 'inputs.{key}'; {choices}"
     source.fault(line, f"unknown {word} {key!r}", fix)
     return False
 
@@ -271,7 +271,7 @@ class Texts:
     """Reads the files that cases refer to, each once, and none outside the fixtures folder."""
 
     def __init__(self, fixtures_dir: Path) -> None:
-        self._shown = fixtures_dir.name
+        self._home_name = fixtures_dir.name
         self._root = fixtures_dir.resolve()
         self._read: dict[str, str | ValueError] = {}
 
@@ -303,18 +303,18 @@ class Texts:
                 self._read[key] = load()
             except ValueError as error:
                 self._read[key] = error
-        found = self._read[key]
-        if isinstance(found, ValueError):
-            raise found
-        return found
+        value = self._read[key]
+        if isinstance(value, ValueError):
+            raise value
+        return value
 
     def _digest(self, reference: str, kind: str) -> str:
         data = self._bytes(reference, bytes_max=_ATTACHED_BYTES_MAX)
-        known = _MAGIC[kind].get(PurePosixPath(reference).suffix.lower())
-        if known is None:
+        formats = _MAGIC[kind].get(PurePosixPath(reference).suffix.lower())
+        if formats is None:
             suffixes = ", ".join(_MAGIC[kind])
             raise ValueError(f"the {kind} {reference!r} does not end in {suffixes}")
-        if not re.match(known, data, re.DOTALL):
+        if not re.match(formats, data, re.DOTALL):
             raise ValueError(f"the file {reference!r} does not hold what its name says")
         return hashlib.sha256(data).hexdigest()
 
@@ -331,17 +331,18 @@ class Texts:
         inner = PurePosixPath(reference)
         if not reference.strip() or "\\" in reference or "\0" in reference:
             raise ValueError(
-                f"{reference!r} is no path: write it with / from the folder {self._shown!r}"
+                f"{reference!r} is no path: write it with / from the folder {self._home_name!r}"
             )
         if inner.is_absolute() or ".." in inner.parts or ":" in "".join(inner.parts[:1]):
             raise ValueError(
-                f"the file {reference!r} is not named by its path inside the folder {self._shown!r}"
+                f"the file {reference!r} is not named by its path inside the folder"
+                f" {self._home_name!r}"
             )
         try:
             path = (self._root / inner).resolve()
             if not path.is_relative_to(self._root):
                 raise ValueError(
-                    f"the file {reference!r} is a link that leaves the folder {self._shown!r}"
+                    f"the file {reference!r} is a link that leaves the folder {self._home_name!r}"
                 )
             return read_regular(path, bytes_max=bytes_max)
         except FileNotFoundError:
@@ -362,7 +363,7 @@ class Texts:
             names = sorted(path.name for path in folder.iterdir())[:_LISTED_MAX]
         near = closest(inner.name, names)
         hint = f"; did you mean {str(inner.parent / near)!r}?" if near else ""
-        return f"there is no file {reference!r} in the folder {self._shown!r}{hint}"
+        return f"there is no file {reference!r} in the folder {self._home_name!r}{hint}"
 
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/-]{0,199}")
@@ -444,7 +445,7 @@ class _CaseReader:
             or split_of(case_id, salt=reading.salt, holdout=reading.holdout),
             source=origin,
             licence=licence,
-            at=f"{source.shown.as_posix()}:{record.line}",
+            at=f"{source.place.as_posix()}:{record.line}",
             note=note,
             checks=checks,
             pass_at=pass_at,
@@ -460,17 +461,17 @@ class _CaseReader:
             self._fault("id", "a case without an id", 'give it one: "id": "a-unique-name"')
             return ""
         if not isinstance(value, str):
-            self._fault("id", f"the id {_shown(value)} is not text", "put it in quotes")
+            self._fault("id", f"the id {_format_value(value)} is not text", "put it in quotes")
             return ""
         if not _ID.fullmatch(value) or value in _OPERATORS:
             plain = _slug(value)
             fix = f"{_ID_RULE}" + (f", such as {plain!r}" if plain else "")
             if value in _OPERATORS:
                 fix = "pytest -k reads this word as an operator; choose another id"
-            self._fault("id", f"the id {_shown(value)} cannot be the id of a test", fix)
+            self._fault("id", f"the id {_format_value(value)} cannot be the id of a test", fix)
         if value in first:
             place = f"{self._source.unit} {first[value]}"
-            taken = f"the id {_shown(value)} is taken: {place} has it too"
+            taken = f"the id {_format_value(value)} is taken: {place} has it too"
             self._fault("id", taken, "every case needs an id of its own")
         else:
             first[value] = self._record.line_of("id")
@@ -499,19 +500,19 @@ class _CaseReader:
         """The same mapping, with the text of a file instead of each `{"file": ...}` value."""
         if not any(isinstance(item, dict | list) for item in values.values()):
             return values
-        found = dict(values)
+        changed = dict(values)
         for name, item in values.items():
             where = f"{key}.{name}"
             if isinstance(item, list) and key == "inputs":
-                found[name] = [
+                changed[name] = [
                     self._message(f"{where}[{number}]", message)
                     for number, message in enumerate(item)
                 ]
             elif (reference := file_reference(item)) is not None:
-                found[name] = self._text_of(key, where, reference)
+                changed[name] = self._text_of(key, where, reference)
             elif isinstance(item, dict) and key == "inputs":
-                found[name] = self._part(key, where, item)
-        return found
+                changed[name] = self._part(key, where, item)
+        return changed
 
     def _message(self, where: str, message: JSON) -> JSON:
         """A message with what the parts of its content name; any other value as it is."""
@@ -551,7 +552,7 @@ class _CaseReader:
         if sound and not any(";" in word for word in words):
             return tuple(words)
         fix = 'a list of words without ";": "tags": ["storage", "night"]'
-        self._fault("tags", f"tags is {_shown(self._values['tags'])}", fix)
+        self._fault("tags", f"tags is {_format_value(self._values['tags'])}", fix)
         return ()
 
     def _checks(self, key: str, value: object) -> tuple[JSON, ...]:
@@ -562,23 +563,23 @@ class _CaseReader:
         if checks and all(isinstance(check, str | dict) for check in checks):
             return tuple(cast("list[JSON]", checks))
         fix = 'a list of judges: "checks": [{"contains": "Berlin"}, "is_json"]'
-        self._fault(key, f"checks is {_shown(value)}", fix)
+        self._fault(key, f"checks is {_format_value(value)}", fix)
         return ()
 
     def _script(self) -> Script | None:
         """The conversation of a case; None for a single request."""
         keys = ("turns", "persona", "max_turns", "tools", "max_steps")
-        given = {key for key in keys if self._values.get(key) is not None}
-        if not given:
+        set_keys = {key for key in keys if self._values.get(key) is not None}
+        if not set_keys:
             return None
         turns = self._turns()
         persona, tools = self._text("persona"), self._text("tools")
-        if given >= {"turns", "persona"}:
+        if set_keys >= {"turns", "persona"}:
             self._fault("persona", "a case with `turns` and a `persona`", "remove one of them")
-        if "max_turns" in given and "persona" not in given:
+        if "max_turns" in set_keys and "persona" not in set_keys:
             fix = "name a `persona`, or remove `max_turns`"
             self._fault("max_turns", "max_turns without a persona", fix)
-        if given == {"max_steps"}:
+        if set_keys == {"max_steps"}:
             fix = "add `tools`, `turns` or `persona`"
             self._fault("max_steps", "max_steps without a conversation", fix)
         line = self._record.line_of("tools")
@@ -595,14 +596,16 @@ class _CaseReader:
         if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LIMIT:
             return value
         if value is not None:
-            self._fault(key, f"{key} is {_shown(value)}", f"write a number from 1 to {LIMIT}")
+            self._fault(
+                key, f"{key} is {_format_value(value)}", f"write a number from 1 to {LIMIT}"
+            )
         return default
 
     def _turns(self) -> tuple[Turn, ...]:
         value = self._values.get("turns")
         fix = '"turns": [{"user": "Where is my order?"}]'
         if value is not None and not _items(value):
-            self._fault("turns", f"turns is {_shown(value)}", f"a list of turns: {fix}")
+            self._fault("turns", f"turns is {_format_value(value)}", f"a list of turns: {fix}")
         turns: list[Turn] = []
         for number, item in enumerate(_items(value), start=1):
             if not isinstance(item, dict):
@@ -645,7 +648,9 @@ class _CaseReader:
                 value = float(value)
         of_turns = script is not None and any(turn.checks for turn in script.turns)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-            self._fault("pass_at", f"pass_at is {_shown(value)}", "a share above 0 and up to 1")
+            self._fault(
+                "pass_at", f"pass_at is {_format_value(value)}", "a share above 0 and up to 1"
+            )
         elif not self._values.get("checks") and not of_turns:
             self._fault("pass_at", "pass_at without checks", "add `checks`, or remove `pass_at`")
         else:
@@ -659,7 +664,7 @@ class _CaseReader:
         if value is not None:
             near = did_you_mean(str(value), allowed)
             fix = f"one of {', '.join(allowed)}" + (f"; {near}" if near else "")
-            self._fault(key, f"no such {key}: {_shown(value)}", fix)
+            self._fault(key, f"no such {key}: {_format_value(value)}", fix)
         return ""
 
     def _text(self, key: str) -> str:
@@ -688,10 +693,10 @@ def _kind(value: object) -> str:
         return "null"
     if isinstance(value, list):
         return "a list"
-    return "a mapping" if isinstance(value, dict) else _shown(value)
+    return "a mapping" if isinstance(value, dict) else _format_value(value)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - the width of a line
 

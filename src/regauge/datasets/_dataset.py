@@ -197,9 +197,9 @@ def load_dataset(
         DatasetError: The file cannot be used; it lists all that is wrong with it.
     """
     project = fixtures_dir.parent
-    shown = path.relative_to(project) if path.is_relative_to(project) else path
+    place = path.relative_to(project) if path.is_relative_to(project) else path
     unit = "row" if path.suffix == ".parquet" else "line"
-    source = Source(path=path, shown=shown, unit=unit, part=shard)
+    source = Source(path=path, place=place, unit=unit, part=shard)
     read = _READERS.get(path.suffix)
     if read is None:
         formats = ", ".join(_READERS)
@@ -213,7 +213,7 @@ def load_dataset(
     try:
         cases = cases_of(read(source), source, reading)
     except IsADirectoryError as error:
-        raise DatasetError([Fault.unreadable(shown, error)]) from error
+        raise DatasetError([Fault.unreadable(place, error)]) from error
     except OSError as error:
         source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
         raise DatasetError(source.faults) from error
@@ -258,7 +258,7 @@ def _first_faults(source: Source) -> list[Fault]:
     left = len(faults) - _FAULTS_SHOWN_MAX
     if left > 0:
         message = f"and {left:,} more faults"
-        faults[_FAULTS_SHOWN_MAX:] = [Fault(path=source.shown, line=None, message=message)]
+        faults[_FAULTS_SHOWN_MAX:] = [Fault(path=source.place, line=None, message=message)]
     return faults
 
 
@@ -280,17 +280,17 @@ def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
     Raises:
         DatasetError: There is none of this name, or there are two.
     """
-    shown = (fixtures_dir / "golden").relative_to(fixtures_dir.parent)
+    place = (fixtures_dir / "golden").relative_to(fixtures_dir.parent)
     files = dataset_files(fixtures_dir)
-    found = [path for path in files if path.stem == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(path.name for path in found)
+    matches = [path for path in files if path.stem == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(path.name for path in matches)
         raise DatasetError(
             [
                 Fault(
-                    path=shown,
+                    path=place,
                     line=None,
                     message=f"two datasets are called {name!r}: {names}",
                     fix="keep one of them, or rename one",
@@ -299,9 +299,9 @@ def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
         )
     fix = did_you_mean(name, (path.stem for path in files))
     if not fix:
-        fix = f"write {shown.as_posix()}/{name}.jsonl"
+        fix = f"write {place.as_posix()}/{name}.jsonl"
         if files:
             fix = f"{fix}, or use one of: {', '.join(path.stem for path in files)}"
     raise DatasetError(
-        [Fault(path=shown, line=None, message=f"no dataset is called {name!r}", fix=fix)]
+        [Fault(path=place, line=None, message=f"no dataset is called {name!r}", fix=fix)]
     )

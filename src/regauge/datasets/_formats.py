@@ -193,8 +193,8 @@ class _Reader:
             if key.tag == _MERGE:
                 merges = True
             elif key.tag != "tag:yaml.org,2002:str":
-                shown = key.value if isinstance(key, yaml.ScalarNode) else "this key"
-                self._fault(key, f"the key {shown!r} is not text", "put it in quotes")
+                key_text = key.value if isinstance(key, yaml.ScalarNode) else "this key"
+                self._fault(key, f"the key {key_text!r} is not text", "put it in quotes")
             elif key.value in own:
                 self._fault(key, f"the key {key.value!r} is given twice")
             else:
@@ -320,7 +320,7 @@ class ToolFiles:
 
     def __init__(self, fixtures_dir: Path) -> None:
         self._dir = fixtures_dir / "tools"
-        self._known: dict[str, ToolResults | None] = {}
+        self._loaded: dict[str, ToolResults | None] = {}
 
     def read(self, name: str, source: Source, line: int) -> ToolResults | None:
         """The results of a file; None with its errors noted where it cannot be used.
@@ -330,23 +330,23 @@ class ToolFiles:
             source: The dataset that names it.
             line: The place of the name.
         """
-        if name not in self._known:
-            self._known[name] = self._load(name, source, line)
-        return self._known[name]
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name, source, line)
+        return self._loaded[name]
 
     def _load(self, name: str, source: Source, line: int) -> ToolResults | None:
-        shown = f"{self._dir.parent.name}/{self._dir.name}/{name}.yml"
+        place = f"{self._dir.parent.name}/{self._dir.name}/{name}.yml"
         path = self._dir / f"{name}.yml"
         if "/" in name or "\\" in name or name.startswith(".") or "\0" in name:
             source.fault(line, f"tools is {name!r}", f"name a file of {self._dir.name}/")
             return None
         if not path.is_file():
-            names = [found.stem for found in self._dir.glob("*.yml")]
+            names = [path.stem for path in self._dir.glob("*.yml")]
             near = closest(name, names)
             fix = f"did you mean {near!r}?" if near else "write it: a list of results for each tool"
-            source.fault(line, f"tools: there is no file {shown}", fix)
+            source.fault(line, f"tools: there is no file {place}", fix)
             return None
-        file = Source(path=path, shown=path.relative_to(self._dir.parents[1]))
+        file = Source(path=path, place=path.relative_to(self._dir.parents[1]))
         document, lines = _mapping(file, "results by tool", "write `lookup_order:` and a list")
         entries: dict[str, tuple[ToolResult, ...]] = {}
         functions: dict[str, str] = {}

@@ -153,21 +153,21 @@ class Script:
         ]
 
 
-def _holds(wanted: JSON, actual: JSON) -> bool:
+def _holds(expected: JSON, actual: JSON) -> bool:
     """Return whether a value has all parts of another: the keys of mappings, everything else equal.
 
     >>> _holds({"id": 7}, {"id": 7, "limit": 5}), _holds({"id": 1}, {"id": True})
     (True, False)
     """
-    if isinstance(wanted, Mapping):
+    if isinstance(expected, Mapping):
         return isinstance(actual, Mapping) and all(
-            key in actual and _holds(value, actual[key]) for key, value in wanted.items()
+            key in actual and _holds(value, actual[key]) for key, value in expected.items()
         )
-    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+    if isinstance(expected, Sequence) and not isinstance(expected, str):
         if not isinstance(actual, Sequence) or isinstance(actual, str):
             return False
-        return len(wanted) == len(actual) and all(map(_holds, wanted, actual))
-    return wanted == actual and isinstance(wanted, bool) is isinstance(actual, bool)
+        return len(expected) == len(actual) and all(map(_holds, expected, actual))
+    return expected == actual and isinstance(expected, bool) is isinstance(actual, bool)
 
 
 def result_content(result: JSON) -> str:

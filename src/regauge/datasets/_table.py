@@ -77,7 +77,7 @@ class _Chunks:
         columns = [file.schema.column(number) for number in range(len(file.schema))]
         self.rows: int = file.metadata.num_rows
         self.stored = self.largest = self.needed_at_least = 0
-        referable = {one.path for one in columns if _is_text(one)}
+        referable = {column.path for column in columns if _is_text(column)}
         for group in _row_groups(file):
             for column, chunk in zip(columns, group, strict=True):
                 size = max(0, chunk.total_uncompressed_size)
@@ -211,9 +211,9 @@ def _json_or_text(source: Source, line: int, column: str, cell: str) -> object:
     except ValueError as error:
         if cell.lstrip().startswith(("{", "[")):
             text = json.dumps(cell, ensure_ascii=False)
-            shown = text if len(text) <= _SHOWN_CHARS else 'a JSON string, such as "[1] first"'
+            preview = text if len(text) <= _SHOWN_CHARS else 'a JSON string, such as "[1] first"'
             source.fault(
-                line, f"{column}: {error}", f"correct the JSON; if it is text, write {shown}"
+                line, f"{column}: {error}", f"correct the JSON; if it is text, write {preview}"
             )
         return cell
 

@@ -148,7 +148,7 @@ if TYPE_CHECKING:
         OnBroken as OnBroken,
         PolicyOptions as PolicyOptions,
         TrialFacts as TrialFacts,
-        Wanted as Wanted,
+        TrialRequest as TrialRequest,
         policy_of as policy_of,
         tier_held as tier_held,
         with_more_trials as with_more_trials,

@@ -263,10 +263,10 @@ def _moved_endpoints(
 
 
 def _setting(part: str, before: object, now: object) -> MovedBar:
-    return MovedBar(part=part, base=_shown(before), head=_shown(now))
+    return MovedBar(part=part, base=_format_value(before), head=_format_value(now))
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = "not set" if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return _cut(text)
 

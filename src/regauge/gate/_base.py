@@ -79,7 +79,7 @@ def anchor_of_base(
     at: BaseCommit,
     lock: PromptLock,
     *,
-    known: Sequence[Baseline],
+    baselines: Sequence[Baseline],
     history: StoredHistory | None,
 ) -> BaseAnchor | None:
     """The anchor; None where the base's settings name none, or it is the base version itself.
@@ -92,11 +92,11 @@ def anchor_of_base(
         known: Baselines of the prompt, the newest first.
         history: The base's own.
     """
-    released = [entry.version for entry in lock.of(prompt.name)]
+    released = [entry.version for entry in lock.entries_of(prompt.name)]
     version = anchor_version(at.newest.settings.gate.anchor, released, current=prompt.version)
     if version is None:
         return None
-    anchor = stored_anchor(known, str(version), key_of(main))
+    anchor = stored_anchor(baselines, str(version), key_of(main))
     accepted = accepted_since(candidate.prompt, str(version))
     base = None
     if anchor is not None and history is not None:
@@ -187,14 +187,17 @@ def compare_with_base(
     head = suite.prompt
     own = baseline_path(at.project, head.name)
     # Main will have it after the merge, and know nothing any more.
-    load_baseline(own, shown=at.project.relative(own), parse=at.baseline)
+    load_baseline(own, place=at.project.relative(own), parse=at.baseline)
     unreadable: list[str] = []
     prompt, target, pinned = _subject_of_base(suite, at, unreadable)
     unread = bool(unreadable)
     before = readable(lambda: _dataset_before(suite, at, prompt), at, unreadable)
     removed_cases = [case.id for case in before or () if case.id not in suite.dataset]
     entries = acknowledged(
-        _shown(head, at), prompt, cases=[case.id for case in suite.dataset], gone=removed_cases
+        _prompt_for_messages(head, at),
+        prompt,
+        cases=[case.id for case in suite.dataset],
+        gone=removed_cases,
     )
     main = None
     if prompt is not None:
@@ -224,7 +227,7 @@ def compare_with_base(
         lock = readable(at.lock, at, unreadable)
         if lock is not None and target is None:
             anchor = anchor_of_base(
-                suite, main, prompt, at, lock, known=baselines, history=match.history
+                suite, main, prompt, at, lock, baselines=baselines, history=match.history
             )
     refusals: tuple[Refusal, ...] = ()
     if main is not None:
@@ -245,7 +248,13 @@ def compare_with_base(
         of_today = readable(lambda: at_today.prompt(head), at_today, unreadable)
         today = readable(lambda: _dataset_before(suite, at_today, of_today), at_today, unreadable)
     cases = gate_cases(
-        suite, states, before=before, today=today, said=entries, judges=judges, history=history
+        suite,
+        states,
+        before=before,
+        today=today,
+        acknowledged=entries,
+        judges=judges,
+        history=history,
     )
     partners = readable(lambda: edited_partners(suite, at_today), at_today, unreadable) or {}
     edited = tuple(
@@ -343,7 +352,9 @@ def _breaches(
     lock = readable(at.lock, at, unreadable)
     if lock is None:
         lock = PromptLock(at.project.prompts_dir / LOCK_NAME)
-    return version_breaches(_shown(head, at), prompt, head_lock=lock_of(head.path), base_lock=lock)
+    return version_breaches(
+        _prompt_for_messages(head, at), prompt, head_lock=lock_of(head.path), base_lock=lock
+    )
 
 
 def _text(head: Prompt) -> str:
@@ -353,7 +364,7 @@ def _text(head: Prompt) -> str:
         return ""
 
 
-def _shown(head: Prompt, at: BaseCommit) -> Prompt:
+def _prompt_for_messages(head: Prompt, at: BaseCommit) -> Prompt:
     return replace(head, path=at.project.relative(head.path))
 
 
@@ -436,7 +447,7 @@ def committed_baselines(
         path = baseline_path(at.project, name)
         place = at.project.relative(path)
         read = (
-            readable(partial(at.baseline, data, shown=place), at, unreadable)
+            readable(partial(at.baseline, data, place=place), at, unreadable)
             for data in at.read_newest(path)
         )
         return [each for each in read if each is not None]
@@ -495,7 +506,7 @@ def gate_cases(
     *,
     before: Dataset | None,
     today: Dataset | None,
-    said: Acknowledged,
+    acknowledged: Acknowledged,
     judges: tuple[str, ...],
     history: StoredHistory | None,
 ) -> list[GateCase]:
@@ -519,8 +530,8 @@ def gate_cases(
             else None,
             state=states[case.id],
             tier=proven_tier(case, history, tier=_tier_on_base(case, today)),
-            accepted=said.accepted.get(case.id, ""),
-            broke_before=said.broke_before.get(case.id, 0),
+            accepted=acknowledged.accepted.get(case.id, ""),
+            broke_before=acknowledged.broke_before.get(case.id, 0),
             recorded=suite.target is not None and suite.target.outputs is not None,
         )
         for case in suite.dataset
@@ -532,7 +543,7 @@ def gate_cases(
             checks=judges,
             state="removed",
             tier=case.tier,
-            accepted=said.removed.get(case.id, ""),
+            accepted=acknowledged.removed.get(case.id, ""),
         )
         for case in before or ()
         if case.id not in suite.dataset

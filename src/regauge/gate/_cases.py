@@ -493,7 +493,7 @@ class CaseStage:
     def waves(self) -> Iterator[list[Request]]:
         """The trials each look needs; the looks are taken between them."""
         for number, step in enumerate(self.worse.steps):
-            wave = self._wanted(number, step)
+            wave = self._next_requests(number, step)
             if not wave:
                 return
             yield wave
@@ -510,7 +510,7 @@ class CaseStage:
                 return test, column
         return None
 
-    def _wanted(self, number: int, step: int) -> list[Request]:
+    def _next_requests(self, number: int, step: int) -> list[Request]:
         cases: dict[tuple[str, str], Drawn] = {}
         paired: set[tuple[str, str]] = set()
         for test in (self.worse, self.better):

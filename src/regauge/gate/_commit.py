@@ -181,7 +181,7 @@ class BaseCommit:
         texts = self.repository.read_all((commit, name) for commit in commits)
         return [data for data in texts if data is not None]
 
-    def baseline(self, data: bytes, *, shown: Path) -> Baseline:
+    def baseline(self, data: bytes, *, place: Path) -> Baseline:
         """The baseline that a file holds; several commits often hold the same one.
 
         Raises:
@@ -189,7 +189,7 @@ class BaseCommit:
         """
         baseline = self._baselines.get(data)
         if baseline is None:
-            baseline = self._baselines[data] = parse_baseline(data, shown=shown)
+            baseline = self._baselines[data] = parse_baseline(data, place=place)
         return baseline
 
     def prompt(self, head: Prompt) -> Prompt | None:

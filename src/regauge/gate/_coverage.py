@@ -91,7 +91,8 @@ def _state(prompt: Prompt) -> tuple[str, str, Semver | None]:
 def _no_version(
     head: Prompt, base: Prompt | None, *, head_lock: PromptLock, base_lock: PromptLock
 ) -> RuleBreach:
-    released = {entry.version for lock in (head_lock, base_lock) for entry in lock.of(head.name)}
+    locks = (head_lock, base_lock)
+    released = {entry.version for lock in locks for entry in lock.entries_of(head.name)}
     if base is not None and base.version is not None:
         released.add(base.version)
     if not released:
@@ -276,7 +277,7 @@ def _not_measured(at: BaseCommit, suites: Iterable[Suite]) -> Sequence[tuple[str
     stored: set[tuple[str, str]] = set()
     for path, data in zip(paths, texts, strict=True):
         try:
-            baseline = at.baseline(data or b"", shown=Path(path))
+            baseline = at.baseline(data or b"", place=Path(path))
         except BaselineError:
             continue  # the comparison of its prompt says so
         stored |= {(baseline.prompt, history.key.dataset) for history in baseline.histories}
@@ -304,7 +305,7 @@ def _still_stored(at: BaseCommit, prompt: str, dataset: str) -> bool:
     """Return whether the change leaves the baseline where it was."""
     path = baseline_path(at.project, prompt)
     try:
-        baseline = load_baseline(path, shown=at.project.relative(path), parse=at.baseline)
+        baseline = load_baseline(path, place=at.project.relative(path), parse=at.baseline)
     except BaselineError:
         return True
     return baseline is not None and any(

@@ -529,7 +529,7 @@ def _first_wave(
     compared: Sequence[Compared], policy: GatePolicy, numbers: StoredNumbers
 ) -> Iterator[Draw]:
     by_key = {each.case.key: each for each in compared}
-    for request in Gate([each.case for each in compared], policy).wanted():
+    for request in Gate([each.case for each in compared], policy).pending_trials():
         case = by_key[request.prompt, request.case]
         planned = case.candidate if request.arm == "candidate" else case.main
         if planned is None or planned.error is not None:

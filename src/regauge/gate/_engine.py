@@ -13,7 +13,7 @@ from regauge.digests import digest_of
 from regauge.evidence import CheckReport, Count
 from regauge.gate._cases import CaseStage, Drawn, End, Request
 from regauge.gate._suites import SuiteStage
-from regauge.gate._types import CaseReport, GateOutcome, Reason, Wanted, accepted_broken
+from regauge.gate._types import CaseReport, GateOutcome, Reason, TrialRequest, accepted_broken
 from regauge.stats import flaky_probability, rule_of_three
 
 if TYPE_CHECKING:
@@ -474,20 +474,20 @@ class Gate:
         """Trials of every case of a prompt in the first round."""
         return self._first[prompt]
 
-    def wanted(self) -> tuple[Wanted, ...]:
+    def pending_trials(self) -> tuple[TrialRequest, ...]:
         """The trials of this wave that have not been observed; empty when all is decided.
 
         Trials of both arms that are compared side by side come next to each other, pair by pair.
         Asking twice gives the same trials. A trial that was observed is never wanted again.
         """
-        requests: list[Wanted] = []
+        requests: list[TrialRequest] = []
         paired: dict[tuple[str, str], dict[Arm, list[int]]] = {}
         for case, arm, asked, is_paired in self._pending:
             if is_paired:
                 waiting = [number for number in asked if case.waits_for(arm, number)]
                 paired.setdefault(case.case.key, {})[arm] = waiting
                 continue
-            requests += [_wanted(case.case.key, arm, run) for run in _runs(case, arm, asked)]
+            requests += [_trial_request(case.case.key, arm, run) for run in _runs(case, arm, asked)]
         for key, arms in paired.items():
             # Which arm of a pair comes first changes from pair to pair.
             pairs = zip_longest(arms.get("candidate", []), arms.get("main", []))
@@ -495,7 +495,7 @@ class Gate:
                 both: list[tuple[Arm, int | None]] = [("candidate", new), ("main", of_main)]
                 for arm, number in both if turn % 2 else reversed(both):
                     if number is not None:
-                        requests.append(_wanted(key, arm, range(number, number + 1)))
+                        requests.append(_trial_request(key, arm, range(number, number + 1)))
         return tuple(requests)
 
     def observe(
@@ -509,7 +509,7 @@ class Gate:
         """Take in one wanted trial.
 
         Args:
-            number: As in `Wanted.trials`.
+            number: As in `TrialRequest.trials`.
             facts: None where the trial could not be measured, after all retries; `not-recorded`
                 where only recordings may be used and there is none.
 
@@ -635,9 +635,9 @@ def _together(processes: list[Iterator[list[Request]]]) -> Iterator[list[Request
         yield list(chain.from_iterable(waves))
 
 
-def _wanted(key: tuple[str, str], arm: Arm, trials: range) -> Wanted:
+def _trial_request(key: tuple[str, str], arm: Arm, trials: range) -> TrialRequest:
     prompt, case = key
-    return Wanted(prompt=prompt, case=case, arm=arm, trials=trials)
+    return TrialRequest(prompt=prompt, case=case, arm=arm, trials=trials)
 
 
 def _hash_of(case: Drawn) -> str:

@@ -44,7 +44,7 @@ class TopUpPolicy:
     """Limits for filling a history.
 
     Attributes:
-        wanted: Trials of a complete history.
+        complete_trials: Trials of a complete history.
         sessions: Sessions they must come from at least: one session is one look at the mood of
             the provider.
         per_session: Trials of each case in one session.
@@ -52,7 +52,7 @@ class TopUpPolicy:
         any_time: Whether a session counts however short ago the last one was.
     """
 
-    wanted: int = 12
+    complete_trials: int = 12
     sessions: int = SESSIONS
     per_session: int = 4
     apart_h: float = 1.0
@@ -68,7 +68,7 @@ class TopUp:
         digests: The digest of each case as it is now, by its id.
         critical: The cases that need more trials than others.
         first: The session's first trial number.
-        wanted: How many trials each case gets; cases that have enough are not in it.
+        trials_by_case: Trials that each case gets; cases that have enough are not in it.
         waits_h: Hours until the next session may begin, when that is why nothing is drawn.
         sessions: How many sessions complete the history, this one among them.
         sessions_others: How many complete the cases that are not critical.
@@ -78,7 +78,7 @@ class TopUp:
     digests: Mapping[str, str]
     critical: frozenset[str] = frozenset()
     first: int
-    wanted: Mapping[str, int] = field(default_factory=dict[str, int])
+    trials_by_case: Mapping[str, int] = field(default_factory=dict[str, int])
     waits_h: float = 0.0
     sessions: int = 0
     sessions_others: int = 0
@@ -86,11 +86,11 @@ class TopUp:
     @property
     def complete(self) -> bool:
         """Return whether nothing is wanted any more."""
-        return not self.wanted and not self.waits_h
+        return not self.trials_by_case and not self.waits_h
 
     def numbers(self, case_id: str) -> range:
         """The trial numbers of a case in this session."""
-        return range(self.first, self.first + self.wanted.get(case_id, 0))
+        return range(self.first, self.first + self.trials_by_case.get(case_id, 0))
 
 
 def top_up(
@@ -128,7 +128,7 @@ def top_up(
     first = history.sessions[-1].last + 1 if history.sessions else HISTORY_FIRST
     if restart:
         history = replace(history, sessions=())
-    more = replace(policy, wanted=max(policy.wanted, CRITICAL_TRIALS))
+    more = replace(policy, complete_trials=max(policy.complete_trials, CRITICAL_TRIALS))
     policies = {
         case_id: more if case_id in critical else policy
         for case_id in cases
@@ -157,7 +157,7 @@ def top_up(
         digests=dict(cases),
         critical=frozenset(critical),
         first=first,
-        wanted=missing,
+        trials_by_case=missing,
         waits_h=waits_h,
         sessions=max(sessions.values(), default=0),
         sessions_others=max(others or sessions.values(), default=0),
@@ -254,8 +254,8 @@ def merged(
 def _lacking(history: StoredHistory, case: CaseTrials | None, policy: TopUpPolicy) -> int:
     """The number of trials of a case for this session."""
     if case is None:
-        return min(policy.per_session, policy.wanted)
-    trials = min(policy.per_session, max(0, policy.wanted - len(case.drawn)))
+        return min(policy.per_session, policy.complete_trials)
+    trials = min(policy.per_session, max(0, policy.complete_trials - len(case.drawn)))
     sessions = len(history.sessions_of(case))
     return max(trials, 1 if sessions < policy.sessions else 0)
 
@@ -265,7 +265,7 @@ def _sessions(history: StoredHistory, case: CaseTrials | None, policy: TopUpPoli
     drawn, session_count = (
         (len(case.drawn), len(history.sessions_of(case))) if case is not None else (0, 0)
     )
-    lacking = max(0, policy.wanted - drawn)
+    lacking = max(0, policy.complete_trials - drawn)
     return max(-(-lacking // policy.per_session), policy.sessions - session_count, 0)
 
 

@@ -121,8 +121,8 @@ def _baseline_notes(at: BaseCommit, name: str) -> Iterator[str]:
     path = at.repository.top / name
     try:
         data = at.repository.read(at.commit, name)
-        base = at.baseline(data, shown=Path(name)) if data is not None else None
-        head = at.baseline(path.read_bytes(), shown=Path(name)) if path.is_file() else None
+        base = at.baseline(data, place=Path(name)) if data is not None else None
+        head = at.baseline(path.read_bytes(), place=Path(name)) if path.is_file() else None
     except BaselineError:
         return  # reported where the baseline is used
     for before in base.histories if base is not None else ():
@@ -223,7 +223,7 @@ def acknowledged(
         gone: The ids of those that only the base version has.
     """
     ids, missing = frozenset(cases), frozenset(gone)
-    before = _said(base) if base is not None else frozenset[tuple[str, str, str]]()
+    before = _accepted_entries(base) if base is not None else frozenset[tuple[str, str, str]]()
     accepted: dict[str, str] = {}
     removed: dict[str, str] = {}
     faults: list[Fault] = []
@@ -276,7 +276,7 @@ def case_state(
     return "unchanged" if request == base_request else "changed"
 
 
-def _said(base: Prompt) -> frozenset[tuple[str, str, str]]:
+def _accepted_entries(base: Prompt) -> frozenset[tuple[str, str, str]]:
     return frozenset(
         (key, entry.version, case_entry.case)
         for entry in base.changelog
@@ -377,7 +377,7 @@ def refusals_of(
                 prompt=name,
                 message=f"{name}: this change is judged differently than the base, so nothing is"
                 " compared",
-                details=tuple(_told(part, suite) for part in judges),
+                details=tuple(_describe_difference(part, suite) for part in judges),
                 fix=_calibration_fix(judges, suite)
                 + _judge_fix(name, at, prompt_changed=prompt_changed),
                 prompt_changed=prompt_changed,
@@ -420,17 +420,17 @@ def _accepting(at: BaseCommit) -> str:
     )
 
 
-def _told(part: KeyDifference, suite: Suite) -> str:
+def _describe_difference(part: KeyDifference, suite: Suite) -> str:
     """A judge that differs; one that lost its calibration is still there, but advisory."""
     judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
-    if part.wanted is not None or judge is None:
+    if part.current is not None or judge is None:
         return str(part)
     return f"judge {part.name!r} was blocking and is advisory now: {suite.standing(judge).reason}"
 
 
 def _changed_rule(part: KeyDifference, suite: Suite) -> str:
     """The rule that regauge changed, where that alone makes a judge differ; else empty."""
-    if part.part != "judge" or not part.stored or not part.wanted:
+    if part.part != "judge" or not part.stored or not part.current:
         return ""
     judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
     return changed_rule(judge, part.stored, part.rules)

@@ -133,7 +133,7 @@ class ReplayEvidence:
         place = project.relative(path)
         repository = Repository.find(project.root)
         if repository is None or not repository.has_commits():
-            return load_baseline(path, shown=place)
+            return load_baseline(path, place=place)
         commit = "HEAD"
         if self._base_branch:
             try:
@@ -141,7 +141,7 @@ class ReplayEvidence:
             except GitError:
                 return None
         data = repository.read(commit, repository.inside(path))
-        return parse_baseline(data, shown=place) if data is not None else None
+        return parse_baseline(data, place=place) if data is not None else None
 
 
 def _accepted(result: EvalResult) -> str:

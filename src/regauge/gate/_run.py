@@ -46,23 +46,23 @@ class GateProgress:
 
     Attributes:
         wave: Counted from 1.
-        wanted: Trials of this wave.
+        requested: Trials of this wave.
         landed: Those of them that there are.
         trials: Of all waves so far.
         spent_usd: So far.
     """
 
     wave: int = 0
-    wanted: int = 0
+    requested: int = 0
     landed: int = 0
     trials: int = 0
     spent_usd: float = 0.0
     _started: float = field(default=0.0)
 
-    def start_wave(self, wanted: int) -> None:
+    def start_wave(self, requested: int) -> None:
         """Begin to count again."""
         self.wave += 1
-        self.wanted, self.landed = wanted, 0
+        self.requested, self.landed = requested, 0
         self._started = time.monotonic()
 
     @property
@@ -70,7 +70,7 @@ class GateProgress:
         """Seconds until the end of this wave, at its pace so far; None before its first trial."""
         if not self.landed:
             return None
-        return (time.monotonic() - self._started) / self.landed * (self.wanted - self.landed)
+        return (time.monotonic() - self._started) / self.landed * (self.requested - self.landed)
 
 
 class GateRun:
@@ -165,7 +165,7 @@ class GateRun:
         ticker = asyncio.ensure_future(self._tick())
         try:
             async with self._session.making() as trials:
-                while self._progress.wave != waves and (requests := self.gate.wanted()):
+                while self._progress.wave != waves and (requests := self.gate.pending_trials()):
                     await self._wave(
                         trials,
                         [(w.prompt, w.case, w.arm, n) for w in requests for n in w.trials],
@@ -176,12 +176,12 @@ class GateRun:
             with suppress(asyncio.CancelledError):
                 await ticker
 
-    async def _wave(self, trials: Trials, wanted: Sequence[tuple[str, str, Arm, int]]) -> None:
+    async def _wave(self, trials: Trials, requests: Sequence[tuple[str, str, Arm, int]]) -> None:
         """All trials of one wave at once; how many calls run side by side is for the session."""
-        self._progress.start_wave(len(wanted))
-        draws = [self._draw(*request) for request in wanted]
+        self._progress.start_wave(len(requests))
+        draws = [self._draw(*request) for request in requests]
         made = await asyncio.gather(*(self._make(trials, draw) for draw in draws))
-        for (prompt, case, arm, number), trial in zip(wanted, made, strict=True):
+        for (prompt, case, arm, number), trial in zip(requests, made, strict=True):
             self._trials[prompt, case, arm].append(trial)
             self.gate.observe(prompt, case, arm, number, self._facts(prompt, case, trial))
 

@@ -149,7 +149,7 @@ class PolicyOptions:
 
     def applied(self, policy: GatePolicy) -> GatePolicy:
         """The policy with these options."""
-        return replace(policy, **self._given())
+        return replace(policy, **self._overrides())
 
     def loosened(self, policy: GatePolicy) -> tuple[str, ...]:
         """The options that are looser than the policy, as they are typed.
@@ -159,11 +159,11 @@ class PolicyOptions:
         """
         return tuple(
             f"--{name.replace('_', '-')} {value}"
-            for name, value in self._given().items()
+            for name, value in self._overrides().items()
             if _LOOSER.index(value) > _LOOSER.index(getattr(policy, name))
         )
 
-    def _given(self) -> dict[str, Any]:
+    def _overrides(self) -> dict[str, Any]:
         names = ("on_broken", "on_undecided", "on_drifted")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
@@ -286,7 +286,7 @@ class TrialFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class TrialRequest:
     """Trials of one case that the gate asks for.
 
     Attributes:

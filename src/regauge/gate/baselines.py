@@ -49,23 +49,23 @@ class KeyDifference:
     Attributes:
         name: The judge's name; empty for other parts.
         stored: What the stored trials were made with; None where there was no such judge.
-        wanted: What is asked for now; None where there is no such judge any more.
+        current: The digest now; None where there is no such judge any more.
         rules: The versions of rules that the stored trials were judged with, as in `HistoryKey`.
     """
 
     part: KeyPart
     name: str = ""
     stored: str | None
-    wanted: str | None
+    current: str | None
     rules: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
 
     def __str__(self) -> str:
         which = f"judge {self.name!r}" if self.part == "judge" else self.part
         if self.stored is None:
             return f"{which} is new"
-        if self.wanted is None:
+        if self.current is None:
             return f"{which} is gone"
-        return f"{which}: {_short(self.stored)} then, {_short(self.wanted)} now"
+        return f"{which}: {_short(self.stored)} then, {_short(self.current)} now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,29 +88,29 @@ class HistoryKey:
     judges: Mapping[str, str]
     rules: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
 
-    def differences(self, wanted: HistoryKey) -> tuple[KeyDifference, ...]:
+    def differences(self, key: HistoryKey) -> tuple[KeyDifference, ...]:
         """In what trials of this key differ from those another key asks for."""
         key_differences: list[KeyDifference] = []
         parts: tuple[tuple[KeyPart, str, str], ...] = (
-            ("prompt", self.prompt, wanted.prompt),
-            ("dataset", self.dataset, wanted.dataset),
-            ("model", self.model, wanted.model),
+            ("prompt", self.prompt, key.prompt),
+            ("dataset", self.dataset, key.dataset),
+            ("model", self.model, key.model),
         )
         for part, own, other in parts:
             if own != other:
-                key_differences.append(KeyDifference(part=part, stored=own, wanted=other))
-        if self.prompt == wanted.prompt and dict(self.parameters) != dict(wanted.parameters):
-            own, other = str(dict(self.parameters)), str(dict(wanted.parameters))
-            key_differences.append(KeyDifference(part="parameters", stored=own, wanted=other))
-        for name in sorted({*self.judges, *wanted.judges}):
-            stored, its_judge = self.judges.get(name), wanted.judges.get(name)
+                key_differences.append(KeyDifference(part=part, stored=own, current=other))
+        if self.prompt == key.prompt and dict(self.parameters) != dict(key.parameters):
+            own, other = str(dict(self.parameters)), str(dict(key.parameters))
+            key_differences.append(KeyDifference(part="parameters", stored=own, current=other))
+        for name in sorted({*self.judges, *key.judges}):
+            stored, its_judge = self.judges.get(name), key.judges.get(name)
             if stored != its_judge:
                 key_differences.append(
                     KeyDifference(
                         part="judge",
                         name=name,
                         stored=stored,
-                        wanted=its_judge,
+                        current=its_judge,
                         rules=self.rules,
                     )
                 )
@@ -681,7 +681,7 @@ def baseline_path(project: Project, prompt: str) -> Path:
     return project.baseline_path(prompt)
 
 
-def parse_baseline(data: bytes, *, shown: Path) -> Baseline:
+def parse_baseline(data: bytes, *, place: Path) -> Baseline:
     """Read the content of a baseline.
 
     Args:
@@ -691,38 +691,38 @@ def parse_baseline(data: bytes, *, shown: Path) -> Baseline:
     Raises:
         BaselineError: It is no baseline; every fault is listed with its line.
     """
-    document, text = _document(data, shown)
+    document, text = _document(data, place)
     schema_version = document.get("schema_version") if isinstance(document, dict) else None
     if isinstance(schema_version, int) and schema_version != SCHEMA_VERSION:
         newer = schema_version > SCHEMA_VERSION
-        fix = "use the regauge that wrote it, or a newer one" if newer else _rebuild(shown)
+        fix = "use the regauge that wrote it, or a newer one" if newer else _rebuild(place)
         message = f"schema version {schema_version}; this regauge reads version {SCHEMA_VERSION}"
-        raise BaselineError([Fault(path=shown, line=None, message=message, fix=fix)])
+        raise BaselineError([Fault(path=place, line=None, message=message, fix=fix)])
     try:
         return BaselineDocument.model_validate(document).value()
     except ValidationError as error:
         places = _Places(text)
         faults = [
             Fault(
-                path=shown,
+                path=place,
                 line=places.line((*item["loc"], *_shown_key(item))),
                 message=f"{_dotted(item['loc'])}: {item['msg'].removeprefix('Value error, ')}",
             )
             for item in error.errors()
         ]
         *others, last = sorted(faults, key=lambda fault: fault.line or 0)
-        raise BaselineError([*others, replace(last, fix=_rebuild(shown))]) from error
+        raise BaselineError([*others, replace(last, fix=_rebuild(place))]) from error
 
 
 class Parse(Protocol):
     """Reads the content of a baseline, as `parse_baseline` does."""
 
-    def __call__(self, data: bytes, *, shown: Path) -> Baseline:
+    def __call__(self, data: bytes, *, place: Path) -> Baseline:
         """Read the content of a file; `shown` is its path in errors."""
         ...
 
 
-def load_baseline(path: Path, *, shown: Path, parse: Parse = parse_baseline) -> Baseline | None:
+def load_baseline(path: Path, *, place: Path, parse: Parse = parse_baseline) -> Baseline | None:
     """Read a baseline; None where there is no such file.
 
     Raises:
@@ -733,8 +733,8 @@ def load_baseline(path: Path, *, shown: Path, parse: Parse = parse_baseline) -> 
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise BaselineError([Fault.unreadable(shown, error)]) from error
-    return parse(data, shown=shown)
+        raise BaselineError([Fault.unreadable(place, error)]) from error
+    return parse(data, place=place)
 
 
 def baseline_faults(project: Project) -> list[Fault]:
@@ -742,7 +742,7 @@ def baseline_faults(project: Project) -> list[Fault]:
     faults: list[Fault] = []
     for path in sorted((project.fixtures_dir / "baselines").glob("[!.]*.json")):
         try:
-            load_baseline(path, shown=project.relative(path))
+            load_baseline(path, place=project.relative(path))
         except BaselineError as error:
             faults.extend(error.faults)
     return faults
@@ -766,24 +766,24 @@ def save_baseline(path: Path, baseline: Baseline) -> bool:
     return True
 
 
-def _document(data: bytes, shown: Path) -> tuple[JSON, str]:
+def _document(data: bytes, place: Path) -> tuple[JSON, str]:
     """The JSON of a baseline, and its text."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise _broken(shown, None, f"not UTF-8: {error.reason}") from error
+        raise _broken(place, None, f"not UTF-8: {error.reason}") from error
     try:
         return cast("JSON", read_json(text, object_pairs_hook=unique)), text
     except json.JSONDecodeError as error:
         conflict = re.search(r"^(<{7}|={7}|>{7})", text, re.MULTILINE)
         line = text[: conflict.start()].count("\n") + 1 if conflict else error.lineno
         message = "a merge conflict was left here" if conflict else f"not JSON: {error.msg}"
-        raise _broken(shown, line, message) from error
+        raise _broken(place, line, message) from error
     except TwiceError as error:
         named = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
-        raise _broken(shown, named[-1] if named else None, f"{error.key!r} stands twice") from error
+        raise _broken(place, named[-1] if named else None, f"{error.key!r} stands twice") from error
     except ValueError as error:
-        raise _broken(shown, None, f"not JSON: {error}") from error
+        raise _broken(place, None, f"not JSON: {error}") from error
 
 
 def _broken(path: Path, line: int | None, message: str) -> BaselineError:
@@ -849,7 +849,7 @@ def baseline_of(
     """
 
     def load(path: Path) -> Baseline | None:
-        return load_baseline(path, shown=project.relative(path)) if read is None else read(path)
+        return load_baseline(path, place=project.relative(path)) if read is None else read(path)
 
     name, dataset = suite.prompt.name, suite.dataset.name
     baseline, older_path = load(baseline_path(project, name)), None

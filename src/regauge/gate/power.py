@@ -120,7 +120,7 @@ class SimulatedSuite:
     recorded: int = 0
 
     @classmethod
-    def of(
+    def from_histories(
         cls,
         histories: Sequence[Count],
         policy: GatePolicy,
@@ -729,11 +729,11 @@ class Needed:
     """The number of cases like these a wanted power needs.
 
     Attributes:
-        found: How often the drop is found with this number of cases.
+        detection: How often the drop is found with this number of cases.
     """
 
     cases: int
-    found: Rate
+    detection: Rate
 
 
 def operating_line(
@@ -765,7 +765,9 @@ def operating_line(
     Returns:
         None without any trial of main.
     """
-    suite = SimulatedSuite.of(histories, policy, cells=cells, cases=cases, prompts=prompts)
+    suite = SimulatedSuite.from_histories(
+        histories, policy, cells=cells, cases=cases, prompts=prompts
+    )
     if suite is not None and recorded:
         suite = replace(suite, recorded=recorded)
     if suite is None:
@@ -777,8 +779,10 @@ def operating_line(
         broken = _rate(suite.play(seed + 1, suite.breaking_one, runs=runs))
     flaky = None
     if _FLAKY_DROP in drops and suite.flaky_share > 2 * _FLAKY_DROP:
-        flaky = _found(suite, seed + 2, lowered_where_flaky(_FLAKY_DROP), runs=runs)
-    losses = tuple((drop, _found(suite, seed + 2, lowered(drop), runs=runs)) for drop in drops)
+        flaky = _detection_rate(suite, seed + 2, lowered_where_flaky(_FLAKY_DROP), runs=runs)
+    losses = tuple(
+        (drop, _detection_rate(suite, seed + 2, lowered(drop), runs=runs)) for drop in drops
+    )
     size = cases or sum(1 for count in histories if count.trials)
     first_draws = min(2 * policy.first_draws_of(size), FIRST_DRAWS_MOST)
     weak = dict(losses)[_STEP_DROP].value < _STEP_POWER if _STEP_DROP in drops else False
@@ -790,7 +794,7 @@ def operating_line(
         step = NextStep(
             first_draws=first_draws,
             drops=tuple(
-                (drop, _found(more, seed + 2, lowered(drop), runs=runs))
+                (drop, _detection_rate(more, seed + 2, lowered(drop), runs=runs))
                 for drop in drops
                 if drop >= _STEP_DROP
             ),
@@ -808,7 +812,7 @@ def operating_line(
     )
 
 
-def _found(
+def _detection_rate(
     suite: SimulatedSuite, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int
 ) -> Rate:
     """The rate at which a change is found, with its range if the record is short."""
@@ -837,7 +841,7 @@ def unchanged_calls(
 
     The arguments are those of `operating_line`. None without any trial of main.
     """
-    suite = SimulatedSuite.of(histories, policy, cells=cells, prompts=prompts)
+    suite = SimulatedSuite.from_histories(histories, policy, cells=cells, prompts=prompts)
     if suite is None:
         return None
     played = suite.play(seed, lambda p: p, runs=min(suite.runs, _CHANGE_RUNS))
@@ -876,27 +880,27 @@ def cases_needed(
         main has no trial.
     """
 
-    def found(cases: int) -> Rate | None:
-        suite = SimulatedSuite.of(histories, policy, cases=cases)
+    def detection(cases: int) -> Rate | None:
+        suite = SimulatedSuite.from_histories(histories, policy, cases=cases)
         return None if suite is None else target.found_in(suite)
 
     low, high = 0, 10
-    reached = found(high)
+    reached = detection(high)
     while reached is not None and reached.value < target.power:
         if high >= at_most:
             return None
         low, high = high, min(2 * high, at_most)
-        reached = found(high)
+        reached = detection(high)
     if reached is None:
         return None
     while high - low > max(5, high // 10):
         middle = (low + high) // 2
-        tried = found(middle)
+        tried = detection(middle)
         if tried is not None and tried.value >= target.power:
             high, reached = middle, tried
         else:
             low = middle
-    return Needed(cases=high, found=reached)
+    return Needed(cases=high, detection=reached)
 
 
 def first_draws_needed(
@@ -917,7 +921,7 @@ def first_draws_needed(
     """
     first_draws = policy.first_draws_of(len(histories))
     while first_draws <= at_most:
-        suite = SimulatedSuite.of(histories, replace(policy, first_draws=first_draws))
+        suite = SimulatedSuite.from_histories(histories, replace(policy, first_draws=first_draws))
         if suite is None:
             return None
         if target.found_in(suite).value >= target.power:

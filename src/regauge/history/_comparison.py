@@ -218,17 +218,17 @@ def _changed_rows(
     answers: bool,
 ) -> dict[tuple[_Suite, str], list[Mapping[str, Any]]]:
     """The rows of the changed cases of a run."""
-    shown = {
+    identities = {
         (key, case)
         for key, of_suite in changes.items()
         for case, change in of_suite.items()
         if answers or change != "answer"
     }
     kept: dict[tuple[_Suite, str], list[Mapping[str, Any]]] = {}
-    for row in read() if shown else ():
+    for row in read() if identities else ():
         prompt, dataset, model = _suite_of(row)
         suite = (prompt, dataset, model if (prompt, dataset) in several else "")
-        if (suite, row["case"]) in shown and row.get("arm") != "main":
+        if (suite, row["case"]) in identities and row.get("arm") != "main":
             kept.setdefault((suite, row["case"]), []).append({name: row[name] for name in _SHOWN})
     return kept
 
@@ -238,17 +238,17 @@ def _case_change(
 ) -> CaseChange:
     """A change with the rows that show it; without these, with the change alone."""
     old, new = _in_order(old), _in_order(new)
-    shown: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+    sides: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
     if change == "answer":
         pairs = zip(old, new, strict=False)
-        shown = next((pair for pair in pairs if _text(pair[0]) != _text(pair[1])), (None, None))
+        sides = next((pair for pair in pairs if _text(pair[0]) != _text(pair[1])), (None, None))
     else:
-        shown = (
+        sides = (
             _first(old, "failed" if change == "better" else "passed"),
             _first(new, "passed" if change == "better" else "failed"),
         )
     return CaseChange(
-        case=case, change=change, before=_side(old, shown[0]), after=_side(new, shown[1])
+        case=case, change=change, before=_side(old, sides[0]), after=_side(new, sides[1])
     )
 
 
@@ -272,16 +272,16 @@ def _change(old: Sequence[_Trial], new: Sequence[_Trial]) -> Change | None:
     return "answer" if any(before.text != after.text for before, after in pairs) else None
 
 
-def _side(rows: Sequence[Mapping[str, Any]], shown: Mapping[str, Any] | None) -> CaseSide | None:
-    if shown is None:
+def _side(rows: Sequence[Mapping[str, Any]], identity: Mapping[str, Any] | None) -> CaseSide | None:
+    if identity is None:
         return None
-    judge, reason = _failure(shown)
+    judge, reason = _failure(identity)
     outcomes = [row["outcome"] for row in rows]
     return CaseSide(
         passed=outcomes.count("passed"),
         measured=len(outcomes) - outcomes.count("unmeasured"),
         trials=len(rows),
-        answer=_text(shown),
+        answer=_text(identity),
         judge=judge,
         reason=reason,
     )

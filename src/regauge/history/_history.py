@@ -158,7 +158,7 @@ class History:
     def __init__(self, project: Project, environ: Mapping[str, str]) -> None:
         self._project = project
         self._store: Store | None = None
-        self.place = StorePlace.of(project, environ)
+        self.place = StorePlace.from_settings(project, environ)
         self.caught_up = SyncReport()
 
     @classmethod
@@ -252,7 +252,7 @@ class History:
         if len(ids) != 1 and name not in ids:
             named = ", ".join(ids)
             several = f"{len(ids)} runs begin with {name!r}: {named}\n  fix: give more of its id"
-            none = f"there is no run {name!r}, neither in .regauge/runs nor in {self.place.shown}"
+            none = f"there is no run {name!r}, neither in .regauge/runs nor in {self.place.display}"
             raise UsageError(several if ids else f"{none}\n  fix: `regauge runs list` lists them")
         run = name if name in ids else ids[0]
         document = self._opened().document(run)
@@ -272,7 +272,7 @@ class History:
 
     def _unreadable(self, document: Mapping[str, Any], problem: str) -> StoreError:
         return StoreError(
-            self.place.shown,
+            self.place.display,
             f"run {document.get('id')!r}: {problem}",
             "read it with the regauge that wrote it",
         )
@@ -297,7 +297,7 @@ def add_finished_run(project: Project, environ: Mapping[str, str], run: Path) ->
         What to warn of, when it could not be written; the run itself is safe.
     """
     try:
-        if not StorePlace.of(project, environ).own:
+        if not StorePlace.from_settings(project, environ).own:
             History(project, environ).add(run)
     except RegaugeError as error:
         return f"this run is NOT in the shared history, only in {project.relative(run)}:\n{error}"

@@ -112,18 +112,18 @@ class StorePlace:
 
     Attributes:
         url: Of a server, as libpq reads it; it may hold a password. Empty for a file.
-        shown: The place without passwords, for messages.
+        display: The place without passwords, for messages.
         file: The database file; None for a server.
         own: Whether it is the project's own file, which is made from the runs next to it.
     """
 
     url: str
-    shown: str
+    display: str
     file: Path | None
     own: bool
 
     @classmethod
-    def of(cls, project: Project, environ: Mapping[str, str]) -> StorePlace:
+    def from_settings(cls, project: Project, environ: Mapping[str, str]) -> StorePlace:
         """The store from `REGAUGE_STORE`, `[tool.regauge] store`, or the project's own file.
 
         Raises:
@@ -133,7 +133,7 @@ class StorePlace:
         url = named or project.settings.store
         if not url:
             file = project.state_dir / _FILE
-            return cls(url="", shown=str(project.relative(file)), file=file, own=True)
+            return cls(url="", display=str(project.relative(file)), file=file, own=True)
         if not is_store(url):
             raise UsageError(
                 f"{VARIABLE} is not a store that regauge can use: {shown_store(url)!r}\n"
@@ -141,9 +141,9 @@ class StorePlace:
             )
         if url.startswith(_SQLITE):
             file = project.root / url.removeprefix(_SQLITE)
-            return cls(url="", shown=str(project.relative(file)), file=file, own=False)
+            return cls(url="", display=str(project.relative(file)), file=file, own=False)
         server = _POSTGRESQL.sub("postgresql://", url, count=1)
-        return cls(url=server, shown=shown_store(url), file=None, own=False)
+        return cls(url=server, display=shown_store(url), file=None, own=False)
 
 
 _PERMISSION: Final = "give write permission for the file and its directory"
@@ -180,19 +180,19 @@ def explained(place: StorePlace) -> Generator[None]:
         yield
     except ImportError as error:
         raise StoreError(
-            place.shown,
+            place.display,
             "PostgreSQL needs psycopg, which is not installed",
             install_command("psycopg"),
         ) from error
     except OSError as error:
         what, fix = explain_os_error(error)
-        raise StoreError(place.shown, what, fix or _PERMISSION) from error
+        raise StoreError(place.display, what, fix or _PERMISSION) from error
     except driver_of(place).Error as error:
         words = str(error)
         what, fix = _first_line(words), _fix(place, words)
         if "unable to open" in words and (no_descriptor := find_no_descriptor()) is not None:
             what, fix = explain_os_error(no_descriptor)
-        raise StoreError(place.shown, what, fix) from error
+        raise StoreError(place.display, what, fix) from error
 
 
 def driver_of(place: StorePlace) -> Any:
@@ -211,7 +211,7 @@ def damaged(place: StorePlace) -> str:
             "drop its tables regauge_*, then import what this machine has: regauge runs list --sync"
         )
     return (
-        f"move it away: mv {place.shown} {place.shown}.damaged\n"
+        f"move it away: mv {place.display} {place.display}.damaged\n"
         "  nothing is lost that is still in .regauge/runs: `regauge runs list --sync` imports it"
     )
 
@@ -430,7 +430,7 @@ class Store:
             return read_json(text)
         except ValueError as error:
             what = f"a run in it is not JSON: {error}"
-            raise StoreError(self._place.shown, what, damaged(self._place)) from error
+            raise StoreError(self._place.display, what, damaged(self._place)) from error
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with explained(self._place), closing(_connect(self._place)) as connection:
@@ -492,11 +492,11 @@ class Store:
         (taken,) = connection.execute("SELECT max(step) FROM regauge_schema").fetchone()
         if taken is None:
             raise StoreError(
-                self._place.shown, "its table regauge_schema is empty", damaged(self._place)
+                self._place.display, "its table regauge_schema is empty", damaged(self._place)
             )
         if taken > len(self._steps):
             raise StoreError(
-                self._place.shown,
+                self._place.display,
                 f"written by a newer regauge (schema {taken}, this one knows {len(self._steps)})",
                 "install that version of regauge, or name another store in REGAUGE_STORE",
             )
@@ -516,6 +516,6 @@ def _connect(place: StorePlace) -> Any:
     try:
         options = driver.conninfo.conninfo_to_dict(place.url)
     except (driver.ProgrammingError, ValueError) as error:
-        raise StoreError(place.shown, "its URL cannot be read", URL_FIX) from error
+        raise StoreError(place.display, "its URL cannot be read", URL_FIX) from error
     # Poolers between here and the server do not keep prepared statements.
     return driver.connect(prepare_threshold=None, **(_SERVER | options))

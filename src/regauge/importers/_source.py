@@ -136,7 +136,7 @@ class Repository:
         self._bytes_left = _ALL_BYTES_MAX
 
     @classmethod
-    def of(cls, path: Path, *, project: Path) -> Repository:
+    def containing(cls, path: Path, *, project: Path) -> Repository:
         """The repository of a file: that of git, the project, or the nearest directory like one.
 
         Args:
@@ -205,12 +205,12 @@ class Repository:
         for pattern in patterns:
             try:
                 matches = (path for path in self.root.glob(pattern) if path.is_file())
-                found = [*itertools.islice(matches, _GLOB_MAX + 1)]
+                matched = [*itertools.islice(matches, _GLOB_MAX + 1)]
             except (ValueError, NotImplementedError, OSError) as error:
                 raise SourceError(f"{pattern} is no pattern: {error}") from error
-            if len(found) > _GLOB_MAX:
+            if len(matched) > _GLOB_MAX:
                 raise SourceError(f"{pattern} matches more than {_GLOB_MAX:,} files")
-            if plain := [path for path in found if not self._linked(path)]:
+            if plain := [path for path in matched if not self._linked(path)]:
                 return sorted(plain)
         raise SourceError(f"{patterns[0]} matches no file")
 

@@ -92,11 +92,11 @@ class Suite:
             raise UsageError(
                 f"{path} is a link, which is not followed", fix="name the file that it leads to"
             )
-        self.repository = Repository.of(path, project=root)
+        self.repository = Repository.containing(path, project=root)
         self.path = absolute.parent.resolve() / absolute.name
         self.root = root.resolve()
         self.title = title
-        self._shown = path
+        self._display_path = path
         stem = slug(name or re.sub(r"(\.\w+)+\Z", "", self.path.name), otherwise="imported")
         self.imported = Imported(name=stem)
         self._rubrics: dict[str, str] = {}  # names by content
@@ -163,10 +163,10 @@ class Suite:
             self._mask_keys(passwords=passwords)
             return self.imported
         notes = [note for note in self.imported.notes if note.kind != "changed"]
-        shown = "; ".join(f"{note.place}: {note.text}" for note in notes[:3])
+        texts = "; ".join(f"{note.place}: {note.text}" for note in notes[:3])
         raise UsageError(
-            f"nothing of {self._shown} can be imported as {self.title}"
-            + (f": {shown}" if shown else ""),
+            f"nothing of {self._display_path} can be imported as {self.title}"
+            + (f": {texts}" if texts else ""),
             fix=fix,
         )
 
@@ -177,8 +177,11 @@ class Suite:
         texts = [
             *((row.place, row.document) for rows in imported.datasets.values() for row in rows),
             *((at, prompt.document) for prompt in imported.prompts),
-            *((at, one.judges) for one in imported.evals),
-            *((at, one) for one in (*imported.targets.values(), *imported.providers.values())),
+            *((at, imported_eval.judges) for imported_eval in imported.evals),
+            *(
+                (at, target)
+                for target in (*imported.targets.values(), *imported.providers.values())
+            ),
             *((at, line) for file in imported.files for line in file.text.splitlines()),
         ]
         # JSON escapes the quotes around a key; and it shows the name before a key.
@@ -188,13 +191,13 @@ class Suite:
             for text in (text_of(value), *walk(value))
             if isinstance(text, str)
         ):
-            for found in find_secrets(text):
-                secret = text[found.start : found.end]
+            for hit in find_secrets(text):
+                secret = text[hit.start : hit.end]
                 # A plain word would be masked wherever it is, in code too.
-                if secret.strip("\"'").isalpha() or (found.kind == "password" and not passwords):
+                if secret.strip("\"'").isalpha() or (hit.kind == "password" and not passwords):
                     continue
                 imported.secrets.add(secret)
-                imported.note("person", place, f"a key was not copied ({found.kind})")
+                imported.note("person", place, f"a key was not copied ({hit.kind})")
 
     def name(self, words: str = "") -> str:
         """A name for a prompt and its dataset that none has."""
@@ -438,8 +441,8 @@ def shared_messages(
     for number, message in enumerate(chats[0]):
         content = literal(str(message["content"]))
         if number in varying:
-            wanted = "input" if number == varying[-1] else str(message["role"])
-            names[number] = unique(wanted, names.values()).replace("-", "_")
+            role_name = "input" if number == varying[-1] else str(message["role"])
+            names[number] = unique(role_name, names.values()).replace("-", "_")
             content = f"{{{{{names[number]}}}}}"
         prompt.append({"role": message["role"], "content": content})
     inputs = [{name: chat[number]["content"] for number, name in names.items()} for chat in chats]

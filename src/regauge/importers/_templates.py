@@ -122,9 +122,9 @@ def split_template(source: str, *, prefix: str = "part") -> SplitTemplate:
         elif name := _NAME.fullmatch(part):
             pieces.append((name[1], True))
         else:
-            known = next((name for name, text in derived.items() if text == part), "")
+            derived_name = next((name for name, text in derived.items() if text == part), "")
             path = _PATH.fullmatch(part)
-            named = known or (path[1] if path else f"{prefix}_{len(derived) + 1}")
+            named = derived_name or (path[1] if path else f"{prefix}_{len(derived) + 1}")
             derived[named] = part
             pieces.append((named, True))
     text = "".join(
@@ -268,7 +268,7 @@ def _checked(source: str) -> Any:
     )  # fmt: skip
     for node in tree.find_all(refused):
         raise TemplateError(f"it uses {type(node).__name__.lower()!r}, which is not rendered")
-    if any(any(one.find_all((nodes.Concat, nodes.Add))) for one in tree.find_all(nodes.Assign)):
+    if any(any(node.find_all((nodes.Concat, nodes.Add))) for node in tree.find_all(nodes.Assign)):
         raise TemplateError("it joins texts in `set`")
     if sum(len(joined.nodes) for joined in tree.find_all(nodes.Concat)) > _JOINED_MAX:
         raise TemplateError("it joins too many texts")
@@ -330,8 +330,8 @@ def _join(values: Iterable[object] | None, between: object = "", attribute: str 
     texts: list[str] = []
     size = 0
     for value in values or ():
-        one = cast("Mapping[str, object]", value).get(attribute, "") if attribute else value
-        texts.append(str(_text(one)))
+        item = cast("Mapping[str, object]", value).get(attribute, "") if attribute else value
+        texts.append(str(_text(item)))
         size += len(texts[-1]) + len(str(between))
         _limit(size)
     return str(between).join(texts)
@@ -419,7 +419,7 @@ class _Translation:
         self._scopes: list[str] = [""]
         self._open: list[tuple[str, str]] = []
 
-    def translate(self, text: str, given: Mapping[str, str], depth: int) -> str:
+    def translate(self, text: str, names: Mapping[str, str], depth: int) -> str:
         """A text whose names may be given, as expressions."""
         begun = len(self._open)
         parts: list[str] = []
@@ -430,21 +430,21 @@ class _Translation:
             at = match.end()
             inner = match[1] or match[2]
             if inner is not None and not inner.startswith("!"):
-                parts.append(self._mark(inner.strip(), given, depth))
+                parts.append(self._mark(inner.strip(), names, depth))
         if len(self._open) != begun:
             raise TemplateError(f"{{{{#{self._open[-1][0]}}}}} has no end")
         return "".join([*parts, _without_marks(text[at:])])
 
-    def _mark(self, inner: str, given: Mapping[str, str], depth: int) -> str:
+    def _mark(self, inner: str, names: Mapping[str, str], depth: int) -> str:
         own = self._helper(inner) if self._helper else None
         if own is not None:
             return own
         kind, rest = inner[:1], inner[1:].strip()
         if kind == ">":
-            return self._included(rest, given, depth)
+            return self._included(rest, names, depth)
         if kind == "#":
-            return self._begin(rest, given)
-        return self._end(rest) if kind == "/" else self._inserted(inner, given)
+            return self._begin(rest, names)
+        return self._end(rest) if kind == "/" else self._inserted(inner, names)
 
     def _end(self, word: str) -> str:
         if not self._open or self._open[-1][0] != word:
@@ -454,23 +454,23 @@ class _Translation:
             self._scopes.pop()
         return end
 
-    def _inserted(self, inner: str, given: Mapping[str, str]) -> str:
+    def _inserted(self, inner: str, names: Mapping[str, str]) -> str:
         words = _WORD.findall(inner)
         if words[:1] == ["else"]:
             if not self._open or self._open[-1][0] == "with":
                 raise TemplateError("{{else}} is in no condition")
-            test = f"elif {self._value(words[2], given)}" if len(words) == 3 else "else"  # noqa: PLR2004 - else if x
+            test = f"elif {self._value(words[2], names)}" if len(words) == 3 else "else"  # noqa: PLR2004 - else if x
             return f"{{% {test} %}}"
         if len(words) > 1 and words[0] == "json":
-            return f"{{{{ {self._value(words[1], given)} | dump }}}}"
+            return f"{{{{ {self._value(words[1], names)} | dump }}}}"
         if len(words) != 1:
             raise TemplateError(f"the helper {{{{{inner}}}}} has no counterpart")
-        value = self._value(words[0], given)
+        value = self._value(words[0], names)
         return str(json.loads(value)) if value.startswith('"') else f"{{{{ {value} }}}}"
 
-    def _begin(self, inner: str, given: Mapping[str, str]) -> str:
+    def _begin(self, inner: str, names: Mapping[str, str]) -> str:
         word, *rest = _WORD.findall(inner) or [""]
-        values = [self._value(one, given) for one in rest]
+        values = [self._value(word, names) for word in rest]
         if word in {"if", "unless"} and len(values) == 1:
             self._open.append((word, "{% endif %}"))
             return f"{{% if {'not ' if word == 'unless' else ''}{values[0]} %}}"
@@ -487,17 +487,17 @@ class _Translation:
             return ""
         raise TemplateError(f"the block {{{{#{inner}}}}} has no counterpart")
 
-    def _included(self, inner: str, given: Mapping[str, str], depth: int) -> str:
+    def _included(self, inner: str, names: Mapping[str, str], depth: int) -> str:
         name, *words = _WORD.findall(inner) or [""]
         if self._partial is None or depth >= _DEPTH_MAX:
             raise TemplateError(f"the partial {name!r} is not read")
         pairs = [word.partition("=") for word in words]
         if not all(value for _, _, value in pairs):
             raise TemplateError(f"the partial {name!r} gets another context")
-        own = {key: self._value(value, given) for key, _, value in pairs}
-        return self.translate(self._partial(name), {**given, **own}, depth + 1)
+        own = {key: self._value(value, names) for key, _, value in pairs}
+        return self.translate(self._partial(name), {**names, **own}, depth + 1)
 
-    def _value(self, word: str, given: Mapping[str, str]) -> str:
+    def _value(self, word: str, names: Mapping[str, str]) -> str:
         """A path, text or number as an expression."""
         if word[0] in "\"'":
             return json.dumps(word[1:-1], ensure_ascii=False)
@@ -517,8 +517,8 @@ class _Translation:
         if not _HANDLEBARS_PATH.fullmatch(word):
             raise TemplateError(f"{{{{{word}}}}} has no counterpart")
         first, _, rest = word.partition(".")
-        if not scope and first in given:
-            return given[first] + (f".{rest}" if rest else "")
+        if not scope and first in names:
+            return names[first] + (f".{rest}" if rest else "")
         return f"{scope}.{word}" if scope else word
 
 

@@ -130,7 +130,11 @@ def _drop_faulty(imported: Imported, root: Path) -> None:
             why = f"the prompt {prompt.name} is not written: {error.faults[0].message}"
             imported.note("person", at, why)
             imported.prompts.remove(prompt)
-            imported.evals = [one for one in imported.evals if one.prompt != prompt.name]
+            imported.evals = [
+                imported_eval
+                for imported_eval in imported.evals
+                if imported_eval.prompt != prompt.name
+            ]
 
 
 def _lock(files: Sequence[NewFile], root: Path) -> list[NewFile]:
@@ -168,9 +172,9 @@ def _refuse_existing(files: Sequence[NewFile], imported: Imported, root: Path) -
         refuse_blocked(root, file.path)
     if existing:
         more = len(existing) - _SHOWN
-        shown = ", ".join(existing[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        names = ", ".join(existing[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
         raise UsageError(
-            f"nothing was written, because files exist: {shown}",
+            f"nothing was written, because files exist: {names}",
             fix=f"choose other names: --name {imported.name}-2; or move the files away",
         )
 
@@ -224,12 +228,16 @@ def _eval_files(imported: Imported) -> list[NewFile]:
     if not imported.evals:
         return []
     functions: dict[str, str] = {}
-    for number, one in enumerate(imported.evals, start=1):
+    for number, imported_eval in enumerate(imported.evals, start=1):
         words = (
-            re.sub(r"\W+", "_", "_".join(filter(None, (one.prompt, one.target)))).strip("_").lower()
+            re.sub(
+                r"\W+", "_", "_".join(filter(None, (imported_eval.prompt, imported_eval.target)))
+            )
+            .strip("_")
+            .lower()
         )
         name = f"test_{words}"
-        functions[name if name not in functions else f"{name}_{number}"] = _call(one)
+        functions[name if name not in functions else f"{name}_{number}"] = _call(imported_eval)
     body = "".join(
         f"\n\n@golden({call})\ndef {name}(result):\n    result.check()\n"
         for name, call in functions.items()
@@ -238,16 +246,16 @@ def _eval_files(imported: Imported) -> list[NewFile]:
     return [NewFile(path=f"evals/test_{stem}.py", text=f"from regauge import golden\n{body}")]
 
 
-def _call(one: ImportedEval) -> str:
-    values = [_quoted(one.prompt)]
-    if one.dataset != one.prompt:
-        values.append(f"dataset={_quoted(one.dataset)}")
-    if one.target:
-        values.append(f"target={_quoted(one.target)}")
-    if one.model:
-        values.append(f"model={_quoted(one.model)}")
-    if one.judges:
-        values.append(f"judges={_plain(list(one.judges))!r}")
+def _call(imported_eval: ImportedEval) -> str:
+    values = [_quoted(imported_eval.prompt)]
+    if imported_eval.dataset != imported_eval.prompt:
+        values.append(f"dataset={_quoted(imported_eval.dataset)}")
+    if imported_eval.target:
+        values.append(f"target={_quoted(imported_eval.target)}")
+    if imported_eval.model:
+        values.append(f"model={_quoted(imported_eval.model)}")
+    if imported_eval.judges:
+        values.append(f"judges={_plain(list(imported_eval.judges))!r}")
     return ", ".join(values)
 
 
@@ -277,10 +285,10 @@ def _settings(imported: Imported, root: Path) -> str | None:
         imported.note("person", at, "set judge_model in [tool.regauge]: LLM judges need a model")
     added: list[str] = []
     for kind, tables in (("providers", imported.providers), ("targets", imported.targets)):
-        known = own.get(kind, {})
+        seen = own.get(kind, {})
         for name, table in tables.items():
-            if name in known:
-                if dict(known[name]) == dict(table):
+            if name in seen:
+                if dict(seen[name]) == dict(table):
                     continue
                 raise ConfigError(
                     [
@@ -389,7 +397,7 @@ def _grouped(notes: Sequence[Note]) -> list[str]:
     places: dict[str, list[Place]] = {}
     for note in notes:
         places.setdefault(note.text, []).append(note.place)
-    return [f"- {_listed(found)}: {_escaped(text)}" for text, found in places.items()]
+    return [f"- {_listed(at)}: {_escaped(text)}" for text, at in places.items()]
 
 
 def _listed(places: Sequence[Place]) -> str:
@@ -397,11 +405,11 @@ def _listed(places: Sequence[Place]) -> str:
     by_path: dict[str, list[int | None]] = {}
     for place in places:
         by_path.setdefault(place.path, []).append(place.line)
-    shown: list[str] = []
+    listed: list[str] = []
     for path, lines in by_path.items():
         numbers = [str(line) for line in dict.fromkeys(lines) if line is not None]
-        shown.append(_code(f"{path}:{','.join(numbers)}" if numbers else path))
-    return ", ".join(shown)
+        listed.append(_code(f"{path}:{','.join(numbers)}" if numbers else path))
+    return ", ".join(listed)
 
 
 def _code(text: str) -> str:

@@ -236,9 +236,9 @@ def _read_tests(file: Path, suite: Suite, tests: _Tests) -> None:
             judge = _judge(module, call, name, suite, at)
             for user in module.users(call, test):
                 judges.setdefault(user, []).append(judge)
-    every = _once(judge for found in judges.values() for judge in found)
-    for found in sources:
-        tests.judges_of[found] = _once([*tests.judges_of.get(found, []), *every])
+    every = _once(judge for judges_of in judges.values() for judge in judges_of)
+    for path in sources:
+        tests.judges_of[path] = _once([*tests.judges_of.get(path, []), *every])
     tests.judges = _once([*tests.judges, *every])
     if not sources:
         text = "a test case whose `input` is made by code: left out"
@@ -257,8 +257,8 @@ def _module(file: Path, suite: Suite) -> _Module:
         return _Module(ast.parse(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
-        shown = Path(suite.repository.relative(file))
-        fault = Fault(path=shown, line=line, message=f"not Python: {error}", fix="correct the file")
+        place = Path(suite.repository.relative(file))
+        fault = Fault(path=place, line=line, message=f"not Python: {error}", fix="correct the file")
         raise FaultyFileError([fault]) from error
 
 
@@ -281,7 +281,7 @@ class _Module:
             for alias in node.names
             if alias.asname
         }
-        self._known = {
+        self._definitions = {
             alias.asname or alias.name.partition(".")[0]
             for node in ast.walk(tree)
             if isinstance(node, ast.Import | ast.ImportFrom)
@@ -326,7 +326,9 @@ class _Module:
         root = call.func
         while isinstance(root, ast.Attribute):
             root = root.value
-        return "*" in self._known or (isinstance(root, ast.Name) and root.id in self._known)
+        return "*" in self._definitions or (
+            isinstance(root, ast.Name) and root.id in self._definitions
+        )
 
     def users(self, call: ast.Call, test: str) -> list[str]:
         """The functions that use the value of a call: its own, or those that read its name."""
@@ -363,9 +365,9 @@ def _data_file(
     try:
         if isinstance(path, str):
             for base in (file.parent, suite.repository.root):
-                found = suite.repository.resolve(path, base)
-                if found.is_file():
-                    return [found]
+                resolved = suite.repository.resolve(path, base)
+                if resolved.is_file():
+                    return [resolved]
     except SourceError as error:
         suite.imported.note("person", place, f"not imported: {error}")
         return []

@@ -117,16 +117,16 @@ def _add_dataset(document: Any, file: Path, suite: Suite) -> None:
         else:
             suite.imported.note("person", at, "a sample without `input`: left out")
     if not rows:
-        shown = suite.repository.relative(file)
-        raise UsageError(f"{shown} has no sample with `input`", fix=_FIX)
+        place = suite.repository.relative(file)
+        raise UsageError(f"{place} has no sample with `input`", fix=_FIX)
     suite.add_dataset(suite.stem(file), rows)
 
 
 def _row(sample: Mapping[str, Any], place: Place, suite: Suite) -> Row:
     """The case of a sample."""
-    given = sample["input"]
-    chat = chat_of(given) if is_list(given) else None
-    inputs: dict[str, Any] = {"messages": chat} if chat else {"input": text_of(given)}
+    source = sample["input"]
+    chat = chat_of(source) if is_list(source) else None
+    inputs: dict[str, Any] = {"messages": chat} if chat else {"input": text_of(source)}
     choices = sample.get("choices")
     if isinstance(choices, str):
         choices = _parsed(choices)
@@ -189,8 +189,10 @@ def _add_log(header: Mapping[str, Any], samples: Iterator[Any], file: Path, suit
         rows.setdefault(key, _row(_resolved(sample), place, suite))
         outputs.setdefault(key, []).extend([] if text is None else [text])
     if not rows:
-        shown = suite.repository.relative(file)
-        raise UsageError(f"{shown} has no sample", fix="name a log of a run that kept its samples")
+        relative = suite.repository.relative(file)
+        raise UsageError(
+            f"{relative} has no sample", fix="name a log of a run that kept its samples"
+        )
     name = suite.name(str(about.get("task", "")).rpartition("/")[2])
     judged = [
         replace(row, checks=[_check(scorer, row, suite) for scorer in scorers])
@@ -216,7 +218,7 @@ def _resolved(sample: Mapping[str, Any]) -> Mapping[str, Any]:
         if isinstance(value, str):
             return attachments.get(value.removeprefix("attachment://"), value)
         if is_list(value):
-            return [filled(one) for one in value]
+            return [filled(item) for item in value]
         return {k: filled(v) for k, v in value.items()} if is_mapping(value) else value
 
     return {
@@ -241,12 +243,12 @@ def _output(sample: Mapping[str, Any]) -> str | None:
 
 def _scorers(header: Mapping[str, Any]) -> list[_Scorer]:
     """The scorers of a log; older ones name them with the results."""
-    found = list_of(mapping_of(header.get("eval")).get("scorers"))
-    found = found or list_of(mapping_of(header.get("results")).get("scores"))
+    entries = list_of(mapping_of(header.get("eval")).get("scorers"))
+    entries = entries or list_of(mapping_of(header.get("results")).get("scores"))
     scorers: list[_Scorer] = []
-    for one in map(mapping_of, found):
-        name = str(one.get("scorer") or one.get("name") or "").rpartition("/")[2]
-        options = mapping_of(one.get("options", one.get("params")))
+    for entry in map(mapping_of, entries):
+        name = str(entry.get("scorer") or entry.get("name") or "").rpartition("/")[2]
+        options = mapping_of(entry.get("options", entry.get("params")))
         if name and name not in [scorer.name for scorer in scorers]:
             scorers.append(_Scorer(name=name, options=options))
     return scorers
@@ -254,7 +256,7 @@ def _scorers(header: Mapping[str, Any]) -> list[_Scorer]:
 
 def _check(scorer: _Scorer, row: Row, suite: Suite) -> JSON:
     """The judge of a scorer, for the target of a sample."""
-    targets = [str(one) for one in _listed(row.expected)]
+    targets = [str(target) for target in _listed(row.expected)]
     graded = {"model_graded_qa": "closed-qa", "model_graded_fact": "factuality"}
     if rubric := graded.get(scorer.name):
         if scorer.options.get("template") or scorer.options.get("instructions"):
@@ -350,7 +352,7 @@ class _Archive:
     """A log in a zip file, whose members are read one by one and within limits."""
 
     def __init__(self, file: Path, suite: Suite) -> None:
-        self._shown = suite.repository.relative(file)
+        self._place = suite.repository.relative(file)
         self._data = suite.repository.read_bytes(file, bytes_max=_LOG_MAX)
         self._left = _ALL_MAX
         try:
@@ -396,7 +398,7 @@ class _Archive:
         Raises:
             UsageError: The package that reads it is not installed.
         """
-        require("zstandard", use=f"{self._shown}, compressed with Zstandard,")
+        require("zstandard", use=f"{self._place}, compressed with Zstandard,")
         import zstandard
 
         at = info.header_offset
@@ -413,4 +415,4 @@ class _Archive:
 
     def _faulty(self, why: str) -> UsageError:
         fix = "copy it again, or convert it: inspect log convert --to json"
-        return UsageError(f"{self._shown} {why}", fix=fix)
+        return UsageError(f"{self._place} {why}", fix=fix)

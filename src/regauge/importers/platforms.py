@@ -89,17 +89,17 @@ def _example(item: Mapping[str, Any], place: Place) -> Row:
     return Row(
         place=place,
         inputs=_inputs(inputs if is_mapping(inputs) else {"input": inputs}),
-        expected=_one(outputs),
+        expected=_single_output(outputs),
         tags=[str(tag) for tag in tags if tag != "base"],
         note=_metadata(item),
     )
 
 
 def _row(item: Mapping[str, Any], place: Place) -> Row:
-    given = item["input"]
+    source = item["input"]
     return Row(
         place=place,
-        inputs=_inputs(given if is_mapping(given) else {"input": given}),
+        inputs=_inputs(source if is_mapping(source) else {"input": source}),
         expected=item.get("expected", item.get("output")),
         tags=[str(tag) for tag in list_of(item.get("tags"))],
         note=_metadata(item),
@@ -112,7 +112,7 @@ def _metadata(item: Mapping[str, Any]) -> str:
     return text_of(dict(metadata)) if metadata else ""
 
 
-def _one(outputs: Any) -> Any:
+def _single_output(outputs: Any) -> Any:
     """Reference outputs; the value where there is one key."""
     if is_mapping(outputs) and len(outputs) == 1:
         outputs = next(iter(outputs.values()))

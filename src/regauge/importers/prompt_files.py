@@ -68,7 +68,7 @@ class FilePrompt:
 
     def at(self, *keys: str) -> Place:
         """The line of the first of these keys that the front matter has."""
-        key = next((one for one in keys if one in self.front), None)
+        key = next((key_name for key_name in keys if key_name in self.front), None)
         return place_of(self.front, key, otherwise=self.place) if key else self.place
 
 
@@ -79,7 +79,7 @@ def read_front_matter(file: Path, suite: Suite) -> tuple[Mapping[str, Any], str]
         FaultyFileError: It is no YAML, no mapping, or has no end.
         SourceError: The file cannot be read.
     """
-    shown = suite.repository.relative(file)
+    place = suite.repository.relative(file)
     lines = suite.repository.read_text(file).split("\n")
     if lines[0].rstrip() != "---":
         return {}, "\n".join(lines)
@@ -89,7 +89,7 @@ def read_front_matter(file: Path, suite: Suite) -> tuple[Mapping[str, Any], str]
     if not end or not (document is None or is_mapping(document)):
         message = "its front matter is no mapping" if end else "its front matter has no end"
         fix = "write `key: value` lines between two lines `---`"
-        raise FaultyFileError([Fault(path=Path(shown), line=1, message=message, fix=fix)])
+        raise FaultyFileError([Fault(path=Path(place), line=1, message=message, fix=fix)])
     return mapping_of(document), "\n".join(lines[end + 1 :])
 
 
@@ -142,8 +142,8 @@ def add_prompt(prompt: FilePrompt, suite: Suite) -> None:
         raise refused(prompt.place, error) from error
     imported = suite.imported
     for key, part in derived.items():
-        shown = cut(" ".join(part.split()), _SHOWN_MAX)
-        text = f"`{shown}` became the input {key}, which each case gives as text"
+        preview = cut(" ".join(part.split()), _SHOWN_MAX)
+        text = f"`{preview}` became the input {key}, which each case gives as text"
         imported.note("changed", prompt.place, text)
     document = dict(prompt.document)
     if declared := [_declared(key, prompt.inputs[key]) for key in used if key in prompt.inputs]:
@@ -164,13 +164,13 @@ def add_prompt(prompt: FilePrompt, suite: Suite) -> None:
 
 
 def _split(
-    given: Sequence[tuple[str, str]],
+    parts: Sequence[tuple[str, str]],
 ) -> tuple[list[dict[str, JSON]], list[str], dict[str, str]]:
     """The messages, the inputs that they insert, and the templates of those to compute."""
     messages: list[dict[str, JSON]] = []
     used: dict[str, None] = {}
     derived: dict[str, str] = {}
-    for role, template in given:
+    for role, template in parts:
         if role == "history":
             messages.append({"history": template})
             used[template] = None
@@ -190,13 +190,13 @@ def _split(
     return messages, list(used), derived
 
 
-def _declared(name: str, one: Input) -> dict[str, Any]:
+def _declared(name: str, declared: Input) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": name}
-    if one.description:
-        entry["description"] = one.description
-    if one.default is not None:
-        entry["default"] = one.default
-    elif not one.required:
+    if declared.description:
+        entry["description"] = declared.description
+    if declared.default is not None:
+        entry["default"] = declared.default
+    elif not declared.required:
         entry["required"] = False
     return entry
 
@@ -210,9 +210,9 @@ def read_reference(reference: str, file: Path, suite: Suite) -> Any:
     try:
         return suite.repository.read_yaml(suite.repository.resolve(reference, file.parent))
     except (SourceError, FaultyFileError) as error:
-        shown = suite.repository.relative(file)
+        place = suite.repository.relative(file)
         fix = "name a JSON or YAML file of its repository"
-        raise UsageError(f"{shown}: {error}", fix=fix) from error
+        raise UsageError(f"{place}: {error}", fix=fix) from error
 
 
 def refused(place: Place, error: TemplateError) -> UsageError:
@@ -307,10 +307,10 @@ def _messages(body: str, threads: set[str]) -> Iterator[tuple[str, str]]:
 def _declared_inputs(front: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The declarations of inputs, which are mappings or lists with names."""
     schema = mapping_of(front.get("inputSchema"))
-    for given in (front.get("inputs"), schema.get("properties")):
-        if is_mapping(given):
-            yield from given.items()
-        for item in list_of(given):
+    for declared in (front.get("inputs"), schema.get("properties")):
+        if is_mapping(declared):
+            yield from declared.items()
+        for item in list_of(declared):
             if is_mapping(item) and isinstance(item.get("name"), str):
                 yield item["name"], item
 
@@ -335,25 +335,25 @@ def _read_inputs(front: Mapping[str, Any], prompt: FilePrompt, file: Path, suite
         sample = body.get("sample", body.get("example", default))
         if sample is not None:
             prompt.values[name] = sample
-    given = front.get("sample")
-    if isinstance(given, str):
-        match = _FILE.fullmatch(given)
-        given = read_reference(match[1] if match else given, file, suite)
+    sample_value = front.get("sample")
+    if isinstance(sample_value, str):
+        match = _FILE.fullmatch(sample_value)
+        sample_value = read_reference(match[1] if match else sample_value, file, suite)
     for first in list_of(mapping_of(front.get("inputSchema")).get("examples"))[:1]:
         prompt.values.update(mapping_of(first))
-    prompt.values.update(mapping_of(given))
+    prompt.values.update(mapping_of(sample_value))
 
 
 def _read_model(front: Mapping[str, Any], prompt: FilePrompt, file: Path, suite: Suite) -> None:
-    given = front.get("model")
-    model = {"id": given} if isinstance(given, str) else mapping_of(given)
+    model_value = front.get("model")
+    model = {"id": model_value} if isinstance(model_value, str) else mapping_of(model_value)
     api = model.get("api", model.get("apiType", "chat"))
     if api not in ("chat", "agent", "responses", "completion", None):
         raise UsageError(f"{prompt.place}: it is a prompt of {api}, not of chat", fix=_FIX)
     endpoint = mapping_of(model.get("configuration", model.get("connection")))
     names = (endpoint.get("azure_deployment"), model.get("id"), endpoint.get("name"),
              endpoint.get("model"))  # fmt: skip
-    name = next((one for one in names if isinstance(one, str) and one), "")
+    name = next((candidate for candidate in names if isinstance(candidate, str) and candidate), "")
     kind = str(model.get("provider") or endpoint.get("type") or "")
     vendor = _VENDORS.get(kind, "azure" if "azure_deployment" in endpoint else kind)
     config = {
@@ -418,9 +418,9 @@ def _read_dotprompt(file: Path, suite: Suite) -> None:
     prompt = FilePrompt(name=suite.name(words), place=suite.place(file), front=front)
     if isinstance(front.get("description"), str):
         prompt.document["description"] = front["description"]
-    given = mapping_of(front.get("input"))
-    prompt.inputs.update(_inputs(given.get("schema"), mapping_of(given.get("default"))))
-    prompt.values.update(mapping_of(given.get("default")))
+    declared = mapping_of(front.get("input"))
+    prompt.inputs.update(_inputs(declared.get("schema"), mapping_of(declared.get("default"))))
+    prompt.values.update(mapping_of(declared.get("default")))
     model = front.get("model")
     vendor, _, name = model.partition("/") if isinstance(model, str) else ("", "", "")
     named = f"{_DOTPROMPT_VENDORS.get(vendor, vendor)}:{name}" if name else vendor
@@ -485,37 +485,37 @@ def _partial(name: str, file: Path, suite: Suite) -> str:
 
 
 def _inputs(schema: Any, defaults: Mapping[str, Any]) -> dict[str, Input]:
-    found: dict[str, Input] = {}
+    inputs: dict[str, Input] = {}
     made = mapping_of(_schema(schema))
     required = made.get("required")
     for name, body in mapping_of(made.get("properties")).items():
         about = mapping_of(body).get("description")
-        found[name] = Input(
+        inputs[name] = Input(
             description=about if isinstance(about, str) else "",
             default=defaults.get(name),
             required=is_list(required) and name in required,
         )
     for name, value in defaults.items():
-        found.setdefault(name, Input(default=value))
-    return found
+        inputs.setdefault(name, Input(default=value))
+    return inputs
 
 
-def _schema(given: Any) -> Any:
+def _schema(schema: Any) -> Any:
     """A schema of Picoschema as JSON Schema; JSON Schema stays, a name does too."""
-    if isinstance(given, str):
-        kind, _, about = (part.strip() for part in given.partition(","))
+    if isinstance(schema, str):
+        kind, _, about = (part.strip() for part in schema.partition(","))
         if kind not in _SCALARS:
-            return given
+            return schema
         made: dict[str, JSON] = {} if kind == "any" else {"type": kind}
         return {**made, "description": about} if about else made
-    if not is_mapping(given) or given.get("type") in (*_SCALARS, "object", "array"):
-        return given
-    if "$ref" in given or "$schema" in given or is_mapping(given.get("properties")):
-        return given
+    if not is_mapping(schema) or schema.get("type") in (*_SCALARS, "object", "array"):
+        return schema
+    if "$ref" in schema or "$schema" in schema or is_mapping(schema.get("properties")):
+        return schema
     properties: dict[str, Any] = {}
     required: list[str] = []
     extra: Any = False
-    for key, body in given.items():
+    for key, body in schema.items():
         match = _KEY.fullmatch(key)
         if match is None:  # `(*)`
             extra = _schema(body)

@@ -142,7 +142,7 @@ def same(left: JSON, right: JSON) -> bool:
             isinstance(left, Sequence)
             and isinstance(right, Sequence)
             and len(left) == len(right)
-            and all(same(one, other) for one, other in zip(left, right, strict=True))
+            and all(same(item, other) for item, other in zip(left, right, strict=True))
         )
     return isinstance(left, bool) == isinstance(right, bool) and left == right
 
@@ -300,28 +300,28 @@ class Answer:
         self._json: JSON | JsonFault | Missing = MISSING
 
     @classmethod
-    def of(cls, completion: Completion, case: GoldenCase) -> Answer:
+    def from_completion(cls, completion: Completion, case: GoldenCase) -> Answer:
         """The answer a completion gives to a case."""
         return cls(completion.text, completion=completion, case=case)
 
     @property
     def json(self) -> JSON | JsonFault:
         """The text as JSON, or why it is none; parsed on first use."""
-        known = self._json
-        if isinstance(known, Missing):
+        read = self._json
+        if isinstance(read, Missing):
             text = self.text or ""
-            known = parse_json(text)
+            read = parse_json(text)
             # Without escapes, a normalised text of ASCII holds no text that is to be normalised.
             if not text.isascii() or "\\" in text:
-                known = cast("JSON | JsonFault", normalise_value(known))
-            self._json = known
-        return known
+                read = cast("JSON | JsonFault", normalise_value(read))
+            self._json = read
+        return read
 
     @property
     def inputs(self) -> Mapping[str, JSON]:
         """The inputs of the prompt, normalised."""
-        given = self.case.inputs if self.case is not None else self._inputs or {}
-        return cast("Mapping[str, JSON]", normalise_value(dict(given)))
+        known_inputs = self.case.inputs if self.case is not None else self._inputs or {}
+        return cast("Mapping[str, JSON]", normalise_value(dict(known_inputs)))
 
     def expected_at(self, steps: Steps) -> JSON | Missing:
         """The case's expected value at a path."""
@@ -338,10 +338,10 @@ class Answer:
         """
         if not isinstance(value, Expected):
             return value
-        found = self.expected_at(parse_path(value.path))
-        if isinstance(found, Missing):
+        value_there = self.expected_at(parse_path(value.path))
+        if isinstance(value_there, Missing):
             raise self.lacks(str(value), judge=judge)
-        return found
+        return value_there
 
     def lacks(self, what: str, *, judge: str) -> JudgeError:
         """The error of a case that does not say what a judge needs to know."""

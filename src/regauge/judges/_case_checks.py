@@ -104,10 +104,10 @@ def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule 
         return CaseChecks(of_case=of_case, calibrated=_calling(of_case), functions=made.functions)
 
     def examine(answer: Answer) -> Verdict:
-        found = of_case.get(answer.case.id) if answer.case is not None else None
-        if found is None:
+        bound = of_case.get(answer.case.id) if answer.case is not None else None
+        if bound is None:
             return abstained("the case has no checks", code="no_checks")
-        checks, pass_at = found
+        checks, pass_at = bound
         return _verdict(
             [(check, cast("Rule", check.judge).examine(answer)) for check in checks], pass_at
         )
@@ -245,7 +245,7 @@ def changed_rules(judge: Rule | CaseChecks, digest: str, versions: Mapping[str, 
     functions = () if isinstance(judge, Rule) else judge.functions
     document = _made_of(functions, versions)
     if isinstance(judge, CaseChecks):
-        document["judges"] = sorted({one.digest for one in judge.calibrated})
+        document["judges"] = sorted({calibrated.digest for calibrated in judge.calibrated})
     if digest_of(document) != digest:
         return ""
     now = versions_of_checks()
@@ -295,13 +295,13 @@ class CaseChecks:
 
     def with_vectors(self, give: Callable[[SemanticJudge], SemanticJudge]) -> CaseChecks:
         """The same checks, with an embedder for each judge that compares vectors."""
-        given: dict[int, SemanticJudge] = {}
+        by_place: dict[int, SemanticJudge] = {}
 
         def embedded(check: _CaseCheck) -> _CaseCheck:
             judge = check.judge
             if not is_semantic(judge):
                 return check
-            return replace(check, judge=given.setdefault(id(judge), give(judge)))
+            return replace(check, judge=by_place.setdefault(id(judge), give(judge)))
 
         of_case = {
             case: (tuple(map(embedded, checks)), pass_at)
@@ -312,7 +312,10 @@ class CaseChecks:
     @cached_property
     def _digest(self) -> str:
         return digest_of(
-            {**_made_of(self.functions), "judges": sorted({one.digest for one in self.calibrated})}
+            {
+                **_made_of(self.functions),
+                "judges": sorted({calibrated.digest for calibrated in self.calibrated}),
+            }
         )
 
     @property
@@ -341,11 +344,11 @@ class CaseChecks:
         """
         from regauge.judges.model._ask import together
 
-        found = self.of_case.get(case.id)
-        if found is None:
+        bound = self.of_case.get(case.id)
+        if bound is None:
             return abstained("the case has no checks", code="no_checks")
-        checks, pass_at = found
-        answer = Answer.of(completion, case)
+        checks, pass_at = bound
+        answer = Answer.from_completion(completion, case)
 
         in_parts = {id(check.judge) for check in checks if check.part}
 
@@ -368,17 +371,17 @@ class CaseChecks:
         rows: list[JSON] = [
             {
                 "check": check.metric,
-                "outcome": said.outcome,
-                "score": said.score,
-                "reason": said.reason,
+                "outcome": opinion.outcome,
+                "score": opinion.score,
+                "reason": opinion.reason,
                 "decides": check.decides,
                 **({"advisory": check.advisory} if check.advisory else {}),
             }
-            for check, said in opinions
+            for check, opinion in opinions
         ]
         aside = [
-            f"advisory: {check.metric}: {said.outcome}: {said.reason} ({check.advisory})"
-            for check, said in opinions
+            f"advisory: {check.metric}: {opinion.outcome}: {opinion.reason} ({check.advisory})"
+            for check, opinion in opinions
             if check.advisory
         ]
         return replace(
@@ -417,8 +420,10 @@ class _MadeJudges:
         """The judges that keep a check from deciding, each with the reason."""
         if not isinstance(judge, ModelJudge):
             return {}
-        standings = {one.name: self._standing(one) for one in calibrated_judges(judge)}
-        return {name: found.reason for name, found in standings.items() if not found.gates}
+        standings = {
+            calibrated.name: self._standing(calibrated) for calibrated in calibrated_judges(judge)
+        }
+        return {name: status.reason for name, status in standings.items() if not status.gates}
 
     def _made(self, spec: JSON) -> Rule | ModelJudge | SemanticJudge:
         judge = judge_from_spec(spec)

@@ -151,17 +151,17 @@ def _renamed(template: str, variables: AbstractSet[str]) -> str:
     return _CHOICES_SLOT.sub(slot, template)
 
 
-def _choices(given: JSON, name: str) -> dict[str, float]:
+def _choices(document: JSON, name: str) -> dict[str, float]:
     """The score of each choice.
 
     Raises:
         ValueError: There are not two choices, or a score is none.
     """
     wrong = f"the evaluator {name!r}: `choices` is a list of two or more {{choice, score}}"
-    if not isinstance(given, Sequence) or isinstance(given, str):
+    if not isinstance(document, Sequence) or isinstance(document, str):
         raise ValueError(wrong)  # noqa: TRY004 - a fault of a file
     choices: dict[str, float] = {}
-    entries: Sequence[JSON] = given
+    entries: Sequence[JSON] = document
     for entry in entries:
         if not isinstance(entry, Mapping) or set(entry) != {"choice", "score"}:
             raise ValueError(wrong)
@@ -227,8 +227,8 @@ def _judge(evaluator: Evaluator, prompt: Prompt) -> Judge | UnboundJudge:
             vendor, _, plugin = str(evaluator.body).partition("/")
             if vendor == "github" and plugin in _BUILT_IN.entries():
                 return built_in(evaluator.name, plugin, prompt)
-            known = ", ".join(f"github/{name}" for name in sorted(_BUILT_IN.entries()))
-            raise ValueError(f"no evaluator {evaluator.body!r}; there are {known}")
+            names = ", ".join(f"github/{name}" for name in sorted(_BUILT_IN.entries()))
+            raise ValueError(f"no evaluator {evaluator.body!r}; there are {names}")
         case "judge":
             return _named_judge(evaluator)
         case _:
@@ -254,8 +254,8 @@ def _string_judge(evaluator: Evaluator) -> Rule:
     wishes: list[tuple[str, str]] = []
     for key, value in body.items():
         if key not in _STRING_RULES:
-            known = ", ".join(_STRING_RULES)
-            raise ValueError(f"the evaluator {evaluator.name!r} has no {key!r}; there are {known}")
+            names = ", ".join(_STRING_RULES)
+            raise ValueError(f"the evaluator {evaluator.name!r} has no {key!r}; there are {names}")
         if value is None or isinstance(value, (Mapping, list)) or value == "":
             raise ValueError(f"the evaluator {evaluator.name!r}: {key} compares with {value!r}")
         wishes.append((key, value if isinstance(value, str) else json.dumps(value)))
@@ -297,21 +297,25 @@ def _rule(wishes: list[tuple[str, str]], texts: tuple[str, ...], name: str) -> R
 
 def _filled(template: str, answer: Answer, name: str) -> str:
     def value(slot: re.Match[str]) -> str:
-        found = dict(_values(answer)).get(slot[1])
-        if found is None:
+        value_there = dict(_values(answer)).get(slot[1])
+        if value_there is None:
             at = f" of case {answer.case.id!r}" if answer.case else ""
             raise JudgeError(f"{name}: no value for {{{{{slot[1]}}}}}{at}", judge=name)
-        return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+        return (
+            value_there
+            if isinstance(value_there, str)
+            else json.dumps(value_there, ensure_ascii=False)
+        )
 
     return _SLOT.sub(value, template)
 
 
 def _values(answer: Answer) -> Iterator[tuple[str, JSON]]:
-    wanted = answer.expected_at(())
-    if isinstance(wanted, Mapping):
-        yield from wanted.items()
-    elif isinstance(wanted, str):
-        yield "expected", wanted
+    expected = answer.expected_at(())
+    if isinstance(expected, Mapping):
+        yield from expected.items()
+    elif isinstance(expected, str):
+        yield "expected", expected
     yield from answer.inputs.items()
 
 

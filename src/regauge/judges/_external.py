@@ -207,8 +207,8 @@ def http_judge(
         )
     if method not in _METHODS:
         raise UsageError(f"{kind}: no method {method!r}\n  fix: one of {', '.join(_METHODS)}")
-    given = cast("Mapping[object, object]", headers or {})
-    for header, variable in given.items():
+    pairs = cast("Mapping[object, object]", headers or {})
+    for header, variable in pairs.items():
         if not isinstance(header, str) or not _HEADER.fullmatch(header):
             raise UsageError(f"{kind}: {header!r} is no name of a header")
         if header.lower() in {"host", "content-length", "content-type", "transfer-encoding"}:
@@ -228,10 +228,10 @@ def http_judge(
     )
 
 
-def _texts(given: object, kind: str, what: str, example: str) -> tuple[str, ...]:
-    values = cast("Sequence[object]", given)
-    if not isinstance(given, list | tuple) or not all(isinstance(value, str) for value in values):
-        raise UsageError(f"{kind}: {what} is a list of texts, not {given!r}\n  fix: {example}")
+def _texts(texts: object, kind: str, what: str, example: str) -> tuple[str, ...]:
+    values = cast("Sequence[object]", texts)
+    if not isinstance(texts, list | tuple) or not all(isinstance(value, str) for value in values):
+        raise UsageError(f"{kind}: {what} is a list of texts, not {texts!r}\n  fix: {example}")
     if any("\0" in str(value) for value in values):
         raise UsageError(f"{kind}: {what} holds a NUL character")
     return tuple(map(str, values))
@@ -367,7 +367,7 @@ class ExternalJudge:
             JudgeError: Two responses to the same judgement differ.
             UnmeasuredError: There is no response, or no verdict in it.
         """
-        answer = Answer.of(completion, case)
+        answer = Answer.from_completion(completion, case)
         if answer.text is None and not completion.tool_calls:
             return answer.nothing()
         request = self._request(completion, case, calls.trial)
@@ -440,9 +440,9 @@ class ExternalJudge:
         try:
             return read_json(text)
         except ValueError as error:
-            shown = repr(text[:200]) if text else "nothing"
+            start = repr(text[:200]) if text else "nothing"
             raise JudgeError(
-                f"{self.name} responded with {shown}, which is not a verdict\n  fix: {_FORMS}",
+                f"{self.name} responded with {start}, which is not a verdict\n  fix: {_FORMS}",
                 judge=self.name,
                 raw=text,
             ) from error

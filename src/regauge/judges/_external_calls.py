@@ -152,7 +152,7 @@ class CommandCalls(_Calls):
 
 async def run_program(
     arguments: Sequence[str],
-    given: bytes,
+    stdin: bytes,
     *,
     environ: Mapping[str, str],
     directory: Path,
@@ -202,7 +202,7 @@ async def run_program(
             reading = asyncio.gather(
                 _head(process.stdout, process.pid, output_max),
                 _tail(process.stderr),
-                _write(process.stdin, given),
+                _write(process.stdin, stdin),
             )
             status = await _ended(process)
             end_group(process.pid)  # what it left behind could hold its output open
@@ -260,9 +260,9 @@ async def _tail(stream: asyncio.StreamReader) -> bytes:
     return tail
 
 
-async def _write(stream: asyncio.StreamWriter, given: bytes) -> None:
+async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
     with suppress(BrokenPipeError, ConnectionResetError):  # it need not read its input
-        stream.write(given)
+        stream.write(data)
         await stream.drain()
     stream.close()
 
@@ -289,7 +289,7 @@ class HttpCalls(_Calls):
         """
         values = values_of(self.headers.values())
         headers = headers_of(self.headers, values)
-        given = request.messages[-1].content.encode()
+        stdin = request.messages[-1].content.encode()
         began = time.monotonic()
 
         async def attempt(ledger: Ledger) -> bytes:
@@ -299,7 +299,7 @@ class HttpCalls(_Calls):
                 return await send(
                     self.method,
                     self.url,
-                    given=given,
+                    body=stdin,
                     headers=headers,
                     timeout_s=timeout_s,
                     output_max=OUTPUT_MAX,
@@ -335,7 +335,7 @@ async def send(
     method: str,
     url: str,
     *,
-    given: bytes | None,
+    body: bytes | None,
     headers: Mapping[str, str],
     timeout_s: float,
     output_max: int,
@@ -357,10 +357,10 @@ async def send(
     """
     what = f"{method} {url}"
     sent = {"Accept": "application/json, text/plain", "User-Agent": "regauge", **headers}
-    if given is not None:
+    if body is not None:
         sent = {"Content-Type": "application/json", **sent}
     # http and https only, as settings and `http_judge` see to
-    request = urllib.request.Request(url, data=given, method=method, headers=sent)  # noqa: S310
+    request = urllib.request.Request(url, data=body, method=method, headers=sent)  # noqa: S310
 
     def transfer() -> bytes:
         ends = time.monotonic() + timeout_s

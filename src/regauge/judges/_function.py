@@ -42,8 +42,8 @@ Some = TypeVar("Some", bound="Judged")
 
 
 def _expected(answer: Answer) -> object:
-    found = answer.expected_at(())
-    return None if isinstance(found, Missing) else found
+    expected = answer.expected_at(())
+    return None if isinstance(expected, Missing) else expected
 
 
 # What a parameter of this name is filled with.
@@ -92,17 +92,17 @@ class ResultReader:
             raise self.no_verdict(pair)
         return self._of_value(pair[0], pair[1], pair)
 
-    def _of_keys(self, given: Mapping[str, Any]) -> Verdict:
-        flags = [given[key] for key in ("pass", "passed") if given.get(key) is not None]
-        score, reason = given.get("score"), given.get("reason")
+    def _of_keys(self, result: Mapping[str, Any]) -> Verdict:
+        flags = [result[key] for key in ("pass", "passed") if result.get(key) is not None]
+        score, reason = result.get("score"), result.get("reason")
         flag = flags[0] if flags else None
-        sound = all(isinstance(one, bool) and one is flag for one in flags)
-        sound = sound and {*given} <= _RESULT_KEYS and isinstance(reason, str | None)
+        sound = all(isinstance(flag_value, bool) and flag_value is flag for flag_value in flags)
+        sound = sound and {*result} <= _RESULT_KEYS and isinstance(reason, str | None)
         if not sound or (flag is None and score is None):
-            raise self.no_verdict(given)
+            raise self.no_verdict(result)
         if score is None:
-            return self._of_value(flag, reason or "", given)
-        graded = self._of_value(score, reason or "", given)
+            return self._of_value(flag, reason or "", result)
+        graded = self._of_value(score, reason or "", result)
         if flag is None or (graded.outcome == "pass") is flag:
             return graded
         # The function decides; its score says how well.
@@ -220,11 +220,11 @@ class AsyncFunctionJudge:
         Raises:
             JudgeError: The function raised, or returned no verdict.
         """
-        answer = Answer.of(completion, case)
-        given = self.function.arguments(answer)
-        if isinstance(given, Verdict):
-            return given
-        places, names = given
+        answer = Answer.from_completion(completion, case)
+        arguments = self.function.arguments(answer)
+        if isinstance(arguments, Verdict):
+            return arguments
+        places, names = arguments
         try:
             result = await cast("Awaitable[object]", self.function.call(*places, **names))
         except Exception as error:  # noqa: BLE001 - its kind decides
@@ -269,7 +269,7 @@ def as_judge(
     label: str = name or getattr(function, "__name__", "") or type(function).__name__
     by_place, by_name = _filled(function, label)
     source = _source(function)
-    known = _Function(
+    function_of = _Function(
         call=function,
         results=ResultReader(label=label, at_least=at_least),
         by_place=by_place,
@@ -287,19 +287,22 @@ def as_judge(
     digest = digest_of(identity)
     if _is_async(function):
         return AsyncFunctionJudge(
-            function=known, name=label, digest=digest, description=first_sentence(function.__doc__)
+            function=function_of,
+            name=label,
+            digest=digest,
+            description=first_sentence(function.__doc__),
         )
 
     def examine(answer: Answer) -> Verdict:
-        given = known.arguments(answer)
-        if isinstance(given, Verdict):
-            return given
-        places, names = given
+        arguments = function_of.arguments(answer)
+        if isinstance(arguments, Verdict):
+            return arguments
+        places, names = arguments
         try:
             result = function(*places, **names)
         except Exception as error:  # noqa: BLE001 - its kind decides
-            return known.failure(error, answer)
-        return known.verdict(result)
+            return function_of.failure(error, answer)
+        return function_of.verdict(result)
 
     return Rule(
         kind="function",
@@ -351,14 +354,18 @@ def _filled(function: Callable[..., object], label: str) -> tuple[tuple[str, ...
     ):
         return _BY_PLACE, {}
     if not any(_value_of(parameter) for parameter in parameters):
-        needed = [one for one in by_place if one.default is one.empty]
+        needed = [parameter for parameter in by_place if parameter.default is parameter.empty]
         _refuse(needed[len(_BY_PLACE) :] + _needed(by_name), function, label)
         return _BY_PLACE[: len(needed)], {}
     _refuse(_needed([*by_place, *by_name]), function, label)
-    known = [*takewhile(_value_of, by_place)]
+    filled = [*takewhile(_value_of, by_place)]
     return (
-        tuple(map(_value_of, known)),
-        {one.name: _value_of(one) for one in [*by_place[len(known) :], *by_name] if _value_of(one)},
+        tuple(map(_value_of, filled)),
+        {
+            parameter.name: _value_of(parameter)
+            for parameter in [*by_place[len(filled) :], *by_name]
+            if _value_of(parameter)
+        },
     )
 
 
@@ -430,12 +437,12 @@ def _helpers(function: object) -> list[str]:
     waiting = [inspect.unwrap(function)] if callable(function) else []
     seen = {*map(id, waiting)}
     while waiting:
-        one = waiting.pop()
-        code = getattr(one, "__code__", None)
+        awaited = waiting.pop()
+        code = getattr(awaited, "__code__", None)
         if code is None or not _is_own(code.co_filename):
             continue
         names = {*_names_in(code)}
-        scope = {name: one.__globals__[name] for name in names & {*one.__globals__}}
+        scope = {name: awaited.__globals__[name] for name in names & {*awaited.__globals__}}
         sources |= {*_assignments(code.co_filename, names)}
         for module in [value for value in scope.values() if isinstance(value, ModuleType)]:
             file = getattr(module, "__file__", None)

@@ -86,27 +86,27 @@ def _threw(message: str) -> Verdict:
 
 def _of_number(value: float, pass_at: float | None) -> Verdict:
     score = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
-    wanted = "above 0" if pass_at is None else f"at least {pass_at:g}"
+    needed = "above 0" if pass_at is None else f"at least {pass_at:g}"
     if value > 0 if pass_at is None else value >= pass_at:
-        return passed(f"it returned {value:g}, {wanted} wanted", score=score)
-    return failed(f"it returned {value:g}, {wanted} wanted", code="low_score", score=score)
+        return passed(f"it returned {value:g}, {needed} wanted", score=score)
+    return failed(f"it returned {value:g}, {needed} wanted", code="low_score", score=score)
 
 
-def _of_mapping(given: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
-    flag = given.get("pass", given.get("pass_"))
-    score, reason = given.get("score"), given.get("reason")
-    if ("pass" in given or "pass_" in given) and not flag and flag is not False:
+def _of_mapping(result: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
+    flag = result.get("pass", result.get("pass_"))
+    score, reason = result.get("score"), result.get("reason")
+    if ("pass" in result or "pass_" in result) and not flag and flag is not False:
         return failed(f"it returned pass: {flag!r:.100}, not False", code="no_result")
     real = isinstance(score, int | float) and not isinstance(score, bool)
     if not isinstance(flag, bool) or not real or not isinstance(reason, str):
-        raise _no_verdict(label, dict(given))
+        raise _no_verdict(label, dict(result))
     value = float(cast("float", score))
     held = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
     text = " ".join(reason.split())[:_REASON_MAX] or f"it returned {str(flag).lower()}"
     if flag and pass_at is not None and value < pass_at:
         text, flag = f"the score is {value:g}, at least {pass_at:g} wanted: {text}", False
     verdict = passed(text, score=held) if flag else failed(text, code="false", score=held)
-    parts = given.get("componentResults", given.get("component_results"))
+    parts = result.get("componentResults", result.get("component_results"))
     if not isinstance(parts, list) or not parts:
         return verdict
     components = [_component(part) for part in cast("list[object]", parts)[:_COMPONENTS_MAX]]
@@ -116,11 +116,11 @@ def _of_mapping(given: Mapping[str, Any], label: str, pass_at: float | None) -> 
 def _component(part: object) -> JSON:
     """The entry of a report for one part of a result."""
     none: Mapping[str, Any] = {}
-    given = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else none
-    reason = given.get("reason")
+    fields = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else none
+    reason = fields.get("reason")
     return {
-        "pass": given.get("pass", given.get("pass_")) is True,
-        "score": given["score"] if type(given.get("score")) in {int, float} else None,
+        "pass": fields.get("pass", fields.get("pass_")) is True,
+        "score": fields["score"] if type(fields.get("score")) in {int, float} else None,
         "reason": reason[:_REASON_MAX] if isinstance(reason, str) else "",
     }
 
@@ -232,13 +232,13 @@ def _located(kind: str, file: object) -> tuple[Path, str, Path]:
     if not colon or not function.replace(".", "").isidentifier():
         path, function = text, ""
     root = Project.find().root
-    found = next((base / path for base in (Path.cwd(), root) if (base / path).is_file()), None)
-    if found is None:
+    existing = next((base / path for base in (Path.cwd(), root) if (base / path).is_file()), None)
+    if existing is None:
         raise UsageError(
             f"{kind}: there is no file {path!r}\n"
             f"  fix: name it from the root of the project, {root}"
         )
-    return found.resolve(), function, root.resolve()
+    return existing.resolve(), function, root.resolve()
 
 
 def _read(kind: str, path: Path) -> str:
@@ -282,21 +282,21 @@ def _modules(kind: str, path: Path, root: Path) -> dict[str, str]:
     Raises:
         UsageError: One cannot be read.
     """
-    found: dict[str, str] = {}
+    parts: dict[str, str] = {}
     waiting = [path]
     while waiting:
         file = waiting.pop()
         name = _names_of_module(file, root)
-        if name in found:
+        if name in parts:
             continue
         text = _read(kind, file)
-        found[name] = text
+        parts[name] = text
         for match in _REQUIRED.finditer(text):
             near = file.parent / match[2]
             ends = (near.with_name(near.name + end) if end else near for end in _MODULE_ENDS)
             if module := next((each for each in ends if each.is_file()), None):
                 waiting.append(module.resolve())
-    return found
+    return parts
 
 
 def _as_function(text: str) -> str:
@@ -347,11 +347,11 @@ def _assertion_source() -> str:
     return text[text.index("(request)") :]
 
 
-def _javascript_contents(given: Mapping[str, object]) -> JSON:
+def _javascript_contents(document: Mapping[str, object]) -> JSON:
     """The contents of an assertion's files; None for one without a file."""
-    if given["file"] is None:
+    if document["file"] is None:
         return None
-    path, _, root = _located("javascript", given["file"])
+    path, _, root = _located("javascript", document["file"])
     return dict(_modules("javascript", path, root))
 
 
@@ -419,7 +419,7 @@ def javascript(
                 "  fix: compile it to JavaScript, and name that file",
                 judge=label,
             )
-        given = {
+        context = {
             **request,
             "absent": _ABSENT,
             "output": output,
@@ -427,7 +427,7 @@ def javascript(
         }
         try:
             response = run_script(
-                _assertion_source(), given, timeout_s=timeout_s, memory_mb=memory_mb
+                _assertion_source(), context, timeout_s=timeout_s, memory_mb=memory_mb
             )
         except ScriptLimitError as error:
             raise JudgeError(f"{label} gives no verdict: {error}", judge=label) from error
@@ -587,9 +587,9 @@ def _loaded(kind: str, file: object, function: str) -> Callable[..., object]:
     path, named, _ = _located(kind, file)
     name = named or function
     try:
-        found: Any = _module(path, _read(kind, path))
+        module: Any = _module(path, _read(kind, path))
         for part in name.split("."):
-            found = getattr(found, part)
+            module = getattr(module, part)
     except UsageError:
         raise
     except AttributeError:
@@ -601,19 +601,19 @@ def _loaded(kind: str, file: object, function: str) -> Callable[..., object]:
         )
     except Exception as error:  # noqa: BLE001 - the user's code raised it
         return _Unimportable(f"{kind}: {file} cannot be imported: {type(error).__name__}: {error}")
-    if not callable(found):
+    if not callable(module):
         raise UsageError(f"{kind}: {name!r} of {file} is not a function")
-    call: Callable[..., object] = found
+    call: Callable[..., object] = module
     return call
 
 
-def _python_contents(given: Mapping[str, object]) -> JSON:
+def _python_contents(document: Mapping[str, object]) -> JSON:
     """The source of an assertion and of the project's code that it uses."""
-    file, kind = given["file"], "promptfoo_python"
+    file, kind = document["file"], "promptfoo_python"
     if file is None:
         return {}
     path, _, _ = _located(kind, file)
-    function = _loaded(kind, file, str(given["function"]))
+    function = _loaded(kind, file, str(document["function"]))
     uses = [] if isinstance(function, _Unimportable) else [*sources_of(function)]
     return {"file": _read(kind, path), "uses": uses}
 

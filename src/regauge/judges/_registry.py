@@ -119,14 +119,14 @@ def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
     >>> judge_from_spec({"not": {"contains": "TODO"}}).name
     'not contains(TODO)'
     """
-    name, given = _named(spec)
+    name, value = _named(spec)
     if name == "not":
-        inner = judge_from_spec(given)
+        inner = judge_from_spec(value)
         if not isinstance(inner, Rule):
-            raise UsageError(f"not: only rules can be negated, and {_named(given)[0]!r} is none")
+            raise UsageError(f"not: only rules can be negated, and {_named(value)[0]!r} is none")
         return negated(inner)
     kind = _kind(name)
-    positional, keywords = _arguments(kind, given)
+    positional, keywords = _arguments(kind, value)
     try:
         return kind(*positional, **keywords)
     except TypeError as error:
@@ -160,25 +160,25 @@ def _kind(name: str) -> Callable[..., Judge | UnboundJudge]:
 
 
 def _arguments(
-    kind: Callable[..., Judge | UnboundJudge], given: JSON
+    kind: Callable[..., Judge | UnboundJudge], document: JSON
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a kind of judge."""
-    if given is None:
+    if document is None:
         return [], {}
     signature = _signature(kind)
     parameters = list(signature.parameters.values()) if signature else []
-    if isinstance(given, Mapping) and not _is_expected(given):
-        return _by_name(parameters, given)
+    if isinstance(document, Mapping) and not _is_expected(document):
+        return _by_name(parameters, document)
     first = [part for part in parameters if part.kind is not part.KEYWORD_ONLY]
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        return [_parameter(first[0].name if first else "", given)], {}
+    if isinstance(document, str) or not isinstance(document, Sequence):
+        return [_parameter(first[0].name if first else "", document)], {}
     only = first and first[0].kind is first[0].POSITIONAL_OR_KEYWORD
     if only and (len(first) == 1 or first[0].name == "judges"):
-        return [_parameter(first[0].name, given)], {}
+        return [_parameter(first[0].name, document)], {}
     names = [part.name for part in first]
     return [
         _parameter(names[min(place, len(names) - 1)] if names else "", value)
-        for place, value in enumerate(given)
+        for place, value in enumerate(document)
     ], {}
 
 
@@ -193,13 +193,13 @@ def _signature(kind: object) -> inspect.Signature | None:
 
 
 def _by_name(
-    parameters: Sequence[inspect.Parameter], given: Mapping[str, JSON]
+    parameters: Sequence[inspect.Parameter], pairs: Mapping[str, JSON]
 ) -> tuple[list[Any], dict[str, Any]]:
     # The function of a file is a name; that of `as_judge` is called.
     of_file = any(part.name == "file" for part in parameters)
     named: dict[str, Any] = {
         key: _parameter("" if of_file and key == "function" else key, value)
-        for key, value in given.items()
+        for key, value in pairs.items()
     }
     several = next((part for part in parameters if part.kind is part.VAR_POSITIONAL), None)
     if several is None or several.name not in named:
@@ -327,7 +327,7 @@ def describe(name: str, kind: object) -> JudgeDescription:
     body, _, example = doc.partition("\n>>> ")
     text, _, arguments = body.partition("\nArgs:\n")
     summary, _, rest = text.partition("\n")
-    texts = {found[1]: " ".join(found[2].split()) for found in _ARGUMENT.finditer(arguments)}
+    texts = {match[1]: " ".join(match[2].split()) for match in _ARGUMENT.finditer(arguments)}
     factory = kind if isinstance(kind, RuleFactory) else None
     signature = _signature(kind)
     package, _, module = str(getattr(build, "__module__", "")).rpartition(".")

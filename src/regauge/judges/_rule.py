@@ -35,12 +35,12 @@ class AdviceTemplate(NamedTuple):
 
     Attributes:
         criterion: None where the rule states none.
-        wanted: So that the rule passes.
+        advice: The instruction so that the rule passes.
         denied: So that its negation passes.
     """
 
     criterion: Criterion | None
-    wanted: str = ""
+    advice: str = ""
     denied: str = ""
 
 
@@ -92,11 +92,11 @@ class Rule:
         Raises:
             JudgeError: The case does not say what the rule compares with.
         """
-        return self.examine(Answer.of(completion, case))
+        return self.examine(Answer.from_completion(completion, case))
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
         """`check`, for those who await judges."""
-        return self.examine(Answer.of(completion, case))
+        return self.examine(Answer.from_completion(completion, case))
 
     def check_text(
         self,
@@ -192,12 +192,12 @@ def on_answer(field: str | None, check: Check) -> Check:
     steps = parse_path(field)
 
     def part(answer: Answer) -> Verdict:
-        found = answer.at(field, steps)
-        if isinstance(found, Verdict):
-            return found
-        if found.text is None:
+        part_there = answer.at(field, steps)
+        if isinstance(part_there, Verdict):
+            return part_there
+        if part_there.text is None:
             return failed(f"field {field!r} is null", code="null_field", details={"field": field})
-        return check(found)
+        return check(part_there)
 
     return part
 
@@ -308,7 +308,7 @@ def advice_of_docstring(judge: Rule, *, field: str | None, negated: bool) -> str
 
 def fill_template(template: AdviceTemplate, params: Mapping[str, JSON], *, negated: bool) -> str:
     """The instruction of a rule with these parameters; empty where there is none to give."""
-    text = template.denied if negated else template.wanted
+    text = template.denied if negated else template.advice
     sentences: list[str] = []
     for place, sentence in enumerate(text.split(" | ")):
         try:
@@ -355,10 +355,10 @@ def _bounds(params: Mapping[str, JSON], *, outside: bool) -> str:
     if exactly is not None:
         return f"more or fewer than {exactly}" if outside else f"exactly {exactly}"
     words = ("fewer than", "more than") if outside else ("at least", "at most")
-    said = [f"{word} {n}" for word, n in zip(words, (least, most), strict=True) if n is not None]
-    if not said:
+    limits = [f"{word} {n}" for word, n in zip(words, (least, most), strict=True) if n is not None]
+    if not limits:
         raise _EmptyError
-    return (" or " if outside else " and ").join(said)
+    return (" or " if outside else " and ").join(limits)
 
 
 def listing(last: str, mark: str) -> Callable[[JSON], str]:
@@ -388,10 +388,10 @@ def _keys_of(value: JSON) -> str:
     """The keys of a JSON Schema, those that are required first."""
     if not isinstance(value, Mapping):
         raise _EmptyError
-    required, known = value.get("required"), value.get("properties")
+    required, properties = value.get("required"), value.get("properties")
     names = [str(name) for name in required] if isinstance(required, list) else []
-    if isinstance(known, Mapping):
-        names += [name for name in known if name not in names]
+    if isinstance(properties, Mapping):
+        names += [name for name in properties if name not in names]
     if not names:
         raise _EmptyError
     return listing("and", "`")([*names])

@@ -121,8 +121,8 @@ def _word(value: object) -> str:  # noqa: PLR0911 - one per type
             return "{…}" if value else "{}"
         case list() | tuple():
             parts = cast("Sequence[object]", value)
-            shown = ", ".join(_word(part) for part in parts[:3])
-            return f"[{shown}{', …' if len(parts) > 3 else ''}]"  # noqa: PLR2004
+            listed_parts = ", ".join(_word(part) for part in parts[:3])
+            return f"[{listed_parts}{', …' if len(parts) > 3 else ''}]"  # noqa: PLR2004
         case PurePath():
             return value.name
         case _:
@@ -138,7 +138,7 @@ def split_sections(doc: str) -> tuple[str, dict[str, str]]:
     >>> split_sections("Counts.\n\nFails as: too_few\nAdvice: Write\n    more.")
     ('Counts.', {'Fails as': 'too_few', 'Advice': 'Write more.'})
     """
-    sections = {found[1]: " ".join(found[2].split()) for found in _SECTION.finditer(doc)}
+    sections = {match[1]: " ".join(match[2].split()) for match in _SECTION.finditer(doc)}
     return _SECTION.sub("", doc), sections
 
 
@@ -238,8 +238,8 @@ class RuleFactory(Generic[P]):
     def template(self) -> AdviceTemplate:
         """The criterion and the instructions for a prompt; empty where the author gave none."""
         sections = dict(_SECTION.findall(inspect.cleandoc(self.build.__doc__ or "")))
-        wanted, denied = (" ".join(sections.get(key, "").split()) for key in ("Advice", "Negated"))
-        return AdviceTemplate(self.about, wanted, denied)
+        advice, denied = (" ".join(sections.get(key, "").split()) for key in ("Advice", "Negated"))
+        return AdviceTemplate(self.about, advice, denied)
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
@@ -330,15 +330,15 @@ class RuleFactory(Generic[P]):
         for key, value in bound.arguments.items():
             parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
             allowed = self._choices.get(key, ())
-            wanted = RANGES.get(str(bound.signature.parameters[key].annotation))
+            range_of = RANGES.get(str(bound.signature.parameters[key].annotation))
             for part in parts:
                 if part is None or isinstance(part, Expected):
                     continue
                 if allowed and part not in allowed:
                     listed = ", ".join(map(repr, allowed))
                     raise UsageError(f"{self.kind}: {key} is one of {listed}, not {part!r}")
-                if wanted and not wanted.holds(part):
-                    raise UsageError(f"{self.kind}: {key} is {wanted.words}, not {part!r}")
+                if range_of and not range_of.holds(part):
+                    raise UsageError(f"{self.kind}: {key} is {range_of.words}, not {part!r}")
 
     def _built(self, bound: inspect.BoundArguments) -> Check:
         """The check; one for each value of a parameter that the case brings."""
@@ -358,15 +358,15 @@ class RuleFactory(Generic[P]):
                 bound.signature,
                 {**bound.arguments, **{key: self._value(bound, key, answer) for key in of_case}},
             )
-            known = repr([filled.arguments[key] for key in of_case])
-            if known not in checks:
+            filled_text = repr([filled.arguments[key] for key in of_case])
+            if filled_text not in checks:
                 try:
                     self._check(filled)
-                    checks[known] = build(*filled.args, **filled.kwargs)
+                    checks[filled_text] = build(*filled.args, **filled.kwargs)
                 except UsageError as error:
                     at = f" of case {answer.case.id!r}" if answer.case else ""
                     raise JudgeError(f"expected{at}: {error}", judge=self.kind) from error
-            return checks[known](answer)
+            return checks[filled_text](answer)
 
         return examine
 

@@ -53,7 +53,7 @@ def around(text: str, start: int, end: int, margin: int = 20) -> str:
     return quote(f"{before}{text[begin:stop]}{after}", 120)
 
 
-def shown(value: JSON) -> JSON:
+def truncate_value(value: JSON) -> JSON:
     """A value as a verdict may carry it: cut where it is long, and always writable as JSON."""
     if value is None:  # most values
         return value
@@ -193,8 +193,8 @@ def passed(
         outcome="pass",
         score=score,
         reason=reason,
-        expected=shown(expected),
-        actual=shown(actual),
+        expected=truncate_value(expected),
+        actual=truncate_value(actual),
         details=_OK,
     )
 
@@ -213,8 +213,8 @@ def failed(
         outcome="fail",
         score=score,
         reason=reason,
-        expected=shown(expected),
-        actual=shown(actual),
+        expected=truncate_value(expected),
+        actual=truncate_value(actual),
         details={"code": code, **details},
     )
 
@@ -259,12 +259,14 @@ def broken_judge(text: str, error: BaseException, *, judge: str) -> JudgeError:
     """
     raised = traceback.extract_tb(error.__traceback__)
     # The frames of regauge are above those of the judge.
-    first = next((n for n, one in enumerate(raised) if not one.filename.startswith(_OURS)), 0)
+    first = next((n for n, frame in enumerate(raised) if not frame.filename.startswith(_OURS)), 0)
     frames = raised[first:]
     own = [frame for frame in frames if not frame.filename.endswith(_ELSEWHERE)] or frames
     libraries = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
-    place = ([one for one in own if not one.filename.startswith(libraries)] or own)[-1:]
-    at = "".join(f"\n  at {one.filename}:{one.lineno}: {one.line}".rstrip(" :") for one in place)
+    place = ([frame for frame in own if not frame.filename.startswith(libraries)] or own)[-1:]
+    at = "".join(
+        f"\n  at {frame.filename}:{frame.lineno}: {frame.line}".rstrip(" :") for frame in place
+    )
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
     lines += traceback.format_exception_only(error)
     return JudgeError(f"{text}{at}", judge=judge, traceback="".join(lines).rstrip())
@@ -272,9 +274,9 @@ def broken_judge(text: str, error: BaseException, *, judge: str) -> JudgeError:
 
 def criterion_of(judge: object) -> Criterion:
     """The criterion of a judge; correctness if it states none."""
-    said = getattr(judge, "criterion", None)
+    stated = getattr(judge, "criterion", None)
     for criterion in CRITERIA:
-        if said == criterion:
+        if stated == criterion:
             return criterion
     return "correctness"
 
@@ -466,8 +468,8 @@ class Measurement:
         """
         if not isinstance(document, dict):
             raise ValueError("a measurement is a JSON object")  # noqa: TRY004 - one kind for callers
-        given = cast("dict[str, Any]", document)
-        score, reason, details = (given.get(key) for key in ("score", "reason", "details"))
+        fields = cast("dict[str, Any]", document)
+        score, reason, details = (fields.get(key) for key in ("score", "reason", "details"))
         if score is not None and type(score) not in {int, float}:
             raise ValueError(f"the score is {score!r}, neither a number nor null")
         if type(reason) is not str or type(details) is not dict:

@@ -35,7 +35,7 @@ class ScriptLimitError(Exception):
 
 
 def run_script(
-    code: str, given: Mapping[str, Any], *, timeout_s: float, memory_mb: int
+    code: str, document: Mapping[str, Any], *, timeout_s: float, memory_mb: int
 ) -> dict[str, Any]:
     """Call a function of JavaScript with a document, and return the document that it returns.
 
@@ -48,7 +48,7 @@ def run_script(
     Raises:
         ScriptLimitError: It took longer, or more.
     """
-    return _engine(os.getpid()).run(code, given, timeout_s=timeout_s, memory_mb=memory_mb)
+    return _engine(os.getpid()).run(code, document, timeout_s=timeout_s, memory_mb=memory_mb)
 
 
 @functools.cache
@@ -70,9 +70,9 @@ class _Engine:
         self._process: subprocess.Popen[str] | None = None
 
     def run(
-        self, code: str, given: Mapping[str, Any], *, timeout_s: float, memory_mb: int
+        self, code: str, document: Mapping[str, Any], *, timeout_s: float, memory_mb: int
     ) -> dict[str, Any]:
-        request = json.dumps([code, given, timeout_s, memory_mb])
+        request = json.dumps([code, document, timeout_s, memory_mb])
         with self._lock:
             process = self._process or self._start()
             begun = time.monotonic()
@@ -144,8 +144,8 @@ def _serve() -> None:
         template = file.read()
     print(_STARTED, file=answers, flush=True)
     for line in sys.stdin:
-        code, given, timeout_s, memory_mb = json.loads(line)
-        argument = f"JSON.parse({json.dumps(json.dumps(given))})"
+        code, document, timeout_s, memory_mb = json.loads(line)
+        argument = f"JSON.parse({json.dumps(json.dumps(document))})"
         engine = MiniRacer()
         engine.set_hard_memory_limit(memory_mb * _MB)
         _limit_memory(memory_mb * _MB)

@@ -97,11 +97,11 @@ def detected_language(language: str, *, field: str | None = None) -> Check:
 
     def check(text: str) -> Verdict:
         chances = language_chances(text)
-        found = max(chances, key=lambda name: chances[name], default=language)
-        if found == language:
-            return passed(f"most likely {found!r}")
+        likeliest = max(chances, key=lambda name: chances[name], default=language)
+        if likeliest == language:
+            return passed(f"most likely {likeliest!r}")
         return failed(
-            f"most likely {found!r}, not {language!r}", code="wrong_language", actual=found
+            f"most likely {likeliest!r}, not {language!r}", code="wrong_language", actual=likeliest
         )
 
     return on_text(field, check)
@@ -206,10 +206,10 @@ def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
             pattern = re.compile(re.escape(bare))
 
     def check(text: str) -> Verdict:
-        found = pattern.search(text.lower())
-        if found is None:
+        match = pattern.search(text.lower())
+        if match is None:
             return failed(f"no postscript {quote(marker)}", code="no_postscript", expected=marker)
-        return passed(f"a postscript: {around(text, *found.span())}")
+        return passed(f"a postscript: {around(text, *match.span())}")
 
     return on_text(field, check)
 
@@ -302,7 +302,7 @@ def paragraph_starts_with(
     if not word.strip():
         raise UsageError("paragraph_starts_with: the word cannot be empty")
     split = splitter(separator, "paragraph_starts_with")
-    wanted = word.lower()
+    keyword = word.lower()
 
     def check(text: str) -> Verdict:
         parts = split(text)
@@ -312,18 +312,18 @@ def paragraph_starts_with(
         chosen = parts[nth - 1].split()
         if not chosen:
             return failed(f"paragraph {nth} is empty", code="too_few")
-        found = ""
+        answer_text = ""
         for char in chosen[0].lstrip("'").lstrip('"'):
             if char in _EDGE_MARKS:
                 break
-            found += char.lower()
-        if found == wanted:
+            answer_text += char.lower()
+        if answer_text == keyword:
             return passed(f"paragraph {nth} starts with {quote(word)}")
         return failed(
-            f"paragraph {nth} starts with {quote(found)}, not with {quote(word)}",
+            f"paragraph {nth} starts with {quote(answer_text)}, not with {quote(word)}",
             code="wrong_start",
             expected=word,
-            actual=found,
+            actual=answer_text,
         )
 
     return on_text(field, check)
@@ -350,10 +350,10 @@ def letter_count(letter: str, *, field: str | None = None, **limits: Unpack[Limi
     """
     if len(letter) != 1:
         raise UsageError(f"letter_count: one character is wanted, not {letter!r}")
-    wanted = letter.lower()
+    folded = letter.lower()
     return counted(
         "letter_count",
-        lambda text: text.lower().count(wanted),
+        lambda text: text.lower().count(folded),
         f"time {quote(letter)}",
         f"times {quote(letter)}",
         field=field,
@@ -454,7 +454,7 @@ def tokens(text: str, *, marks: bool = True) -> list[str]:
     spaced = _APART.sub(r" \g<0> " if marks else " ", text.rstrip())
     if spaced.endswith(".") and not spaced.endswith(".."):
         spaced = spaced[:-1] + " ."
-    spaced = _CLITIC.sub(lambda found: " " + " ".join(filter(None, found.groups())) + " ", spaced)
+    spaced = _CLITIC.sub(lambda match: " " + " ".join(filter(None, match.groups())) + " ", spaced)
     return spaced.split()
 
 

@@ -215,7 +215,8 @@ def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield ""
             yield (
                 "The prompt is the same, so the model or a judge changed: fresh trials passed"
-                f" {_of(now)}, {_of(before)} when the baseline was made. A new history begins."
+                f" {_format_count(now)}, {_format_count(before)} when the baseline was made."
+                " A new history begins."
             )
             yield from _table(drifted)
     yield ""
@@ -235,9 +236,9 @@ def _table(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for change in changes:
         yield (
             f"| {shown_name(change['case'])} | {escape_markdown(change['check'])}"
-            f" | {_of(change['before'])} | {_of(change['now'])} |"
+            f" | {_format_count(change['before'])} | {_format_count(change['now'])} |"
         )
 
 
-def _of(count: Mapping[str, int]) -> str:
+def _format_count(count: Mapping[str, int]) -> str:
     return f"{count['passed']} of {count['trials']}"

@@ -124,7 +124,7 @@ class AskedAnchor:
         if not suspected or self.suite is None or not self.cases:
             return None
         histories = (self.stored.history,) if self.stored is not None else ()
-        again = replace(policy, per_session=policy.wanted, sessions=1, any_time=True)
+        again = replace(policy, per_session=policy.complete_trials, sessions=1, any_time=True)
         return AskedSuite(
             asked=_top_up(self.suite, histories, self.cases, now=now, policy=again, restart=True),
             cases=self.cases,
@@ -135,7 +135,9 @@ class AskedAnchor:
     ) -> None:
         """Keep the second drawing instead, once every case was measured, and compare again."""
         self.landed.append(landed)
-        if {case for case, trials in landed.facts.items() if trials} != {*asked.asked.wanted}:
+        if {case for case, trials in landed.facts.items() if trials} != {
+            *asked.asked.trials_by_case
+        }:
             return
         drawn = applied(asked.asked, landed.facts, now=now, served=landed.served)
         self.stored = Anchor(history=drawn, drawn_for=history.key.prompt)
@@ -195,7 +197,7 @@ def ask_anchor(
         policy: The plan for filling a baseline of this number of cases.
     """
     head = suite.prompt
-    released = [entry.version for entry in lock_of(head.path).of(head.name)]
+    released = [entry.version for entry in lock_of(head.path).entries_of(head.name)]
     version = anchor_version(setting, released, current=head.version)
     if version is None:
         return None
@@ -220,10 +222,10 @@ def ask_anchor(
     if left_out := len(planned) - len(anchor_asked.cases):
         of = plural(len(planned), "case")
         anchor_asked.trouble = f"the prompt of {version} cannot be rendered for {left_out} of {of}"
-    if current.wanted and anchor_asked.cases:
-        most = AnchorPolicy().trials_of(len(suite.dataset), baseline_trials=policy.wanted)
+    if current.trials_by_case and anchor_asked.cases:
+        most = AnchorPolicy().trials_of(len(suite.dataset), baseline_trials=policy.complete_trials)
         share = max(policy.per_session, -(-most // policy.sessions))
-        plan = replace(policy, wanted=most, per_session=share, sessions=1, any_time=True)
+        plan = replace(policy, complete_trials=most, per_session=share, sessions=1, any_time=True)
         stored = (anchor_asked.stored.history,) if anchor_asked.stored is not None else ()
         anchor_asked.asked = AskedSuite(
             asked=_top_up(anchor_asked.suite, stored, anchor_asked.cases, now=now, policy=plan),
@@ -804,7 +806,7 @@ class BaselineUpdate:
             if again
             else draws_of(asked_suite)
         )
-        cases = len(asked_suite.cases) if again else len(asked_suite.asked.wanted)
+        cases = len(asked_suite.cases) if again else len(asked_suite.asked.trials_by_case)
         facts = {"prompt": asked.prompt, "model": str(suite.model), "cases": cases, "redraw": again}
         cost = self._bill(evals, draws, facts)
         self._estimates[-1]["waits_h"] = asked.top_up.waits_h
@@ -827,7 +829,7 @@ class BaselineUpdate:
                 "prompt": asked.prompt,
                 "anchor": anchor.version,
                 "model": top_up.history.key.model,
-                "cases": len(top_up.wanted),
+                "cases": len(top_up.trials_by_case),
             }
             cost = self._bill(evals, draws, facts)
             self._say(f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')}, {cost}")
@@ -871,7 +873,9 @@ class BaselineUpdate:
             prompt.older.unlink(missing_ok=True)
         for asked in prompt.suites:
             asked.written = str(self._project.relative(path)) if written else ""
-            before = prompt.baseline.before(asked.history.key) if asked.top_up.wanted else None
+            before = (
+                prompt.baseline.before(asked.history.key) if asked.top_up.trials_by_case else None
+            )
             if before is not None:
                 accepted = accepted_since(asked.suite.prompt, before.version)
                 asked.changes = changes_between(before, asked.history, accepted=accepted)

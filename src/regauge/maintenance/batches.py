@@ -159,7 +159,6 @@ class _State(BaseModel):
     status: Literal["written", "starting", "started", "ended", "collected", "by-hand"]
     batch_id: str = ""
     created_at: float
-    found: bool = False
     failed: dict[str, str] = {}
     problems: list[str] = []
     cut: int | None = None
@@ -228,7 +227,7 @@ class _Read:
     cut: bool = False
     lines: int = 0
 
-    def add(self, path: Path, shown: str) -> None:
+    def add(self, path: Path, place: str) -> None:
         """Read one file."""
         from regauge.providers.batches import LINE_MAX, ResultLine
 
@@ -254,7 +253,7 @@ class _Read:
                     named = "not JSON" if isinstance(error, json.JSONDecodeError) else str(error)
                     why = "cut off" if cut else printable(named)[:80]
                 if why:
-                    self.unreadable.append(f"{shown}:{number}: {why}")
+                    self.unreadable.append(f"{place}:{number}: {why}")
 
     def _take(self, result: ResultLine, place: _Place) -> str:
         """Take a result; returns the reason why it is left, empty where it is not."""
@@ -304,7 +303,7 @@ class ProjectBatches:
         self._results: dict[str, _Place] = {}
         self._failed: dict[str, str] = {}
         self._under_way: dict[str, str] = {}
-        self._known: set[str] = set()
+        self._listed: set[str] = set()
         self._drafts: dict[tuple[str, str, bool], _Draft] = {}
         self._started: list[_State] = []
         self._clients: dict[str, BatchClient] = {}
@@ -564,7 +563,7 @@ class ProjectBatches:
 
     def _is_known(self, custom_id: str) -> bool:
         key = key_of(custom_id)
-        return custom_id in self._known or (key is not None and self._evals.answers.knows(key))
+        return custom_id in self._listed or (key is not None and self._evals.answers.knows(key))
 
     # State.
 
@@ -641,7 +640,7 @@ class ProjectBatches:
         for path in self._result_paths(state):
             read.add(path, self._project.relative(path).as_posix())
         ids = dict.fromkeys(self._ids(state) or [*read.places, *read.problems])
-        self._known.update(ids)
+        self._listed.update(ids)
         unknown = [x for x in (*read.places, *read.problems) if x not in ids]
         self.notes += _some(read.unreadable, "line", "left")
         self.notes += _some(unknown, *_UNKNOWN)
@@ -774,7 +773,6 @@ class ProjectBatches:
             status="started",
             batch_id=batch.id,
             created_at=batch.created_at,
-            found=True,
         )
         if batch.input_file:
             await client.save_requests(batch, self._requests(name))

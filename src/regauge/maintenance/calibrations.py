@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 def usual_labels(judge: ModelJudge, project: Project) -> str:
     """Whose labels a judge is compared with: its own, else those of the record there is."""
-    judge_record = _known(judge, project)
+    judge_record = _calibration_file(judge, project)
     if labels_path(judge.name, project).exists() or judge_record is None:
         return judge.name
     return next(
@@ -76,7 +76,7 @@ def calibration_of(
 def write_record(project: Project, judge: ModelJudge, calibration: Calibration) -> str:
     """Write the record; returns the result of it."""
     path = calibration_path(judge.name, project)
-    judge_record = _known(judge, project)
+    judge_record = _calibration_file(judge, project)
     if judge_record is None:
         file = CalibrationFile(judge=judge.name, calibrations=(calibration,))
     else:
@@ -85,7 +85,7 @@ def write_record(project: Project, judge: ModelJudge, calibration: Calibration) 
     return f"{word}: {project.relative(path).as_posix()}"
 
 
-def _known(judge: ModelJudge, project: Project) -> CalibrationFile | None:
+def _calibration_file(judge: ModelJudge, project: Project) -> CalibrationFile | None:
     """The record there is of a judge; one that cannot be read is made again."""
     try:
         file = load_calibrations(calibration_path(judge.name, project))
@@ -285,7 +285,7 @@ def disagreement_lines(kind: LabelKind, judged: Sequence[Judged]) -> list[str]:
             lines += _both_sides(kind, case)
         if len(disagreements) > _SHOWN_MAX:
             lines.append(f"  and {len(disagreements) - _SHOWN_MAX} more, see --json")
-    unreadable = [case for case in judged if "unreadable" in case.first.said]
+    unreadable = [case for case in judged if "unreadable" in case.first.opinions]
     if unreadable:
         lines += ["", f"no verdict on {len(unreadable)} of {len(judged)}:"]
         lines += [f"  {case.label.id}: {_first_line(case.first.reason)}" for case in unreadable]
@@ -364,9 +364,9 @@ def _both_sides(kind: LabelKind, judged: Judged) -> list[str]:
     says = f"{label.says:g}" if isinstance(label.says, float) else label.says
     by = f", {label.by}" if label.by else ""
     verdict = {
-        "outcomes": f"{first.said[0]} ({first.score:.2f})",
+        "outcomes": f"{first.opinions[0]} ({first.score:.2f})",
         "scores": f"{first.score:.2f}",
-        "pairs": " and, exchanged, ".join(first.said),
+        "pairs": " and, exchanged, ".join(first.opinions),
     }[kind]
     return [
         f"  {label.id}{where}  {label.at}",

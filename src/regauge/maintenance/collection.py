@@ -341,14 +341,16 @@ def with_evals(
         raise SystemExit(int(code))
 
 
-def option_words(given: Mapping[str, object]) -> list[str]:
+def option_words(options: Mapping[str, object]) -> list[str]:
     """Options of the plugin as `with_evals` takes them, of those that were given.
 
     >>> option_words({"budget_usd": 2.5, "model": None})
     ['--budget-usd=2.5']
     """
     return [
-        f"--{name.replace('_', '-')}={value}" for name, value in given.items() if value is not None
+        f"--{name.replace('_', '-')}={value}"
+        for name, value in options.items()
+        if value is not None
     ]
 
 

@@ -92,7 +92,7 @@ class ModelCaseProposer:
     async def drafts(self, problem: Problem, look: Look) -> AsyncGenerator[Draft, None]:
         """The cases of the model's replies; one without a case, or unreadable, ends them."""
         tried: list[JSON] = []
-        nearest = _shown(problem.nearest)
+        nearest = _redacted(problem.nearest)
         for number in range(_ROUNDS):
             try:
                 drafts = await self._written(problem, nearest, tried, number)
@@ -108,25 +108,25 @@ class ModelCaseProposer:
     async def _written(
         self,
         problem: Problem,
-        shown: Mapping[str, GoldenCase],
+        cases: Mapping[str, GoldenCase],
         tried: Sequence[JSON],
         number: int,
     ) -> list[Draft]:
         def compose(without: int) -> CompletionRequest | None:
-            if without >= len(shown) and without:
+            if without >= len(cases) and without:
                 return None
-            kept = dict(list(shown.items())[: len(shown) - without])
+            kept = dict(list(cases.items())[: len(cases) - without])
             return self._request(problem, kept, tried, number)
 
         def parse(reply: str) -> list[Draft]:
-            return drafts_in(reply, shown, by=f"model:{self.model}")
+            return drafts_in(reply, cases, by=f"model:{self.model}")
 
         return await self.form.read(compose, parse, self.ask)
 
     def _request(
         self,
         problem: Problem,
-        shown: Mapping[str, GoldenCase],
+        cases: Mapping[str, GoldenCase],
         tried: Sequence[JSON],
         number: int,
     ) -> CompletionRequest:
@@ -139,7 +139,7 @@ class ModelCaseProposer:
             + (f"\n[response format]\n{_json(dict(schema))}" if schema else ""),
             "instruction": problem.mutant.text,
             "judges": f"Judges of every case: {', '.join(self.judges) or '(none)'}\n{form}",
-            "cases": _json([_case(case) for case in shown.values()]),
+            "cases": _json([_case(case) for case in cases.values()]),
             "outputs": _json(pairs),
             "tried": _json(list(tried)),
         }
@@ -165,14 +165,14 @@ def case_writer() -> Prompt:
     return load_prompt(Path(__file__).parent / "prompts" / "case_writer.prompt.yml")
 
 
-def drafts_in(reply: str, shown: Mapping[str, GoldenCase], *, by: str) -> list[Draft]:
+def drafts_in(reply: str, shown_cases: Mapping[str, GoldenCase], *, by: str) -> list[Draft]:
     """The drafts of a reply; none where the model knows no case.
 
     Raises:
         ReplyFault: It cannot be read, or none of its cases can run.
     """
     cases = object_in(reply, "cases").get("cases")
-    like, golden = next(iter(shown.items()))
+    like, golden = next(iter(shown_cases.items()))
     if not isinstance(cases, list):
         raise ReplyFault("`cases` is not a list of cases")
     drafts: list[Draft] = []
@@ -231,7 +231,7 @@ def refuse_unsafe(check: JSON) -> None:
         raise UsageError(f"a case may not add the check {name!r}")
 
 
-def _shown(nearest: Mapping[str, GoldenCase]) -> Mapping[str, GoldenCase]:
+def _redacted(nearest: Mapping[str, GoldenCase]) -> Mapping[str, GoldenCase]:
     """The cases that the model may see: what is held out is shown where nothing else is there."""
     train = {key: case for key, case in nearest.items() if case.split == "train"}
     return dict(list((train or nearest).items())[:_SHOWN])

@@ -228,7 +228,7 @@ class Text:
             place=Place(
                 part=f"messages[{self.number}]", start=start, end=end, line=self.lines[row]
             ),
-            text=self.tree.of(node),
+            text=self.tree.text_of(node),
             section=_section(self.tree, node),
             prompt=replace(self.prompt, messages=tuple(messages)),
         )
@@ -239,7 +239,7 @@ class Text:
         Sentences with an input, data and words that only lead to a list are left out.
         """
         for node in self.tree.root.walk():
-            text = self.tree.of(node)
+            text = self.tree.text_of(node)
             if "{{" in text:
                 continue
             if node.kind == "example":
@@ -264,12 +264,12 @@ class Text:
             within = [
                 other for other in inside if node.start <= other.start and other.end <= node.end
             ]
-            if len(within) > 1 and "{{" not in self.tree.of(node):
+            if len(within) > 1 and "{{" not in self.tree.text_of(node):
                 yield node
 
     def _leads(self, node: Node) -> bool:
         """True for a sentence that only leads to a list, such as "Choose it when"."""
-        words_ = content_words(self.tree.of(node))
+        words_ = content_words(self.tree.text_of(node))
         ends = self.tree.text[node.end - 1 : node.end + 1].strip()[-1:]
         return not words_ or (len(words_) == 1 and not _STOP.match(ends))
 
@@ -285,7 +285,7 @@ class Text:
         """True for the head of a table and the line below it."""
         parent = self.tree.parent(row)
         rows = [child for child in parent.children if child.kind == "row"] if parent else []
-        return row in rows[:1] or not content_words(self.tree.of(row))
+        return row in rows[:1] or not content_words(self.tree.text_of(row))
 
 
 def texts_of(prompt: Prompt) -> tuple[Text, ...]:
@@ -323,7 +323,7 @@ def _section(tree: Tree, node: Node) -> str:
     if above:
         own = next((child for child in above[0].children if child.kind == "sentence"), None)
         if own is not None:
-            heading = f"{heading} {' '.join(tree.of(own).split())}".strip()
+            heading = f"{heading} {' '.join(tree.text_of(own).split())}".strip()
     return heading
 
 
@@ -489,7 +489,7 @@ def _rewordings(prompt: Prompt, reworded: Callable[[str], Iterable[str]]) -> Ite
     """Changes of the wording of single sentences."""
     for text in texts_of(prompt):
         for node in text.tree.root.walk():
-            statement = text.tree.of(node)
+            statement = text.tree.text_of(node)
             if node.kind not in {"sentence", "heading", "row"} or "{{" in statement:
                 continue
             if text.tree.is_data(node):
@@ -532,13 +532,13 @@ def _swap_labels(prompt: Prompt) -> Iterator[Change]:
                 for start in [_after_marker(entry)]
                 if (match := _LABEL.match(tree.text, start, entry.end)) is not None
             ]
-            for (one, _, mine), (_, _, its) in pairwise(labelled):
-                a, b = mine.span("label"), its.span("label")
+            for (label, _, own), (_, _, its) in pairwise(labelled):
+                a, b = own.span("label"), its.span("label")
                 after = (
-                    tree.text[: a[0]] + its["label"] + tree.text[a[1] : b[0]] + mine["label"]
+                    tree.text[: a[0]] + its["label"] + tree.text[a[1] : b[0]] + own["label"]
                 ) + tree.text[b[1] :]
-                if "{{" not in mine["label"] + its["label"]:
-                    yield text.change(one, after)
+                if "{{" not in own["label"] + its["label"]:
+                    yield text.change(label, after)
 
 
 def _after_marker(entry: Node) -> int:
@@ -558,7 +558,7 @@ def _cut_clauses(prompt: Prompt) -> Iterator[Change]:
     for text in texts_of(prompt):
         for node in text.tree.nodes("sentence"):
             clauses = [child for child in node.children if child.kind == "clause"]
-            statement = text.tree.of(node)
+            statement = text.tree.text_of(node)
             if len(clauses) < 2 or "{{" in statement or text.tree.is_data(node):  # noqa: PLR2004 - first and rest
                 continue
             kept = text.tree.text[node.start : clauses[0].end].rstrip(" ,;:")
@@ -576,7 +576,7 @@ def _drop_format(prompt: Prompt) -> Iterator[Change]:
     for text in texts_of(prompt):
         dropped: list[Node] = []
         for node in text.blocks():
-            head = text.tree.of(node.children[0]) if node.children else ""
+            head = text.tree.text_of(node.children[0]) if node.children else ""
             named = node.kind in {"section", "block", "list", "paragraph"} and _FORMAT.search(head)
             if named and not any(part.start <= node.start < part.end for part in dropped):
                 dropped.append(node)

@@ -118,7 +118,7 @@ class Outputs:
             return 0.0
         key = (output, other) if output < other else (other, output)
         if key not in self._different:
-            self._different[key] = differences(self._of(output), self._of(other))
+            self._different[key] = differences(self._fields_of(output), self._fields_of(other))
         distances = self._different[key]
         noise = noise or {}
         return sum(value / (_STEADY + noise.get(name, 0.0)) for name, value in distances.items())
@@ -206,7 +206,7 @@ class Outputs:
         as_large = int(np.sum(permuted >= observed - 1e-9))
         return (1 + as_large) / (1 + _PERMUTATIONS)
 
-    def _of(self, output: str) -> Fields:
+    def _fields_of(self, output: str) -> Fields:
         if output not in self._fields:
             self._fields[output] = fields_of(output)
         return self._fields[output]

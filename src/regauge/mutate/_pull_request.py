@@ -473,7 +473,7 @@ class _Measurement:
             with suppress(asyncio.CancelledError):
                 await ticker
         self.trials += measured.calls + measured.base_calls
-        return {result.mutant.id: result.found for result in measured.results}
+        return {result.mutant.id: result.outcome for result in measured.results}
 
     def _with_records(self, cases: Sequence[Case]) -> list[Case]:
         """The cases with the base's record, where the gate found nothing that speaks against it.

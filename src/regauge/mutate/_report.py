@@ -216,7 +216,7 @@ def report_of(
     rows: list[MutantRow] = []
     calls = measured.calls + measured.base_calls
     for measured_mutant in measured.results:
-        mutant, outcome = measured_mutant.mutant, measured_mutant.found
+        mutant, outcome = measured_mutant.mutant, measured_mutant.outcome
         row = MutantRow(
             id=mutant.id,
             operator=mutant.operator,

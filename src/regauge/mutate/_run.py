@@ -94,11 +94,11 @@ async def measure(
     )
     await run.all()
     for id_, reason in marks.items():
-        run.found[id_] = Found(kind="equivalent", reason=reason)
+        run.outcomes[id_] = Found(kind="equivalent", reason=reason)
     results = tuple(
-        Result(mutant=mutant, found=run.found[mutant.id])
+        Result(mutant=mutant, outcome=run.outcomes[mutant.id])
         for mutant in mutants
-        if mutant.id in run.found
+        if mutant.id in run.outcomes
     )
     return Measured(results=results, calls=run.calls, base_calls=run.base.calls)
 
@@ -116,7 +116,7 @@ class _Run:
         progress: Progress,
     ) -> None:
         self.base = base
-        self.found: dict[str, Found] = {}
+        self.outcomes: dict[str, Found] = {}
         self.calls = 0
         self._mutants = {mutant.id: mutant for mutant in mutants}
         self._blocks = blocks
@@ -184,7 +184,7 @@ class _Run:
                 self._progress.calls = self.calls + self.base.calls
 
     def _note(self, id_: str, result: Found) -> None:
-        self.found[id_] = result
+        self.outcomes[id_] = result
         self._progress.done += 1
 
 

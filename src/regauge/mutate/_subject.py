@@ -267,9 +267,9 @@ class EvalBench:
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
     ) -> list[Observed | Exception]:
         """As `Bench` has it."""
-        return list(await asyncio.gather(*(self._one(prompt, *trial) for trial in trials)))
+        return list(await asyncio.gather(*(self._observe(prompt, *trial) for trial in trials)))
 
-    async def _one(self, prompt: Prompt | None, key: str, number: int) -> Observed | Exception:
+    async def _observe(self, prompt: Prompt | None, key: str, number: int) -> Observed | Exception:
         member = self._subject.members[key]
         if prompt is None:
             draw = Draw(member, self._numbers(member, number))
@@ -277,7 +277,7 @@ class EvalBench:
         planned = self._under(prompt, key)
         draw = Draw(planned, REVISION_FIRST + number)
         if planned.suite.model_judges:
-            base = await self._one(None, key, 0)
+            base = await self._observe(None, key, 0)
             made = await self._trials.make(Draw(self._by_rules(planned), draw.trial))
             if isinstance(base, Observed) and made.error is None and _output(made) == base.output:
                 # LLM judges judged this very output of the base.

@@ -195,14 +195,14 @@ async def suggest(
     at_once = asyncio.Semaphore(_AT_ONCE)
     progress.mutants, progress.done = len(problems), 0
 
-    async def one(problem: Problem) -> Suggestion:
+    async def suggest_for(problem: Problem) -> Suggestion:
         async with at_once:
             search = _Search(problem, bench_of, progress)
             suggestion = await search.run(proposers)
         progress.done += 1
         return suggestion
 
-    return await asyncio.gather(*(one(problem) for problem in problems))
+    return await asyncio.gather(*(suggest_for(problem) for problem in problems))
 
 
 class _Search:

@@ -100,7 +100,7 @@ class Result:
     """A mutant and its class."""
 
     mutant: Mutant
-    found: Found
+    outcome: Found
 
 
 # The words of a section say which group of cases a text is for; its own words say which case.

@@ -87,8 +87,8 @@ async def _outputs(draft: Draft, look: Look) -> tuple[list[_Output], list[_Outpu
     """Some outputs of the prompt and of the mutant."""
     seen = await look(draft, _OUTPUTS)
     return (
-        [_Output.of(trial.output) for trial in seen.prompt],
-        [_Output.of(trial.output) for trial in seen.mutant],
+        [_Output.from_text(trial.output) for trial in seen.prompt],
+        [_Output.from_text(trial.output) for trial in seen.mutant],
     )
 
 
@@ -101,7 +101,7 @@ class _Output:
     leaves: Mapping[str, JSON]
 
     @classmethod
-    def of(cls, text: str) -> _Output:
+    def from_text(cls, text: str) -> _Output:
         fenced = _FENCED.match(text)
         try:
             value: JSON = read_json(fenced[1] if fenced else text)
@@ -355,4 +355,4 @@ def _limits(text: str, instruction: str) -> Iterable[str]:
 
 def _sentences(text: str) -> list[str]:
     tree = parse(text)
-    return [tree.of(node).strip() for node in tree.root.walk() if node.kind == "sentence"]
+    return [tree.text_of(node).strip() for node in tree.root.walk() if node.kind == "sentence"]

@@ -138,26 +138,26 @@ def _path(item: ErrorDetails, table: object) -> tuple[int | str, ...]:
 
 def _problem(where: tuple[int | str, ...], items: list[ErrorDetails]) -> str:
     item = items[0]
-    given = item["input"]
+    value = item["input"]
     key = next(str(part) for part in reversed(where) if isinstance(part, str))
     match item["type"]:
         case "missing":
             return f"it is missing\n  fix: write it: {where[-1]} = ..."
-        case "list_type" if isinstance(given, dict):
+        case "list_type" if isinstance(value, dict):
             name = ".".join(("tool", "regauge", *map(str, where)))
             return f"must be a list of tables\n  fix: two brackets on each side: [[{name}]]"
         case "list_type":
-            return f"must be a list, not {given!r}\n  fix: {key} = [...]"
+            return f"must be a list, not {value!r}\n  fix: {key} = [...]"
         case "value_error" | "extra_forbidden":
             return item["msg"]
         case _:
-            expected = " or ".join(_wanted(each) for each in items)
-            quoted = repr(given)
+            expected = " or ".join(_describe_expected(each) for each in items)
+            quoted = repr(value)
             quoted = f"{quoted[:60]}..." if len(quoted) > 60 else quoted  # noqa: PLR2004 - one line
             return f"must be {expected}, not {quoted}\n  fix: set {key} to {expected}"
 
 
-def _wanted(item: ErrorDetails) -> str:
+def _describe_expected(item: ErrorDetails) -> str:
     """The values that a setting takes, in words."""
     kind, context = item["type"], item.get("ctx", {})
     if kind in _BOUNDS:
@@ -261,10 +261,10 @@ class Project:
                     f"{path} is a file, and runs are kept in a directory of this name\n"
                     f"  fix: move it away: mv {path} {path}.moved"
                 )
-        there = next((path for path in (directory, *directory.parents) if path.is_dir()), self.root)
+        above = next((path for path in (directory, *directory.parents) if path.is_dir()), self.root)
         return UsageError(
             f"{directory} cannot be written: {why}; every run writes its record there, a replay "
-            f"too\n  fix: give write permission for {there}, or run in a copy that can be written"
+            f"too\n  fix: give write permission for {above}, or run in a copy that can be written"
         )
 
     @property

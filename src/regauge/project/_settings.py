@@ -166,17 +166,17 @@ def _criterion(word: object) -> object:
     return word
 
 
-def _share(given: object) -> object:
-    if isinstance(given, bool) or not isinstance(given, (int, float)):
+def _share(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         fix = "write a number without quotes, such as 0.95"
-    elif 0 < given < 1:
-        return given
-    elif 1 < given < _PERCENT:
-        fix = f"a share, not a percentage: write {given / _PERCENT:g}"
+    elif 0 < value < 1:
+        return value
+    elif 1 < value < _PERCENT:
+        fix = f"a share, not a percentage: write {value / _PERCENT:g}"
     else:
         fix = "no number of trials shows that nothing ever fails: write 0.95, or 0.99"
-        fix = fix if given in {1, _PERCENT} else "write a share such as 0.95"
-    raise ValueError(f"must be above 0 and below 1, not {given!r}\n  fix: {fix}")
+        fix = fix if value in {1, _PERCENT} else "write a share such as 0.95"
+    raise ValueError(f"must be above 0 and below 1, not {value!r}\n  fix: {fix}")
 
 
 def _branch(ref: str) -> str:

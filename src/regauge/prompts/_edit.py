@@ -369,7 +369,7 @@ def bump(
         UsageError: Nothing changed, or the contract changed and the version is no new major one.
     """
     prompt = parse_prompt(text, path=path)
-    released = lock.of(prompt.name)
+    released = lock.entries_of(prompt.name)
     version = _next(prompt, part, released[-1].version if released else None)
     if part is None and lock.get(prompt.name, version) is not None:
         raise UsageError(

@@ -104,14 +104,14 @@ class PromptLock:
             raise LockError(faults)
         return cls(path, tuple(entries.values()))
 
-    def of(self, name: str) -> list[LockEntry]:
+    def entries_of(self, name: str) -> list[LockEntry]:
         """The released versions of one prompt, oldest first."""
         own = (entry for entry in self.entries if entry.name == name)
         return sorted(own, key=lambda entry: entry.version)
 
     def get(self, name: str, version: Semver) -> LockEntry | None:
         """One released version."""
-        return next((entry for entry in self.of(name) if entry.version == version), None)
+        return next((entry for entry in self.entries_of(name) if entry.version == version), None)
 
     def add(self, prompt: Prompt) -> PromptLock:
         """The lock with a prompt's version among the released ones.
@@ -142,7 +142,7 @@ class PromptLock:
 
     def check(self, prompt: Prompt) -> list[Fault]:
         """Errors between a prompt file and its released versions."""
-        released = self.of(prompt.name)
+        released = self.entries_of(prompt.name)
         if prompt.version is None:
             problem = _dropped_version(prompt, released)
         elif (same := self.get(prompt.name, prompt.version)) is not None:
@@ -160,7 +160,7 @@ class PromptLock:
         Prereleases promise nothing, so they do not count.
         """
         version = prompt.version
-        stable = [entry for entry in self.of(prompt.name) if not entry.version.prerelease]
+        stable = [entry for entry in self.entries_of(prompt.name) if not entry.version.prerelease]
         before = [entry for entry in stable if version is None or entry.version < version]
         if not before or before[-1].contract_digest == prompt.contract_digest:
             return None

@@ -152,7 +152,7 @@ class Repository:
         contents: list[bytes | None] = []
         # The protocol is line by line, so a path with a line break cannot be asked for.
         asked = [f"{commit}:{path}" if "\n" not in path else "-" for commit, path in places]
-        data = self._run("cat-file", "--batch", given="".join(f"{name}\n" for name in asked))
+        data = self._run("cat-file", "--batch", stdin="".join(f"{name}\n" for name in asked))
         at = 0
         for _ in places:
             end = data.index(b"\n", at)
@@ -274,8 +274,8 @@ class Repository:
     def _text(self, *arguments: str) -> str:
         return os.fsdecode(self._run(*arguments))
 
-    def _run(self, *arguments: str, given: str = "") -> bytes:
-        return git(self.top, *arguments, given=os.fsencode(given))
+    def _run(self, *arguments: str, stdin: str = "") -> bytes:
+        return git(self.top, *arguments, stdin=os.fsencode(stdin))
 
 
 # git would start itself in each submodule to see whether files in it differ.
@@ -417,7 +417,7 @@ def states(path: Path, repository: Repository) -> list[ReleaseState]:
 def version_records(path: Path, repository: Repository | None) -> list[VersionRecord]:
     """Every version that the lock, git or the changelog knows, newest first."""
     name = prompt_name(path)
-    entries = {entry.version: entry for entry in lock_of(path).of(name)}
+    entries = {entry.version: entry for entry in lock_of(path).entries_of(name)}
     committed = states(path, repository) if repository is not None else []
     working = _parsed(_read_or_empty(path), path)
     versions = set(entries) | {state.stated for state in committed if state.stated is not None}

@@ -150,8 +150,8 @@ def without_errors(
 
 def _orders(tree: Tree, language: str) -> Iterator[ContentError]:
     for node in _sentences(tree):
-        text = tree.of(node)
-        quoted = _shown(text)
+        text = tree.text_of(node)
+        quoted = _excerpt(text)
         if _OVERRIDE.search(text):
             yield _taken_out(
                 tree, node, f"overrides the other instructions: {quoted}",
@@ -174,7 +174,7 @@ def _orders(tree: Tree, language: str) -> Iterator[ContentError]:
 def _sentences(tree: Tree) -> Iterator[Node]:
     """Sentences that instruct, each as a whole."""
     for node in tree.nodes("sentence"):
-        if not tree.is_data(node) and tree.of(node).strip():
+        if not tree.is_data(node) and tree.text_of(node).strip():
             yield node
 
 
@@ -248,7 +248,7 @@ def _masked(text: str) -> Counter[str]:
 def _cut_off(tree: Tree) -> Iterator[ContentError]:
     """The last entry of a list whose other entries all end with a stop."""
     for node in tree.nodes("list"):
-        entries = [tree.of(child).rstrip() for child in node.children if child.kind == "entry"]
+        entries = [tree.text_of(child).rstrip() for child in node.children if child.kind == "entry"]
         if len(entries) < _LIST_MIN or any("\n" in entry for entry in entries):
             continue
         last, others = entries[-1], entries[:-1]
@@ -256,7 +256,8 @@ def _cut_off(tree: Tree) -> Iterator[ContentError]:
             start = tree.text.rindex(last, node.start, node.end)
             yield ContentError(
                 message=0, start=start, end=start + len(last),
-                text=f"may be cut off: {_shown(last)}", fix="write it to its end, with a full stop",
+                text=f"may be cut off: {_excerpt(last)}",
+                fix="write it to its end, with a full stop",
             )  # fmt: skip
 
 
@@ -308,7 +309,7 @@ def _in_key_list(
 ) -> bool:
     """Return whether an entry stands in one list with keys that the schema has."""
     for node in tree.nodes("list"):
-        keys = [match["key"] for match in _KEY_ENTRY.finditer(tree.of(node))]
+        keys = [match["key"] for match in _KEY_ENTRY.finditer(tree.text_of(node))]
         if key in keys and listed.count(key) == 1 and any(other in properties for other in keys):
             return True
     return False
@@ -350,7 +351,7 @@ def _value(text: str) -> dict[str, Any]:
         return {}
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     plain = " ".join(text.split())
     return repr(plain if len(plain) <= _SHOWN else f"{plain[: _SHOWN - 3]}...")
 
@@ -382,7 +383,7 @@ def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
         locked = False
     faults += _twins(project.prompts_dir)
     for prompt in loaded:
-        faults += _own_faults(prompt, locked=bool(lock.of(prompt.name)))
+        faults += _own_faults(prompt, locked=bool(lock.entries_of(prompt.name)))
         if locked:
             faults += lock.check(prompt)
     return _sorted(faults)

@@ -474,9 +474,9 @@ def parse_prompt(
     _refuse_other_formats(reader, entries)
     lines = {name: line_of(key) for name, (key, _) in entries.items()}
     # A key without a value is one that is not there; `messages` and `rubric` need theirs.
-    given = {name: entry for name, entry in entries.items() if scalar_tag(entry[1]) != "null"}
-    fields = _read_fields(reader, given, lines, prompt_name(path))
-    _read_tools(reader, given, lines, fields, committed)
+    values = {name: entry for name, entry in entries.items() if scalar_tag(entry[1]) != "null"}
+    fields = _read_fields(reader, values, lines, prompt_name(path))
+    _read_tools(reader, values, lines, fields, committed)
     messages = _read_messages(reader, root, entries, lines)
     _note_variables(reader, text, messages, lines)
     used = [place.removeprefix("variables.") for place in lines if place.startswith("variables.")]

@@ -246,17 +246,17 @@ class Prompt:
     def _templates(self) -> tuple[tuple[Message, Template], ...]:
         return tuple((message, compile_template(message.content)) for message in self.messages)
 
-    def _completed(self, given: Mapping[str, JSON], case_at: str) -> Mapping[str, JSON]:
+    def _completed(self, inputs: Mapping[str, JSON], case_at: str) -> Mapping[str, JSON]:
         """The inputs with defaults filled in, or an error for each that is missing or unused."""
         defaults = {
             spec.name: "" if spec.default is None else spec.default
             for spec in self.inputs or ()
             if not spec.required
         }
-        missing = sorted(self.variables - given.keys() - defaults.keys())
-        unused = sorted(name for name in given if name not in self.variables)
+        missing = sorted(self.variables - inputs.keys() - defaults.keys())
+        unused = sorted(name for name in inputs if name not in self.variables)
         if not missing and not unused:
-            return {name: given.get(name, defaults.get(name)) for name in self.variables}
+            return {name: inputs.get(name, defaults.get(name)) for name in self.variables}
         case = f" (case at {case_at})" if case_at else ""
         faults = [
             self._fault(

@@ -67,7 +67,7 @@ def cannot_connect(error: BaseException, *, where: str, provider: str) -> Attemp
     chain = _causes(error)
     cause = chain[-1]
     names = {type(step).__name__ for step in chain}
-    said = f"{where} cannot be reached: {_words(cause)}"
+    reason = f"{where} cannot be reached: {_words(cause)}"
     base_url = f"base_url of provider {provider!r}"
     if (full := next(filter(has_no_descriptor, chain), None)) is not None:
         what, fix = explain_os_error(full)
@@ -76,7 +76,7 @@ def cannot_connect(error: BaseException, *, where: str, provider: str) -> Attemp
         fix = f"the server does not speak TLS here: use http:// or another port in {base_url}"
         if isinstance(cause, ssl.SSLCertVerificationError):
             fix = _certificate_fix(cause.verify_code, base_url)
-        return _failure(said, fix, transient=False)
+        return _failure(reason, fix, transient=False)
     if (
         broken := next((what for name, what in _RESPONSES.items() if name in names), None)
     ) is not None:
@@ -86,17 +86,17 @@ def cannot_connect(error: BaseException, *, where: str, provider: str) -> Attemp
         return _failure(f"{where} {broken}: {_words(cause)}", fix, kind=kind, transient=not large)
     if any("Proxy" in name for name in names):
         fix = "start the proxy, correct HTTP_PROXY or HTTPS_PROXY, or add the host to NO_PROXY"
-        return _failure(f"{said} (through a proxy)", fix)
+        return _failure(f"{reason} (through a proxy)", fix)
     if isinstance(cause, socket.gaierror):
         return _failure(
-            said,
+            reason,
             f"check the host name in {base_url} and the network's DNS",
             never_sent=True,
         )
     fix = f"start the server, or correct {base_url}"
     if isinstance(cause, ConnectionResetError) or "Disconnected" in type(cause).__name__:
         fix = f"look at the server's log: it closed the connection; or correct {base_url}"
-    return _failure(said, fix, never_sent=isinstance(cause, ConnectionRefusedError))
+    return _failure(reason, fix, never_sent=isinstance(cause, ConnectionRefusedError))
 
 
 def _certificate_fix(code: int, base_url: str) -> str:
@@ -234,7 +234,7 @@ def open_client(
         options["transport"] = transport
     try:
         http = _BoundedClient(**options)
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "api_key": key,
             "base_url": endpoint.url,
             "default_headers": endpoint.headers(),
@@ -245,9 +245,9 @@ def open_client(
         }
         if endpoint.settings.api == "anthropic":
             anthropic = _anthropic(endpoint.name)
-            client = anthropic.AsyncAnthropic(**given)
+            client = anthropic.AsyncAnthropic(**arguments)
             return Sdk(client, http, anthropic, anthropic.AnthropicError)
-        client = openai.AsyncOpenAI(**given)
+        client = openai.AsyncOpenAI(**arguments)
     except (OSError, ValueError) as error:
         raise cannot_open(error, where=str(endpoint)) from error
     if endpoint.url != OPENAI_URL:

@@ -83,11 +83,13 @@ def published_price(url: str, model: str) -> ListPrice | None:
     except ModuleNotFoundError:
         return None
     try:
-        found = calc_price(PricedUsage(input_tokens=1), model, provider_api_url=url).model_price
+        model_price = calc_price(
+            PricedUsage(input_tokens=1), model, provider_api_url=url
+        ).model_price
     except (LookupError, ValueError):
         return None
     prices = {
-        key: getattr(found, name, None)
+        key: getattr(model_price, name, None)
         for key, name in (
             ("input_per_million", "input_mtok"),
             ("output_per_million", "output_mtok"),

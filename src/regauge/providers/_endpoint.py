@@ -58,10 +58,10 @@ class Endpoint:
     def url(self) -> str:
         """Up to and with `/v1`, without a slash behind it; empty where nothing sets one."""
         home = _HOMES.get(self.settings.api)
-        given = self.settings.base_url or (
+        base_url = self.settings.base_url or (
             (self.environ.get(home.url_env) or home.url) if home else ""
         )
-        url = given.rstrip("/")
+        url = base_url.rstrip("/")
         # Anthropic's own tools name the host alone.
         whole = self.settings.api != "anthropic" or url.endswith("/v1")
         return url if whole else f"{url}/v1"

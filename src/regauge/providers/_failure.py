@@ -162,16 +162,18 @@ def refused(
         answered: How the server answered, where that is not `status` alone.
     """
     refusal = read_refusal(body)
-    said = f"{where} answered {answered or status}: {refusal.message or 'no reason given'}"
+    message = f"{where} answered {answered or status}: {refusal.message or 'no reason given'}"
     exhausted = status == _TOO_MANY and _QUOTA.search(refusal.message)
     # Gemini words its limits per minute like this, too, and adds when to retry.
     if _QUOTA.search(refusal.code) or (exhausted and not _RETRY.search(body)):
         fix = "the account has no quota left: add credit, or use another model with --model"
-        return AttemptError(f"{said}\n  fix: {fix}", kind="quota", status=status, transient=False)
+        return AttemptError(
+            f"{message}\n  fix: {fix}", kind="quota", status=status, transient=False
+        )
     if status in _TRANSIENT or (status >= _SERVER and status != _NOT_IMPLEMENTED):
         fix = "run the same command again later; it makes only the calls that are missing"
         failure = AttemptError(
-            f"{said}\n  fix: {fix}",
+            f"{message}\n  fix: {fix}",
             kind=_TRANSIENT.get(status, "server"),
             status=status,
             transient=True,
@@ -186,7 +188,7 @@ def refused(
         fix = _fix_of_path(where, request)
     fix = fix or _fix(kind, param, request, key_fix)
     return AttemptError(
-        f"{_origin(request)}{said}" + (f"\n  fix: {fix}" if fix else ""),
+        f"{_origin(request)}{message}" + (f"\n  fix: {fix}" if fix else ""),
         kind=kind,
         status=status,
         transient=False,

@@ -145,10 +145,10 @@ def _part(part: str | AttachedFile) -> JSON:
 
 def _schema(request: CompletionRequest) -> JSON:
     """The JSON schema of the answer; None where the answer is free."""
-    wanted = request.response_format
-    if wanted is None or wanted.get("type") == "text":
+    wanted_format = request.response_format
+    if wanted_format is None or wanted_format.get("type") == "text":
         return None
-    return table_of(wanted.get("json_schema")).get("schema")
+    return table_of(wanted_format.get("json_schema")).get("schema")
 
 
 def _tool(tool: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -228,13 +228,16 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
 
 def _usage(value: object) -> Usage | None:
     """The tokens that a message counts; what the cache took and gave is input, too."""
-    given = table_of(value)
-    sent, received = count_of(given.get("input_tokens")), count_of(given.get("output_tokens"))
-    if not given or sent is None or received is None:
+    arguments = table_of(value)
+    sent, received = (
+        count_of(arguments.get("input_tokens")),
+        count_of(arguments.get("output_tokens")),
+    )
+    if not arguments or sent is None or received is None:
         return None
-    read = count_of(given.get("cache_read_input_tokens")) or 0
-    written = count_of(given.get("cache_creation_input_tokens")) or 0
-    thinking = count_of(table_of(given.get("output_tokens_details")).get("thinking_tokens"))
+    read = count_of(arguments.get("cache_read_input_tokens")) or 0
+    written = count_of(arguments.get("cache_creation_input_tokens")) or 0
+    thinking = count_of(table_of(arguments.get("output_tokens_details")).get("thinking_tokens"))
     return Usage(
         input_tokens=sent + read + written,
         output_tokens=received,

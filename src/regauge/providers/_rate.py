@@ -327,8 +327,8 @@ class Pace:
         """Lift a pace that does not help: were it a limit, fewer requests would be refused."""
         sent = self.trial_sent + last.number - self.empty.number
         refused = self.trial_refused + self.refused
-        wanted = _POINTLESS * self.best
-        if rate >= wanted or sent * wanted < _TRIAL * rate:
+        pointless_below = _POINTLESS * self.best
+        if rate >= pointless_below or sent * pointless_below < _TRIAL * rate:
             return self.at_rate(rate, now)
         if not _NOISE_MIN * sent < refused < _REFUSES_ALL * sent:
             return self.begin_trial(measured).at_rate(rate, now)

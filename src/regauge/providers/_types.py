@@ -221,32 +221,32 @@ class Completion:
             ValueError: A key is missing or holds a value of another kind; the message names it.
         """
         # `Any`: what came out of a file is checked right here, value by value.
-        given = cast("Mapping[str, Any]", document)
+        fields = cast("Mapping[str, Any]", document)
         try:
-            usage: Any = given["usage"]
-            calls: Any = given.get("tool_calls", ())
+            usage: Any = fields["usage"]
+            calls: Any = fields.get("tool_calls", ())
             completion = cls(
-                text=given["text"],
-                finish_reason=given["finish_reason"],
-                refusal=given.get("refusal"),
+                text=fields["text"],
+                finish_reason=fields["finish_reason"],
+                refusal=fields.get("refusal"),
                 tool_calls=tuple([ToolCall(**call) for call in calls]) if calls else (),
-                messages=tuple(given.get("messages", ())),
-                context=tuple(given.get("context", ())),
+                messages=tuple(fields.get("messages", ())),
+                context=tuple(fields.get("context", ())),
                 usage=Usage(**usage),
-                model=given["model"],
-                fingerprint=given.get("fingerprint"),
-                provider=given["provider"],
-                latency_s=given["latency_s"],
-                cost_usd=given.get("cost_usd"),
-                attempts=given.get("attempts", 1),
-                logprobs=tuple([TokenLogprob.from_json(t) for t in given.get("logprobs", ())]),
+                model=fields["model"],
+                fingerprint=fields.get("fingerprint"),
+                provider=fields["provider"],
+                latency_s=fields["latency_s"],
+                cost_usd=fields.get("cost_usd"),
+                attempts=fields.get("attempts", 1),
+                logprobs=tuple([TokenLogprob.from_json(t) for t in fields.get("logprobs", ())]),
             )
-            known = completion.finish_reason in _FINISH_REASONS
+            is_usual = completion.finish_reason in _FINISH_REASONS
         except KeyError as error:
             raise ValueError(f"the completion has no {error}") from error
         except TypeError as error:
             raise ValueError(f"the completion cannot be read: {error}") from error
-        if not known:
+        if not is_usual:
             raise ValueError(f"{completion.finish_reason!r} is not a finish reason")
         if not (completion.text is None or type(completion.text) is str):
             raise ValueError("the text of the completion is neither text nor null")
@@ -392,9 +392,9 @@ def text_of(message: Mapping[str, JSON]) -> str:
 
 def _calls(message: Mapping[str, JSON]) -> tuple[ToolCall, ...]:
     """The calls of a message: `id`, `name` and `arguments`, or as the OpenAI API writes them."""
-    given = message.get("tool_calls")
+    entries = message.get("tool_calls")
     calls: list[ToolCall] = []
-    for number, item in enumerate(given if isinstance(given, list | tuple) else ()):
+    for number, item in enumerate(entries if isinstance(entries, list | tuple) else ()):
         call = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
         inner = call.get("function")
         function = cast("dict[str, Any]", inner) if isinstance(inner, dict) else call

@@ -229,13 +229,13 @@ def read_usage(value: object, *, sent: str, received: str) -> Usage | None:
         sent: What the API calls the input, such as `prompt`.
         received: What it calls the output.
     """
-    given = table_of(value)
-    read = count_of(given.get(f"{sent}_tokens"))
-    written = count_of(given.get(f"{received}_tokens"))
-    if not given or read is None or written is None:
+    detail = table_of(value)
+    read = count_of(detail.get(f"{sent}_tokens"))
+    written = count_of(detail.get(f"{received}_tokens"))
+    if not detail or read is None or written is None:
         return None
-    cached = table_of(given.get(f"{sent}_tokens_details")).get("cached_tokens")
-    reasoning = table_of(given.get(f"{received}_tokens_details")).get("reasoning_tokens")
+    cached = table_of(detail.get(f"{sent}_tokens_details")).get("cached_tokens")
+    reasoning = table_of(detail.get(f"{received}_tokens_details")).get("reasoning_tokens")
     return Usage(
         input_tokens=read,
         output_tokens=written,

@@ -570,10 +570,10 @@ def _document(data: bytes) -> Mapping[str, Any]:
 
 
 def _id_in(table: Mapping[str, Any]) -> str:
-    found = table.get("id")
-    if not isinstance(found, str) or not found:
+    number = table.get("id")
+    if not isinstance(number, str) or not number:
         raise ProviderError("the provider answered without an id", kind="malformed")
-    return found
+    return number
 
 
 def _safe(text: str) -> str:

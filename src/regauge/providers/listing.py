@@ -83,7 +83,7 @@ def list_models(
 
     endpoint = Endpoint(name=name, settings=settings, environ=environ)
     url = f"{endpoint.url}/models"
-    shown = shown_url(url)
+    place = shown_url(url)
     headers = {"Authorization": f"Bearer {endpoint.key()}", **endpoint.headers()}
     if settings.api == "anthropic":
         # Pages hold 20 models where the request names no limit.
@@ -95,22 +95,22 @@ def list_models(
             reply = send_bounded(client, request, seconds_max=timeout_s)
     except httpx2.TimeoutException as error:
         raise ProviderError(
-            f"{shown} did not answer within {timeout_s:g} s", kind="timeout"
+            f"{place} did not answer within {timeout_s:g} s", kind="timeout"
         ) from error
     except httpx2.HTTPError as error:
-        raise cannot_connect(error, where=shown, provider=name) from error
+        raise cannot_connect(error, where=place, provider=name) from error
     except (httpx2.InvalidURL, OSError, ValueError) as error:
-        raise cannot_open(error, where=shown) from error
+        raise cannot_open(error, where=place) from error
     if reply.status_code != _OK:
         kind = "authentication" if reply.status_code in _REFUSED else "server"
         raise ProviderError(
-            f"{shown} answers {reply.status_code}", kind=kind, status=reply.status_code
+            f"{place} answers {reply.status_code}", kind=kind, status=reply.status_code
         )
     try:
         document: Any = reply.json()
         return {str(model["id"]): shutdown_of(model) for model in document["data"]}
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ProviderError(f"{shown} answers no list of models", kind="malformed") from error
+        raise ProviderError(f"{place} answers no list of models", kind="malformed") from error
 
 
 def shutdown_of(model: Mapping[str, object]) -> date | None:

@@ -115,10 +115,10 @@ def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:
         return None
     if name in registered_providers():
         return EndpointSettings(api=name)
-    known = sorted({SIMULATED, *_USUAL, *registered_providers(), *settings.providers})
-    meant = did_you_mean(name, known)
+    names = sorted({SIMULATED, *_USUAL, *registered_providers(), *settings.providers})
+    meant = did_you_mean(name, names)
     hint = f"{meant} " if meant else ""
     raise UsageError(
-        f"there is no provider {name!r}; there are {', '.join(known)}\n"
+        f"there is no provider {name!r}; there are {', '.join(names)}\n"
         f"  fix: {hint}declare [tool.regauge.providers.{name}] with its base_url in pyproject.toml"
     )

@@ -214,12 +214,12 @@ def _needs(request: CompletionRequest) -> Iterator[str]:
         if value is not None and value is not False:
             yield name
     yield from {part.kind for message in request.messages for part in message.attachments}
-    wanted = request.response_format
-    if wanted is not None and wanted.get("type") != "text":
+    response_format = request.response_format
+    if response_format is not None and response_format.get("type") != "text":
         yield "response_format"
-        if wanted.get("type") == "json_object":
+        if response_format.get("type") == "json_object":
             yield "json_object"
-        schema = wanted.get("json_schema")
+        schema = response_format.get("json_schema")
         if isinstance(schema, dict) and schema.get("strict"):
             yield "strict"
     for tool in request.tools:

@@ -184,7 +184,7 @@ class RecordingKey:
     trial: int
 
     @classmethod
-    def of(cls, request: CompletionRequest) -> RecordingKey:
+    def from_request(cls, request: CompletionRequest) -> RecordingKey:
         """The key under which the answer to `request` is recorded."""
         return cls(request.digest, request.trial)
 
@@ -261,20 +261,20 @@ class Recording:
         """
         if not isinstance(document, dict):
             raise ValueError("a recording is a JSON object")  # noqa: TRY004 - one kind for callers
-        given = cast("dict[str, Any]", document)
+        fields = cast("dict[str, Any]", document)
         try:
-            digest, trial = _shared(given["digest"]), given["trial"]
+            digest, trial = _shared(fields["digest"]), fields["trial"]
             recording = cls(
                 key=RecordingKey(digest, trial),
-                prompt=given["prompt"],
-                version=given["version"],
-                case=_shared(given["case"]),
-                model=_shared(given["model"]),
-                completion=Completion.from_json(given["completion"]),
-                recorded_at=given["recorded_at"],
-                request=given["request"],
-                judge=given.get("judge"),
-                replaced=given.get("replaced", 0),
+                prompt=fields["prompt"],
+                version=fields["version"],
+                case=_shared(fields["case"]),
+                model=_shared(fields["model"]),
+                completion=Completion.from_json(fields["completion"]),
+                recorded_at=fields["recorded_at"],
+                request=fields["request"],
+                judge=fields.get("judge"),
+                replaced=fields.get("replaced", 0),
             )
         except KeyError as error:
             raise ValueError(f"the recording has no {error}") from error
@@ -292,17 +292,17 @@ class Recording:
 
     def same_answer(self, other: Recording) -> bool:
         """Return whether two outputs are equal, apart from time, latency and price."""
-        mine, its = self.completion, other.completion
+        own, its = self.completion, other.completion
         return (
-            mine.text == its.text
-            and mine.finish_reason == its.finish_reason
-            and mine.refusal == its.refusal
-            and mine.tool_calls == its.tool_calls
-            and mine.messages == its.messages
-            and mine.context == its.context
-            and mine.usage == its.usage
-            and mine.model == its.model
-            and mine.fingerprint == its.fingerprint
+            own.text == its.text
+            and own.finish_reason == its.finish_reason
+            and own.refusal == its.refusal
+            and own.tool_calls == its.tool_calls
+            and own.messages == its.messages
+            and own.context == its.context
+            and own.usage == its.usage
+            and own.model == its.model
+            and own.fingerprint == its.fingerprint
         )
 
 
@@ -526,8 +526,8 @@ class RecordingsFile:
         raw = self._content.text(line)
         if raw is None:
             self._read_again()
-            found = self._find(line.key)
-            raw = None if found is None else self._content.text(found)
+            position = self._find(line.key)
+            raw = None if position is None else self._content.text(position)
         return raw
 
     def _read_again(self) -> None:
@@ -572,8 +572,8 @@ class RecordingsFile:
     def unused(self, keep: Collection[RecordingKey]) -> list[Recording]:
         """The recordings whose keys are not in `keep`, in the order of the file."""
         stale = [line for key, line in self._lines.items() if key not in keep]
-        found = (self.get(line.key) for line in sorted(stale, key=_order))
-        return [recording for recording in found if recording is not None]
+        stale_recordings = (self.get(line.key) for line in sorted(stale, key=_order))
+        return [recording for recording in stale_recordings if recording is not None]
 
     def prune(self, keep: Collection[RecordingKey]) -> int:
         """Drop every recording whose key is not in `keep`; returns how many there were.
@@ -635,11 +635,11 @@ class RecordingsFile:
         return changed
 
     def _put(self, recording: Recording, *, replace: bool) -> bool:
-        known = self.get(recording.key)
-        if known is not None and (not replace or known.same_answer(recording)):
+        existing = self.get(recording.key)
+        if existing is not None and (not replace or existing.same_answer(recording)):
             return False
-        if known is not None:
-            recording = replace_fields(recording, replaced=known.replaced + 1)
+        if existing is not None:
+            recording = replace_fields(recording, replaced=existing.replaced + 1)
         self._lines[recording.key] = _Line(encode_line(recording), recording)
         return True
 
@@ -664,11 +664,11 @@ def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
         except (ValueError, RecursionError) as error:
             faults.append(_broken(path, number, raw, error))
             continue
-        known = lines.setdefault(line.key, line)
+        earlier = lines.setdefault(line.key, line)
         content.tidy &= place == end and last < (last := _order(line))
         end = place + len(raw) + 1
-        if known is not line and content.text(known) != raw:
-            first = next(n for n, at, _ in placed_lines_of(path) if at == known.text)
+        if earlier is not line and content.text(earlier) != raw:
+            first = next(n for n, at, _ in placed_lines_of(path) if at == earlier.text)
             faults.append(
                 Fault(
                     path=path,
@@ -743,8 +743,8 @@ def replacements_in(
     for recording in file:
         if digests is None or recording.key.digest in digests:
             of_version = counts.setdefault((recording.version, recording.key.trial), {})
-            known = of_version.get(recording.case, 0)
-            of_version[recording.case] = max(known, recording.replaced)
+            seen_trials = of_version.get(recording.case, 0)
+            of_version[recording.case] = max(seen_trials, recording.replaced)
     return [
         Replacements(
             version=version,

@@ -43,8 +43,8 @@ def find_secrets(text: str) -> list[FoundSecret]:
         kinds += [kind for hint, kind in _data().hints if hint in long]
     if len(max(words, key=len, default="")) >= _MIXED_LENGTH:
         kinds.append(_MIXED)
-    found = [secret for kind in dict.fromkeys(kinds) for secret in kind.find(text, lower)]
-    return sorted(found, key=lambda secret: (secret.start, -secret.end))
+    secrets = [secret for kind in dict.fromkeys(kinds) for secret in kind.find(text, lower)]
+    return sorted(secrets, key=lambda secret: (secret.start, -secret.end))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

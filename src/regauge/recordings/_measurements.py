@@ -85,16 +85,16 @@ class MeasurementLine:
         document: object = read_json(raw)
         if not isinstance(document, dict):
             raise ValueError("a measurement is a JSON object")  # noqa: TRY004 - one kind for callers
-        given = cast("dict[str, Any]", document)
+        fields = cast("dict[str, Any]", document)
         try:
             line = cls(
-                key=given["key"],
-                case=given["case"],
-                judge=given["judge"],
-                trial=given["trial"],
-                measurement=given["measurement"],
-                asked=tuple([RecordingKey(digest, trial) for digest, trial in given["asked"]]),
-                totals=given["totals"],
+                key=fields["key"],
+                case=fields["case"],
+                judge=fields["judge"],
+                trial=fields["trial"],
+                measurement=fields["measurement"],
+                asked=tuple([RecordingKey(digest, trial) for digest, trial in fields["asked"]]),
+                totals=fields["totals"],
             )
         except KeyError as error:
             raise ValueError(f"the line has no {error}") from error
@@ -238,8 +238,8 @@ class MeasurementsFile(_LinesFile[MeasurementLine]):
             line: The measurement.
             replace: Whether it goes before one recorded earlier.
         """
-        known = self._lines.get(line.key)
-        if known is not None and (not replace or known.measurement == line.measurement):
+        existing = self._lines.get(line.key)
+        if existing is not None and (not replace or existing.measurement == line.measurement):
             return
         self._lines[line.key] = line
         self._added[line.key] = replace
@@ -284,7 +284,7 @@ def _read_measurements(
         return line.key, line
 
     return _read_lines(
-        path, parse, _MEASUREMENT, same=lambda one, other: one.measurement == other.measurement
+        path, parse, _MEASUREMENT, same=lambda line, other: line.measurement == other.measurement
     )
 
 
@@ -318,7 +318,7 @@ class VectorsFile(_LinesFile[bytes]):
         return [lines[key] for key in sorted(lines)]
 
     @classmethod
-    def of(cls, directory: Path, model: str) -> VectorsFile:
+    def for_model(cls, directory: Path, model: str) -> VectorsFile:
         """The file of a model below the directory of recordings; it need not exist.
 
         Raises:

@@ -167,21 +167,21 @@ def explained(path: Path) -> Generator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        said = str(error)
-        if "unable to open" in said and (no_descriptor := find_no_descriptor()) is not None:
-            said, fix = explain_os_error(no_descriptor)
-        elif "full" in said or "disk I/O" in said:
+        message = str(error)
+        if "unable to open" in message and (no_descriptor := find_no_descriptor()) is not None:
+            message, fix = explain_os_error(no_descriptor)
+        elif "full" in message or "disk I/O" in message:
             fix = (
                 "make room on the disk, or raise the limit of file sizes (ulimit -f), then run"
                 " the same command again: it continues"
             )
-        elif "readonly" in said or "unable to open" in said or "attempt to write" in said:
+        elif "readonly" in message or "unable to open" in message or "attempt to write" in message:
             fix = _PERMISSION
-        elif "locked" in said or "busy" in said:
+        elif "locked" in message or "busy" in message:
             fix = "another process holds it for long: let it end, then run the same command again"
         else:
             fix = _away(path)
-        raise _error(path, f"the local store cannot be used: {said}", fix) from error
+        raise _error(path, f"the local store cannot be used: {message}", fix) from error
 
 
 _PERMISSION: Final = (
@@ -476,7 +476,7 @@ class LocalStore:
 
     def export(self, keys: Iterable[RecordingKey]) -> list[Recording]:
         """The answers to those keys that have one, in the order of the keys."""
-        return [found for key in keys if (found := self.get(key)) is not None]
+        return [recording for key in keys if (recording := self.get(key)) is not None]
 
     @contextmanager
     def together(self) -> Generator[None]:

@@ -73,9 +73,9 @@ class Tally:
         seen = dict(self.seen)
         for outcome in outcomes:
             key = (outcome.text, outcome.case)
-            known = seen.get(key, ())
-            if outcome.checks and all(outcome.trial != other.trial for other in known):
-                seen[key] = (*known, outcome)
+            earlier_outcomes = seen.get(key, ())
+            if outcome.checks and all(outcome.trial != other.trial for other in earlier_outcomes):
+                seen[key] = (*earlier_outcomes, outcome)
         return Tally(MappingProxyType(seen))
 
     def trials(self, text: str, case: str) -> int:
@@ -90,10 +90,10 @@ class Tally:
         """The results of one check on one case."""
         passed = trials = 0
         for outcome in self.seen.get((text, case), ()):
-            for said in outcome.checks:
-                if said.check == check:
+            for result in outcome.checks:
+                if result.check == check:
                     trials += 1
-                    passed += said.passed
+                    passed += result.passed
         return Count(passed=passed, trials=trials)
 
     def over(self, text: str, cases: Sequence[str], check: str) -> Count:
@@ -102,23 +102,23 @@ class Tally:
 
     def whole(self, text: str, case: str) -> Count:
         """The trials of a case in which all its checks passed."""
-        known = self.seen.get((text, case), ())
-        passed = sum(all(said.passed for said in o.checks) for o in known)
-        return Count(passed=passed, trials=len(known))
+        outcomes = self.seen.get((text, case), ())
+        passed = sum(all(check.passed for check in o.checks) for o in outcomes)
+        return Count(passed=passed, trials=len(outcomes))
 
     def score(self, text: str, case: str, checks: Collection[str]) -> float | None:
         """The share of some checks that a case passed, over all its trials; None without any."""
-        known = self.seen.get((text, case), ())
-        said = [c.passed for o in known for c in o.checks if c.check in checks]
-        return sum(said) / len(said) if said else None
+        outcomes = self.seen.get((text, case), ())
+        passes = [c.passed for o in outcomes for c in o.checks if c.check in checks]
+        return sum(passes) / len(passes) if passes else None
 
     def checks(self, text: str, cases: Sequence[str]) -> tuple[str, ...]:
         """Every check that said something, by name."""
         names = {
-            said.check
+            check.check
             for case in cases
             for o in self.seen.get((text, case), ())
-            for said in o.checks
+            for check in o.checks
         }
         return tuple(sorted(names))
 
@@ -127,7 +127,7 @@ class Tally:
         return tuple(
             outcome
             for outcome in self.seen.get((text, case), ())
-            if any(said.check == check and not said.passed for said in outcome.checks)
+            if any(result.check == check and not result.passed for result in outcome.checks)
         )
 
     def since(self, text: str, case: str, first: int) -> tuple[Outcome, ...]:
@@ -137,11 +137,11 @@ class Tally:
 
 def passed_all(checks: Sequence[str], outcomes: Iterable[Outcome]) -> Count:
     """The trials that passed all of some checks, of those with a verdict of any of them."""
-    said = [
+    reasons = [
         [check.passed for check in outcome.checks if check.check in checks] for outcome in outcomes
     ]
-    said = [verdicts for verdicts in said if verdicts]
-    return Count(passed=sum(map(all, said)), trials=len(said))
+    reasons = [verdicts for verdicts in reasons if verdicts]
+    return Count(passed=sum(map(all, reasons)), trials=len(reasons))
 
 
 # Structure first, then content, then wording: an answer of the wrong form hides what it says.
@@ -232,8 +232,12 @@ def diagnose(
             (clusters if is_known else flaky).append(cluster)
 
     def order(cluster: Cluster) -> tuple[int, int, str]:
-        known = checks.get(cluster.check)
-        return _ORDER[known.criterion if known else "correctness"], -cluster.failures, cluster.check
+        earlier = checks.get(cluster.check)
+        return (
+            _ORDER[earlier.criterion if earlier else "correctness"],
+            -cluster.failures,
+            cluster.check,
+        )
 
     return Diagnosis(clusters=tuple(sorted(clusters, key=order)), flaky=tuple(flaky))
 
@@ -267,12 +271,12 @@ def _cluster(
     if not failures:
         return None
     codes = Counter(
-        said.code
+        result.code
         for case in counts
         for text in texts
         for outcome in tally.failures(text, case, check)
-        for said in outcome.checks
-        if said.check == check
+        for result in outcome.checks
+        if result.check == check
     )
     ranked = sorted(counts, key=lambda case: (counts[case].rate, case))
     failing = tuple(case for case in ranked if counts[case].failed)
@@ -301,17 +305,17 @@ def _again(
     later = NONE_DRAWN
     repeated: list[str] = []
     for case in failing:
-        said = [
-            one.passed
+        evidence = [
+            result.passed
             for text in texts
             for outcome in tally.seen.get((text, case), ())
-            for one in outcome.checks
-            if one.check == check
+            for result in outcome.checks
+            if result.check == check
         ]
-        if said[0]:
+        if evidence[0]:
             continue
-        later += Count(passed=sum(said[1:]), trials=len(said) - 1)
-        if not all(said[1:]):
+        later += Count(passed=sum(evidence[1:]), trials=len(evidence) - 1)
+        if not all(evidence[1:]):
             repeated.append(case)
     return later, repeated
 
@@ -346,15 +350,19 @@ def _within_cases(
 
     old = [passed_all(checks, tally.since(than, case, 0)) for case in cases]
     new = [passed_all(checks, tally.since(text, case, 0)) for case in cases]
-    counts = [(its, mine) for its, mine in zip(old, new, strict=True) if its.trials and mine.trials]
+    counts = [
+        (its, its_new)
+        for its, its_new in zip(old, new, strict=True)
+        if its.trials and its_new.trials
+    ]
     if not counts:
         return 1.0
     return float(
         suite_p_value(
             [its.passed for its, _ in counts],
             [its.trials for its, _ in counts],
-            [mine.passed for _, mine in counts],
-            [mine.trials for _, mine in counts],
+            [its_new.passed for _, its_new in counts],
+            [its_new.trials for _, its_new in counts],
             direction=direction,
             weights=1,
         )
@@ -369,9 +377,9 @@ def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> tup
     """
     both = {*tally.checks(text, cases)} & {*tally.checks(than, cases)}
     gains = [
-        mine - its
+        score - its
         for case in cases
-        if (mine := tally.score(text, case, both)) is not None
+        if (score := tally.score(text, case, both)) is not None
         and (its := tally.score(than, case, both)) is not None
     ]
     if not gains:
@@ -407,7 +415,7 @@ def gain_of(tally: Tally, text: str, than: str, cases: Sequence[str], check: str
     from regauge.stats import wilson
 
     counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
-    counts = [(its, mine) for its, mine in counts if its.trials and mine.trials]
+    counts = [(its, its_new) for its, its_new in counts if its.trials and its_new.trials]
     if not counts:
         return None
     number = len(counts)
@@ -417,7 +425,7 @@ def gain_of(tally: Tally, text: str, than: str, cases: Sequence[str], check: str
     return Gain(
         cases=number,
         before=sum((its for its, _ in counts), NONE_DRAWN),
-        after=sum((mine for _, mine in counts), NONE_DRAWN),
+        after=sum((its_new for _, its_new in counts), NONE_DRAWN),
         mean=mean,
         low=max(-1.0, mean - sqrt((new - after.low) ** 2 + (before.high - old) ** 2)),
         high=min(1.0, mean + sqrt((after.high - new) ** 2 + (old - before.low) ** 2)),
@@ -475,8 +483,13 @@ def steadiness_of(
 
     counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
     arms = [
-        Arms(main_passes=its.passed, main_trials=its.trials, passes=mine.passed, trials=mine.trials)
-        for its, mine in counts
+        Arms(
+            main_passes=its.passed,
+            main_trials=its.trials,
+            passes=its_new.passed,
+            trials=its_new.trials,
+        )
+        for its, its_new in counts
     ]
     fall = variance_fall(arms, confidence=confidence)
     if fall is None:
@@ -489,7 +502,9 @@ def steadiness_of(
         low=fall.interval.low,
         high=fall.interval.high,
         steadier_p=steadier_p_value(arms),
-        gain=fmean(mine.rate - its.rate for its, mine in counts if its.trials and mine.trials),
+        gain=fmean(
+            its_new.rate - its.rate for its, its_new in counts if its.trials and its_new.trials
+        ),
     )
 
 
@@ -561,11 +576,11 @@ def agreement(values: Sequence[str]) -> float:
     return sum(n * (n - 1) for n in Counter(values).values()) / pairs
 
 
-def shown(share: float) -> str:
+def format_share(share: float) -> str:
     """A share in percent that says `100%` or `0%` only where it is exactly that.
 
-    >>> shown(1.0), shown(0.997), shown(0.42), shown(0.001), shown(0.0)
-    ('100%', '>99%', '42%', '<1%', '0%')
+    >>> [format_share(share) for share in (1.0, 0.997, 0.42, 0.001, 0.0)]
+    ['100%', '>99%', '42%', '<1%', '0%']
     """
     words = f"{share:.0%}"
     if words == "100%" and share < 1:
@@ -579,42 +594,44 @@ def variance_of(outcomes: Iterable[Outcome]) -> Variance | None:
     for outcome in outcomes:
         if outcome.checks:
             by_case.setdefault(outcome.case, {})[outcome.trial] = outcome
-    cases = {case: [*found.values()] for case, found in by_case.items() if len(found) > 1}
+    cases = {case: [*outcomes.values()] for case, outcomes in by_case.items() if len(outcomes) > 1}
     if not cases:
         return None
-    names = sorted({c.check for found in cases.values() for o in found for c in o.checks})
+    names = sorted({c.check for outcomes in cases.values() for o in outcomes for c in o.checks})
     return Variance(
         cases=len(cases),
-        trials=sum(len(found) for found in cases.values()),
-        answers=_mean([agreement([o.answer for o in found]) for found in cases.values()]),
-        verdicts=_mean([share for found in cases.values() for share in _same_verdicts(found)]),
+        trials=sum(len(outcomes) for outcomes in cases.values()),
+        answers=_mean([agreement([o.answer for o in outcomes]) for outcomes in cases.values()]),
+        verdicts=_mean(
+            [share for outcomes in cases.values() for share in _same_verdicts(outcomes)]
+        ),
         checks={name: _check(name, cases) for name in names},
     )
 
 
 def _check(name: str, cases: Mapping[str, Sequence[Outcome]]) -> CheckVariance:
-    said = {
-        case: [c.passed for o in found for c in o.checks if c.check == name]
-        for case, found in cases.items()
+    sentences = {
+        case: [c.passed for o in outcomes for c in o.checks if c.check == name]
+        for case, outcomes in cases.items()
     }
-    said = {case: verdicts for case, verdicts in said.items() if verdicts}
+    sentences = {case: verdicts for case, verdicts in sentences.items() if verdicts}
     return CheckVariance(
-        agreement=_mean([agreement([str(v) for v in verdicts]) for verdicts in said.values()]),
-        passed=sum(sum(verdicts) for verdicts in said.values()),
-        trials=sum(len(verdicts) for verdicts in said.values()),
+        agreement=_mean([agreement([str(v) for v in verdicts]) for verdicts in sentences.values()]),
+        passed=sum(sum(verdicts) for verdicts in sentences.values()),
+        trials=sum(len(verdicts) for verdicts in sentences.values()),
         unsteady=tuple(
-            sorted(c for c, verdicts in said.items() if 0 < sum(verdicts) < len(verdicts))
+            sorted(c for c, verdicts in sentences.items() if 0 < sum(verdicts) < len(verdicts))
         ),
     )
 
 
-def _same_verdicts(found: Sequence[Outcome]) -> list[float]:
+def _same_verdicts(outcomes: Sequence[Outcome]) -> list[float]:
     """The share of trial pairs that agree in shared checks; empty without shared checks."""
-    verdicts = [{said.check: said.passed for said in o.checks} for o in found]
+    verdicts = [{check.check: check.passed for check in o.checks} for o in outcomes]
     same = [
-        all(one[check] == other[check] for check in shared)
-        for one, other in combinations(verdicts, 2)
-        if (shared := one.keys() & other.keys())
+        all(first[check] == other[check] for check in shared)
+        for first, other in combinations(verdicts, 2)
+        if (shared := first.keys() & other.keys())
     ]
     return [sum(same) / len(same)] if same else []
 

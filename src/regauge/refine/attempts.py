@@ -65,7 +65,7 @@ class Tried:
     places: str = ""
 
     @classmethod
-    def of(
+    def from_texts(
         cls,
         before: PromptText,
         after: PromptText,
@@ -114,13 +114,13 @@ class Memory:
         """The reason why an edit is not to be tried; empty when it may."""
         if after.shape in self.incumbents:
             return "it leads back to a text that was replaced"
-        mine, places = changed_statements(before, after), changed_places(before, after)
+        changed, places = changed_statements(before, after), changed_places(before, after)
         same = [
             t
             for t in self.tried
             if t.after == after.shape
             # A person refuses an edit, and not the text as such, to which others may lead.
-            and (t.finding != _BY_PERSON or t.before == before.shape or _holds(mine, _lines(t)))
+            and (t.finding != _BY_PERSON or t.before == before.shape or _holds(changed, _lines(t)))
         ]
         against = next((t for t in same if t.finding in AGAINST), None)
         if against is not None:
@@ -136,7 +136,7 @@ class Memory:
                 # A rule may be followed in one place and not in another; what a person does not
                 # want is not wanted anywhere.
                 and (t.places == places or t.finding == _BY_PERSON)
-                and near_duplicates(mine, _lines(t))
+                and near_duplicates(changed, _lines(t))
             ),
             None,
         )
@@ -151,11 +151,11 @@ def _lines(tried: Tried) -> tuple[str, str]:
     return tried.added, tried.removed
 
 
-def _holds(mine: tuple[str, str], its: tuple[str, str]) -> bool:
+def _holds(edited: tuple[str, str], its: tuple[str, str]) -> bool:
     """Return whether an edit does all that another one does."""
     return all(
         set(theirs.split("\n")) <= {*own.split("\n"), ""}
-        for own, theirs in zip(mine, its, strict=True)
+        for own, theirs in zip(edited, its, strict=True)
     )
 
 
@@ -199,20 +199,20 @@ def fates_of(
 ) -> list[dict[str, JSON]]:
     """Every edit that a run's decisions are about, with the result of it in the end."""
     held = {named(edit)["edit"] for edit in accepted}
-    found: dict[str, dict[str, JSON]] = {}
+    results: dict[str, dict[str, JSON]] = {}
     for decision in decisions:
         numbers = decision["numbers"]
         fate = _fate(str(decision["event"]), numbers)
         if "edit" not in numbers or fate is None:
             continue
-        if fate == "guarded" and numbers["edit"] in found:
+        if fate == "guarded" and numbers["edit"] in results:
             continue  # it was tried, and came back
         facts = {key: numbers[key] for key in ("proposer", "strategy", "ops")}
-        found[numbers["edit"]] = {"edit": numbers["edit"], **facts, "fate": fate}
-    for entry in found.values():
+        results[numbers["edit"]] = {"edit": numbers["edit"], **facts, "fate": fate}
+    for entry in results.values():
         if entry["edit"] in held:
             entry["fate"] = "kept" if proposes else "not-verified"
-    return list(found.values())
+    return list(results.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class FateTable:
     counts: Mapping[str, Mapping[Fate, int]]
 
     @classmethod
-    def of(cls, entries: Iterable[Mapping[str, Any]], by: Grouping) -> FateTable:
+    def from_entries(cls, entries: Iterable[Mapping[str, Any]], by: Grouping) -> FateTable:
         """Count what `fates_of` found."""
         counts: dict[str, Counter[Fate]] = {}
         for entry in entries:
@@ -253,7 +253,7 @@ class FateTable:
 
 def strategy_prior(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The probability that the next edit of each strategy is kept, from earlier runs."""
-    table = FateTable.of(entries, "strategy")
+    table = FateTable.from_entries(entries, "strategy")
     return {strategy: round(table.prior(strategy), 4) for strategy in table.counts}
 
 
@@ -282,18 +282,18 @@ class LookLedger:
         self._project = project
         self._path = project.state_dir / "refine" / f"{prompt}.looks.json"
         self._key = digest_of(sorted(holdout))
-        self._known: frozenset[str] = frozenset()
+        self._looks: frozenset[str] = frozenset()
 
     def read(self) -> frozenset[str]:
         """The looks so far; none where the ledger cannot be read."""
-        self._known = frozenset(self._all().get(self._key, ()))
-        return self._known
+        self._looks = frozenset(self._all().get(self._key, ()))
+        return self._looks
 
     def add(self, looks: frozenset[str]) -> None:
         """Write down further looks; saying one twice changes nothing."""
-        if looks <= self._known:
+        if looks <= self._looks:
             return
-        self._known |= looks
+        self._looks |= looks
         ledger = self._all()
         ledger[self._key] = sorted({*ledger.pop(self._key, ()), *looks})
         kept = dict([*ledger.items()][-_HOLDOUTS_KEPT:])
@@ -303,7 +303,7 @@ class LookLedger:
 
     def _all(self) -> dict[str, list[str]]:
         try:
-            found: Any = read_json(read_regular(self._path))
-            return {str(key): [*map(str, looks)] for key, looks in found.items()}
+            document: Any = read_json(read_regular(self._path))
+            return {str(key): [*map(str, looks)] for key, looks in document.items()}
         except (OSError, ValueError, TypeError, AttributeError):
             return {}

@@ -16,7 +16,7 @@ from regauge.errors import Fault, GitError, PromptError, UsageError
 from regauge.gate import NONE_DRAWN
 from regauge.git import commit_files, differing
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
-from regauge.refine.analysis import better_p, gain_of, passed_all, shown, tail, variance_of
+from regauge.refine.analysis import better_p, format_share, gain_of, passed_all, tail, variance_of
 from regauge.refine.attempts import fates_of
 from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
 from regauge.refine.loop._goals import goals_digest, standings
@@ -90,7 +90,7 @@ def revised(
         return Revision(text=written, version=version, lock="", note=note, why_version=why)
     part: Part = "patch"
     why = "other wording"
-    if any(isinstance(op, ReplaceSection) for one in accepted for op in one.edit.ops):
+    if any(isinstance(op, ReplaceSection) for change in accepted for op in change.edit.ops):
         part, why = "minor", "a section was replaced"
     elif len(text.lines) > len(subject.text.lines):
         part, why = "minor", "a new rule"
@@ -158,26 +158,26 @@ def roll_back(run: Run, path: Path) -> list[Path]:
     lock = lock_of(path)
     prompt = parse_prompt(now.decode(), path=path)
     entry = str((prompt.version and lock.get(prompt.name, prompt.version)) or "")
-    ours = (run.directory / "prompts.lock").is_file() and bool(entry)
-    if ours and _committed(lock.path, entry):
+    is_own = (run.directory / "prompts.lock").is_file() and bool(entry)
+    if is_own and _committed(lock.path, entry):
         raise UsageError(
             f"{prompt.name} {prompt.version} is released and committed\n"
             "  fix: git revert the commit; or release its old text: regauge bump"
         )
     write_whole(path, run.before.read_bytes())
-    if ours:
+    if is_own:
         lines = [line for line in str(lock).splitlines(keepends=True) if line.strip() != entry]
         write_whole(lock.path, "".join(lines).encode())
     applied.unlink()
-    return [path, lock.path] if ours else [path]
+    return [path, lock.path] if is_own else [path]
 
 
 def note_of(accepted: Accepted) -> str:
     """The note of the changelog on an edit."""
     check = accepted.cluster.check
-    known = _NOTES.get(accepted.edit.strategy)
-    if known:
-        return known.format(check=check)
+    note = _NOTES.get(accepted.edit.strategy)
+    if note:
+        return note.format(check=check)
     kinds = {kind_of(op) for op in accepted.edit.ops}
     verbs = {
         "insert": "Add a rule for",
@@ -234,11 +234,11 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
         files[repository.inside(lock.path)] = str(released).encode()
     if repository.read_all((head, file) for file in files) != [*files.values()]:
         return head, files
-    said = f"HEAD says already what run {run.id} proposes"
+    message = f"HEAD says already what run {run.id} proposes"
     if path.read_bytes() == text:
-        raise UsageError(f"{said}, and so does {path}: there is nothing to commit")
+        raise UsageError(f"{message}, and so does {path}: there is nothing to commit")
     raise UsageError(
-        f"{said}: the fault is only in the working tree, so there is nothing to commit\n"
+        f"{message}: the fault is only in the working tree, so there is nothing to commit\n"
         f"  fix: regauge refine apply {run.id}; or git checkout HEAD -- {path}"
     )
 
@@ -272,7 +272,7 @@ def result_of(
         for decision in event.body.get("decisions", [])
     ]
     revised = revision is not None
-    texts = (setting.base, *(one.text for one in state.accepted))
+    texts = (setting.base, *(accepted.text for accepted in state.accepted))
     tried = state.memory.tried[len(began.get("memory", [])) :]
     untested = state.left == "confirm" and state.look == 1
 
@@ -306,8 +306,8 @@ def result_of(
             "max": setting.policy.limits.holdout_looks,
         },
         "changes": [
-            change_of(setting, state, one, before)
-            for one, before in zip(state.accepted, texts, strict=False)
+            change_of(setting, state, accepted, before)
+            for accepted, before in zip(state.accepted, texts, strict=False)
         ],
         "revision": None if revision is None else _revision(subject, state, revision),
         "suite": _suite(setting, state, decisions) if state.accepted else None,
@@ -316,14 +316,16 @@ def result_of(
         "criteria": criteria_of(setting, state, revised=revised),
         "rejected": [asdict(entry) for entry in tried if entry.finding not in _FOUND],
         "sentences": [asdict(bearing) for bearing in state.bearings],
-        "edits": fates_of(decisions, [one.edit for one in state.accepted], proposes=revised),
+        "edits": fates_of(
+            decisions, [accepted.edit for accepted in state.accepted], proposes=revised
+        ),
         "unreadable": noted("unreadable"),
         "people": _people(subject, setting),
         "warnings": began.get("warnings", []),
         "preflight": noted("preflight"),
         "unverified": _unverified(run, setting, state),
         "set_aside": noted("set-aside"),
-        "open": [{**failing(one), **moved(one)} for one in still],
+        "open": [{**failing(cluster), **moved(cluster)} for cluster in still],
         "spared": [failing(cluster) for cluster in state.spared],
         "flaky": [flaky(cluster) for cluster in state.flaky],
         "questions": [
@@ -345,26 +347,28 @@ def result_of(
     return document
 
 
-def change_of(setting: Setting, state: State, one: Accepted, before: PromptText) -> dict[str, Any]:
+def change_of(
+    setting: Setting, state: State, accepted: Accepted, before: PromptText
+) -> dict[str, Any]:
     """One accepted edit of the text before, with the evidence on trials that chose nothing."""
-    check, base, new = one.cluster.check, setting.base.digest, state.text.digest
+    check, base, new = accepted.cluster.check, setting.base.digest, state.text.digest
     cases = (*setting.train, *setting.holdout)
     gain = gain_of(state.fresh, new, base, cases, check)
-    added, removed = changed_lines(before, one.text)
-    steadier = fresh_steadiness(setting, state, one) if one.cluster.unsteady else None
+    added, removed = changed_lines(before, accepted.text)
+    steadier = fresh_steadiness(setting, state, accepted) if accepted.cluster.unsteady else None
     return {
-        **failing(one.cluster),
-        "strategy": one.edit.strategy,
-        "proposer": one.edit.proposer,
-        "rationale": one.edit.rationale,
+        **failing(accepted.cluster),
+        "strategy": accepted.edit.strategy,
+        "proposer": accepted.edit.proposer,
+        "rationale": accepted.edit.rationale,
         "added": added,
         "removed": removed,
-        "calls": sum(state.tally.trials(one.text.digest, case) for case in cases),
+        "calls": sum(state.tally.trials(accepted.text.digest, case) for case in cases),
         "chosen_by": {
-            "before": asdict(one.before),
-            "after": asdict(one.after),
-            "p": one.p,
-            "effect": one.effect,
+            "before": asdict(accepted.before),
+            "after": asdict(accepted.after),
+            "p": accepted.p,
+            "effect": accepted.effect,
         },
         "fresh": {
             split: {
@@ -387,8 +391,8 @@ def change_of(setting: Setting, state: State, one: Accepted, before: PromptText)
 
 def _summed(counts: Iterable[Count]) -> dict[str, int]:
     """Counts of cases together, with the number of cases that have trials."""
-    known = [count for count in counts if count.trials]
-    return {**asdict(sum(known, NONE_DRAWN)), "cases": len(known)}
+    counts_known = [count for count in counts if count.trials]
+    return {**asdict(sum(counts_known, NONE_DRAWN)), "cases": len(counts_known)}
 
 
 def failing(cluster: Cluster) -> dict[str, Any]:
@@ -442,8 +446,10 @@ def _people(subject: Subject, setting: Setting) -> dict[str, Any] | None:
     """Human feedback in its own words; labels only count."""
     if not setting.feedback:
         return None
-    said = [asdict(one) for one in subject.feedback.said if one.kind != "label"]
-    return {"feedback": setting.feedback, "said": said}
+    evidence = [
+        asdict(evidence) for evidence in subject.feedback.evidence if evidence.kind != "label"
+    ]
+    return {"feedback": setting.feedback, "said": evidence}
 
 
 def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | None:
@@ -483,7 +489,7 @@ def _still_failing(setting: Setting, state: State) -> list[Cluster]:
             clusters.append(cluster)
             continue
         is_chance = tail(now.trials, now.failed, test.flaky_rate) >= test.flaky_p
-        has_edit = any(one.cluster.check == cluster.check for one in state.accepted)
+        has_edit = any(accepted.cluster.check == cluster.check for accepted in state.accepted)
         if now.failed and not (has_edit and is_chance):
             failed = tuple(case for case, count in counts.items() if count.failed)
             clusters.append(
@@ -496,13 +502,13 @@ def _suite(
     setting: Setting, state: State, decisions: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
     """The results of all cases, and the last decision of the gate."""
-    said = [d for d in decisions if str(d["event"]).startswith("suite-")]
-    if not said:
+    suite_decisions = [d for d in decisions if str(d["event"]).startswith("suite-")]
+    if not suite_decisions:
         return None
     cases = (*setting.train, *setting.holdout)
     return {
-        "decision": str(said[-1]["event"]).removeprefix("suite-"),
-        "text": said[-1]["text"],
+        "decision": str(suite_decisions[-1]["event"]).removeprefix("suite-"),
+        "text": suite_decisions[-1]["text"],
         "before": _summed(state.tally.whole(setting.base.digest, case) for case in cases),
         "after": _summed(state.fresh.whole(state.text.digest, case) for case in cases),
     }
@@ -511,7 +517,7 @@ def _suite(
 def _variances(setting: Setting, state: State) -> dict[str, Any]:
     """The variance of the prompt before, and of the proposal, over the same cases."""
     texts = {"before": setting.base, **({"after": state.text} if state.accepted else {})}
-    found = {
+    reports = {
         name: variance_of(
             outcome
             for tally in (state.tally, state.fresh)
@@ -520,7 +526,7 @@ def _variances(setting: Setting, state: State) -> dict[str, Any]:
         )
         for name, text in texts.items()
     }
-    return {name: one.to_json() for name, one in found.items() if one is not None}
+    return {name: report.to_json() for name, report in reports.items() if report is not None}
 
 
 def _revision(subject: Subject, state: State, revision: Revision) -> dict[str, Any]:
@@ -550,8 +556,8 @@ def plain(text: object) -> str:
     return _SPECIAL.sub(_escaped, line)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    first, rest = found[0][0], found[0][1:]
+def _escaped(match: re.Match[str]) -> str:
+    first, rest = match[0][0], match[0][1:]
     # Mentions are looked for after entities are read: a space without width parts them.
     return f"&#{ord(first)};{'&#8203;' if first in '@#' else ''}{rest}"
 
@@ -591,18 +597,18 @@ def evidence_lines(result: Mapping[str, Any]) -> list[str]:
     if result["revision"] is None:
         return []
 
-    def failed(said: Mapping[str, Any]) -> str:
-        return f"failed {_failed(said['before'])} trials before, {_failed(said['after'])} after"
+    def failed(change: Mapping[str, Any]) -> str:
+        return f"failed {_failed(change['before'])} trials before, {_failed(change['after'])} after"
 
     lines = [
-        f"{change['check']}: " + "; ".join(f"{n}: {failed(said)}" for n, said in _compared(change))
+        f"{change['check']}: " + "; ".join(f"{n}: {failed(side)}" for n, side in _compared(change))
         for change in result["changes"]
     ]
     suite, goals = result["suite"], result.get("goals") or {"reached": ()}
     if suite is not None:
         lines.append(f"every check, all cases: {failed(suite)}; the gate: {suite['decision']}")
-    reached = [(one["name"], one["after"] or one["before"]) for one in goals["reached"]]
-    return [*lines, *(f"goal {name}: {_standing(one)}" for name, one in reached)]
+    reached = [(goal["name"], goal["after"] or goal["before"]) for goal in goals["reached"]]
+    return [*lines, *(f"goal {name}: {_standing(goal)}" for name, goal in reached)]
 
 
 def markdown_of(result: Mapping[str, Any]) -> str:
@@ -617,7 +623,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
         "code": code,
         "fenced": fenced,
         "plural": plural,
-        "percent": shown,
+        "percent": format_share,
         "standing": _standing,
         "compared": _compared,
         "words": _words_of,
@@ -635,9 +641,9 @@ def _compared(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
     if change["redrawn"] is not None:
         yield "run again with both", change["redrawn"]
     for split, name in (("train", "train"), ("holdout", "held out")):
-        said = change["fresh"][split]
-        if said["before"]["trials"] or said["after"]["trials"]:
-            yield name, said
+        fresh = change["fresh"][split]
+        if fresh["before"]["trials"] or fresh["after"]["trials"]:
+            yield name, fresh
 
 
 def _failed(count: Mapping[str, int]) -> str:
@@ -653,8 +659,8 @@ def _words_of(entry: Mapping[str, Any]) -> str:
     return f" (`{added}`{instead})" if added else ""
 
 
-def _standing(one: Mapping[str, Any]) -> str:
-    counts = f"passed {one['passed']} of {one['trials']}"
-    low, high = (f"{100 * one[bound]:.1f}" for bound in ("low", "high"))
-    undrawn = f", {one['undrawn']} cases undrawn" if one["undrawn"] else ""
-    return plain(f"{one['standing']}: {counts}, {low} to {high} %{undrawn}")
+def _standing(goal: Mapping[str, Any]) -> str:
+    counts = f"passed {goal['passed']} of {goal['trials']}"
+    low, high = (f"{100 * goal[bound]:.1f}" for bound in ("low", "high"))
+    undrawn = f", {goal['undrawn']} cases undrawn" if goal["undrawn"] else ""
+    return plain(f"{goal['standing']}: {counts}, {low} to {high} %{undrawn}")

@@ -61,7 +61,7 @@ class PromptText:
     messages: tuple[Message, ...]
 
     @classmethod
-    def of(cls, *contents: str) -> PromptText:
+    def from_contents(cls, *contents: str) -> PromptText:
         """A system message, with further messages of the user where there are any."""
         return cls(
             messages=tuple(
@@ -85,13 +85,13 @@ class PromptText:
     @cached_property
     def lines(self) -> tuple[Line, ...]:
         """Every line, in order."""
-        found: list[Line] = []
+        read: list[Line] = []
         for index, message in enumerate(self.messages):
             met: Counter[str] = Counter()
             for number, text in enumerate(message.content.split("\n")):
-                found.append(Line(message=index, number=number, text=text, occurrence=met[text]))
+                read.append(Line(message=index, number=number, text=text, occurrence=met[text]))
                 met[text] += 1
-        return tuple(found)
+        return tuple(read)
 
     @property
     def trees(self) -> tuple[Tree, ...]:
@@ -302,7 +302,7 @@ class Edit:
 def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
     r"""The text with all operations carried out.
 
-    >>> text = PromptText.of("Rules:\n- Be brief.")
+    >>> text = PromptText.from_contents("Rules:\n- Be brief.")
     >>> apply(text, [Insert(Anchor("- Be brief."), "- Answer in JSON.")]).whole
     'Rules:\n- Be brief.\n- Answer in JSON.'
 
@@ -354,16 +354,19 @@ def blocks_between(before: PromptText, after: PromptText) -> list[list[Op]]:
     ]
 
 
-def near_duplicates(one: Iterable[str], other: Iterable[str]) -> bool:
+def near_duplicates(texts: Iterable[str], other: Iterable[str]) -> bool:
     """Return whether two edits bring in and take out nearly the same words.
 
     >>> near_duplicates(["- Answer in JSON only.", ""], ["- Only answer in JSON!", ""])
     True
     """
     words = [
-        (content_words(mine), content_words(its)) for mine, its in zip(one, other, strict=True)
+        (content_words(words_before), content_words(its))
+        for words_before, its in zip(texts, other, strict=True)
     ]
-    return all(len(mine & its) >= _NEAR * len(mine | its) for mine, its in words)
+    return all(
+        len(words_before & its) >= _NEAR * len(words_before | its) for words_before, its in words
+    )
 
 
 def section_at(text: PromptText, anchor: Anchor) -> tuple[int, MessageSection]:
@@ -408,19 +411,19 @@ def _place(text: PromptText, anchor: Anchor) -> tuple[int, int]:
     lines = [
         line for line in text.lines if anchor.message is None or line.message == anchor.message
     ]
-    found = [line for line in lines if line.text == anchor.line]
-    if not found and anchor.line.strip():
-        wanted = anchor.line.strip()
-        found = [line for line in lines if line.text.strip() == wanted]
-    if not found:
+    exact = [line for line in lines if line.text == anchor.line]
+    if not exact and anchor.line.strip():
+        stripped = anchor.line.strip()
+        exact = [line for line in lines if line.text.strip() == stripped]
+    if not exact:
         raise EditError(f"no line of the prompt says {anchor.line!r}")
     if anchor.occurrence is not None:
-        if not 0 <= anchor.occurrence < len(found):
+        if not 0 <= anchor.occurrence < len(exact):
             raise EditError(f"there is no occurrence {anchor.occurrence} of {anchor.line!r}")
-        found = [found[anchor.occurrence]]
-    if len(found) > 1:
-        raise EditError(f"{len(found)} lines of the prompt say {anchor.line!r}")
-    return found[0].message, found[0].number
+        exact = [exact[anchor.occurrence]]
+    if len(exact) > 1:
+        raise EditError(f"{len(exact)} lines of the prompt say {anchor.line!r}")
+    return exact[0].message, exact[0].number
 
 
 def _replaced(text: PromptText, place: tuple[int, int], op: Replace) -> list[str]:
@@ -487,10 +490,10 @@ def edit_between(edit: Edit, before: PromptText, after: PromptText) -> Edit:
     return replace(edit, ops=ops_between(before, after))
 
 
-def merged(base: PromptText, one: PromptText, other: PromptText) -> PromptText:
+def merged(base: PromptText, first: PromptText, other: PromptText) -> PromptText:
     """A text with the changes that two texts make to the same one."""
     try:
-        for index, trees in enumerate(zip(base.trees, one.trees, other.trees, strict=True)):
+        for index, trees in enumerate(zip(base.trees, first.trees, other.trees, strict=True)):
             base = base.with_content(index, merge(*trees))
     except MergeError as error:
         raise EditError(str(error)) from error
@@ -504,13 +507,13 @@ def units_of(before: PromptText, after: PromptText) -> list[Unit]:
 
 def _units(compared: Sequence[Comparison]) -> list[Unit]:
     groups: dict[object, Unit] = {}
-    for index, found in enumerate(compared):
-        taken = _recast(index, found)
-        for change in found.changes:
-            key = _key(index, found, change)
-            if (old := found.instead.get(id(change))) and change.kind == "added":
+    for index, comparison in enumerate(compared):
+        taken = _recast(index, comparison)
+        for change in comparison.changes:
+            key = _key(index, comparison, change)
+            if (old := comparison.instead.get(id(change))) and change.kind == "added":
                 # What comes instead of something belongs to it.
-                taken.setdefault(key, _key(index, found, old))
+                taken.setdefault(key, _key(index, comparison, old))
             groups.setdefault(taken.get(key, key), []).append((index, change))
     return [*groups.values()]
 
@@ -543,11 +546,15 @@ def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
         if any(change.was and change.was.kind == "clause" for _, change in unit):
             continue  # a sentence that was written again is one change
         added = [(index, change) for index, change in unit if change.kind == "added"]
-        pieces = [list(group) for _, group in groupby(added, lambda one: _piece(compared, one))]
+        pieces = [
+            list(group)
+            for _, group in groupby(added, lambda change_at: _piece(compared, change_at))
+        ]
         if len(pieces) > 1 or len(added) < len(unit):
             for piece in pieces:
                 index, change = piece[0]
-                if change.now and not _RE.dependent.match(compared[index].after.of(change.now)):
+                after_tree = compared[index].after
+                if change.now and not _RE.dependent.match(after_tree.text_of(change.now)):
                     yield _composed(before, compared, piece)
 
 
@@ -566,17 +573,17 @@ def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]
     """The statements that a text adds or rewords, and those that it takes out or rewords."""
     compared = comparisons(before, after)
     return (
-        "\n".join(said for found in compared for said in found.added),
-        "\n".join(said for found in compared for said in found.removed),
+        "\n".join(statement for comparison in compared for statement in comparison.added),
+        "\n".join(statement for comparison in compared for statement in comparison.removed),
     )
 
 
 def changed_places(before: PromptText, after: PromptText) -> str:
     """The headings under which the text after says something new."""
     places = {
-        f"{index} {found.after.heading(change.now)}"
-        for index, found in enumerate(comparisons(before, after))
-        for change in found.changes
+        f"{index} {comparison.after.heading(change.now)}"
+        for index, comparison in enumerate(comparisons(before, after))
+        for change in comparison.changes
         if change.now is not None
     }
     return "\n".join(sorted(places))
@@ -584,16 +591,20 @@ def changed_places(before: PromptText, after: PromptText) -> str:
 
 def lost_statements(before: PromptText, after: PromptText) -> list[str]:
     """The statements that are gone: neither moved nor reworded, and not said elsewhere."""
-    found = comparisons(before, after)
-    says = Counter(_said(one.after, atom) for one in found for atom in one.after.atoms)
+    comparisons_made = comparisons(before, after)
+    says = Counter(
+        _statement_text(comparison.after, atom)
+        for comparison in comparisons_made
+        for atom in comparison.after.atoms
+    )
     return [
-        one.before.of(change.was)
-        for one in found
-        for change in one.changes
+        comparison.before.text_of(change.was)
+        for comparison in comparisons_made
+        for change in comparison.changes
         if change.was is not None
         and change.kind == "removed"
         and change.was.kind != "heading"  # alone it states nothing
-        and not says[_said(one.before, change.was)]
+        and not says[_statement_text(comparison.before, change.was)]
     ]
 
 
@@ -604,34 +615,38 @@ def lost_words(before: PromptText, after: PromptText) -> int:
         for change in comparison.changes:
             if change.kind == "reworded" and change.was and change.now:
                 lost += (
-                    _tokens(comparison.before.of(change.was))
-                    - _tokens(comparison.after.of(change.now))
+                    _tokens(comparison.before.text_of(change.was))
+                    - _tokens(comparison.after.text_of(change.now))
                 ).total()
     return lost
 
 
-def _said(tree: Tree, atom: Node) -> str:
+def _statement_text(tree: Tree, atom: Node) -> str:
     """The text of an atom without its numbers: a repeated list differs in those."""
-    return re.sub(r"\d+", "#", normalise(tree.of(atom)))
+    return re.sub(r"\d+", "#", normalise(tree.text_of(atom)))
 
 
 def _tokens(text: str) -> Counter[str]:
     return Counter(_RE.token.findall(text.casefold()))
 
 
-def _key(index: int, found: Comparison, change: Change) -> object:
+def _key(index: int, comparison: Comparison, change: Change) -> object:
     """The property that changes of one unit share: block, renaming or inputs."""
-    was = found.before.of(change.was) if change.was else ""
-    now = found.after.of(change.now) if change.now else ""
+    was = comparison.before.text_of(change.was) if change.was else ""
+    now = comparison.after.text_of(change.now) if change.now else ""
     if change.kind != "moved" and sorted(_RE.slot.findall(was)) != sorted(_RE.slot.findall(now)):
         return "inputs"
     if change.kind == "reworded":
         renamed = _renamed(was, now)
         return ("renamed", *renamed) if renamed else id(change)
     if change.kind == "added" and change.now:
-        return "added", index, id(_block(found.after, change.now, _fresh(found, "added")))
+        return "added", index, id(_block(comparison.after, change.now, _fresh(comparison, "added")))
     if change.kind == "removed" and change.was:
-        return "removed", index, id(_block(found.before, change.was, _fresh(found, "removed")))
+        return (
+            "removed",
+            index,
+            id(_block(comparison.before, change.was, _fresh(comparison, "removed"))),
+        )
     return id(change)
 
 
@@ -650,48 +665,51 @@ def new_statements(
 
     A corrected label or unit is no new statement, whatever stands next to it.
     """
-    for found in comparisons(before, after):
-        for change in found.changes:
+    for comparison in comparisons(before, after):
+        for change in comparison.changes:
             if change.now is None or change.kind == "moved":
                 continue
-            now = found.after.of(change.now)
-            renamed = _renamed(found.before.of(change.was), now) if change.was else None
+            now = comparison.after.text_of(change.now)
+            renamed = _renamed(comparison.before.text_of(change.was), now) if change.was else None
             if renamed is None or not is_known(" ".join(renamed[1])):
                 yield now
 
 
-def _recast(index: int, found: Comparison) -> dict[object, object]:
+def _recast(index: int, comparison: Comparison) -> dict[object, object]:
     """By the key of each change of a sentence whose clauses swap words the key of its first.
 
     What one clause loses another one has: none of these changes stands on its own.
     """
     joined: dict[object, object] = {}
+    old, new = comparison.before, comparison.after
     clauses = [
-        one for one in found.changes if "clause" in {n.kind for n in (one.was, one.now) if n}
+        change
+        for change in comparison.changes
+        if "clause" in {n.kind for n in (change.was, change.now) if n}
     ]
-    for one, other in product(clauses, clauses):
+    for clause, other in product(clauses, clauses):
         if (
-            one.was
-            and one.kind == "removed"
+            clause.was
+            and clause.kind == "removed"
             and other.now
             and other.kind != "moved"
-            and alike(found.before.of(one.was), found.after.of(other.now)) >= _RECAST
+            and alike(old.text_of(clause.was), new.text_of(other.now)) >= _RECAST
         ):
-            around = found.before.parent(one.was), found.after.parent(other.now)
-            ours = [
-                _key(index, found, change)
+            around = old.parent(clause.was), new.parent(other.now)
+            same_places = [
+                _key(index, comparison, change)
                 for change in clauses
-                if (change.was and found.before.parent(change.was) is around[0])
-                or (change.now and found.after.parent(change.now) is around[1])
+                if (change.was and comparison.before.parent(change.was) is around[0])
+                or (change.now and comparison.after.parent(change.now) is around[1])
             ]
-            joined |= dict.fromkeys(ours, ours[0])
+            joined |= dict.fromkeys(same_places, same_places[0])
     return joined
 
 
-def _fresh(found: Comparison, kind: str) -> set[int]:
+def _fresh(comparison: Comparison, kind: str) -> set[int]:
     return {
         id(change.now if kind == "added" else change.was)
-        for change in found.changes
+        for change in comparison.changes
         if change.kind == kind
     }
 
@@ -701,24 +719,24 @@ def _block(tree: Tree, atom: Node, fresh: set[int]) -> Node:
     parent = tree.parent(atom)
     if atom.kind == "tag" and parent is not None and parent.kind == "block":
         return parent
-    found = atom
-    atoms = {id(one) for one in tree.atoms}
+    enclosing = atom
+    atoms = {id(node) for node in tree.atoms}
     for above in reversed(tree.path(atom)):
-        held = {id(one) for one in above.walk() if id(one) in atoms}
+        held = {id(node) for node in above.walk() if id(node) in atoms}
         if above.kind == "text" or not held <= fresh:
             break
-        found = above
-    return found
+        enclosing = above
+    return enclosing
 
 
-def _piece(compared: Sequence[Comparison], one: tuple[int, Change]) -> int:
+def _piece(compared: Sequence[Comparison], change_at: tuple[int, Change]) -> int:
     """The block that an added statement belongs to: its entry, example, row or section."""
-    index, change = one
+    index, change = change_at
     tree = compared[index].after
     assert change.now is not None
     path = tree.path(change.now)
     fresh = _fresh(compared[index], "added")
-    blocks = [one for one in path if one.kind in {"section", "block", "table"}]
+    blocks = [node for node in path if node.kind in {"section", "block", "table"}]
     whole = next((block for block in blocks if id(block.children[0]) in fresh), None)
     if whole is None and change.now.kind == "clause":
         clauses = [child for child in path[-1].children if child.kind == "clause"]
@@ -730,10 +748,10 @@ def _composed(
     before: PromptText, compared: Sequence[Comparison], changes: Sequence[tuple[int, Change]]
 ) -> PromptText:
     text = before
-    for index, found in enumerate(compared):
-        mine = [change for at, change in changes if at == index]
-        if mine:
-            text = text.with_content(index, found.compose(mine))
+    for index, comparison in enumerate(compared):
+        own_changes = [change for at, change in changes if at == index]
+        if own_changes:
+            text = text.with_content(index, comparison.compose(own_changes))
     return text
 
 
@@ -756,16 +774,16 @@ class Home:
 def homes(text: PromptText) -> list[Home]:
     """The places of a prompt: the last entries of its lists, or else its last sentences."""
     has_lists = any(True for tree in text.trees for _ in _lists(tree))
-    found: dict[tuple[int, str], Home] = {}
+    by_heading: dict[tuple[int, str], Home] = {}
     for index, tree in enumerate(text.trees):
         nodes = _lists(tree) if has_lists else _sentences(tree)
         for node in nodes:
             heading = tree.heading(node)
-            known = found.get((index, heading))
-            words = content_words(f"{heading} {tree.of(tree.parent(node) or node)}")
-            words |= known.words if known else frozenset()
-            found[index, heading] = Home(index, node, heading, words)
-    return list(found.values())
+            home = by_heading.get((index, heading))
+            words = content_words(f"{heading} {tree.text_of(tree.parent(node) or node)}")
+            words |= home.words if home else frozenset()
+            by_heading[index, heading] = Home(index, node, heading, words)
+    return list(by_heading.values())
 
 
 def steps_for(text: PromptText, home: Home, rule: str) -> list[Home]:
@@ -775,20 +793,20 @@ def steps_for(text: PromptText, home: Home, rule: str) -> list[Home]:
     """
     tree = text.trees[home.message]
     above = tree.parent(home.node)
-    if home.node.kind != "entry" or above is None or not tree.of(home.node)[0].isdigit():
+    if home.node.kind != "entry" or above is None or not tree.text_of(home.node)[0].isdigit():
         return []
     entries = [child for child in above.children if child.kind == "entry"]
     about = content_words(rule)
-    needing = (entry for entry in entries if content_words(tree.of(entry)) & about)
-    found = dict.fromkeys((next(needing, entries[0]), entries[0]))
-    return [replace(home, node=one, where="before") for one in found]
+    needing = (entry for entry in entries if content_words(tree.text_of(entry)) & about)
+    entries_found = dict.fromkeys((next(needing, entries[0]), entries[0]))
+    return [replace(home, node=entry, where="before") for entry in entries_found]
 
 
 def with_rule(text: PromptText, home: Home, rule: str) -> PromptText:
     r"""The text with a rule in a place, written as its neighbours are.
 
     >>> from regauge.refine.edits import PromptText
-    >>> text = PromptText.of("# Rules\n1. Be brief.\n2. Use JSON.\n\n{{input}}")
+    >>> text = PromptText.from_contents("# Rules\n1. Be brief.\n2. Use JSON.\n\n{{input}}")
     >>> with_rule(text, homes(text)[0], "- Be kind.").messages[0].content
     '# Rules\n1. Be brief.\n2. Use JSON.\n3. Be kind.\n\n{{input}}'
     """
@@ -808,23 +826,27 @@ def with_rule(text: PromptText, home: Home, rule: str) -> PromptText:
 
 def says(text: PromptText, rule: str) -> list[tuple[int, Node]]:
     """The statements of a prompt that say what a rule says; empty unless all of it is said."""
-    wanted = statement_words(parse(_bare(rule)))
-    found: dict[str, tuple[int, Node]] = {}
+    required = statement_words(parse(_bare(rule)))
+    places: dict[str, tuple[int, Node]] = {}
     for index, tree in enumerate(text.trees):
-        found |= {said: (index, node) for said, node in statement_words(tree).items()}
-    return [found[one] for one in wanted] if wanted and wanted.keys() <= found.keys() else []
+        places |= {words: (index, node) for words, node in statement_words(tree).items()}
+    return (
+        [places[words] for words in required]
+        if required and required.keys() <= places.keys()
+        else []
+    )
 
 
 def statement_words(tree: Tree) -> dict[str, Node]:
     """The statements of a text by their words; an entry of `label: a, b` also with the label."""
-    found: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     for node in tree.statements:
-        found.setdefault(normalise(tree.of(node)), node)
+        nodes.setdefault(normalise(tree.text_of(node)), node)
         sentence = tree.parent(node)
         if node.kind == "clause" and sentence is not None and sentence.children[0].kind == "gap":
-            label = tree.of(sentence.children[0])
-            found.setdefault(normalise(label + tree.of(node)), node)
-    return found
+            label = tree.text_of(sentence.children[0])
+            nodes.setdefault(normalise(label + tree.text_of(node)), node)
+    return nodes
 
 
 def _lists(tree: Tree) -> list[Node]:
@@ -834,8 +856,8 @@ def _lists(tree: Tree) -> list[Node]:
         for node in tree.nodes("list")
         if not tree.is_data(node)
         and all(above.kind != "entry" for above in tree.path(node))
-        and "{{" not in tree.of(node.children[-1])
-        and not tree.of(node).startswith("[^")
+        and "{{" not in tree.text_of(node.children[-1])
+        and not tree.text_of(node).startswith("[^")
     ]
 
 
@@ -844,8 +866,8 @@ def _sentences(tree: Tree) -> list[Node]:
         node
         for node in tree.nodes("sentence")
         if not tree.is_data(node)
-        and "{{" not in tree.of(node)
-        and len(content_words(tree.of(node))) > 1
+        and "{{" not in tree.text_of(node)
+        and len(content_words(tree.text_of(node))) > 1
     ]
 
 

@@ -57,16 +57,16 @@ def decoded(text: str) -> Iterator[str]:
     >>> list(decoded("- Mind q u o k k a."))
     ['- Mind quokka.']
     """
-    for found in _RE.base64.findall(text):
-        bare = found.rstrip("=").replace("-", "+").replace("_", "/")
+    for match in _RE.base64.findall(text):
+        bare = match.rstrip("=").replace("-", "+").replace("_", "/")
         with suppress(binascii.Error, ValueError):
             padded = bare + "=" * (-len(bare) % 4)
             yield from _printable(base64.b64decode(padded, validate=True))
-    for found in _RE.hex.findall(text):
-        bare = re.sub(r"\\x|0x|[ :,]", "", found)
+    for match in _RE.hex.findall(text):
+        bare = re.sub(r"\\x|0x|[ :,]", "", match)
         yield from _printable(bytes.fromhex(bare[: len(bare) // 2 * 2]))
-    close = _RE.spaced.sub(lambda found: _RE.between.sub("", found[0]), text)
-    close = _RE.digits_apart.sub(lambda found: _RE.between.sub("", found[0]), close)
+    close = _RE.spaced.sub(lambda match: _RE.between.sub("", match[0]), text)
+    close = _RE.digits_apart.sub(lambda match: _RE.between.sub("", match[0]), close)
     if close != text:
         yield close
     lines = [line.strip().rstrip("-") for line in text.splitlines() if line.strip()]
@@ -89,7 +89,7 @@ def in_digits(text: str) -> str:
     >>> in_digits("zweihundertneunundvierzig minuten")
     '249 minuten'
     """
-    return _numerals()[1].sub(lambda found: _number(found[0]), text)
+    return _numerals()[1].sub(lambda match: _number(match[0]), text)
 
 
 @cache
@@ -101,20 +101,20 @@ def _numerals() -> tuple[Mapping[str, int], re.Pattern[str], re.Pattern[str]]:
         **{word: 10 * n for words in lists["tens"] for n, word in enumerate(words.split(), 2)},
         **lists["others"],
     }
-    one = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
+    pattern = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
     joint = r"(?:[ -]?(?:and|und|et|y)[ -]?|[ -])?"
-    written = rf"(?<![^\W\d_])(?:{one})(?:s?{joint}(?:{one}))*(?![^\W\d_])"
-    parts = rf"(?:und|and|(?<![^\W\d_])(?:et|y)(?![^\W\d_]))|({one})"
+    written = rf"(?<![^\W\d_])(?:{pattern})(?:s?{joint}(?:{pattern}))*(?![^\W\d_])"
+    parts = rf"(?:und|and|(?<![^\W\d_])(?:et|y)(?![^\W\d_]))|({pattern})"
     return values, re.compile(written), re.compile(parts)
 
 
-def _number(said: str) -> str:
+def _number(number: str) -> str:
     """A written number; a lone word that is an article as well stays."""
-    known, _, one = _numerals()
-    words = [word for word in one.findall(said) if word]
-    if words == [said] and said in _ARTICLES:
-        return said
-    values = [known[word] for word in words]
+    by_word, _, single = _numerals()
+    words = [word for word in single.findall(number) if word]
+    if words == [number] and number in _ARTICLES:
+        return number
+    values = [by_word[word] for word in words]
     if len(values) > 1 and max(values) < 10:  # noqa: PLR2004 - digits
         return "".join(map(str, values))
     parts: list[int] = []
@@ -138,8 +138,8 @@ def _number(said: str) -> str:
 def _printable(data: bytes) -> Iterator[str]:
     with suppress(UnicodeDecodeError):
         text = data.decode()
-        shown = sum(sign.isprintable() for sign in text)
-        if len(text) >= _PRINTED_MIN and shown >= _PRINTABLE * len(text):
+        printable_signs = sum(sign.isprintable() for sign in text)
+        if len(text) >= _PRINTED_MIN and printable_signs >= _PRINTABLE * len(text):
             yield text
 
 
@@ -170,24 +170,24 @@ def specific(text: str) -> set[str]:
     """
     coined = {word.casefold() for word in _RE.letters.findall(text) if _is_coined_name(word)}
     text = in_digits(plain(text))
-    found = coined | {
+    forms = coined | {
         f"--{int(month):02}-{int(day):02}" for _, month, day in _RE.iso_date.findall(text)
     }
     dates = [
         *_RE.day_month.findall(text),
         *((day, month) for month, day in _RE.month_day.findall(text)),
     ]
-    found |= {f"--{1 + _MONTHS.index(month[:3]):02}-{int(day):02}" for day, month in dates}
+    forms |= {f"--{1 + _MONTHS.index(month[:3]):02}-{int(day):02}" for day, month in dates}
     for pair in _RE.short_date.findall(text):
-        found |= {f"--{int(one):02}-{int(other):02}" for one, other in (pair, pair[::-1])}
+        forms |= {f"--{int(day):02}-{int(other):02}" for day, other in (pair, pair[::-1])}
     for hour, minute, half, hour_12, minute_12, half_12 in _RE.time.findall(text):
         later = 12 if (half or half_12) == "p" and int(hour or hour_12) < _NOON else 0
-        found.add(f"{int(hour or hour_12) + later:02}:{minute or minute_12 or '00'}")
-    found |= {str(60 * int(hours) + int(minutes)) for hours, minutes in _RE.span.findall(text)}
+        forms.add(f"{int(hour or hour_12) + later:02}:{minute or minute_12 or '00'}")
+    forms |= {str(60 * int(hours) + int(minutes)) for hours, minutes in _RE.span.findall(text)}
     rest = _RE.how_much.sub(" ", _RE.time.sub(" ", text))
     for token in _RE.identifier.findall(rest):
-        found |= set(_of_token(token))
-    return found
+        forms |= set(_of_token(token))
+    return forms
 
 
 def _of_token(token: str) -> Iterator[str]:
@@ -225,14 +225,14 @@ def keys(text: str) -> list[str]:
     >>> keys("KubePodReloads; reloading, réseau")
     ['kub', 'pod', 'reload', 'reload', 'réseau']
     """
-    found: list[str] = []
+    leaked: list[str] = []
     for run in _RE.letters.findall(text):
         if _RE.unspaced.search(run):
-            found += [run[n : n + 2] for n in range(max(1, len(run) - 1))]
+            leaked += [run[n : n + 2] for n in range(max(1, len(run) - 1))]
             continue
         for word in _RE.hump.split(run) if _is_coined_name(run) else [run]:
-            found.append(stem(word.casefold())[:_KEY])
-    return found
+            leaked.append(stem(word.casefold())[:_KEY])
+    return leaked
 
 
 def names(text: str) -> set[str]:
@@ -303,20 +303,20 @@ class Stretches:
             for end in range(_ABBREVIATED_MIN, len(word)):
                 self._longer[word[:end]].add(word)
 
-    def source_of(self, said: Collection[str]) -> int | None:
+    def source_of(self, keys_said: Collection[str]) -> int | None:
         """The number of the case that words were taken from; None where chance explains them."""
         weight: dict[int, float] = defaultdict(float)
         met: Counter[int] = Counter()
-        for word in sorted(said):
+        for word in sorted(keys_said):
             meant = {word} if word in self._holding else self._longer.get(word, set())
-            chance = max((self._share(one) / 2 for one in meant), default=0.0)
-            for place in {place for one in meant for place in self._holding[one]}:
+            chance = max((self._share(key) / 2 for key in meant), default=0.0)
+            for place in {place for key in meant for place in self._holding[key]}:
                 by_chance = _BY_CHANCE if place in self._answers else max(_BY_CHANCE, chance)
                 weight[place] += math.log(_TAKEN / by_chance) - _MISSED
                 met[place] += 1
         likely = [place for place in weight if met[place] >= _MET_MIN]
         best = max(likely, key=lambda place: (weight[place], -place), default=None)
-        if best is None or weight[best] + _MISSED * len(said) < _NEEDED:
+        if best is None or weight[best] + _MISSED * len(keys_said) < _NEEDED:
             return None
         return self._cases[best]
 
@@ -347,7 +347,7 @@ class CaseText:
     expected: str = ""
 
     @classmethod
-    def of(cls, case: GoldenCase) -> CaseText:
+    def from_case(cls, case: GoldenCase) -> CaseText:
         """The inputs and the expected answer of a case."""
         expected = json.dumps(case.golden, ensure_ascii=False) if case.golden is not None else ""
         texts = tuple(input_text(value) for value in case.inputs.values())
@@ -360,11 +360,11 @@ class Leaks:
     def __init__(
         self, cases: Sequence[CaseText], public: Iterable[str], policy: GuardPolicy
     ) -> None:
-        said = " \n ".join(public)
+        public_text = " \n ".join(public)
         self._policy = policy
-        self._public = f" {plain(said)} "
-        self._public_specific = specific(said)
-        self._public_keys = frozenset(keys(said)) | _ordinary()
+        self._public = f" {plain(public_text)} "
+        self._public_specific = specific(public_text)
+        self._public_keys = frozenset(keys(public_text)) | _ordinary()
         self._cases = [case.id for case in cases]
         self._common_from = max(2.0, policy.common * len(cases))
         self._rare_to = max(2.0, policy.rare * len(cases))
@@ -396,7 +396,7 @@ class Leaks:
         other._public_specific = self._public_specific | specific(text)  # noqa: SLF001 - its own class
         return other
 
-    def found(self, added: str) -> str:
+    def describe_leak(self, added: str) -> str:
         """The part of a text that gives a case away, also decoded; empty without one."""
         readings = (added, *dict.fromkeys(decoded(added)))
         leak = next((leak for reading in readings if (leak := self._plainly(reading))), "")
@@ -494,12 +494,12 @@ class Leaks:
 
     def _made_of_an_answer(self, line: str) -> str:
         """Nearly nothing but the words of one answer, be they common to many or not."""
-        said = {word for one in content_words(line) for word in keys(one)}
-        if len(said) < _PRIVATE_MIN or not any(map(self._is_private, said)):
+        line_keys = {word for public_word in content_words(line) for word in keys(public_word)}
+        if len(line_keys) < _PRIVATE_MIN or not any(map(self._is_private, line_keys)):
             return ""
         for number, answer in enumerate(self._answer_words):
-            both = said & answer
-            if len(both) >= _MADE_OF * len(said) and any(map(self._is_private, both)):
+            both = line_keys & answer
+            if len(both) >= _MADE_OF * len(line_keys) and any(map(self._is_private, both)):
                 return f"it says what the answer of case {self._cases[number]} says"
         return ""
 
@@ -510,24 +510,24 @@ class Leaks:
     def _retold(self, text: str) -> str:
         """Words that one stretch of a case has and others have not, in whatever order."""
         for part in (text, *_RE.clauses.split(text)):
-            said = frozenset(keys(part)) - self._public_keys
+            part_keys = frozenset(keys(part)) - self._public_keys
             case = self._stretches.source_of(
-                {word for word in said if self._frequency[word] < self._common_from}
+                {word for word in part_keys if self._frequency[word] < self._common_from}
             )
             if case is not None:
                 return f"it retells case {self._cases[case]}"
         return ""
 
 
-def _counted(found: Iterable[Iterable[str]]) -> Counter[str]:
+def _counted(groups: Iterable[Iterable[str]]) -> Counter[str]:
     """In how many cases each of them occurs."""
-    return Counter(token for tokens in found for token in set(tokens))
+    return Counter(token for tokens in groups for token in set(tokens))
 
 
 def _values(answer: str) -> list[str]:
     """The short texts in a completion: the whole, or its values."""
-    found = [plain(value) for value in (_RE.string.findall(answer) or [answer])]
-    return [v.strip(_MARKS) for v in found if 1 < len(v.split()) <= _VALUE_WORDS]
+    strings = [plain(value) for value in (_RE.string.findall(answer) or [answer])]
+    return [v.strip(_MARKS) for v in strings if 1 < len(v.split()) <= _VALUE_WORDS]
 
 
 _LABEL = re.compile(r"[*_`'\"]*([^\W\d_][\w-]*(?: [\w-]+){0,2})[*_`'\"]*:[*_]*\s+\S")
@@ -540,15 +540,15 @@ def explained_twice(text: PromptText) -> list[str]:
     explained: dict[tuple[int, str], dict[str, str]] = {}
     for tree in text.trees:
         for entry in tree.nodes("entry"):
-            said = tree.of(entry).split("\n", 1)[0].strip()
-            match = _LABEL.match(said.lstrip("-*+•0123456789.) "))
+            first_line = tree.text_of(entry).split("\n", 1)[0].strip()
+            match = _LABEL.match(first_line.lstrip("-*+•0123456789.) "))
             if match and match[1].casefold() not in _NO_LABELS:
                 key = (id(tree.parent(entry)), match[1].casefold())
-                explained.setdefault(key, {})[normalise(said)] = said
+                explained.setdefault(key, {})[normalise(first_line)] = first_line
     return [
-        f"{label!r} is explained twice: {' and '.join(map(repr, said.values()))}"
-        for (_, label), said in explained.items()
-        if len(said) > 1
+        f"{label!r} is explained twice: {' and '.join(map(repr, line.values()))}"
+        for (_, label), line in explained.items()
+        if len(line) > 1
     ]
 
 
@@ -616,9 +616,10 @@ class Guard:
     def __post_init__(self) -> None:
         self._public = (self.base.whole, *self.public)
         self._released = [
-            {normalise(tree.of(atom)) for atom in tree.atoms} for tree in map(parse, self.released)
+            {normalise(tree.text_of(atom)) for atom in tree.atoms}
+            for tree in map(parse, self.released)
         ]
-        self._base_said = {normalise(t.of(atom)) for t in self.base.trees for atom in t.atoms}
+        self._base_said = {normalise(t.text_of(atom)) for t in self.base.trees for atom in t.atoms}
 
     # What follows is read once something is proposed: a sound prompt needs none of it.
 
@@ -654,24 +655,26 @@ class Guard:
 
     def suspicion(self, before: PromptText, after: PromptText) -> str:
         """A possible problem of an edit, as far as words show it: more evidence, no veto."""
-        new = [said for found in comparisons(before, after) for said in found.added]
-        staying = [said for said in _instructions(after) if said not in new]
-        added = [said for said in _instructions(after) if said in new]
-        for one in added:
+        new = [
+            statement for comparison in comparisons(before, after) for statement in comparison.added
+        ]
+        staying = [statement for statement in _instructions(after) if statement not in new]
+        added = [statement for statement in _instructions(after) if statement in new]
+        for statement in added:
             rivals = staying
-            if self._was_released(one):  # it stood next to others that a release had
+            if self._was_released(statement):  # it stood next to others that a release had
                 rivals = [other for other in staying if not self._was_released(other)]
-            clash = next((other for other in rivals if _contradicts(one, other)), None)
+            clash = next((other for other in rivals if _contradicts(statement, other)), None)
             if clash is not None:
-                return f"{one!r} may contradict {clash!r}, which stays"
+                return f"{statement!r} may contradict {clash!r}, which stays"
         clashes = (
-            (one, other) for one, other in combinations(added, 2) if _contradicts(one, other)
+            (first, other) for first, other in combinations(added, 2) if _contradicts(first, other)
         )
-        return next((f"{one!r} may contradict {other!r}" for one, other in clashes), "")
+        return next((f"{first!r} may contradict {other!r}" for first, other in clashes), "")
 
     def open_sections(self, text: PromptText) -> tuple[OpenSection, ...]:
         """The sections of a text that may be replaced, in the order of their marks."""
-        policy, found = self.policy, list[OpenSection]()
+        policy, sections = self.policy, list[OpenSection]()
         for mark in self.replaceable:
             grown = (1 + policy.section_growth) * _words(self.base, mark) + policy.section_words
             with suppress(SectionError):
@@ -683,38 +686,38 @@ class Guard:
                     last=place.end,
                     words_max=int(grown) if mark.words is None else mark.words,
                 )
-                found.append(section)
-        return tuple(found)
+                sections.append(section)
+        return tuple(sections)
 
     def named_in(self, added: str) -> frozenset[str]:
         """The ids of the cases whose input shares a word with new text that nothing public has."""
-        said = content_words(added)
-        return frozenset(case for case, words in self._case_words.items() if said & words)
+        added_words = content_words(added)
+        return frozenset(case for case, words in self._case_words.items() if added_words & words)
 
     def _sections(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         had, has = (
             self.open_sections(before),
             {section.heading for section in self.open_sections(after)},
         )
-        gone = next((one.heading for one in had if one.heading not in has), "")
+        gone = next((section.heading for section in had if section.heading not in has), "")
         if gone:
             return f"it takes away {gone!r}, which begins a section that may be replaced"
         replaced = [op for op in edit.ops if isinstance(op, ReplaceSection)]
-        said = next((said for op in replaced if (said := self._section(op, before, had))), "")
-        return said or self._outgrown(before, after)
+        text = next((text for op in replaced if (text := self._section(op, before, had))), "")
+        return text or self._outgrown(before, after)
 
     def _section(
         self, op: ReplaceSection, before: PromptText, marked: Sequence[OpenSection]
     ) -> str:
         index, place = section_at(before, op.anchor)
         heading, words = op.anchor.line.strip(), count_words(op.text)
-        known = next((m for m in marked if (m.heading, m.message) == (heading, index)), None)
-        if known is None:
+        section = next((m for m in marked if (m.heading, m.message) == (heading, index)), None)
+        if section is None:
             return f"the section {heading!r} is not marked as replaceable"
         least = (1 - self.policy.section_shrink) * count_words(section_text(before, index, place))
         would = f"the section {heading!r} would have {words} words"
-        if words > known.words_max:
-            return f"{would}, more than {known.words_max}"
+        if words > section.words_max:
+            return f"{would}, more than {section.words_max}"
         return f"{would}, fewer than {least:.0f}" if words < least else ""
 
     def _outgrown(self, before: PromptText, after: PromptText) -> str:
@@ -748,34 +751,42 @@ class Guard:
 
     def _put_back(self, before: PromptText, after: PromptText) -> int:
         """The words of statements that a release had and that come back."""
-        added = (said for found in comparisons(before, after) for said in found.added)
-        return sum(count_words(said) for said in added if self._was_released(said))
+        added = (
+            statement for comparison in comparisons(before, after) for statement in comparison.added
+        )
+        return sum(count_words(statement) for statement in added if self._was_released(statement))
 
     def _puts_back(self, before: PromptText, after: PromptText) -> bool:
         """Return whether all that comes was in one release, and all that goes was not."""
-        found = comparisons(before, after)
-        come = {normalise(said) for one in found for said in one.added}
-        gone = {normalise(said) for one in found for said in one.removed}
+        compared = comparisons(before, after)
+        come = {normalise(statement) for comparison in compared for statement in comparison.added}
+        gone = {normalise(statement) for comparison in compared for statement in comparison.removed}
         return bool(come) and any(
             come <= version and not gone & version for version in self._released
         )
 
-    def _was_released(self, said: str) -> bool:
-        return any(normalise(said) in version for version in self._released)
+    def _was_released(self, statement: str) -> bool:
+        return any(normalise(statement) in version for version in self._released)
 
     def _invariants(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         if _slots(after) != _slots(before):
             return "it changes which inputs the prompt takes"
-        kept = {normalise(tree.of(atom)) for tree in after.trees for atom in tree.atoms}
+        kept = {normalise(tree.text_of(atom)) for tree in after.trees for atom in tree.atoms}
         for line in sorted({line.strip() for line in self.frozen}):
             tree = parse(line)
-            if any(normalise(tree.of(atom)) not in kept for atom in tree.atoms):
+            if any(normalise(tree.text_of(atom)) not in kept for atom in tree.atoms):
                 return f"it changes a line that is frozen: {line!r}"
-        misled = [said for found in comparisons(before, after) for said in found.misled]
+        misled = [
+            statement
+            for comparison in comparisons(before, after)
+            for statement in comparison.misled
+        ]
         if misled:
             return f"it takes out the step that {misled[0]!r} refers to"
         lost = [
-            said for said in lost_statements(before, after) if normalise(said) in self._base_said
+            statement
+            for statement in lost_statements(before, after)
+            if normalise(statement) in self._base_said
         ]
         many = len(lost) > self.policy.deletions
         if many and not replaces_section(edit) and not self._puts_back(before, after):
@@ -788,7 +799,7 @@ class Guard:
             return "it speaks to the model in another's name"
         leaks = self._leaks.knowing(before.whole)
         added = "\n".join(new_statements(before, after, leaks.is_public))
-        leak = leaks.found(added)
+        leak = leaks.describe_leak(added)
         if leak:
             return f"it gives a case away: {leak}"
         runs = (run for line in added.splitlines() for run in self._runs(line))
@@ -805,37 +816,38 @@ class Guard:
 
 def faults_in(text: PromptText) -> list[str]:
     """Repeated and contradicting statements of a prompt, as far as words show them."""
-    said = _instructions(text)
-    found = [
-        f"{one!r} stands there twice"
-        for one, times in Counter(said).items()
-        if times > 1 and content_words(one)
+    instructions = _instructions(text)
+    repeated = [
+        f"{instruction!r} stands there twice"
+        for instruction, times in Counter(instructions).items()
+        if times > 1 and content_words(instruction)
     ]
-    found += [
-        f"{other!r} may contradict {one!r}"
-        for one, other in combinations(dict.fromkeys(said), 2)
-        if _contradicts(one, other) and len(content_words(one) & content_words(other)) >= _PLAINLY
+    repeated += [
+        f"{other!r} may contradict {first!r}"
+        for first, other in combinations(dict.fromkeys(instructions), 2)
+        if _contradicts(first, other)
+        and len(content_words(first) & content_words(other)) >= _PLAINLY
     ]
-    found += explained_twice(text)
-    if said and not guess_language("\n".join(said)):
-        found.append("its language is unknown here, so contradictions in it were not looked for")
-    return found
+    repeated += explained_twice(text)
+    if instructions and not guess_language("\n".join(instructions)):
+        repeated.append("its language is unknown here, so contradictions in it were not looked for")
+    return repeated
 
 
 def _instructions(text: PromptText) -> list[str]:
     """The statements of a prompt that instruct: no examples, no data, no inputs."""
-    return [tree.of(statement) for tree in text.trees for statement in tree.statements]
+    return [tree.text_of(statement) for tree in text.trees for statement in tree.statements]
 
 
 def _slots(text: PromptText) -> list[frozenset[str]]:
     return [frozenset(_SLOT.findall(message.content)) for message in text.messages]
 
 
-def _contradicts(one: str, other: str) -> bool:
+def _contradicts(first: str, other: str) -> bool:
     """Return whether one statement forbids what the other asks for, as far as their words tell."""
-    negated = is_negated(one), is_negated(other)
+    negated = is_negated(first), is_negated(other)
     if None in negated or negated[0] == negated[1]:
         return False
-    mine, its = content_words(one), content_words(other)
-    least = min(len(mine), len(its))
-    return least > 1 and len(mine & its) >= _SAME_SUBJECT * len(mine | its)
+    own, its = content_words(first), content_words(other)
+    least = min(len(own), len(its))
+    return least > 1 and len(own & its) >= _SAME_SUBJECT * len(own | its)

@@ -96,7 +96,7 @@ def unused_text(project: Project, prompt: Prompt) -> tuple[Removal, ...]:
         document: Any = read_json(read_regular(path).decode())
         is_current = document["digest"] == prompt.digest
         rows = [row for row in document["mutants"] if row["class"] in _CLASSES]
-        found = {
+        sources = {
             (int(row["span"]["part"][9:-1]), int(row["span"]["start"]), int(row["span"]["end"]))
             for row in rows
             if row["operator"].startswith("delete-") and row["span"]["part"].startswith("messages[")
@@ -105,10 +105,10 @@ def unused_text(project: Project, prompt: Prompt) -> tuple[Removal, ...]:
         raise UsageError(f"no classes of {prompt.name} can be read", fix=measure) from error
     if not is_current:
         raise UsageError(f"{project.relative(path)} is of another text of the prompt", fix=measure)
-    if not found:
+    if not sources:
         raise UsageError(f"{prompt.name} has no text without effect", fix="nothing to remove")
     # From the end, so that each place stays where it is until its turn.
-    return tuple(sorted(found, reverse=True))
+    return tuple(sorted(sources, reverse=True))
 
 
 def removals_of(base: PromptText, places: Iterable[Removal]) -> tuple[Accepted, ...]:
@@ -116,16 +116,18 @@ def removals_of(base: PromptText, places: Iterable[Removal]) -> tuple[Accepted, 
 
     The gate decides alone: no check fails that an edit could be chosen by.
     """
-    text, found = base, list[Accepted]()
+    text, accepted = base, list[Accepted]()
     for number, start, end in places:
         if number >= len(text.messages):
             continue
         tree = parse(text.messages[number].content)
-        node = next((one for one in tree.root.walk() if (one.start, one.end) == (start, end)), None)
+        node = next(
+            (part for part in tree.root.walk() if (part.start, part.end) == (start, end)), None
+        )
         if node is None:
             continue
         after = text.with_content(number, delete(tree, node))
-        removed = " ".join(tree.of(node).split())
+        removed = " ".join(tree.text_of(node).split())
         edit = Edit(
             ops=ops_between(text, after),
             strategy="remove-unused",
@@ -133,9 +135,9 @@ def removals_of(base: PromptText, places: Iterable[Removal]) -> tuple[Accepted, 
             rationale=f"no case depends on {removed!r}",
         )
         cluster = Cluster(check=f"unused text {cut(removed, _CHARS)!r}")
-        found.append(Accepted(edit=edit, cluster=cluster, text=after))
+        accepted.append(Accepted(edit=edit, cluster=cluster, text=after))
         text = after
-    return tuple(found)
+    return tuple(accepted)
 
 
 # Each seed has numbers of its own, behind those of the gate.
@@ -224,18 +226,18 @@ def setting_of(
     )
     guard = Guard(
         base,
-        [CaseText.of(member.case) for member in subject.members.values()],
+        [CaseText.from_case(member.case) for member in subject.members.values()],
         public_of(subject, checks.values()),
         policy.guard,
         frozen=options.frozen,
         released=subject.released,
         replaceable=subject.prompt.replaceable,
-        people=[one.text for one in subject.feedback.said],
+        people=[evidence.text for evidence in subject.feedback.evidence],
     )
 
     def errors_in(text: PromptText) -> tuple[str, ...]:
-        found = content_errors(text.messages, subject.prompt.response_format)
-        return tuple(f"{error.text}; {error.fix}" for error in found)
+        errors = content_errors(text.messages, subject.prompt.response_format)
+        return tuple(f"{error.text}; {error.fix}" for error in errors)
 
     setting = Setting(
         base=base,
@@ -296,9 +298,9 @@ def expected_trial(
     verdicts = evals.missing_judgements(draws)
     costs = [*(answer.cost_usd for answer in answers), *(verdict.cost_usd for verdict in verdicts)]
     calls = len(draws) + sum(verdict.calls for verdict in verdicts)
-    known = [cost for cost in costs if cost is not None]
+    costs_known = [cost for cost in costs if cost is not None]
     judging = {verdict.judge: round(verdict.calls / len(draws), 4) for verdict in verdicts}
-    return judging, sum(known) / calls if len(known) == len(costs) else None
+    return judging, sum(costs_known) / calls if len(costs_known) == len(costs) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,8 +375,8 @@ def feedback_of(
             judge.name for member in subject.members.values() for judge in member.suite.judges
         ]
         labels = labels_of(project, dict.fromkeys(judges), cases_of(subject.members, "train"))
-        return Feedback(said=labels) + (feedback or Feedback())
-    if feedback is not None and feedback.said:
+        return Feedback(evidence=labels) + (feedback or Feedback())
+    if feedback is not None and feedback.evidence:
         raise UsageError(
             "feedback is for a refiner model, and none of the proposers calls one\n"
             "  fix: --proposers rules,model"
@@ -385,8 +387,8 @@ def feedback_of(
 def keep_known(run: Run, subject: Subject) -> None:
     """Keep the releases and the feedback of a run; later there may be others."""
     releases: list[JSON] = [
-        {"name": known.name, "command": known.command, "messages": text_to_json(known.text)}
-        for known in subject.releases
+        {"name": release.name, "command": release.command, "messages": text_to_json(release.text)}
+        for release in subject.releases
     ]
     document = {"releases": releases, "feedback": asdict(subject.feedback)}
     text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
@@ -399,10 +401,10 @@ def known_by(run: Run) -> tuple[str, tuple[Release, ...], Feedback]:
         source = run.before.read_bytes().decode()
         document: Any = read_json((run.directory / _KNOWN).read_text(encoding="utf-8"))
         releases: list[Release] = []
-        for one in document["releases"]:
-            messages = tuple(Message(**said) for said in one["messages"])
+        for release in document["releases"]:
+            messages = tuple(Message(**message) for message in release["messages"])
             text = PromptText(messages=messages)
-            releases.append(Release(name=one["name"], command=one["command"], text=text))
+            releases.append(Release(name=release["name"], command=release["command"], text=text))
         feedback = TypeAdapter(Feedback).validate_python(document["feedback"])
         return source, tuple(releases), feedback
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -467,9 +469,9 @@ def _people(subject: Subject, setting: Setting) -> JSON:
     """The remarks of users in words; labels by their digest alone, as there may be many."""
     if not setting.feedback:
         return None
-    said = [asdict(one) for one in subject.feedback.said]
-    labels = [one for one in said if one["kind"] == "label"]
-    others = [one for one in said if one["kind"] != "label"]
+    feedback = [asdict(evidence) for evidence in subject.feedback.evidence]
+    labels = [evidence for evidence in feedback if evidence["kind"] == "label"]
+    others = [evidence for evidence in feedback if evidence["kind"] != "label"]
     return {"said": others, "labels": digest_of(labels), "left_out": [*subject.feedback.left_out]}
 
 
@@ -488,12 +490,14 @@ def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         return {**about[key], "usd": None} if key == "options" else about.get(key)
 
     # The trail itself says what was known of earlier runs.
-    found = [k for k in now if k not in _OF_EARLIER_RUNS and value_of(began, k) != value_of(now, k)]
-    if not {"judges", "cases"} & {*found}:
-        return found
+    changed = [
+        k for k in now if k not in _OF_EARLIER_RUNS and value_of(began, k) != value_of(now, k)
+    ]
+    if not {"judges", "cases"} & {*changed}:
+        return changed
     # Checks and goals follow from judges and cases: what was not touched is not named.
     kept = all(began["criteria"].get(key) == now["criteria"][key] for key in ("test", "guard"))
-    return [k for k in found if k != "goals" and not (k == "criteria" and kept)]
+    return [k for k in changed if k != "goals" and not (k == "criteria" and kept)]
 
 
 BY_SIGNAL = "stopped by Ctrl-C, SIGTERM or SIGHUP"
@@ -520,9 +524,9 @@ class Refinement:
             evals.project, planned, name=name, tracked=options.tracked
         )
         began = earlier or cut_off
-        known = feedback or Feedback()
+        feedback_or_none = feedback or Feedback()
         if began is not None:
-            source, releases, known = known_by(began)
+            source, releases, feedback_or_none = known_by(began)
             if earlier is not None:
                 as_it_was = parse_prompt(source, path=self.subject.prompt.path)
                 self.subject = replace(
@@ -549,8 +553,10 @@ class Refinement:
             name for name, proposer in self._proposers.items() if proposer.asks_model
         )
         if began is None:
-            known = feedback_of(evals.project, self.subject, feedback, critics=bool(critics))
-        self.subject = replace(self.subject, feedback=known)
+            feedback_or_none = feedback_of(
+                evals.project, self.subject, feedback, critics=bool(critics)
+            )
+        self.subject = replace(self.subject, feedback=feedback_or_none)
         judging, self._call_usd = expected_trial(evals, self.subject)
         setting = setting_of(self.subject, options, critics=critics, judging=judging)
         asks = not options.removals and evals.options.record != "none"
@@ -566,15 +572,15 @@ class Refinement:
             # A model in this process needs no look: nothing between it and its replies can fail.
             look=looks[0] if looks and remote and asks else "",
         )
-        said = memory(self.memory_key) if callable(memory) else memory
-        self.memory = said or Memory()
+        lessons = memory(self.memory_key) if callable(memory) else memory
+        self.memory = lessons or Memory()
         self.replayed = 0
 
     @property
     def memory_key(self) -> str:
         """The digest of what findings depend on."""
-        known = _judged_by(self.subject)
-        return digest_of([known["cases"], known["judges"], known["models"]])
+        judged_before = _judged_by(self.subject)
+        return digest_of([judged_before["cases"], judged_before["judges"], judged_before["models"]])
 
     def estimate(self) -> Estimate:
         """The cost of the run, without any call."""
@@ -698,10 +704,10 @@ class Refinement:
         write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
         write_whole(run.markdown, markdown_of(result).encode())
         if revision is not None:
-            texts = (setting.base, *(one.text for one in state.accepted))
+            texts = (setting.base, *(accepted.text for accepted in state.accepted))
             edits = [
-                asdict(Tried.of(before, one.text, one.cluster.key, "accepted"))
-                for before, one in zip(texts, state.accepted, strict=False)
+                asdict(Tried.from_texts(before, accepted.text, accepted.cluster.key, "accepted"))
+                for before, accepted in zip(texts, state.accepted, strict=False)
             ]
             document = {"key": self.memory_key, "edits": edits}
             write_whole(run.directory / "accepted.json", json.dumps(document).encode())

@@ -44,12 +44,12 @@ def observation_to_json(observation: Observation) -> dict[str, JSON]:
     """A document that `observation_from_json` reads, without what has its default."""
     kind = type(observation).__name__
     document = _adapters()[kind].dump_python(observation, mode="json")
-    told = {
+    words = {
         field.name: document[field.name]
         for field in fields(observation)
         if getattr(observation, field.name) != field.default
     }
-    return {"kind": kind, **told}
+    return {"kind": kind, **words}
 
 
 def observation_from_json(document: Mapping[str, Any]) -> Observation:
@@ -296,12 +296,12 @@ class Run:
         """The facts in `run.json`: prompt, command, times, status."""
         path = self.directory / "run.json"
         try:
-            found: Any = read_json(path.read_text(encoding="utf-8"))
+            document: Any = read_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise UsageError(f"{path} cannot be read: {error}") from error
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise UsageError(f"{path} does not describe a run")
-        facts = cast("dict[str, Any]", found)
+        facts = cast("dict[str, Any]", document)
         if facts.get("schema_version") != _SCHEMA_VERSION:
             raise UsageError(
                 f"{path}: schema_version {facts.get('schema_version')!r} is not {_SCHEMA_VERSION}"
@@ -350,21 +350,21 @@ def begin_run(project: Project, prompt: str, facts: Mapping[str, JSON]) -> Run:
 
 def list_refinements(project: Project) -> list[Run]:
     """All runs, the newest first."""
-    found = [path.parent for path in _home(project).glob("*/run.json")]
+    directories = [path.parent for path in _home(project).glob("*/run.json")]
     # Runs of one second are distinguished by when they last wrote.
-    found.sort(key=lambda path: (path.name[:15], (path / "run.json").stat().st_mtime_ns))
-    return [Run(path) for path in reversed(found)]
+    directories.sort(key=lambda path: (path.name[:15], (path / "run.json").stat().st_mtime_ns))
+    return [Run(path) for path in reversed(directories)]
 
 
 def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
     """The results of the edits of all finished runs, the oldest first."""
-    found: list[Mapping[str, Any]] = []
+    entries: list[Mapping[str, Any]] = []
     for run in reversed(list_refinements(project)):
         with suppress(OSError, ValueError, TypeError, KeyError):
             document: Any = read_json(read_regular(run.result))
             prompt = document["prompt"]
-            found += [{**entry, "run": run.id, "prompt": prompt} for entry in document["edits"]]
-    return found
+            entries += [{**entry, "run": run.id, "prompt": prompt} for entry in document["edits"]]
+    return entries
 
 
 def find_refinement(project: Project, name: str) -> Run:
@@ -534,11 +534,11 @@ def read_whole(run: Run) -> tuple[Event, ...]:
     except TrailError as error:
         raise TrailError(f"{error}\n{fix}") from error
     sealed = _sealed(events)
-    found = _digests(run.directory / name for name in _FILES)
+    digests = _digests(run.directory / name for name in _FILES)
     if not sealed and not run.revision.is_file():
         return events  # it proposes nothing
     for name in _FILES:
-        if sealed.get(name) != found.get(name):
+        if sealed.get(name) != digests.get(name):
             raise TrailError(
                 f"{run.directory / name} is not what run {run.id} wrote, as {run.trail.name} has"
                 f" it\n{fix}"

@@ -71,7 +71,7 @@ class Subject:
     @property
     def released(self) -> tuple[str, ...]:
         """The messages of each earlier version, one after the other."""
-        return tuple(known.text.whole for known in self.releases)
+        return tuple(release.text.whole for release in self.releases)
 
     def written(self, text: PromptText) -> str:
         """The prompt's file with other messages."""
@@ -110,24 +110,24 @@ def subject_of(
             a release accepted on purpose is not repaired away.
     """
     members: dict[str, PlannedCase] = {}
-    prompt, *_ = [edited_prompt(one.suite, name) for one in planned]
+    prompt, *_ = [edited_prompt(case.suite, name) for case in planned]
     accepted = accepted_since(prompt, "")
-    for one in planned:
-        if one.error is not None:
-            raise one.error
-        watched = one.case.tier == "tracked" or one.case.id in accepted
+    for planned_case in planned:
+        if planned_case.error is not None:
+            raise planned_case.error
+        watched = planned_case.case.tier == "tracked" or planned_case.case.id in accepted
         if watched and not tracked:
             continue
-        case = one.case.id
-        if case in members and members[case].suite is not one.suite:
-            case = f"{one.suite.dataset.name}/{case}#{len(members)}"
-        members[case] = PlannedCase(one.suite, one.case)
+        case = planned_case.case.id
+        if case in members and members[case].suite is not planned_case.suite:
+            case = f"{planned_case.suite.dataset.name}/{case}#{len(members)}"
+        members[case] = PlannedCase(planned_case.suite, planned_case.case)
     if not members:
         raise UsageError(
             "no case of the prompt has to pass: all are tracked or accepted in the changelog\n"
             "  fix: --include-tracked"
         )
-    asked = (str(one.suite.model) for one in planned if one.suite.target is None)
+    asked = (str(case.suite.model) for case in planned if case.suite.target is None)
     return Subject(
         prompt=prompt,
         source=prompt.source,
@@ -136,7 +136,7 @@ def subject_of(
         releases=_releases(project, prompt),
         examples=load_examples(
             project.fixtures_dir / "examples" / f"{prompt.name}.jsonl",
-            golden=[one.case.id for one in planned],
+            golden=[case.case.id for case in planned],
         ),
     )
 
@@ -227,14 +227,14 @@ def _releases(project: Project, prompt: Prompt) -> tuple[Release, ...]:
     """Earlier versions with other words in the same messages; none where git has none."""
     path = prompt.path
     roles = [message.role for message in prompt.messages]
-    found: dict[tuple[Message, ...], Release] = {}
+    releases: dict[tuple[Message, ...], Release] = {}
 
     def add(old: Prompt, name: str, ref: str) -> None:
         same_roles = [message.role for message in old.messages] == roles
         if same_roles and old.messages != prompt.messages:
             text = PromptText(messages=old.messages)
             command = f"git checkout {ref} -- {shlex.quote(place)}"
-            found.setdefault(old.messages, Release(name=name, text=text, command=command))
+            releases.setdefault(old.messages, Release(name=name, text=text, command=command))
 
     place = str(project.relative(path))
     for ref in (project.settings.gate.ref, "HEAD"):
@@ -246,13 +246,13 @@ def _releases(project: Project, prompt: Prompt) -> tuple[Release, ...]:
                 with suppress(GitError, PromptError):
                     old = load_version(path, record.version)
                     add(old, f"version {record.version}", record.commit[:12])
-    return tuple(found.values())
+    return tuple(releases.values())
 
 
 def goal_name(goal: GoalSettings) -> str:
     """The name of a goal in reports."""
-    said = [goal.judge or "", f"criterion {goal.criterion}" if goal.criterion else ""]
-    what = " of ".join(filter(None, said)) or "every check"
+    parts = [goal.judge or "", f"criterion {goal.criterion}" if goal.criterion else ""]
+    what = " of ".join(filter(None, parts)) or "every check"
     where = f" on tag {goal.tag}" if goal.tag else ""
     return f"{what}{where} at {100 * goal.pass_rate:g} %"
 
@@ -270,11 +270,11 @@ def bound_goals(
     declared: Sequence[GoalSettings], subject: Subject, project: Project
 ) -> tuple[Goal, ...]:
     """The checks and cases that goals speak of."""
-    bound = [_bound(one, subject, project) for one in declared]
-    faults = [one for one in bound if isinstance(one, Fault)]
+    bound = [_bound(goal, subject, project) for goal in declared]
+    faults = [goal for goal in bound if isinstance(goal, Fault)]
     if faults and tuple(declared) == declared_goals(project, subject.prompt.name):
         raise ConfigError(faults)
-    return tuple(one for one in bound if isinstance(one, Goal))
+    return tuple(goal for goal in bound if isinstance(goal, Goal))
 
 
 def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]:
@@ -284,33 +284,33 @@ def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]
     """
     goals = project.settings.refine.goals
     subjects = _subjects(project, planned if goals else ())
-    found: list[Fault] = []
+    problems: list[Fault] = []
     for goal in goals:
         fault = _no_prompt(project, goal)
         if fault is not None:
-            found.append(fault)
+            problems.append(fault)
             continue
         bound = [
             _bound(goal, subject, project)
             for name, subject in subjects.items()
             if goal.prompt in {None, name}
         ]
-        faults = [one for one in bound if isinstance(one, Fault)]
+        faults = [goal for goal in bound if isinstance(goal, Fault)]
         if len(faults) == len(bound):
-            found += faults
-    return found
+            problems += faults
+    return problems
 
 
 def _subjects(project: Project, planned: Iterable[PlannedCase]) -> Mapping[str, Subject]:
     """The prompts of planned evals; without those that cannot be refined, whatever goals say."""
     by_prompt: dict[str, list[PlannedCase]] = {}
-    for one in planned:
-        by_prompt.setdefault(one.suite.prompt.name, []).append(one)
-    found: dict[str, Subject] = {}
+    for case in planned:
+        by_prompt.setdefault(case.suite.prompt.name, []).append(case)
+    subjects: dict[str, Subject] = {}
     for name, cases in by_prompt.items():
         with suppress(RegaugeError):
-            found[name] = subject_of(project, cases, tracked=True)
-    return found
+            subjects[name] = subject_of(project, cases, tracked=True)
+    return subjects
 
 
 def _fault(project: Project, goal: GoalSettings, key: str, message: str, fix: str) -> Fault:
@@ -356,10 +356,10 @@ def _bound(declared: GoalSettings, subject: Subject, project: Project) -> Goal |
                 improve = "label answers or improve the judge, then: regauge judges calibrate"
                 return fault(key, message, f"{improve} {name}")
         if checks:
-            known = ", ".join(f"{name} ({criterion_of(deciding[name])})" for name in checks)
+            names = ", ".join(f"{name} ({criterion_of(deciding[name])})" for name in checks)
             message = f"no judge that decides about {prompt} counts under {declared.criterion}"
             count = f"count one under it: .judging({declared.criterion!r}), or remove the goal"
-            return fault(key, f"{message}: {known}", count)
+            return fault(key, f"{message}: {names}", count)
         message = f"the evals of {prompt} have no judge {declared.judge!r}"
         return fault(key, message, _nearest(declared.judge, {*advisory}.union(*words.values())))
     tags = {tag for member in members.values() for tag in member.case.tags}
@@ -379,12 +379,12 @@ def _bound(declared: GoalSettings, subject: Subject, project: Project) -> Goal |
     )
 
 
-def _nearest(given: str | None, known: Iterable[str]) -> str:
+def _nearest(name: str | None, names: Iterable[str]) -> str:
     """The known word that is meant, or all of them."""
-    known = sorted(set(known))
-    there = f"there are {', '.join(known)}" if known else "there are none"
-    other = f"{there}; a goal of another prompt says so: `prompt = ...`"
-    return did_you_mean(str(given), known) or other
+    names = sorted(set(names))
+    listed = f"there are {', '.join(names)}" if names else "there are none"
+    other = f"{listed}; a goal of another prompt says so: `prompt = ...`"
+    return did_you_mean(str(name), names) or other
 
 
 def _kinds(name: str, judge: Judge) -> Iterator[str]:

@@ -95,13 +95,13 @@ class Masked:
     shape: JSON
     hidden: tuple[tuple[str, str], ...]
 
-    def text(self, said: str) -> str:
+    def text(self, visible: str) -> str:
         """A text without what is hidden, be it whole or in stretches of some words."""
         for secret, placeholder in self.hidden:
-            said = re.sub(_bounded(secret), placeholder, said, flags=re.IGNORECASE)
+            visible = re.sub(_bounded(secret), placeholder, visible, flags=re.IGNORECASE)
             for stretch in _stretches(secret):
-                said = re.sub(_bounded(stretch), placeholder, said, flags=re.IGNORECASE)
-        return said
+                visible = re.sub(_bounded(stretch), placeholder, visible, flags=re.IGNORECASE)
+        return visible
 
 
 def masked(expected: JSON, *, public: str = "") -> Masked:
@@ -146,8 +146,8 @@ def _hide(value: JSON, name: str, public: str, hidden: dict[str, str]) -> JSON:
         case str() if is_public(value, public):
             return value
         case _:
-            mark, said = _mark(value, name), str(value)
-            secrets = () if isinstance(value, bool) else (said, *said.splitlines())
+            mark, text = _mark(value, name), str(value)
+            secrets = () if isinstance(value, bool) else (text, *text.splitlines())
             for secret in map(str.strip, secrets):
                 if len(secret) > _KEPT_CHARS and not is_public(secret, public):
                     hidden[secret] = mark
@@ -171,7 +171,7 @@ def _bounded(secret: str) -> str:
 
 def _stretches(secret: str) -> Iterator[str]:
     """Runs of some words of a longer text."""
-    places = [found.span() for found in _WORD.finditer(secret)]
+    places = [match.span() for match in _WORD.finditer(secret)]
     for n in range(len(places) - _RUN_WORDS + 1):
         yield secret[places[n][0] : places[n + _RUN_WORDS - 1][1]]
 
@@ -182,7 +182,7 @@ _LEFT_OUT = "(a line on a case that is held out is left out)"
 
 
 def hints_of(
-    said: Sequence[Evidence],
+    evidence: Sequence[Evidence],
     train: Mapping[str, GoldenCase],
     holdout: Mapping[str, GoldenCase],
     *,
@@ -195,33 +195,37 @@ def hints_of(
     Lines that speak of a held-out case are left out, and what is expected of train cases is
     hidden: of a case that is named all of it, of others what only they say.
     """
-    if not said:
+    if not evidence:
         return ()
     inputs = (input_text(value) for case in train.values() for value in case.inputs.values())
     texts = [*public, *inputs]
-    known = "\n".join(texts).casefold()
-    held = [CaseText.of(case) for case in holdout.values()]
-    leaks, secret = Leaks(held, texts, policy), _veils(holdout, known)
-    things = set(_THING.findall("\n".join(t for one in held for t in one.texts).casefold()))
-    things -= set(_THING.findall(known))
-    veils = {} if show_goldens else _veils(train, known)
+    public_text = "\n".join(texts).casefold()
+    held = [CaseText.from_case(case) for case in holdout.values()]
+    leaks, secret = Leaks(held, texts, policy), _veils(holdout, public_text)
+    things = set(_THING.findall("\n".join(t for case in held for t in case.texts).casefold()))
+    things -= set(_THING.findall(public_text))
+    veils = {} if show_goldens else _veils(train, public_text)
 
     def speaks(line: str) -> bool:
         return (
             not things.isdisjoint(_THING.findall(line.casefold()))
             or any(veil.name.search(line) or veil.over(line) != line for veil in secret.values())
-            or bool(leaks.found(line))
+            or bool(leaks.describe_leak(line))
         )
 
-    def shown(one: Evidence) -> Evidence:
-        text = "\n".join(_LEFT_OUT if speaks(line) else line for line in one.text.split("\n"))
+    def redact(evidence: Evidence) -> Evidence:
+        text = "\n".join(_LEFT_OUT if speaks(line) else line for line in evidence.text.split("\n"))
         for name, veil in veils.items():
-            is_named = name == one.case or veil.name.search(text)
+            is_named = name == evidence.case or veil.name.search(text)
             text = veil.whole.text(text) if is_named else veil.over(text)
-        answer = veils[one.case].whole.text(one.answer) if one.case in veils else one.answer
-        return replace(one, text=text, answer=answer)
+        answer = (
+            veils[evidence.case].whole.text(evidence.answer)
+            if evidence.case in veils
+            else evidence.answer
+        )
+        return replace(evidence, text=text, answer=answer)
 
-    return tuple(map(shown, said))
+    return tuple(map(redact, evidence))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,13 +246,13 @@ class _Veil:
         return replace(self.whole, hidden=hidden).text(text) if hidden else text
 
 
-def _veils(cases: Mapping[str, GoldenCase], known: str) -> dict[str, _Veil]:
+def _veils(cases: Mapping[str, GoldenCase], public_text: str) -> dict[str, _Veil]:
     wholes = {name: masked(case.golden) for name, case in cases.items()}
     return {
         name: _Veil(
             name=re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE),
             whole=whole,
-            private=tuple(pair for pair in whole.hidden if pair[0].casefold() not in known),
+            private=tuple(pair for pair in whole.hidden if pair[0].casefold() not in public_text),
         )
         for name, whole in wholes.items()
     }
@@ -319,18 +323,20 @@ def problem_of(
     failing = _representatives(failing, confused, state.cycle)
     passing = _neighbours(passing, failing[:_FAILING_SHOWN], cases)
 
-    def shown(case: str) -> Shown:
+    def redacted(case: str) -> Shown:
         golden = cases[case]
-        return _shown(state, cluster.check, case, golden, show_goldens=show_goldens, public=public)
+        return _redact_case(
+            state, cluster.check, case, golden, show_goldens=show_goldens, public=public
+        )
 
     left_calls = calls_max(setting, state) - state.spent.total
     left = setting.policy.limits.model_calls - state.spent.model_calls
     drawn: Counter[tuple[str, str]] = Counter()
 
-    async def search(text: PromptText, wanted: Sequence[str]) -> TrialsDone | Interrupted:
+    async def search(text: PromptText, cases: Sequence[str]) -> TrialsDone | Interrupted:
         assert draw is not None
         trials: list[tuple[str, int]] = []
-        for case in wanted:
+        for case in cases:
             key = (text.digest, case)
             trials.append((case, setting.first_trial + _SEARCH_FROM + drawn[key]))
             drawn[key] += 1
@@ -341,8 +347,8 @@ def problem_of(
         cluster=cluster,
         check=setting.checks.get(cluster.check, Check(name=cluster.check)),
         checks=setting.checks,
-        failing=tuple(shown(case) for case in failing[:_FAILING_SHOWN]),
-        passing=tuple(shown(case) for case in passing[:_PASSING_SHOWN]),
+        failing=tuple(redacted(case) for case in failing[:_FAILING_SHOWN]),
+        passing=tuple(redacted(case) for case in passing[:_PASSING_SHOWN]),
         confusions=tuple(confusions.most_common(_CONFUSIONS_SHOWN)),
         lessons=state.memory.lessons(cluster.key),
         critique=state.critique,
@@ -362,12 +368,15 @@ def problem_of(
 def _bearing_on(cluster: Cluster, people: Sequence[Evidence]) -> tuple[Evidence, ...]:
     """Labels for the check or of its failing cases, the nearest first, and all that was said."""
     labels = [
-        (one.judge != cluster.check, one.case not in cluster.failing, number, one)
-        for number, one in enumerate(people)
-        if one.kind == "label" and (one.judge == cluster.check or one.case in cluster.failing)
+        (evidence.judge != cluster.check, evidence.case not in cluster.failing, number, evidence)
+        for number, evidence in enumerate(people)
+        if evidence.kind == "label"
+        and (evidence.judge == cluster.check or evidence.case in cluster.failing)
     ]
-    nearest = [one for *_, one in sorted(labels, key=lambda entry: entry[:3])[:_LABELS_SHOWN]]
-    return (*nearest, *(one for one in people if one.kind != "label"))
+    nearest = [
+        evidence for *_, evidence in sorted(labels, key=lambda entry: entry[:3])[:_LABELS_SHOWN]
+    ]
+    return (*nearest, *(evidence for evidence in people if evidence.kind != "label"))
 
 
 def _confusions(state: State, check: str, name: str, case: GoldenCase, public: str) -> Counter[str]:
@@ -376,7 +385,7 @@ def _confusions(state: State, check: str, name: str, case: GoldenCase, public: s
     fields = {key: value for key, value in expected.items() if is_public(value, public)}
     # A check of one field names it; others are about all of them.
     named = {key: value for key, value in fields.items() if key and key in check} or fields
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for outcome in state.tally.failures(state.text.digest, name, check):
         with suppress(ReplyFault):
             answer = object_in(outcome.answer, *named) if "" not in named else {"": outcome.answer}
@@ -384,8 +393,8 @@ def _confusions(state: State, check: str, name: str, case: GoldenCase, public: s
                 got = str(answer.get(key, "(missing)")).strip()
                 if got != value:
                     got = got if got == "(missing)" or is_public(got, public) else "another value"
-                    found[f"{key}: {value} -> {got}".removeprefix(": ")] += 1
-    return found
+                    counts[f"{key}: {value} -> {got}".removeprefix(": ")] += 1
+    return counts
 
 
 def _representatives(
@@ -414,18 +423,20 @@ def _neighbours(
 
     def likeness(case: str) -> float:
         own = words(case)
-        return max((len(own & one) / len(own | one) for one in fails if own | one), default=0.0)
+        return max(
+            (len(own & words) / len(own | words) for words in fails if own | words), default=0.0
+        )
 
     return sorted(passing, key=likeness, reverse=True)
 
 
-def _shown(
+def _redact_case(
     state: State, check: str, name: str, case: GoldenCase, *, show_goldens: bool, public: str
 ) -> Shown:
     failures = state.tally.failures(state.text.digest, name, check)
     outcomes = failures or state.tally.since(state.text.digest, name, 0)
     answer = outcomes[0].answer if outcomes else ""
-    reasons = [said.reason for o in failures[:1] for said in o.checks if said.check == check]
+    reasons = [result.reason for o in failures[:1] for result in o.checks if result.check == check]
     hide = masked(case.golden, public=public)
     if show_goldens:
         hide = masked(None)
@@ -535,14 +546,16 @@ async def verify_by_gate(
     gate = Gate(cases, _without_repairs(policy or GatePolicy()))
     spent = Spent()
     outcomes: list[Outcome] = []
-    found = {(o.text, o.case, o.trial): o for known in state.fresh.seen.values() for o in known}
+    by_trial = {
+        (o.text, o.case, o.trial): o for outcomes in state.fresh.seen.values() for o in outcomes
+    }
     texts: dict[Arm, PromptText] = {"candidate": state.text, "main": setting.base}
-    while wanted := gate.wanted():
+    while requests := gate.pending_trials():
         trials: list[tuple[str, Arm, int]] = [
-            (want.case, want.arm, number) for want in wanted for number in want.trials
+            (want.case, want.arm, number) for want in requests for number in want.trials
         ]
-        draws = [_unknown(arm, text, trials, found) for arm, text in texts.items()]
-        missing = sum(len(one.trials) for one in draws)
+        draws = [_unknown(arm, text, trials, by_trial) for arm, text in texts.items()]
+        missing = sum(len(draw.trials) for draw in draws)
         if spent.calls + missing > action.calls_max:
             return SuiteSaid(
                 decision="undecided",
@@ -557,14 +570,14 @@ async def verify_by_gate(
                 return done
             spent += done.spent
             outcomes += done.outcomes
-            found |= {(o.text, o.case, o.trial): o for o in done.outcomes}
+            by_trial |= {(o.text, o.case, o.trial): o for o in done.outcomes}
         for case, arm, number in trials:
-            outcome = found.get((texts[arm].digest, case, _stored_number(arm, number)))
+            outcome = by_trial.get((texts[arm].digest, case, _stored_number(arm, number)))
             gate.observe(_PROMPT, case, arm, number, _facts(outcome))
-    said = gate.outcome()
+    gate_outcome = gate.outcome()
     return SuiteSaid(
-        decision=said.decision,
-        reasons=_words(said),
+        decision=gate_outcome.decision,
+        reasons=_words(gate_outcome),
         outcomes=tuple(outcomes),
         spent=spent,
     )
@@ -574,13 +587,13 @@ def _unknown(
     arm: Arm,
     text: PromptText,
     trials: Sequence[tuple[str, Arm, int]],
-    found: Container[tuple[str, str, int]],
+    outcomes: Container[tuple[str, str, int]],
 ) -> Draws:
     """The trials of one arm that the gate requests and that do not exist yet."""
-    wanted = [(case, _stored_number(asked, n)) for case, asked, n in trials if asked == arm]
+    pairs = [(case, _stored_number(asked, n)) for case, asked, n in trials if asked == arm]
     return Draws(
         text=text,
-        trials=tuple((case, n) for case, n in wanted if (text.digest, case, n) not in found),
+        trials=tuple((case, n) for case, n in pairs if (text.digest, case, n) not in outcomes),
     )
 
 
@@ -604,11 +617,11 @@ def _without_repairs(policy: GatePolicy) -> GatePolicy:
 
 
 def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -> History:
-    known = tally.since(base.digest, case, 0)
+    outcomes = tally.since(base.digest, case, 0)
     return History(
         checks={check: tally.check(base.digest, case, check) for check in checks},
         whole=tally.whole(base.digest, case),
-        distinct_answers=len({outcome.answer for outcome in known}),
+        distinct_answers=len({outcome.answer for outcome in outcomes}),
     )
 
 
@@ -616,18 +629,18 @@ def _facts(outcome: Outcome | None) -> TrialFacts | None:
     if outcome is None or not outcome.checks:
         return None
     return TrialFacts(
-        checks={said.check: said.passed for said in outcome.checks},
+        checks={check.check: check.passed for check in outcome.checks},
         answer=digest_of(outcome.answer),
     )
 
 
-def _words(said: GateOutcome) -> tuple[str, ...]:
+def _words(outcome: GateOutcome) -> tuple[str, ...]:
     named = [
         f"{case.case}: passed {case.candidate} new trials, {case.before} before ({case.verdict})"
-        for case in said.cases
+        for case in outcome.cases
         if case.verdict in {"broken", "undecided", "drifted"}
     ]
-    suites = [f"all cases together: {suite.verdict}" for suite in said.suites]
+    suites = [f"all cases together: {suite.verdict}" for suite in outcome.suites]
     return tuple(
         named
         + [text for text in suites if not text.endswith(("passed", "untested", "unconfirmed"))]
@@ -657,11 +670,11 @@ class SuiteBench:
 
     async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
         """Draw and judge trials; what could not be measured is missing from the answer."""
-        wanted = [
-            (one.text, case, number, one.check) for one in draws for case, number in one.trials
+        requests = [
+            (draw.text, case, number, draw.check) for draw in draws for case, number in draw.trials
         ]
         try:
-            made = await asyncio.gather(*(self._make(*want) for want in wanted))
+            made = await asyncio.gather(*(self._make(*want) for want in requests))
         except PromptError as error:
             return Interrupted(reason="interrupted", text=str(error))
         failed = [trial.error for trial in made if trial.error is not None]
@@ -673,10 +686,10 @@ class SuiteBench:
             return _interrupted(failed[0], text)
         outcomes = [
             outcome_of(text.digest, case, number, trial)
-            for (text, case, number, _), trial in zip(wanted, made, strict=True)
+            for (text, case, number, _), trial in zip(requests, made, strict=True)
             if trial.error is None
         ]
-        await self._check_targets(wanted, made)
+        await self._check_targets(requests, made)
         self.replayed += sum(map(replayed_calls, made))
         return TrialsDone(outcomes=tuple(outcomes), spent=sum(map(spent_on, made), Spent()))
 
@@ -685,7 +698,7 @@ class SuiteBench:
         self._directories.close()
 
     async def _check_targets(
-        self, wanted: Sequence[tuple[PromptText, str, int, str | None]], made: Sequence[Trial]
+        self, requests: Sequence[tuple[PromptText, str, int, str | None]], made: Sequence[Trial]
     ) -> None:
         """See that targets loaded the texts, and end their processes: each text has its own.
 
@@ -694,7 +707,7 @@ class SuiteBench:
         """
         called = {
             target
-            for (text, case, _, check), trial in zip(wanted, made, strict=True)
+            for (text, case, _, check), trial in zip(requests, made, strict=True)
             if trial.answer is not None
             and trial.answer.source == "live"
             and (target := self._planned[text.digest, case, check].suite.target) is not None
@@ -717,8 +730,8 @@ class SuiteBench:
                 case "critique":
                     return await criticised(proposer, self._problem(state, action), *made)
                 case "edits":
-                    said = await proposed(proposer, self._problem(state, action), *made)
-                    return self._readable(state.text, said)
+                    proposal = await proposed(proposer, self._problem(state, action), *made)
+                    return self._readable(state.text, proposal)
         except UnmeasuredError as error:
             return _interrupted(error, str(error))
         except Exception as error:  # noqa: BLE001 - proposers may be anybody's
@@ -742,7 +755,7 @@ class SuiteBench:
             planned = self._plan(text, case, check)
         return await self.trials.make(Draw(planned, number))
 
-    def _plan(self, text: PromptText, wanted: str, check: str | None) -> PlannedCase:
+    def _plan(self, text: PromptText, case: str, check: str | None) -> PlannedCase:
         """The cases under a text; its file is spliced and read back once.
 
         Judges that are advisory, or LLM judges of other checks, would call models for nothing.
@@ -760,7 +773,7 @@ class SuiteBench:
         for name, member in self.subject.members.items():
             planned = PlannedCase(suites[id(member.suite)], member.case)
             self._planned[text.digest, name, check] = planned
-        return self._planned[text.digest, wanted, check]
+        return self._planned[text.digest, case, check]
 
     def _suite(self, suite: Suite, prompt: Prompt, text: PromptText) -> Suite:
         """A suite under a text: its prompt has it, or its target loads it."""
@@ -793,7 +806,7 @@ class SuiteBench:
         """The remarks of users; a run without models does not use them."""
         subject, setting = self.subject, self.setting
         return hints_of(
-            subject.feedback.said,
+            subject.feedback.evidence,
             cases_of(subject.members, "train"),
             cases_of(subject.members, "holdout"),
             public=(setting.base.whole, *public_of(subject, setting.checks.values())),

@@ -153,7 +153,7 @@ class _Words:
     Attributes:
         title: Above its cases.
         column: In a table, and after a count.
-        shown: Whether its cases are listed.
+        listed: Whether its cases are listed.
         diff: Whether their answers are.
         most: So many of its cases are listed, and the others counted.
     """
@@ -161,7 +161,7 @@ class _Words:
     title: str
     column: str
     tone: Tone = "plain"
-    shown: bool = True
+    listed: bool = True
     diff: bool = False
     most: int = 20
 
@@ -177,8 +177,8 @@ VERDICTS: Mapping[CaseVerdict, _Words] = {
     "mixed": _Words(title="Mixed", column="mixed"),
     "flaky": _Words(title="Flaky", column="flaky"),
     "known-failing": _Words(title="Known failing", column="known failing", tone="quiet", most=3),
-    "passed": _Words(title="Passed", column="passed", shown=False),
-    "unchanged": _Words(title="Unchanged", column="unchanged", shown=False),
+    "passed": _Words(title="Passed", column="passed", listed=False),
+    "unchanged": _Words(title="Unchanged", column="unchanged", listed=False),
 }
 _DECISIONS = {
     "accept": "accepted",
@@ -321,7 +321,7 @@ def gate_progress_line(progress: GateProgress) -> str:
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left of it" if remaining is not None else ""
     return (
-        f"regauge gate: wave {progress.wave}, {progress.landed} of {progress.wanted} trials,"
+        f"regauge gate: wave {progress.wave}, {progress.landed} of {progress.requested} trials,"
         f" {money(progress.spent_usd)}{left}"
     )
 
@@ -408,7 +408,7 @@ def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
     diffs_left = _DIFFS_MAX
     for verdict, words in VERDICTS.items():
         cases = [case for case in document.cases if case.verdict == verdict]
-        if not words.shown or not cases:
+        if not words.listed or not cases:
             continue
         yield StyledLine(f"{words.title.lower()}:", "quiet")
         groups = groups_of(cases) if words.diff else [CaseGroup(kind="", cases=cases)]

@@ -251,7 +251,7 @@ def _cases(document: DecisionDocument, limits: _Limits) -> Iterator[str]:
     answers_left = limits.answers
     for verdict, words in VERDICTS.items():
         cases = [case for case in document.cases if case.verdict == verdict]
-        if not words.shown or not cases:
+        if not words.listed or not cases:
             continue
         folded = verdict in _FOLDED
         yield ""

@@ -743,7 +743,7 @@ def _outcome(
     """The gate's decision on the trials of the record, and no others."""
     gate = Gate(cases, policy)
     checks = {case.key: case.checks for case in cases}
-    while requests := gate.wanted():
+    while requests := gate.pending_trials():
         for request in requests:
             trials = recorded.get((request.prompt, request.case, request.arm), [])
             key = (request.prompt, request.case)

@@ -57,12 +57,12 @@ class Opened(Generic[_File]):
 
     def __init__(self, read: Callable[[str], _File]) -> None:
         self._read = read
-        self._known: dict[str, _File | RecordingError] = {}
+        self._files: dict[str, _File | RecordingError] = {}
         self._lock = threading.Lock()
 
     def __iter__(self) -> Iterator[_File]:
         with self._lock:
-            files = tuple(self._known.values())
+            files = tuple(self._files.values())
         return (file for file in files if not isinstance(file, RecordingError))
 
     def file(self, name: str) -> _File:
@@ -72,13 +72,13 @@ class Opened(Generic[_File]):
             RecordingError: It cannot be read.
         """
         with self._lock:
-            cached = self._known.get(name)
+            cached = self._files.get(name)
             if cached is None:
                 try:
                     cached = self._read(name)
                 except RecordingError as error:
                     cached = error
-                self._known[name] = cached
+                self._files[name] = cached
         if isinstance(cached, RecordingError):
             raise cached.with_traceback(None)
         return cached
@@ -581,7 +581,7 @@ class Embeddings:
         Raises:
             UsageError: The model may be asked, and nothing declares its provider.
         """
-        give = partial(self._given, prompt=prompt)
+        give = partial(self._with_vectors, prompt=prompt)
         return tuple(
             give(judge)
             if is_semantic(judge)
@@ -591,7 +591,7 @@ class Embeddings:
             for judge in judges
         )
 
-    def _given(self, judge: SemanticJudge, prompt: str) -> SemanticJudge:
+    def _with_vectors(self, judge: SemanticJudge, prompt: str) -> SemanticJudge:
         from regauge.judges import EmbeddingModel
 
         if not isinstance(judge.embedder, EmbeddingModel):
@@ -644,7 +644,7 @@ class Embeddings:
         }
 
     def _read(self, model: str) -> VectorsFile:
-        file = VectorsFile.of(self._project.recordings_dir, model)
+        file = VectorsFile.for_model(self._project.recordings_dir, model)
         if self._base is not None:
             file.keep_only(self._base(file.path))
         return file

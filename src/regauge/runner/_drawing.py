@@ -551,7 +551,7 @@ class Drawing:
         if question.target is not None:
             provider = self._providers.of_target(question.target)
         else:
-            provider = request.answered_by or self._providers.of(request.provider)
+            provider = request.answered_by or self._providers.find(request.provider)
         usage = self._usage.of_question(question) if self._budget.limited else Usage()
         expected_usd = self._expected_usd(question, usage)
         expected_tokens = usage.input_tokens + usage.output_tokens

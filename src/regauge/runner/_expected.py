@@ -88,10 +88,10 @@ class _FirstCalls:
         if not versions:
             return self.whole, 1.0
         sums = _Sums()
-        for one in versions.values():
-            sums.calls += one.calls
-            sums.estimated += one.estimated
-            sums.usage += one.usage
+        for recording in versions.values():
+            sums.calls += recording.calls
+            sums.estimated += recording.estimated
+            sums.usage += recording.usage
         if version not in self.growths:
             self.growths[version] = self._growth(version)
         return sums, self.growths[version]
@@ -254,14 +254,14 @@ class ExpectedUsage:
 
     @staticmethod
     def _add(
-        known: dict[tuple[str | None, str], _FirstCalls],
+        first_calls: dict[tuple[str | None, str], _FirstCalls],
         asker: tuple[str | None, str],
         call: tuple[str, str, str],
         estimated: int,
         usage: Usage,
     ) -> None:
         if usage.output_tokens or usage.input_tokens:  # else no one counted them
-            known.setdefault(asker, _FirstCalls()).add(*call, estimated, usage)
+            first_calls.setdefault(asker, _FirstCalls()).add(*call, estimated, usage)
 
 
 def _scaled(conversations: Iterable[_Sums], factor: float) -> tuple[float, Usage]:
@@ -464,12 +464,14 @@ class ExpectedJudging:
             judges = draw.planned.suite.model_judges
             before = judges[: [each.name for each in judges].index(judge.name)]
             shared = {
-                RecordingKey.of(request)
+                RecordingKey.from_request(request)
                 for other in before
                 for request in first_requests(other, draw, completion)
             }
             requests = first_requests(judge, draw, completion)
-            own = [request for request in requests if RecordingKey.of(request) not in shared]
+            own = [
+                request for request in requests if RecordingKey.from_request(request) not in shared
+            ]
             for request in own:
                 question = Question.of_judge(request, draw=draw, judge=judge)
                 asked[question.key].append(question)
@@ -531,7 +533,9 @@ class ExpectedJudging:
     def _latest(self, prompt: str) -> Mapping[str, Recording]:
         """A recorded completion of each case, the last by time."""
         if prompt not in self._completions:
-            by_time = sorted(self._answers.file(prompt), key=lambda one: one.recorded_at)
+            by_time = sorted(
+                self._answers.file(prompt), key=lambda recording: recording.recorded_at
+            )
             self._completions[prompt] = {recording.case: recording for recording in by_time}
         return self._completions[prompt]
 
@@ -603,4 +607,6 @@ def first_requests(
 
     with suppress(Exception):  # without a response every judge ends in an error
         run_stoppable(judge_sample())
-    return list({RecordingKey.of(request): request for request in calls.requests}.values())
+    return list(
+        {RecordingKey.from_request(request): request for request in calls.requests}.values()
+    )

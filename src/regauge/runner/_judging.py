@@ -178,7 +178,9 @@ Said: TypeAlias = "Mapping[str, JudgedVerdict | UnmeasuredError]"
 _COMPARE_LABELS = frozenset({"choice_is", "equals", "field_equals"})
 
 
-async def judge_trial(draw: Draw, answer: SourcedCompletion, *, said: Said, offline: bool) -> Trial:
+async def judge_trial(
+    draw: Draw, answer: SourcedCompletion, *, opinions: Said, offline: bool
+) -> Trial:
     """Let every judge say its verdict; one that cannot makes the trial unmeasured.
 
     Args:
@@ -190,10 +192,12 @@ async def judge_trial(draw: Draw, answer: SourcedCompletion, *, said: Said, offl
     suite, case = draw.planned.suite, draw.planned.case
     verdicts: list[JudgedVerdict] = []
     error: UnmeasuredError | None = None
-    judged = Answer.of(answer.completion, case)  # rules share it: its JSON is parsed once
+    judged = Answer.from_completion(
+        answer.completion, case
+    )  # rules share it: its JSON is parsed once
     for judge in suite.judges:
         try:
-            judged_verdict = said.get(judge.name) or JudgedVerdict(
+            judged_verdict = opinions.get(judge.name) or JudgedVerdict(
                 judge=judge.name,
                 judge_digest=judge.digest,
                 verdict=await _verdict(judge, judged, answer.completion, case, offline=offline),
@@ -257,15 +261,15 @@ async def _verdict(
         raise broken_judge(text, error, judge=judge.name) from error
 
 
-def checked_verdict(judge: str, given: object) -> Verdict:
+def checked_verdict(judge: str, result: object) -> Verdict:
     """The verdict, if it is one; its values were checked when it was made.
 
     Raises:
         JudgeError: It is none.
     """
-    if isinstance(given, Verdict):
-        return given
-    raise JudgeError(f"judge {judge}: it returned {given!r:.400}, not a Verdict", judge=judge)
+    if isinstance(result, Verdict):
+        return result
+    raise JudgeError(f"judge {judge}: it returned {result!r:.400}, not a Verdict", judge=judge)
 
 
 def passes_through(error: BaseException) -> bool:

@@ -73,7 +73,7 @@ def missing_answers(
         if suite.target is not None and suite.target.outputs is not None:
             continue  # nothing records them; each trial names the line that is missing
         by_suite.setdefault((suite.prompt.name, str(suite.model)), []).append(draw)
-    found: list[MissingAnswers] = []
+    gathered_answers: list[MissingAnswers] = []
     for (prompt, model), missing in by_suite.items():
         cases = {draw.planned.case.id: draw.planned for draw in missing}
         expected = [usage.calls_of_draw(draw) for draw in missing]
@@ -83,7 +83,7 @@ def missing_answers(
         ]
         known_costs = [cost for cost in costs if cost is not None]
         cost_usd = round(sum(known_costs), 9) if len(known_costs) == len(costs) else None
-        found.append(
+        gathered_answers.append(
             MissingAnswers(
                 prompt=prompt,
                 model=model,
@@ -98,7 +98,7 @@ def missing_answers(
                 command=record_command(missing[0].planned.suite, settings, options),
             )
         )
-    return found
+    return gathered_answers
 
 
 def record_command(suite: Suite, settings: Settings, options: RunOptions) -> str:
@@ -163,8 +163,8 @@ class MissingJudgements:
         )
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _sum(first: float | None, other: float | None) -> float | None:
+    return None if first is None or other is None else first + other
 
 
 class Misses:

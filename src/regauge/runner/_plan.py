@@ -231,7 +231,7 @@ class Question:
         """The request of a command to its refiner model, recorded in a file of the command."""
         return cls(
             request=request,
-            key=RecordingKey.of(request),
+            key=RecordingKey.from_request(request),
             file=f"{command}/{prompt.name}",
             prompt=prompt.name,
             version=str(prompt.version) if prompt.version else None,

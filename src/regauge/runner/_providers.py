@@ -90,7 +90,7 @@ class Providers:
             return self._concurrency
         return self._cluster.slots or _AUTO_WIDTH if self._cluster is not None else _AUTO_WIDTH
 
-    def of(self, name: str) -> Provider:
+    def find(self, name: str) -> Provider:
         """The provider of a name.
 
         Raises:
@@ -199,9 +199,9 @@ def check_model(settings: Settings, model: ModelId) -> None:
     """
     if endpoint_of(settings, model.provider) is not None:
         return
-    known: tuple[str, ...] = getattr(load_provider(model.provider), "models", (model.model,))
-    if model.model not in known:
-        names = ", ".join(f"{model.provider}:{name}" for name in known)
+    models: tuple[str, ...] = getattr(load_provider(model.provider), "models", (model.model,))
+    if model.model not in models:
+        names = ", ".join(f"{model.provider}:{name}" for name in models)
         raise UsageError(f"there is no simulated model {model.model!r}\n  fix: write {names}")
 
 

@@ -90,8 +90,8 @@ class CallTotals:
         )
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else round(one + other, 9)
+def _sum(first: float | None, other: float | None) -> float | None:
+    return None if first is None or other is None else round(first + other, 9)
 
 
 AnswerSource: TypeAlias = Literal["recording", "store", "live"]
@@ -242,15 +242,15 @@ def _count(result: FailedCase) -> str:
 
 def _informing(result: FailedCase) -> list[str]:
     """The reasons of advisory judges, one line each, on the first trial they judged."""
-    said: dict[str, JudgedVerdict] = {}
+    verdicts: dict[str, JudgedVerdict] = {}
     for trial in result.trials:
         for judged in trial.verdicts:
             if not judged.gates:
-                said.setdefault(judged.judge, judged)
+                verdicts.setdefault(judged.judge, judged)
     return [
         f"  · {name} (advisory): {judged.verdict.outcome}"
         f" ({judged.verdict.score:.2f}): {one_line(judged.verdict.reason)}"
-        for name, judged in said.items()
+        for name, judged in verdicts.items()
     ]
 
 

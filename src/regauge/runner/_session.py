@@ -475,7 +475,7 @@ class EvalSession:
             )
         if draw.planned.suite.model_judges:
             return self._loop.run(self._trials.ask(draw))
-        return AskedTrial(answer=self._trials.find(draw), said={})
+        return AskedTrial(answer=self._trials.find(draw), opinions={})
 
     def _drawing(self) -> Drawing:
         return Drawing(

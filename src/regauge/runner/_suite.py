@@ -266,14 +266,14 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
 
 
 def _models(
-    prompt: Prompt, wanted: str | None, *, project: Project, options: RunOptions, at: str
+    prompt: Prompt, model_name: str | None, *, project: Project, options: RunOptions, at: str
 ) -> tuple[tuple[ModelId, ...], str]:
     """The models of the run, else that of the eval, else of the prompt, else of the project.
 
     Returns:
         The models, and what names them where it is not the prompt, for errors.
     """
-    model = wanted or prompt.model or project.settings.model
+    model = model_name or prompt.model or project.settings.model
     if options.models:
         place = named_by = "--model"
     elif model is None:
@@ -284,7 +284,7 @@ def _models(
             fix="add `model: provider:model`, or set `model` in [tool.regauge]",
         )
         raise PromptError([fault])
-    elif wanted is not None:
+    elif model_name is not None:
         place, named_by = "", f"`model` of the eval at {at}"
     else:
         place = str(project.relative(prompt.path))
@@ -302,10 +302,10 @@ def _context(project: Project, options: RunOptions, prompt: Prompt) -> JudgeCont
 
 
 def _judges(
-    given: Sequence[JudgeLike], where: str, context: JudgeContext, *, options: RunOptions
+    likes: Sequence[JudgeLike], where: str, context: JudgeContext, *, options: RunOptions
 ) -> tuple[Judge, ...]:
     """The judges of an eval; plain functions become judges, and every name is unique."""
-    judges = tuple(_judge(judge, where, context) for judge in given)
+    judges = tuple(_judge(judge, where, context) for judge in likes)
     if options.record != "none":
         models = [model for judge in judges for model in _models_of_judge(judge)]
         for at, model in models:
@@ -328,30 +328,30 @@ def _models_of_judge(judge: Judge) -> list[tuple[str, str]]:
     return [(judge.name, model) for model in models]
 
 
-def _judge(given: JudgeLike, where: str, context: JudgeContext) -> Judge:
-    if hasattr(given, "bind") and not isinstance(given, type):
-        return cast("UnboundJudge", given).bind(context)
-    if isinstance(given, Rule):
-        return with_prompt_schema(given, context.prompt)
-    if hasattr(given, "judge"):
-        return cast("Judge", given)
-    if isinstance(given, str | Mapping):
+def _judge(like: JudgeLike, where: str, context: JudgeContext) -> Judge:
+    if hasattr(like, "bind") and not isinstance(like, type):
+        return cast("UnboundJudge", like).bind(context)
+    if isinstance(like, Rule):
+        return with_prompt_schema(like, context.prompt)
+    if hasattr(like, "judge"):
+        return cast("Judge", like)
+    if isinstance(like, str | Mapping):
         try:
-            return _judge(judge_from_spec(cast("JSON", given)), where, context)
+            return _judge(judge_from_spec(cast("JSON", like)), where, context)
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from error
-    if isinstance(given, RuleFactory):
+    if isinstance(like, RuleFactory):
         raise UsageError(
-            f"{where}: {given.kind} makes a judge, it is none itself\n"
-            f"  fix: call it: {given.kind}{given.form}"
+            f"{where}: {like.kind} makes a judge, it is none itself\n"
+            f"  fix: call it: {like.kind}{like.form}"
         )
-    if not callable(given):
+    if not callable(like):
         raise UsageError(
-            f"{where}: {given!r} is no judge\n"
+            f"{where}: {like!r} is no judge\n"
             "  fix: give a judge of regauge.judges, such as max_words(40), or a function"
             " (output, case) -> bool | float | Verdict"
         )
-    return as_judge(cast("JudgeFunction", given))
+    return as_judge(cast("JudgeFunction", like))
 
 
 def _standings(judges: Iterable[Judge], project: Project) -> Mapping[str, Standing]:

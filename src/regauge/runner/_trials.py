@@ -35,16 +35,16 @@ class AskedTrial:
 
     Attributes:
         answer: What is judged.
-        said: What the judges that ask a model said of it, by name.
+        opinions: What the judges that ask a model said of it, by name.
     """
 
     answer: SourcedCompletion
-    said: Said
+    opinions: Said
 
     @property
     def failure(self) -> UnmeasuredError | None:
         """The reason why a judge has no verdict; None when all have."""
-        return next((x for x in self.said.values() if isinstance(x, UnmeasuredError)), None)
+        return next((x for x in self.opinions.values() if isinstance(x, UnmeasuredError)), None)
 
 
 class Trials:
@@ -93,7 +93,7 @@ class Trials:
             asked = await self.ask(draw)
         except RegaugeError as error:
             return unmeasured_trial(draw, error)
-        return await judge_trial(draw, asked.answer, said=asked.said, offline=self._offline)
+        return await judge_trial(draw, asked.answer, opinions=asked.opinions, offline=self._offline)
 
     async def ask(self, draw: Draw) -> AskedTrial:
         """Get an answer, and what the judges that ask a model say of it.
@@ -107,14 +107,14 @@ class Trials:
             answer = self._answers.find_draw(draw)
             if answer is None:
                 answer = await self._drawn(draw)
-            return AskedTrial(answer=answer, said=await self.judged(draw, answer))
+            return AskedTrial(answer=answer, opinions=await self.judged(draw, answer))
 
     async def judged(self, draw: Draw, answer: SourcedCompletion) -> Said:
         """The verdicts of the judges that call models on a completion, requested together."""
         judges = draw.planned.suite.model_judges
         if not judges:
             return {}
-        verdicts = await asyncio.gather(*[self._said(judge, draw, answer) for judge in judges])
+        verdicts = await asyncio.gather(*[self._opinion(judge, draw, answer) for judge in judges])
         return {judge.name: verdict for judge, verdict in zip(judges, verdicts, strict=True)}
 
     async def end_target(self, target: Target) -> None:
@@ -209,9 +209,9 @@ class Trials:
 
     def conclude(self, draw: Draw, asked: AskedTrial) -> Trial:
         """Let the rules judge, too; for a thread without an event loop."""
-        judging = judge_trial(draw, asked.answer, said=asked.said, offline=self._offline)
+        judging = judge_trial(draw, asked.answer, opinions=asked.opinions, offline=self._offline)
         judges = draw.planned.suite.judges
-        if not all(isinstance(judge, Rule) or judge.name in asked.said for judge in judges):
+        if not all(isinstance(judge, Rule) or judge.name in asked.opinions for judge in judges):
             return asyncio.run(judging)
         try:
             judging.send(None)
@@ -284,7 +284,7 @@ class Trials:
             stale=self._answers.has_older(planned),
         )
 
-    async def _said(
+    async def _opinion(
         self, judge: ModelJudge, draw: Draw, answer: SourcedCompletion
     ) -> JudgedVerdict | UnmeasuredError:
         try:

@@ -137,7 +137,7 @@ class LabelRun:
         """
         question = Question(
             request=request,
-            key=RecordingKey.of(request),
+            key=RecordingKey.from_request(request),
             file=self._file,
             prompt=self._judge.name,
             version=None,

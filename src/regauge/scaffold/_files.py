@@ -67,8 +67,8 @@ def refuse_blocked(root: Path, path: str) -> None:
         UsageError: So it is.
     """
     for parent in Path(path).parents:
-        there = root / parent
-        if there.exists() and not there.is_dir():
+        directory = root / parent
+        if directory.exists() and not directory.is_dir():
             raise UsageError(
                 f"{parent} is a file, and {path} needs a directory of that name; nothing was"
                 f" written\n  fix: move or rename {parent}, then run the command again"
@@ -84,9 +84,9 @@ def write_file(root: Path, path: Path, content: bytes) -> None:
     try:
         write_whole(path, content)
     except OSError as error:
-        shown = path.relative_to(root) if path.is_relative_to(root) else path
+        place = path.relative_to(root) if path.is_relative_to(root) else path
         raise UsageError(
-            f"{shown} cannot be written: {error.strerror or error}\n"
+            f"{place} cannot be written: {error.strerror or error}\n"
             "  fix: give write permission, then run the command again"
         ) from error
 
@@ -300,8 +300,8 @@ def _title(name: str) -> str:
 
 
 def _schema(root: Path) -> list[NewFile]:
-    there = (root / _SCHEMA).exists()
-    return [] if there else [NewFile(path=_SCHEMA, text=schema_text("prompt"))]
+    exists = (root / _SCHEMA).exists()
+    return [] if exists else [NewFile(path=_SCHEMA, text=schema_text("prompt"))]
 
 
 def append_case(
@@ -323,8 +323,8 @@ def append_case(
     """
     path = _file(project, dataset or name)
     before = path.read_bytes() if path.is_file() else b""
-    known = _loaded(project, path, before) if before.strip() else None
-    _refuse_twin(project, path, known, document)
+    existing = _loaded(project, path, before) if before.strip() else None
+    _refuse_twin(project, path, existing, document)
     gap = b"\n" if before and not before.endswith(b"\n") else b""
     line = json.dumps(document, ensure_ascii=False)
     after = before + gap + line.encode("utf-8", "backslashreplace") + b"\n"
@@ -381,14 +381,14 @@ def _loaded(project: Project, path: Path, data: bytes) -> Dataset:
         try:
             return load_dataset(file, fixtures_dir=project.fixtures_dir)
         except DatasetError as error:
-            shown = project.relative(path)
-            raise DatasetError([replace(fault, path=shown) for fault in error.faults]) from error
+            place = project.relative(path)
+            raise DatasetError([replace(fault, path=place) for fault in error.faults]) from error
 
 
 def _refuse_twin(
-    project: Project, path: Path, known: Dataset | None, document: dict[str, JSON]
+    project: Project, path: Path, dataset: Dataset | None, document: dict[str, JSON]
 ) -> None:
-    for case in known or ():
+    for case in dataset or ():
         place = f"{project.relative(path)}:{case.at.rpartition(':')[2]}"
         if case.id == document["id"]:
             raise UsageError(

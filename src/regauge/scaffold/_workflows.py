@@ -97,7 +97,9 @@ def find_install(root: Path) -> Install | None:
     A lock, a requirements file with hashes, a commit, a path inside the project, or the source
     that the running regauge was installed from.
     """
-    return next((found for found in _candidates(root) if "${{" not in found.script), None)
+    return next(
+        (candidate for candidate in _candidates(root) if "${{" not in candidate.script), None
+    )
 
 
 def _candidates(root: Path) -> Iterator[Install]:
@@ -280,14 +282,14 @@ class WorkflowHost:
     prefix: str = ""
 
     @classmethod
-    def of(cls, root: Path) -> WorkflowHost:
+    def from_repository(cls, root: Path) -> WorkflowHost:
         """The repository that a directory is in."""
-        there = _said(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
-        branch = there.partition("/")[2]
+        branch_ref = _output_of(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+        branch = branch_ref.partition("/")[2]
         if not branch:
-            known = _said(root, "for-each-ref", "--format=%(refname:short)", "refs/heads")
-            current = _said(root, "symbolic-ref", "--short", "HEAD")
-            usual = (name for name in ("main", "master") if name in known.splitlines())
+            branches = _output_of(root, "for-each-ref", "--format=%(refname:short)", "refs/heads")
+            current = _output_of(root, "symbolic-ref", "--short", "HEAD")
+            usual = (name for name in ("main", "master") if name in branches.splitlines())
             branch = next(usual, current or "main")
         top = work_tree(root)
         inside = root.resolve().relative_to(top).as_posix() if top is not None else "."
@@ -416,7 +418,7 @@ def _run(script: str, indent: str) -> list[str]:
     return [f"{indent}run: |", *block]
 
 
-def _said(root: Path, *command: str) -> str:
+def _output_of(root: Path, *command: str) -> str:
     try:
         done = run_git(root, *command)
     except GitError:

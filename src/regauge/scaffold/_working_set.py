@@ -81,12 +81,12 @@ def _planned_workflows(root: Path, install: Install | None) -> list[Planned]:
         refuse_blocked(root, workflow_path(name))
     if install is None:
         paths = [root / workflow_path(name) for name in _WORKFLOWS]
-        there, pins = "is there already", "not written: nothing here pins regauge"
+        exists, pins = "is there already", "not written: nothing here pins regauge"
         return [
-            Planned(path=path, action="keep", reason=there if path.exists() else pins)
+            Planned(path=path, action="keep", reason=exists if path.exists() else pins)
             for path in paths
         ]
-    repository = WorkflowHost.of(root)
+    repository = WorkflowHost.from_repository(root)
     context = WorkflowContext.of_project(
         Project(root=root),
         repository=repository,
@@ -105,25 +105,25 @@ def write_planned(root: Path, planned: Iterable[Planned]) -> list[Planned]:
         UsageError: A file cannot be written; those before it are.
     """
     done: list[Planned] = []
-    for one in planned:
-        if one.action != "keep":
-            write_file(root, one.path, one.text.encode())
-        done.append(one)
-        ours = one.action == "write" or one.reason == _SAME
-        if ours and one.path.name == f"{PROMPT}.prompt.yml":
-            done += _released(root, one.path)
+    for plan in planned:
+        if plan.action != "keep":
+            write_file(root, plan.path, plan.text.encode())
+        done.append(plan)
+        is_own = plan.action == "write" or plan.reason == _SAME
+        if is_own and plan.path.name == f"{PROMPT}.prompt.yml":
+            done += _released(root, plan.path)
     return done
 
 
 def _released(root: Path, prompt: Path) -> list[Planned]:
     """Add our prompt to the lock; nothing where the lock has a release of it."""
     lock = lock_of(root / "prompts")
-    if lock.of(PROMPT):
+    if lock.entries_of(PROMPT):
         return []
-    known = lock.path.exists()
+    locked = lock.path.exists()
     released = lock.add(parse_prompt(template("prompt.yml"), path=prompt))
     write_file(root, lock.path, str(released).encode())
-    return [Planned(path=lock.path, action="add" if known else "write", reason=f"{PROMPT} 1.0.0")]
+    return [Planned(path=lock.path, action="add" if locked else "write", reason=f"{PROMPT} 1.0.0")]
 
 
 def _planned(root: Path, piece: NewFile, *, taken: str = "", unfit: str = "") -> Planned:
@@ -159,7 +159,7 @@ def own_prompts(root: Path) -> list[str]:
 
 def suites_to_import(root: Path) -> list[str]:
     """The configurations of promptfoo in a project, and prompt files outside of prompts/."""
-    found: list[str] = []
+    values: list[str] = []
     for directory, names, files in os.walk(root):
         here = Path(directory)
         names[:] = sorted(
@@ -171,12 +171,12 @@ def suites_to_import(root: Path) -> list[str]:
         )
         if len(here.relative_to(root).parts) >= _DEPTH_MAX:
             names.clear()
-        found += [
+        values += [
             (here / name).relative_to(root).as_posix()
             for name in sorted(files)
             if re.fullmatch(r"promptfooconfig.*\.(ya?ml|json)|.+\.prompt\.ya?ml", name)
         ]
-    return found
+    return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,22 +205,22 @@ _KEY_LINE = re.compile(r"\bapiKeyEnvar['\"]?:\s*['\"]?(\w+)")
 def found_models(root: Path) -> list[FoundModel]:
     """The models that prompt files and configurations of promptfoo name, each once per file."""
     settings = Project(root=root).settings
-    found: dict[tuple[str, str], FoundModel] = {}
+    models: dict[tuple[str, str], FoundModel] = {}
     for path in [*own_prompts(root), *suites_to_import(root)]:
         text = (root / path).read_bytes()[:_CONFIG_BYTES_MAX].decode("utf-8", "replace")
-        ours = path.endswith((".prompt.yml", ".prompt.yaml"))
-        matches = [*(_MODEL_LINE if ours else _PROMPTFOO_MODEL).finditer(text)]
+        is_prompt = path.endswith((".prompt.yml", ".prompt.yaml"))
+        matches = [*(_MODEL_LINE if is_prompt else _PROMPTFOO_MODEL).finditer(text)]
         for match, after in zip_longest(matches, matches[1:]):
             end = after.start() if after is not None else len(text)
-            own_key = None if ours else _KEY_LINE.search(text, match.end(), end)
-            name = match[1] if ours else f"{match[1]}:{match[2]}"
+            own_key = None if is_prompt else _KEY_LINE.search(text, match.end(), end)
+            name = match[1] if is_prompt else f"{match[1]}:{match[2]}"
             model = parse_model_id(name)
             endpoint = declared_endpoint(settings, model.provider)
             key = own_key[1] if own_key else endpoint.api_key_env if endpoint else None
-            found.setdefault(
+            models.setdefault(
                 (path, str(model)), FoundModel(model=str(model), path=path, key_env=key)
             )
-    return list(found.values())
+    return list(models.values())
 
 
 def _unfit(root: Path) -> str:

@@ -96,14 +96,14 @@ def without_figures(text: str) -> str:
     return " ".join(_RE.figure.sub(" ", text).split())
 
 
-def overlap(wanted: frozenset[str], given: frozenset[str]) -> float:
+def overlap(required: frozenset[str], words: frozenset[str]) -> float:
     """The share of the wanted words that are given; 1 where nothing is wanted."""
-    return len(wanted & given) / len(wanted) if wanted else 1.0
+    return len(required & words) / len(required) if required else 1.0
 
 
-def likeness(one: frozenset[str], other: frozenset[str]) -> float:
+def likeness(first: frozenset[str], other: frozenset[str]) -> float:
     """The shared words over the root of both counts, from 0 to 1."""
-    return len(one & other) / math.sqrt(len(one) * len(other)) if one and other else 0.0
+    return len(first & other) / math.sqrt(len(first) * len(other)) if first and other else 0.0
 
 
 @lru_cache(maxsize=500)
@@ -160,8 +160,8 @@ def statements_of(text: str) -> tuple[str, ...]:
 def _lines(source: str) -> tuple[tuple[str, frozenset[str]], ...]:
     lines: list[str] = []
     for line in source.split("\n"):
-        told = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", line))
-        lines += sentences(told)
+        line_text = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", line))
+        lines += sentences(line_text)
         if len(lines) > _LINES_MAX:
             break
     return tuple((line, words_of(line)) for line in lines)
@@ -176,10 +176,10 @@ def _passages(source: str) -> tuple[tuple[str, frozenset[str]], ...]:
 
 
 def _denied(statement: str, passage: str) -> bool:
-    said, there = set(stems(statement)), set(stems(passage))
-    ours = {word[4:] for word in said if word.startswith("not_")}
-    theirs = {word[4:] for word in there if word.startswith("not_")}
-    return bool((ours ^ theirs) & words_of(statement) & words_of(passage))
+    claim_words, passage_words = set(stems(statement)), set(stems(passage))
+    negated = {word[4:] for word in claim_words if word.startswith("not_")}
+    theirs = {word[4:] for word in passage_words if word.startswith("not_")}
+    return bool((negated ^ theirs) & words_of(statement) & words_of(passage))
 
 
 def _kin(words: frozenset[str]) -> frozenset[str]:
@@ -188,30 +188,35 @@ def _kin(words: frozenset[str]) -> frozenset[str]:
 
 def _labelled(key: str, value: str, source: str) -> Finding | None:
     """The evidence for `key: value`, where the value is a figure: it has to stand by its key."""
-    said = figures(value)
-    if not said or len(value.split()) > _LABELLED_WORDS:
+    claimed = figures(value)
+    if not claimed or len(value.split()) > _LABELLED_WORDS:
         return None
-    wanted = _kin(words_of(key))
+    key_words = _kin(words_of(key))
     near: list[str] = []
     for text, words in _lines(source):
-        if said <= figures(text):
+        if claimed <= figures(text):
             near.append(text)
-            if wanted & _kin(words):
+            if key_words & _kin(words):
                 return Finding(score=1.0, contradicted=False, missing=(), passage=text)
-    told = next((t for t, w in _lines(source) if wanted & w and figures(t) - said), "")
-    missing = tuple(sorted(said - figures(source)))
-    score = _CONTRADICTED if told or missing else _UNRELATED
+    line_there = next((t for t, w in _lines(source) if key_words & w and figures(t) - claimed), "")
+    missing = tuple(sorted(claimed - figures(source)))
+    score = _CONTRADICTED if line_there or missing else _UNRELATED
     return Finding(
-        score=score, contradicted=bool(told), missing=missing, passage=told or next(iter(near), "")
+        score=score,
+        contradicted=bool(line_there),
+        missing=missing,
+        passage=line_there or next(iter(near), ""),
     )
 
 
 def nearest(key: str, source: str) -> str:
     """The line with figures that states what a key asks for; empty when there is none."""
-    wanted = words_of(key)
-    kin = _kin(wanted)
-    told = [(text, words) for text, words in _lines(source) if kin & words and figures(text)]
-    return min(told, key=lambda t: (-len(kin & t[1]), -len(wanted & t[1])), default=("", kin))[0]
+    key_words = words_of(key)
+    kin = _kin(key_words)
+    lines_there = [(text, words) for text, words in _lines(source) if kin & words and figures(text)]
+    return min(
+        lines_there, key=lambda t: (-len(kin & t[1]), -len(key_words & t[1])), default=("", kin)
+    )[0]
 
 
 @lru_cache(maxsize=8_000)
@@ -224,25 +229,25 @@ def supported(statement: str, source: str) -> Finding:
     as facts and figures in another order cost some.
     """
     label = _RE.label.match(statement)
-    found = _labelled(label["key"], label["value"], source) if label is not None else None
-    if found is not None:
-        return found
-    wanted = words_of(statement)
+    labelled = _labelled(label["key"], label["value"], source) if label is not None else None
+    if labelled is not None:
+        return labelled
+    claim_words = words_of(statement)
     passages = _passages(source)
     ranked = sorted(
-        passages, key=lambda p: (-overlap(wanted, p[1]), len(p[1]))
+        passages, key=lambda p: (-overlap(claim_words, p[1]), len(p[1]))
     )[:_BEST_PASSAGES]  # fmt: skip
     passage, nearest_words = ranked[0] if ranked else ("", frozenset[str]())
-    near = overlap(wanted, nearest_words)
-    score = (0.5 * near + 0.5 * overlap(wanted, words_of(source))) ** _STRICT
-    said, there = figures(statement), figures(source)
-    foreign = said - there
+    near = overlap(claim_words, nearest_words)
+    score = (0.5 * near + 0.5 * overlap(claim_words, words_of(source))) ** _STRICT
+    claimed, stated = figures(statement), figures(source)
+    foreign = claimed - stated
     contradicted = False
     if foreign:
         score *= _FOREIGN_FIGURE
-        contradicted = near >= _CONTRADICTION and bool(figures(passage) - said)
-    elif said and not any(said <= figures(text) for text, _ in ranked):
-        contradicted = near >= _SAME_PASSAGE and bool(figures(passage) - said)
+        contradicted = near >= _CONTRADICTION and bool(figures(passage) - claimed)
+    elif claimed and not any(claimed <= figures(text) for text, _ in ranked):
+        contradicted = near >= _SAME_PASSAGE and bool(figures(passage) - claimed)
         score *= _CONTRADICTED if contradicted else _MOVED_FIGURE
     lowered = source.lower()
     names = {name for name in _RE.name.findall(statement) if name.lower() not in lowered}
@@ -253,8 +258,12 @@ def supported(statement: str, source: str) -> Finding:
         contradicted = contradicted or near >= _SAME_PASSAGE
     if _RE.hedge.search(passage) and not _RE.hedge.search(statement):
         score *= _CERTAIN
-    in_order, told = _figures(statement), _figures(passage)
-    if len(in_order) > 1 and sorted(in_order) == sorted(told) and in_order != told:
+    in_order, figures_there = _figures(statement), _figures(passage)
+    if (
+        len(in_order) > 1
+        and sorted(in_order) == sorted(figures_there)
+        and in_order != figures_there
+    ):
         score *= _REORDERED
     return Finding(
         score=score,
@@ -350,9 +359,9 @@ def _tagged(messages: Sequence[Message]) -> Sheet | None:
                 parts[part] = body.strip()
     if not parts.keys() & {"answer", "first", "source", "items"}:
         return None
-    told = "\n".join(outside).split("\n\n")
+    paragraphs = "\n".join(outside).split("\n\n")
     # How the texts are marked is no criterion to judge them by.
-    criteria = "\n\n".join(text for text in told if f"<{_ANY_NAME}" not in text)
+    criteria = "\n\n".join(text for text in paragraphs if f"<{_ANY_NAME}" not in text)
     return Sheet(criteria=criteria, parts=parts, others=tuple(others))
 
 

@@ -221,7 +221,7 @@ def _definition(text: str, name: str, others: Sequence[str]) -> str:
         r")(?![ \t]*\n)(?!\#)[^\n]+)*)",
         re.IGNORECASE | re.MULTILINE,
     )
-    told: list[str] = []
+    texts: list[str] = []
     for match in line.finditer(text):
         rest = match["rest"].strip()
         if not rest and text[match.end() : match.end() + 2].startswith("\n"):
@@ -234,15 +234,15 @@ def _definition(text: str, name: str, others: Sequence[str]) -> str:
             if index and head_indent >= indent and not re.match(r"\s*[-*•]", continued):
                 break
             kept.append(continued.strip(" \t-*•|"))
-        told.append("\n".join(kept))
+        texts.append("\n".join(kept))
     inline = re.compile(
         rf"(?:\buse|\bchoose|\bpick|\bmark|\banswer|\bsay)?[ \t]*(?:as "
         rf")?{_QUOTE}\b{word}\b{_QUOTE}[ \t]+"
         rf"(?:means|when|if|for|covers|is for|only for)\b(?P<rest>[^.;\n]*)",
         re.IGNORECASE,
     )
-    told += [match["rest"] for match in inline.finditer(text)]
-    return "\n".join(dict.fromkeys(t.strip() for t in told if t.strip()))
+    texts += [match["rest"] for match in inline.finditer(text)]
+    return "\n".join(dict.fromkeys(t.strip() for t in texts if t.strip()))
 
 
 def _clauses(definition: str) -> tuple[Clause, ...]:
@@ -267,12 +267,12 @@ def read_labels(text: str, names: Sequence[str]) -> tuple[Label, ...]:
     """
     labels: list[Label] = []
     for name in names:
-        told = _definition(text, name, [other for other in names if other != name])
+        definition = _definition(text, name, [other for other in names if other != name])
         labels.append(
             Label(
                 name=name,
-                clauses=_clauses(_RE.default.sub(" ", told)),
-                is_default=_RE.default.search(told) is not None,
+                clauses=_clauses(_RE.default.sub(" ", definition)),
+                is_default=_RE.default.search(definition) is not None,
             )
         )
     return tuple(labels)
@@ -384,8 +384,8 @@ def _notes_on_quoted(text: str) -> dict[str, str]:
 def _names_in_words(text: str) -> list[str]:
     """Keys that the words ask for: an object shown, a list of keys, or bullets below a head."""
     names: dict[str, None] = {}
-    for shown in _RE.example_object.finditer(text):
-        names.update(dict.fromkeys(_RE.object_keys.findall(shown[0])))
+    for example in _RE.example_object.finditer(text):
+        names.update(dict.fromkeys(_RE.object_keys.findall(example[0])))
     for match in _RE.key_list.finditer(text):
         for name in re.findall(r"[A-Za-z_]\w*", match["list"]):
             if name.lower() not in _COLONLESS:
@@ -405,14 +405,14 @@ def read_keys(
     schema = schema_of(response_format)
     if not wants_json and schema is None:
         return ()
-    told = {m["name"]: m for m in reversed(list(_RE.key_bullet.finditer(text)))}
+    bullets = {m["name"]: m for m in reversed(list(_RE.key_bullet.finditer(text)))}
     notes = _notes_on_quoted(text)
     by_name = {key.name: key for key in (_schema_keys(schema) if schema else ())}
     if not by_name:
         by_name = {name: Key(name=name) for name in _names_in_words(text)}
     keys: list[Key] = []
     for name, key in by_name.items():
-        bullet = told.get(name)
+        bullet = bullets.get(name)
         words = f"{bullet['note'] or ''} {bullet['text']}".strip() if bullet is not None else ""
         words = words or notes.get(name, "")
         enum = key.enum
@@ -481,12 +481,12 @@ def _listed_sections(text: str) -> list[Section]:
         block = re.split(
             r"\n[ \t]*\n(?![ \t]*(?:[-*•]|\d+[.)]))", text[end_of_line:].lstrip("\n"), maxsplit=1
         )[0]
-        found = [
+        limits = [
             Section(name=m["name"].strip(), description=(m["text"] or "").strip())
             for m in _RE.listed.finditer(block)
         ]
-        if len(found) > 1:
-            return found
+        if len(limits) > 1:
+            return limits
     return []
 
 
@@ -534,7 +534,7 @@ class Orders:
     Attributes:
         instead: What is to be done instead of everything else; empty where nothing is.
         always: The value that a key is to have whatever the document says, by key.
-        shown: The values that examples in the text show, by key.
+        examples: The values that examples in the text show, by key.
         prose: JSON is forbidden in another language than the prompt's.
         guesses: What is not stated is to be guessed.
         links: Links are wanted, in words that negate twice.
@@ -543,7 +543,7 @@ class Orders:
 
     instead: str = ""
     always: tuple[tuple[str, str], ...] = ()
-    shown: tuple[tuple[str, str], ...] = ()
+    examples: tuple[tuple[str, str], ...] = ()
     prose: bool = False
     guesses: bool = False
     links: bool = False
@@ -566,7 +566,7 @@ def read_orders(text: str) -> Orders:
     return Orders(
         instead=(ignored["rest"].strip(" .,;:") or "answer freely") if ignored else "",
         always=tuple((match["key"].lower(), match["value"]) for match in _RE.always.finditer(text)),
-        shown=tuple(_shown(text)),
+        examples=tuple(_example_values(text)),
         prose=bool(_RE.no_json.search(foreign)),
         guesses=bool(_RE.guesses.search(both)),
         links=bool(_RE.links.search(text)),
@@ -583,11 +583,11 @@ def _translated(text: str) -> Iterator[str]:
             yield sentence
 
 
-def _shown(text: str) -> Iterator[tuple[str, str]]:
+def _example_values(text: str) -> Iterator[tuple[str, str]]:
     for match in _RE.object.finditer(text):
-        shown = read_json(match[0])
-        if is_object(shown):
-            yield from ((key, value) for key, value in shown.items() if isinstance(value, str))
+        document = read_json(match[0])
+        if is_object(document):
+            yield from ((key, value) for key, value in document.items() if isinstance(value, str))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -627,7 +627,11 @@ class Instructions:
 
 
 def _format_clarity(
-    text: str, response_format: Mapping[str, JSON] | None, keys: tuple[Key, ...], *, shown: bool
+    text: str,
+    response_format: Mapping[str, JSON] | None,
+    keys: tuple[Key, ...],
+    *,
+    has_example: bool,
 ) -> float:
     """The clarity of a request for JSON: the sum of the shares below, at most 1."""
     clarity = 0.0
@@ -639,7 +643,7 @@ def _format_clarity(
         clarity += 0.2
     if response_format is not None and response_format.get("type") != "text":
         clarity += 0.15
-    if shown or "{" in text or (keys and all(key.described and key.in_words for key in keys)):
+    if has_example or "{" in text or (keys and all(key.described and key.in_words for key in keys)):
         clarity += 0.15
     return min(clarity, 1.0)
 
@@ -649,9 +653,9 @@ def _read(text: str, shots: tuple[Shot, ...], format_text: str) -> Instructions:
     response_format: Mapping[str, JSON] | None = json.loads(format_text)
     format_type = response_format.get("type") if response_format is not None else None
     by_format = format_type in ("json_object", "json_schema")
-    shown = any(shot.output.lstrip().startswith("{") for shot in shots)
+    has_example = any(shot.output.lstrip().startswith("{") for shot in shots)
     orders = read_orders(text)
-    wants_json = by_format or shown or _RE.json_word.search(text) is not None
+    wants_json = by_format or has_example or _RE.json_word.search(text) is not None
     wants_json = wants_json and not orders.prose
     keys = read_keys(text, response_format, wants_json=wants_json)
     named = key_words(keys)
@@ -679,7 +683,7 @@ def _read(text: str, shots: tuple[Shot, ...], format_text: str) -> Instructions:
         no_markdown=_RE.no_markdown.search(text) is not None,
         no_links=_RE.no_links.search(text) is not None,
         time_format=time_format(text),
-        format_clarity=_format_clarity(text, response_format, keys, shown=shown),
+        format_clarity=_format_clarity(text, response_format, keys, has_example=has_example),
         null_when_absent=_RE.null_rule.search(text) is not None,
         tokens=count_tokens(text),
         orders=orders,

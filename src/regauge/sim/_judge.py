@@ -65,9 +65,9 @@ def _variants(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mappin
     """The schema's alternatives, references followed; itself when it has none."""
     schema = _resolved(schema, root)
     for word in ("anyOf", "oneOf", "allOf"):
-        found: Any = schema.get(word)
-        if is_list(found) and found:
-            return [inner for variant in found for inner in _variants(variant, root)]
+        part: Any = schema.get(word)
+        if is_list(part) and part:
+            return [inner for variant in part for inner in _variants(variant, root)]
     kinds: Any = schema.get("type")
     if is_list(kinds):
         return [{**schema, "type": kind} for kind in kinds]
@@ -134,8 +134,8 @@ def _nearest(options: list[str], score: float) -> str:
     """The option whose wording comes nearest to a score; unknown words are best first."""
     last = max(1, len(options) - 1)
     worths = [_worth(option) for option in options]
-    known = len({w for w in worths if w is not None}) > 1
-    ranked = [w if known and w is not None else 1 - i / last for i, w in enumerate(worths)]
+    varied = len({w for w in worths if w is not None}) > 1
+    ranked = [w if varied and w is not None else 1 - i / last for i, w in enumerate(worths)]
     return options[min(range(len(options)), key=lambda i: abs(ranked[i] - score))]
 
 
@@ -156,8 +156,8 @@ def choose(schema: Mapping[str, Any], root: Mapping[str, Any], score: float, tex
             case _:
                 continue
     named = _RE.options.search(text)
-    told = (named["options"] or named["more"]) if named is not None else "yes, no"
-    words = [o.strip(" \"'`[]()") for o in re.split(r",|\bor\b|/", told)]
+    choices = (named["options"] or named["more"]) if named is not None else "yes, no"
+    words = [o.strip(" \"'`[]()") for o in re.split(r",|\bor\b|/", choices)]
     return _nearest([word for word in words if word] or ["yes", "no"], score)
 
 
@@ -201,10 +201,10 @@ def _is_object(
     fields: Any = variant.get("properties") or {}
     rest: Any = variant.get("additionalProperties", True)
     inner: Any = rest if is_object(rest) else {}
-    known = rest is not False or set(value) <= set(fields)
+    allowed = rest is not False or set(value) <= set(fields)
     whole = set(variant.get("required") or ()) <= set(value)
     return (
-        known
+        allowed
         and whole
         and all(_allowed(v, fields.get(k, inner), root, depth + 1) for k, v in value.items())
     )
@@ -227,12 +227,12 @@ def fill(
         depth: How deep the field lies; beyond a limit lists are left empty.
     """
     variants = _variants(schema, root)
-    said = say(name, schema, root) if name else None
-    if said is not None:
+    value = say(name, schema, root) if name else None
+    if value is not None:
         for variant in variants:
-            if _kind(variant) in ("number", "integer") and _is(said, variant, root, depth):
-                return _number(variant, said) if not spread(variant, root) else said
-            shaped = _members(said, variant, root, say, depth)
+            if _kind(variant) in ("number", "integer") and _is(value, variant, root, depth):
+                return _number(variant, value) if not spread(variant, root) else value
+            shaped = _members(value, variant, root, say, depth)
             if _is(shaped, variant, root, depth):
                 return shaped
     if any(variant.get("type") == "null" for variant in variants):
@@ -256,11 +256,11 @@ def _members(
             made.append(text)
             continue
 
-        def told(name: str, below: Any, top: Any, text: Any = text) -> Any:
+        def phrase(name: str, below: Any, top: Any, text: Any = text) -> Any:
             first = next(iter(inner.get("properties", {"": None})))
             return text if name == first else say(name, below, top)
 
-        made.append(fill(inner, root, "", told, depth + 1))
+        made.append(fill(inner, root, "", phrase, depth + 1))
     return made
 
 
@@ -322,8 +322,8 @@ def judge(request: CompletionRequest, dice: Dice) -> str | None:
     if schema is None or not _speaks(schema, text):
         return None
     sheet = read_sheet(request.messages)
-    told = " ".join("\x1f".join((sheet.judged, sheet.ground, sheet.text("items"))).split())
-    bench = _Bench(sheet=sheet, dice=dice.seeded(told), text=text)
+    seed_text = " ".join("\x1f".join((sheet.judged, sheet.ground, sheet.text("items"))).split())
+    bench = _Bench(sheet=sheet, dice=dice.seeded(seed_text), text=text)
     return json.dumps(fill(schema, schema, "", bench.say), ensure_ascii=False)
 
 
@@ -361,8 +361,8 @@ class _Bench:
             if finding.contradicted:
                 return min(score, 0.2), f"It says otherwise: {finding.passage[:120]!r}."
             lacking = ", ".join(finding.missing[:_SHORT]) or "most of it"
-            told = f"It says: {finding.passage[:120]!r}."
-            return score, told if score >= CARRIED else f"There is no word of {lacking}."
+            reason = f"It says: {finding.passage[:120]!r}."
+            return score, reason if score >= CARRIED else f"There is no word of {lacking}."
         return self.grade.score, self._why()
 
     def _why(self) -> str:
@@ -398,15 +398,15 @@ class _Bench:
                 return steps(sheet)
             case "answers":
                 text = sheet.text("text", "source", "answer")
-                found = [supported(q, text).score for q in listed(sheet.text("items"))]
-                return ["yes" if score >= CARRIED else "no" for score in found]
+                scores = [supported(q, text).score for q in listed(sheet.text("items"))]
+                return ["yes" if score >= CARRIED else "no" for score in scores]
             case "answer" | "quote":
                 return self._answer() or ("not stated" if name == "answer" else "")
             case "qa_pairs":
                 return self._pairs()
             case "data":
-                said = statements_of(sheet.text("input"))
-                return {f"Fact {i}": fact for i, fact in enumerate(said, start=1)} or None
+                statements = statements_of(sheet.text("input"))
+                return {f"Fact {i}": fact for i, fact in enumerate(statements, start=1)} or None
             case "task" | "outcome" | "output":
                 text = sheet.text("input" if name == "task" else "answer") or sheet.judged
                 return " ".join(statements_of(text or sheet.ground)[:_SHORT]) or None
@@ -426,10 +426,11 @@ class _Bench:
             return self.decision[1]
         if "score" in asked:
             return self._why()
-        said = listed(self.sheet.text("findings"))
+        findings = listed(self.sheet.text("findings"))
         score = self.sheet.text("score").split("\n")[0]
         because = (
-            "; ".join(reason.rstrip(".") for reason in said[:_SHORT]) or "nothing speaks against it"
+            "; ".join(reason.rstrip(".") for reason in findings[:_SHORT])
+            or "nothing speaks against it"
         )
         return f"The score is {score or 'as it is'} because {because}."
 
@@ -453,8 +454,8 @@ class _Bench:
     def _pairs(self) -> list[dict[str, str]]:
         turns = [(m["who"].lower(), m["said"]) for m in _RE.turn.finditer(self.sheet.text("talk"))]
         return [
-            {"question": said, "response": turns[i + 1][1]}
-            for i, (who, said) in enumerate(turns[:-1])
+            {"question": text, "response": turns[i + 1][1]}
+            for i, (who, text) in enumerate(turns[:-1])
             if who == "user" and turns[i + 1][0] == "assistant"
         ]
 

@@ -90,8 +90,8 @@ def json_list(text: str) -> list[dict[str, Any]]:
     return [entry for entry in entries if is_object(entry)] if is_list(entries) else []
 
 
-def _values(given: object) -> list[object]:
-    return list(cast("dict[str, object]", given).values()) if isinstance(given, dict) else []
+def _values(value: object) -> list[object]:
+    return list(cast("dict[str, object]", value).values()) if isinstance(value, dict) else []
 
 
 _FORGETS: Final = 0.3
@@ -175,8 +175,8 @@ def refine(request: CompletionRequest, dice: Dice) -> str | None:
     texts = {match["name"]: match["text"] for match in _RE.text.finditer(asked)}
     # Counts differ from run to run and are no part of the task.
     check = _RE.counts.sub("", texts.get("check", ""))
-    told = "\x1f".join((texts.get("prompt", ""), check, "", texts.get("lessons", "")))
-    reply = part(Desk(texts=texts, dice=dice.seeded(told)))
+    seed_text = "\x1f".join((texts.get("prompt", ""), check, "", texts.get("lessons", "")))
+    reply = part(Desk(texts=texts, dice=dice.seeded(seed_text)))
     return reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
 
 
@@ -184,13 +184,13 @@ def _criticise(desk: Desk) -> JSON:
     if desk.dice.throw("critic") < _MISTAKEN:
         why = "The answers look right; the check may be too strict."
         return {"hypothesis": why, "kind": "judge-wrong", "quotes": []}
-    wanted = desk.advice or desk.check("what it looks at")
-    near = desk.near(wanted)
-    shared = set(stems(near or "")) & set(stems(wanted))
-    if near is None or len(shared) < _NEAR * len(set(stems(wanted))):
-        why = f"No line of the prompt asks for it: {wanted}"
+    advice = desk.advice or desk.check("what it looks at")
+    near = desk.near(advice)
+    shared = set(stems(near or "")) & set(stems(advice))
+    if near is None or len(shared) < _NEAR * len(set(stems(advice))):
+        why = f"No line of the prompt asks for it: {advice}"
         return {"hypothesis": why, "kind": "missing", "quotes": []}
-    clash = _clash(near, wanted)
+    clash = _clash(near, advice)
     kind = "contradicted" if clash else "ambiguous"
     why = "A line says something else on it." if clash else "A line on it is not plain enough."
     return {"hypothesis": why, "kind": kind, "quotes": [near]}
@@ -198,8 +198,8 @@ def _criticise(desk: Desk) -> JSON:
 
 def _propose(desk: Desk) -> JSON | str:
     dice = desk.dice
-    told = (*desk.inputs, *desk.people)
-    orders = [found[0].strip() for text in told for found in _RE.order.finditer(text)]
+    sources = (*desk.inputs, *desk.people)
+    orders = [match[0].strip() for text in sources for match in _RE.order.finditer(text)]
     if orders and dice.throw("obeys") < _OBEYS:
         return _edit("Somebody asks for it.", _added(desk, f"- {orders[0]}"))
     throw = dice.throw("proposal")
@@ -247,17 +247,17 @@ def _useful(desk: Desk) -> list[dict[str, JSON]]:
         ops = _restored(places[best])
         if ops:
             return ops
-    wanted = desk.advice
-    if not wanted:
+    advice = desk.advice
+    if not advice:
         described = desk.check("what it looks at")
-        wanted = f"Make sure of this: {described}" if described else ""
-    if not wanted:
+        advice = f"Make sure of this: {described}" if described else ""
+    if not advice:
         return []
-    new = wanted if _RE.rule.match(wanted) else f"- {wanted}"
+    new = advice if _RE.rule.match(advice) else f"- {advice}"
     garbled = next((rule for rule in desk.rules if _same_letters(rule, new)), None)
-    near = garbled or desk.near(wanted)
+    near = garbled or desk.near(advice)
     rival = near is not None and (
-        garbled is not None or _shared(near, wanted) >= _RIVAL or _clash(near, wanted)
+        garbled is not None or _shared(near, advice) >= _RIVAL or _clash(near, advice)
     )
     if near is not None and rival and desk.dice.throw("rival") < _REPLACES:
         return [{"op": "replace", "line": near, "find": "", "text": new}]
@@ -265,12 +265,12 @@ def _useful(desk: Desk) -> list[dict[str, JSON]]:
 
 
 def _restored(place: Mapping[str, Any]) -> list[dict[str, JSON]]:
-    said, now, below = (
+    statement, now, below = (
         place.get("it said"),
         place.get("the prompt says"),
         place.get("below the line"),
     )
-    text = "\n".join(str(line) for line in said) if is_list(said) else ""
+    text = "\n".join(str(line) for line in statement) if is_list(statement) else ""
     if is_list(now) and now:
         first = str(now[0])
         if text:
@@ -300,23 +300,25 @@ _PARTS: Final[Mapping[frozenset[str], Callable[[Desk], JSON | str]]] = {
 }
 
 
-def _shared(rule: str, wanted: str) -> float:
+def _shared(rule: str, advice: str) -> float:
     """The share of a rule that is about the requested subject."""
     words = set(stems(rule))
-    return len(words & set(stems(wanted))) / len(words) if words else 0.0
+    return len(words & set(stems(advice))) / len(words) if words else 0.0
 
 
-def _clash(rule: str, wanted: str) -> bool:
+def _clash(rule: str, advice: str) -> bool:
     """Return whether a rule has other numbers than is wanted, or forbids it."""
-    if _RE.number.findall(rule) != _RE.number.findall(wanted):
+    if _RE.number.findall(rule) != _RE.number.findall(advice):
         return True
-    return bool(_RE.negated.search(rule)) != bool(_RE.negated.search(wanted))
+    return bool(_RE.negated.search(rule)) != bool(_RE.negated.search(advice))
 
 
 def _added(desk: Desk, rule: str, *, below: str | None = None) -> dict[str, JSON]:
     """A rule below another one, the last where none is named."""
-    said = [line for line in desk.lines if line.strip() and "{{" not in line and "<" not in line]
-    line = below or (desk.rules[-1] if desk.rules else said[-1] if said else "")
+    own_lines = [
+        line for line in desk.lines if line.strip() and "{{" not in line and "<" not in line
+    ]
+    line = below or (desk.rules[-1] if desk.rules else own_lines[-1] if own_lines else "")
     indent = line[: len(line) - len(line.lstrip())]
     return {"op": "insert_after", "line": line, "find": "", "text": indent + rule}
 
@@ -329,5 +331,5 @@ def _same_letters(line: str, other: str) -> bool:
     """Return whether two lines are made of nearly the same letters, in other words."""
     if set(stems(line)) & set(stems(other)):
         return False
-    mine, its = (Counter(re.sub(r"\W", "", text).casefold()) for text in (line, other))
-    return 2 * (mine & its).total() >= _SAME_LETTERS * max(1, mine.total() + its.total())
+    own, its = (Counter(re.sub(r"\W", "", text).casefold()) for text in (line, other))
+    return 2 * (own & its).total() >= _SAME_LETTERS * max(1, own.total() + its.total())

@@ -64,7 +64,7 @@ _LABEL_SCORE: Final = 0.4
 
 
 @lru_cache(maxsize=1)
-def _known() -> tuple[Resource, ...]:
+def _known_resources() -> tuple[Resource, ...]:
     """All kinds; the last is the general one, which names nothing."""
     import yaml
 
@@ -74,7 +74,7 @@ def _known() -> tuple[Resource, ...]:
 
 @lru_cache(maxsize=1)
 def _known_words() -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(stems(kind.words.replace(",", " "))) for kind in _known()[:-1])
+    return tuple(frozenset(stems(kind.words.replace(",", " "))) for kind in _known_resources()[:-1])
 
 
 def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
@@ -95,8 +95,8 @@ def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
     )
     # A word of the name or the summary names the thing; else a label of the alert has to do.
     floor = _NAMED_SCORE if -scored[0][0] > _NAMED_SCORE else _LABEL_SCORE
-    known = _known()
-    return (*(known[index] for score, index in scored[:2] if -score >= floor), known[-1])
+    resources = _known_resources()
+    return (*(resources[index] for score, index in scored[:2] if -score >= floor), resources[-1])
 
 
 Topic = Literal["meaning", "impact", "diagnosis", "mitigation", "timeline", "summary", "other"]
@@ -201,14 +201,14 @@ def _about(document: Document, section: Section, limits: Limits) -> str:
     topic = _topic(section.name)
     if topic == "timeline" and document.events:
         return "\n".join(f"- {e.moment.raw}: {e.label}" for e in document.events[:12] if e.label)
-    wanted = set(stems(f"{section.name} {section.description}"))
+    section_words = set(stems(f"{section.name} {section.description}"))
     for field in document.fields:
-        if set(stems(field.key)) & wanted and field.value.strip():
+        if set(stems(field.key)) & section_words and field.value.strip():
             return "\n".join(f"- {plain(line)}" for line in lines_of(field.value))
     if topic in ("summary", "meaning"):
         return summarise(document, limits, words=limits.words_max or 80)
-    best = max(document.prose, key=lambda p: len(wanted & set(stems(p))), default="")
-    return best if wanted & set(stems(best)) else "The document does not say."
+    best = max(document.prose, key=lambda p: len(section_words & set(stems(p))), default="")
+    return best if section_words & set(stems(best)) else "The document does not say."
 
 
 def section_text(document: Document, section: Section, limits: Limits) -> str:
@@ -251,10 +251,10 @@ _TOPIC_WORD_CHARS: Final = 4
 _BULLETS_SHOWN: Final = 5
 
 
-def _snippet(text: str, wanted: str) -> str:
+def _snippet(text: str, snippet_kind: str) -> str:
     nouns = [w for w in stems(text) if not w.startswith("not_")]
     name = "_".join(nouns[2:4]) or "example"
-    low = wanted.lower()
+    low = snippet_kind.lower()
     if low in ("terraform", "hcl"):
         kind = next((_TERRAFORM[w] for w in nouns if w in _TERRAFORM), "null_resource")
         lines = [f'resource "{kind}" "{name}" {{', "  tags = {", "    Name = var.name", "  }", "}"]
@@ -275,32 +275,33 @@ def _fenced(language: str, lines: list[str]) -> str:
 
 
 def _best_sentences(document: Document, question: str, most: int) -> list[str]:
-    wanted = set(stems(question))
-    told = [s for p in document.prose for s in sentences(p)]
+    question_words = set(stems(question))
+    sentences_there = [s for p in document.prose for s in sentences(p)]
     scored = sorted(
-        (-len(wanted & set(stems(s))) / (1 + 0.02 * len(s.split())), i) for i, s in enumerate(told)
+        (-len(question_words & set(stems(s))) / (1 + 0.02 * len(s.split())), i)
+        for i, s in enumerate(sentences_there)
     )
-    return [told[i] for score, i in scored[:most] if score < 0]
+    return [sentences_there[i] for score, i in scored[:most] if score < 0]
 
 
 def _listed(document: Document, instructions: Instructions) -> str:
     count = instructions.limits.bullets or _BULLETS_SHOWN
-    wanted = set(stems(instructions.text))
+    wanted_words = set(stems(instructions.text))
     for field in document.fields:
         lines = lines_of(field.value)
-        if len(lines) > 1 and set(stems(field.key)) & wanted:
+        if len(lines) > 1 and set(stems(field.key)) & wanted_words:
             return "\n".join(f"- {line}" for line in lines[:count])
-    told = sentences(summarise(document, instructions.limits, words=40 * count))
-    told += [s for p in document.prose for s in sentences(p) if s not in told]
-    return "\n".join(f"- {line}" for line in told[:count])
+    summary = sentences(summarise(document, instructions.limits, words=40 * count))
+    summary += [s for p in document.prose for s in sentences(p) if s not in summary]
+    return "\n".join(f"- {line}" for line in summary[:count])
 
 
 def _question(document: Document, instructions: Instructions, question: str) -> str:
     best = _best_sentences(document, question, 2)
     if _RE.yes_no.search(instructions.text) or _YES_NO_QUESTION.match(question):
-        wanted = set(stems(question))
-        met = wanted & set(stems(best[0])) if best else set[str]()
-        word = "Yes" if len(met) * 2 >= len(wanted) and met else "No"
+        question_words = set(stems(question))
+        met = question_words & set(stems(best[0])) if best else set[str]()
+        word = "Yes" if len(met) * 2 >= len(question_words) and met else "No"
         return word if _ONE_WORD.search(instructions.text) or not best else f"{word}. {best[0]}"
     return " ".join(best) or "The text does not say."
 
@@ -346,8 +347,8 @@ def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:
         return usual
     limits = instructions.limits
     if limits.words_max is not None and dice.fails("too long text", clarity_of_limit(limits)):
-        told = summarise(document, limits, words=4 * limits.words_max)
-        return " ".join(told.split()[: over_limit(limits.words_max, dice)])
+        summary = summarise(document, limits, words=4 * limits.words_max)
+        return " ".join(summary.split()[: over_limit(limits.words_max, dice)])
     return summarise(document, limits)
 
 
@@ -420,9 +421,9 @@ def _trim(sections: list[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
 def _as_sections(document: Document, instructions: Instructions, dice: Dice) -> str:
     limits = instructions.limits
     sections = [(s.name, section_text(document, s, limits)) for s in instructions.sections]
-    told = any(section.description for section in instructions.sections)
+    described = any(section.description for section in instructions.sections)
     exact = _RE.exact.search(instructions.text) is not None
-    clarity = 0.75 + (0.15 if exact else 0.0) + (0.1 if told else 0.0)
+    clarity = 0.75 + (0.15 if exact else 0.0) + (0.1 if described else 0.0)
     if len(sections) > 1 and dice.fails("missing section", clarity):
         sections.pop(dice.pick("section", len(sections)))
     if dice.fails("other heading", clarity):
@@ -502,8 +503,8 @@ def tool_results(request: CompletionRequest) -> dict[str, str]:
         if is_object(result):
             values |= {key: _written(value) for key, value in result.items()}
         else:
-            given = message.content if result is None else result
-            values[names.get(message.tool_call_id, "result")] = _written(given)
+            result_text = message.content if result is None else result
+            values[names.get(message.tool_call_id, "result")] = _written(result_text)
     return values
 
 
@@ -600,11 +601,11 @@ def _stated(name: str, text: str) -> str | None:
     return values.pop() if len(values) == 1 else None
 
 
-def _value_of(found: re.Match[str] | None) -> str | None:
-    if found is None:
+def _value_of(match: re.Match[str] | None) -> str | None:
+    if match is None:
         return None
-    quoted = found[1] or found[2]
-    return quoted if quoted is not None else str(found[3]).rstrip(".:,;")
+    quoted = match[1] or match[2]
+    return quoted if quoted is not None else str(match[3]).rstrip(".:,;")
 
 
 def _fits(kind: str, value: str) -> bool:
@@ -636,9 +637,9 @@ def _call_for(
     """The call that gives a slot its value: of the tool whose name has the slot's last word."""
     if request.parameters.get("tool_choice") == "none":
         return None
-    wanted = set(stems(slot.rpartition("_")[2]))
+    slot_words = set(stems(slot.rpartition("_")[2]))
     for function in _functions(request):
-        if wanted & set(stems(_spaced(function["name"]))):
+        if slot_words & set(stems(_spaced(function["name"]))):
             call = _called(function, text, forced=False)
             made = {(c.name, c.arguments) for m in request.messages for c in m.tool_calls}
             if call is not None and call not in made and not dice.fails("missed call", 1.0):
@@ -665,8 +666,8 @@ def _argument(name: str, schema: object, text: str) -> object:
     declared = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
     options: object = declared.get("enum")
     if isinstance(options, list):
-        known = cast("list[object]", options)
-        return next((o for o in known if re.search(rf"\b{re.escape(str(o))}\b", text)), None)
+        option_list = cast("list[object]", options)
+        return next((o for o in option_list if re.search(rf"\b{re.escape(str(o))}\b", text)), None)
     value = _stated(name, text)
     if value is None or declared.get("type") not in {"integer", "number", "boolean"}:
         return value

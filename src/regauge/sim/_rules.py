@@ -49,8 +49,8 @@ class Rules:
     @property
     def fingerprint(self) -> str:
         """The value of `system_fingerprint`, which marks the model as simulated."""
-        told = f"-drift-{self.drift:g}" if self.drift and self.drift_shown else ""
-        return f"simulated-{self.model}-{self.version}{told}"
+        drift_text = f"-drift-{self.drift:g}" if self.drift and self.drift_shown else ""
+        return f"simulated-{self.model}-{self.version}{drift_text}"
 
 
 CLERK_1: Final = Rules()

@@ -125,7 +125,7 @@ def stems(text: str) -> tuple[str, ...]:
     >>> stems("The pod is not ready.")
     ('pod', 'ready', 'not_ready')
     """
-    found: list[str] = []
+    words: list[str] = []
     negated = False
     for piece in _RE.piece.findall(text):
         low = piece.lower()
@@ -139,11 +139,11 @@ def stems(text: str) -> tuple[str, ...]:
         root = stem(low)
         if len(root) <= 1 or root in STOPWORDS:
             continue
-        found.append(root)
+        words.append(root)
         if negated:
-            found.append("not_" + root)
+            words.append("not_" + root)
             negated = False
-    return tuple(found)
+    return tuple(words)
 
 
 def count_words(text: str) -> int:
@@ -223,23 +223,23 @@ def _number(text: str) -> float:
 def _thresholds(code: str) -> list[Quantity]:
     """The thresholds of an expression: shares below 1, percentages, seconds."""
     bare = _RE.bracketed.sub(" ", code)
-    found: list[Quantity] = []
+    quantities: list[Quantity] = []
     for match in _RE.product.finditer(bare):
         value = math.prod(float(factor) for factor in match[0].split("*"))
         if value >= 60:  # noqa: PLR2004 - a small count that says itself
-            found.append(Quantity(kind="seconds", value=value))
+            quantities.append(Quantity(kind="seconds", value=value))
     is_percent = bool(_RE.lone_arithmetic.search(bare)) or "percent" in bare
     for match in _RE.threshold.finditer(bare):
         value = float(match["number"])
         if value <= 0:
             continue
         if "second" in bare and value >= 1:
-            found.append(Quantity(kind="seconds", value=value))
+            quantities.append(Quantity(kind="seconds", value=value))
         elif is_percent and value <= 100:  # noqa: PLR2004 - a small count that says itself
-            found.append(Quantity(kind="percent", value=value))
+            quantities.append(Quantity(kind="percent", value=value))
         elif value < 1 and ("/" in bare or "ratio" in bare):
-            found.append(Quantity(kind="percent", value=100 * value))
-    return found
+            quantities.append(Quantity(kind="percent", value=100 * value))
+    return quantities
 
 
 @lru_cache(maxsize=4_000)
@@ -253,7 +253,7 @@ def quantities(text: str, *, code: bool = False) -> tuple[Quantity, ...]:
     """
     if code:
         return tuple(_thresholds(text))
-    found = [
+    matches = [
         Quantity(kind="percent", value=_number(match["number"]))
         for match in _RE.percent.finditer(text)
     ]
@@ -261,16 +261,16 @@ def quantities(text: str, *, code: bool = False) -> tuple[Quantity, ...]:
         unit = match["unit"].lower()
         size = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
         if size is not None:
-            found.append(Quantity(kind="seconds", value=float(match["first"]) * size))
+            matches.append(Quantity(kind="seconds", value=float(match["first"]) * size))
         elif unit in ("%", "percent"):
-            found.append(Quantity(kind="percent", value=float(match["first"])))
+            matches.append(Quantity(kind="percent", value=float(match["first"])))
     if _RE.half.search(text):
-        found.append(Quantity(kind="percent", value=50.0))
+        matches.append(Quantity(kind="percent", value=50.0))
     for match in _RE.span.finditer(text):
         unit = match["unit"].lower()
         size = _UNITS.get(unit) or _UNITS[unit.removesuffix("s")]
-        found.append(Quantity(kind="seconds", value=_number(match["number"]) * size))
-    return tuple(quantity for quantity in found if quantity.value > 0)
+        matches.append(Quantity(kind="seconds", value=_number(match["number"]) * size))
+    return tuple(quantity for quantity in matches if quantity.value > 0)
 
 
 def without_quantities(text: str) -> str:
@@ -282,16 +282,16 @@ def without_quantities(text: str) -> str:
     return _RE.span.sub(" ", _RE.percent.sub(" ", text))
 
 
-def closeness(one: Quantity, other: Quantity) -> float:
+def closeness(first: Quantity, other: Quantity) -> float:
     """The closeness of two numbers of one kind, from 0 to 1; different kinds are never near.
 
     >>> day, week = Quantity(kind="seconds", value=86400), Quantity(kind="seconds", value=604800)
     >>> closeness(day, day), closeness(day, week) < 0.05
     (1.0, True)
     """
-    if one.kind != other.kind:
+    if first.kind != other.kind:
         return 0.0
-    return math.exp(-abs(math.log(one.value / other.value)) / _SAME_SCALE)
+    return math.exp(-abs(math.log(first.value / other.value)) / _SAME_SCALE)
 
 
 _MONTHS: Final[dict[str, int]] = {
@@ -361,7 +361,7 @@ def find_moments(text: str) -> list[Moment]:  # noqa: C901 - one step for each s
     >>> [m.date for m in find_moments("on 0 May 2024 at 9:05 am")]
     [None]
     """
-    found: list[Moment] = []
+    moments: list[Moment] = []
     taken: list[tuple[int, int]] = []
 
     def free(match: re.Match[str]) -> bool:
@@ -371,7 +371,7 @@ def find_moments(text: str) -> list[Moment]:  # noqa: C901 - one step for each s
         taken.append(match.span())
         start, end = match.span()
         raw = match[0].strip()
-        found.append(Moment(start=start, end=end, date=date, clock=_clock(match), raw=raw))
+        moments.append(Moment(start=start, end=end, date=date, clock=_clock(match), raw=raw))
 
     dated_patterns = _MOMENTS[:3] if _RE.year.search(text) else ()
     if dated_patterns and _RE.month_word.search(text):
@@ -389,10 +389,10 @@ def find_moments(text: str) -> list[Moment]:  # noqa: C901 - one step for each s
     for match in _RE.clock_only.finditer(text):
         if free(match):
             add(match, None)
-    found.sort(key=lambda moment: moment.start)
-    last = next((moment.date for moment in found if moment.date), None)
+    moments.sort(key=lambda moment: moment.start)
+    last = next((moment.date for moment in moments if moment.date), None)
     dated: list[Moment] = []
-    for moment in found:
+    for moment in moments:
         last = moment.date or last
         dated.append(replace(moment, date=last))
     return dated
@@ -674,8 +674,8 @@ def _inside_quotes(text: str, at: int) -> bool:
 @lru_cache(maxsize=200)
 def alert_facts(document: Document) -> AlertFacts:
     """The facts of the alert in a document, whatever its labels are called."""
-    given = {fact: _first(document, names) for fact, names in _FIELD_NAMES.items()}
-    expression = _DOCUMENT_RE.comment.sub("", given["expression"]).strip()
+    facts = {fact: _first(document, names) for fact, names in _FIELD_NAMES.items()}
+    expression = _DOCUMENT_RE.comment.sub("", facts["expression"]).strip()
     metrics: dict[str, None] = {}
     selectors: dict[str, None] = {}
     bare = _DOCUMENT_RE.grouping.sub(" ", expression)
@@ -685,22 +685,22 @@ def alert_facts(document: Document) -> AlertFacts:
         ):
             metrics[match["name"]] = None
             selectors[match["name"] + (match["selector"] or "")] = None
-    texts = given["description"] + given["summary"]
+    texts = facts["description"] + facts["summary"]
     labels = dict.fromkeys(m["name"] for m in _DOCUMENT_RE.template_label.finditer(texts))
     for match in _DOCUMENT_RE.by.finditer(expression):
         labels |= dict.fromkeys(n.strip() for n in match["names"].split(",") if n.strip())
     labels |= dict.fromkeys(m["name"] for m in _DOCUMENT_RE.label_matcher.finditer(expression))
     thresholds = list(_DOCUMENT_RE.threshold.finditer(expression))
     window, job = _DOCUMENT_RE.window.search(expression), _DOCUMENT_RE.job.search(expression)
-    name = given["name"] or document.title
+    name = facts["name"] or document.title
     return AlertFacts(
         name=name,
         subject=" ".join(word if word.isupper() else word.lower() for word in split_name(name)),
-        summary=plain(given["summary"]),
-        description=plain(given["description"]),
+        summary=plain(facts["summary"]),
+        description=plain(facts["description"]),
         expression=expression,
-        duration=given["duration"],
-        severity=given["severity"],
+        duration=facts["duration"],
+        severity=facts["severity"],
         metrics=tuple(metrics),
         selectors=tuple(selectors),
         labels=tuple(label for label in labels if label != "job"),
@@ -747,10 +747,10 @@ def shorten(text: str, words: int) -> str:
     >>> shorten("The disk was full, so the pods were evicted from the node.", 6)
     'The disk was full.'
     """
-    given = text.split()
-    if len(given) <= words:
+    given_words = text.split()
+    if len(given_words) <= words:
         return text
-    cut = " ".join(given[:words])
+    cut = " ".join(given_words[:words])
     ends = [m.start() for m in _DOCUMENT_RE.clause_end.finditer(cut) if m.start() > len(cut) * 0.4]
     if ends:
         cut = cut[: ends[-1]]
@@ -760,7 +760,7 @@ def shorten(text: str, words: int) -> str:
 def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C901 - one step for each shape of line or message
     """Sentences with a worth and a position; labelled pieces that matter come first."""
     counts: Counter[str] = Counter(w for p in document.prose for w in set(stems(p)))
-    found: list[tuple[float, int, str]] = []
+    scored: list[tuple[float, int, str]] = []
     seen: set[str] = set()
 
     def add(sentence: str, bonus: float) -> None:
@@ -772,7 +772,7 @@ def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C9
         central = sum(counts[w] for w in own) / (len(own) + 3)
         worth = bonus + min(central, 3.0) / 3 + 0.4 * len(_DOCUMENT_RE.weighty.findall(sentence))
         worth -= 0.02 * max(0, count_words(sentence) - 30)
-        found.append((worth - 0.01 * len(found), len(found), sentence))
+        scored.append((worth - 0.01 * len(scored), len(scored), sentence))
 
     for field in document.fields:
         if _DOCUMENT_RE.dull_fields.search(field.key):
@@ -783,11 +783,11 @@ def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C9
             for sentence in sentences(cleaned):
                 if count_words(sentence) > 2:  # noqa: PLR2004 - a small count that says itself
                     add(end_sentence(sentence), (1.2 if good else 0.0) - 0.1 * index)
-    if len(found) < 3:  # noqa: PLR2004 - a small count that says itself
+    if len(scored) < 3:  # noqa: PLR2004 - a small count that says itself
         for index, paragraph in enumerate(document.prose):
             for sentence in sentences(paragraph):
                 add(end_sentence(sentence), 0.8 / (1 + index))
-    return found
+    return scored
 
 
 def summarise(document: Document, limits: Limits, *, words: int | None = None) -> str:

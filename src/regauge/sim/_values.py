@@ -97,22 +97,24 @@ def _name_stems(name: str) -> frozenset[str]:
 @lru_cache(maxsize=2_000)
 def _shared_with(name: str, label: str) -> int:
     """The number of words of a label that a key's name requests."""
-    wanted = _name_stems(name)
-    long = tuple(word for word in wanted if len(word) > _LONG_STEM)
-    return sum(1 for word in set(stems(label)) if word in wanted or word.startswith(long))
+    name_words = _name_stems(name)
+    long = tuple(word for word in name_words if len(word) > _LONG_STEM)
+    return sum(1 for word in set(stems(label)) if word in name_words or word.startswith(long))
 
 
 def _similarity(key: Key, label: str) -> float:
     """The fit of a label of the document to a key, from 0 to about 1.5."""
-    given = set(stems(label))
-    if not given:
+    label_words = set(stems(label))
+    if not label_words:
         return 0.0
     if "".join(split_name(label)).lower() == "".join(split_name(key.name)).lower():
         return 1.5
     shared = _shared_with(key.name, label)
-    by_name = shared / len(given)
-    told = set(stems(key.description))
-    return by_name + (0.25 * len(given & told) / len(given) if shared else 0.0)
+    by_name = shared / len(label_words)
+    description_words = set(stems(key.description))
+    return by_name + (
+        0.25 * len(label_words & description_words) / len(label_words) if shared else 0.0
+    )
 
 
 def _best_field(document: Document, key: Key) -> str | None:
@@ -155,10 +157,10 @@ def _duration(document: Document, key: Key) -> str | None:
         stated = duration_text(value)
         if stated is not None:
             return stated
-    wanted = _name_stems(key.name) - {"tim", "time"}
+    name_words = _name_stems(key.name) - {"tim", "time"}
     for paragraph in document.prose:
         for sentence in sentences(paragraph):
-            if wanted & set(stems(sentence)):
+            if name_words & set(stems(sentence)):
                 stated = duration_text(sentence)
                 if stated is not None:
                     return stated
@@ -170,14 +172,16 @@ def find_text(document: Document, key: Key) -> str | None:
     value = _best_field(document, key)
     if value is not None:
         return "\n".join(lines_of(value)) or None
-    wanted = _name_stems(key.name)
-    told = set(stems(key.description)) - wanted
+    name_words = _name_stems(key.name)
+    description_words = set(stems(key.description)) - name_words
     best, best_score = None, _SENTENCE_SIMILARITY
     for paragraph in document.prose:
         for sentence in sentences(paragraph):
             own = set(stems(sentence))
-            named = sum(1 for w in own if w in wanted)
-            score = _KEY_STEMS * min(named, 1) + 0.5 * len(own & told) / (len(told) or 1)
+            named = sum(1 for w in own if w in name_words)
+            score = _KEY_STEMS * min(named, 1) + 0.5 * len(own & description_words) / (
+                len(description_words) or 1
+            )
             if score > best_score:
                 best, best_score = sentence, score
     return best
@@ -267,9 +271,9 @@ def evidence_of(texts: tuple[str, ...]) -> Evidence:
         bare = _RE.selector.sub(" ", text) if code else text
         if not code:
             for piece in _RE.whole_word.findall(text):
-                found = stems(piece)
-                if len(found) == 1:
-                    spelling.setdefault(found[0], piece.lower())
+                piece_words = stems(piece)
+                if len(piece_words) == 1:
+                    spelling.setdefault(piece_words[0], piece.lower())
         for word in stems(bare):
             words[word] = max(words.get(word, 0.0), weight)
         numbers += quantities(text, code=code)
@@ -280,13 +284,13 @@ def _clause_score(clause: Clause, evidence: Evidence, weights: Mapping[str, floa
     total = sum(weights[word] for word in clause.words)
     matched = sum(weights[w] * evidence.words[w] for w in clause.words if w in evidence.words)
     factor = 1.0
-    for kind in {wanted.kind for wanted in clause.quantities}:
+    for kind in {quantity.kind for quantity in clause.quantities}:
         best = max(
             (
-                closeness(wanted, given)
-                for wanted in clause.quantities
-                for given in evidence.quantities
-                if wanted.kind == given.kind == kind
+                closeness(quantity, measured)
+                for quantity in clause.quantities
+                for measured in evidence.quantities
+                if quantity.kind == measured.kind == kind
             ),
             default=0.0,
         )
@@ -332,8 +336,8 @@ def _example_scores(
         size = sum(weight.values())
         other = sum(v for v in evidence.words.values())
         alike = shared / math.sqrt(size * other) if size and other else 0.0
-        for wanted in example.quantities:
-            near = [closeness(wanted, q) for q in evidence.quantities if q.kind == wanted.kind]
+        for quantity in example.quantities:
+            near = [closeness(quantity, q) for q in evidence.quantities if q.kind == quantity.kind]
             if near:
                 alike *= 0.4 + 0.8 * max(near)
         if alike > _NEAR_EXAMPLE:
@@ -377,9 +381,9 @@ def rank(
             scores[index] += _FIRST_LISTED_BONUS
     order = sorted(range(len(labels)), key=lambda i: (-scores[i], i))
     best = labels[order[0]]
-    wanted = {w for c in best.clauses if not c.excludes for w in c.words}
+    clause_words = {w for c in best.clauses if not c.excludes for w in c.words}
     because = sorted(
-        (w for w in wanted if w in evidence.words),
+        (w for w in clause_words if w in evidence.words),
         key=lambda w: (-weights.get(w, 0) * evidence.words[w], w),
     )
     margin = scores[order[0]] - scores[order[1]] if len(order) > 1 else 1.0
@@ -419,10 +423,12 @@ def choose_label(
     if len(ranking.names) > 1 and dice.picks_second(ranking.margin):
         name = ranking.names[1]
     orders, own = instructions.orders, key.name if key is not None else instructions.label_key
-    copied = [said for name_, said in orders.shown if name_ == own and said not in ranking.names]
+    copied = [
+        value for name_, value in orders.examples if name_ == own and value not in ranking.names
+    ]
     if copied and dice.fails("copied example", _CLARITY_OF_WRONG_EXAMPLE):
         return copied[-1], ranking
-    forced = [said for name_, said in orders.always if name_ == own and said in ranking.names]
+    forced = [value for name_, value in orders.always if name_ == own and value in ranking.names]
     if forced:
         return forced[-1], ranking
     in_words = _are_named(ranking.names, instructions.text)
@@ -446,9 +452,9 @@ def _limits_for(key: Key, text: str) -> Limits:
     named = re.compile(rf"(?<!\w){re.escape(key.name)}(?!\w)", re.IGNORECASE)
     for sentence in re.split(r"(?<=[.!?])\s|\n", text):
         if named.search(sentence):
-            found = read_limits(sentence)
-            if found != Limits(emphatic=found.emphatic):
-                return found
+            limits = read_limits(sentence)
+            if limits != Limits(emphatic=limits.emphatic):
+                return limits
     return Limits()
 
 
@@ -461,16 +467,18 @@ def _reason(
     document: Document, limits: Limits, ranking: Ranking | None, label: str, dice: Dice
 ) -> str:
     facts = alert_facts(document)
-    told = readable(first_sentence(facts.summary) or first_sentence(facts.description))
-    if not told and facts.name:
-        told = f"{facts.name} fires"
-    told = (told or first_sentence(summarise(document, Limits(sentences_max=1)))).rstrip(".")
+    summary_text = readable(first_sentence(facts.summary) or first_sentence(facts.description))
+    if not summary_text and facts.name:
+        summary_text = f"{facts.name} fires"
+    summary_text = (
+        summary_text or first_sentence(summarise(document, Limits(sentences_max=1)))
+    ).rstrip(".")
     because = ", ".join(ranking.because[:3]) if ranking is not None else ""
     clue = f" which points to {label}" if label else ""
-    text = f"{told},{clue} ({because})." if because and clue else f"{told}."
+    text = f"{summary_text},{clue} ({because})." if because and clue else f"{summary_text}."
     limit = limits.words_max
     if limit is not None and not dice.fails("too long reason", clarity_of_limit(limits)):
-        return text if count_words(text) <= limit else shorten(told, limit)
+        return text if count_words(text) <= limit else shorten(summary_text, limit)
     more = [
         text,
         readable(facts.description),
@@ -549,8 +557,8 @@ def _read(key: Key, document: Document, instructions: Instructions, dice: Dice) 
 def _list(key: Key, document: Document, instructions: Instructions, dice: Dice) -> list[Any]:
     if key.children:
         return [_object(key.children, document, instructions, dice)]
-    found = find_text(document, key)
-    return lines_of(found) if found else []
+    text = find_text(document, key)
+    return lines_of(text) if text else []
 
 
 def _value(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:

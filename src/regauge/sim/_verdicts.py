@@ -84,15 +84,15 @@ def _aspects(criteria: str) -> dict[Aspect, float]:
 
 def _support(answer: str, source: str, *, with_figures: bool) -> tuple[float, list[str]]:
     # Whoever is not told to look at figures reads over them.
-    found = [
+    matches = [
         (s, supported(s if with_figures else without_figures(s), source))
         for s in statements_of(answer)
     ]
-    if not found:
+    if not matches:
         return 0.0, ["It states nothing that could be looked up."]
     scores: list[float] = []
     remarks: list[str] = []
-    for statement, finding in found:
+    for statement, finding in matches:
         score = finding.score
         score = min(score, _DENIED) if finding.contradicted else score
         scores.append(min(1.0, score / _WELL_CARRIED))
@@ -106,31 +106,31 @@ def _support(answer: str, source: str, *, with_figures: bool) -> tuple[float, li
 
 
 def _figures(answer: str, ground: str) -> tuple[float, list[str]]:
-    said = figures(answer)
-    foreign = sorted(said - figures(ground))
+    claimed = figures(answer)
+    foreign = sorted(claimed - figures(ground))
     if not foreign:
         return 1.0, []
     return (
-        max(0.0, 0.5 - len(foreign) / (2 * len(said))),
+        max(0.0, 0.5 - len(foreign) / (2 * len(claimed))),
         [f"Figures that the source lacks: {', '.join(foreign[:4])}."],
     )
 
 
 def _reference(answer: str, reference: str, criteria: str) -> tuple[float, list[str]]:
     """The likeness to the reference, by section if the criteria name its sections."""
-    ours, theirs = sections_of(answer), sections_of(reference)
+    own, theirs = sections_of(answer), sections_of(reference)
     named = [name for name in theirs if name in criteria.lower()]
-    pairs = [(name, ours.get(name, ""), theirs[name]) for name in named]
+    pairs = [(name, own.get(name, ""), theirs[name]) for name in named]
     pairs = [pair for pair in pairs if len(words_of(pair[2]) - _COMMON) >= _SECTION_WORDS]
     if not pairs:
         pairs = [("text", answer, reference)]
     scores: list[float] = []
     remarks: list[str] = []
-    for name, mine, other in pairs:
-        wanted, given = words_of(other) - _COMMON, words_of(mine) - _COMMON
-        scores.append(min(1.0, likeness(wanted, given) / _LIKE))
+    for name, text, other in pairs:
+        other_words, own_words = words_of(other) - _COMMON, words_of(text) - _COMMON
+        scores.append(min(1.0, likeness(other_words, own_words) / _LIKE))
         if scores[-1] < CARRIED:
-            lacking = sorted(wanted - given, key=lambda w: (-other.lower().count(w), w))
+            lacking = sorted(other_words - own_words, key=lambda w: (-other.lower().count(w), w))
             remarks.append(f"{name.capitalize()}: nothing of {', '.join(lacking[:4])}.")
     score = sum(scores) / len(scores)
     harm = _RE.harm.search(answer)
@@ -144,35 +144,37 @@ def _told_of(facet: str, ground: str) -> list[frozenset[str]]:
     """The sentences of a source on one facet: below a label of that name, else by their words."""
     marks = _FACET_STEMS[facet]
     labelled = [f.value for f in read_document(ground).fields if words_of(f.key) & marks]
-    told = [words_of(s) for text in labelled for s in statements_of(text)]
-    told = told or [words_of(s) for s in statements_of(ground) if words_of(s) & marks]
+    labelled_words = [words_of(s) for text in labelled for s in statements_of(text)]
+    labelled_words = labelled_words or [
+        words_of(s) for s in statements_of(ground) if words_of(s) & marks
+    ]
     # A line that only says when something happened tells nothing of it.
-    return [words for words in told if len(words - marks) >= _SECTION_WORDS]
+    return [words for words in labelled_words if len(words - marks) >= _SECTION_WORDS]
 
 
 def _coverage(answer: str, ground: str, criteria: str) -> tuple[float, list[str]]:
     facets = [f for f, p in _FACET_ASKED.items() if p.search(criteria)]
-    given = [words_of(s) for s in statements_of(answer)]
+    answer_words = [words_of(s) for s in statements_of(answer)]
     scores: list[float] = []
     remarks: list[str] = []
     for facet in facets:
-        told = _told_of(facet, ground)
-        if told:
-            best = max((overlap(t, g) for t in told for g in given), default=0.0)
+        lines_there = _told_of(facet, ground)
+        if lines_there:
+            best = max((overlap(t, g) for t in lines_there for g in answer_words), default=0.0)
             scores.append(min(1.0, best / _HALF_OF))
             if scores[-1] < _HALF_OF:
                 remarks.append(f"It hardly tells of the {facet}.")
     if not scores:
-        wanted = words_of(ground)
-        share = overlap(wanted, words_of(answer))
-        return min(1.0, share * (1 + math.log1p(len(wanted) / 25))), remarks
+        ground_words = words_of(ground)
+        share = overlap(ground_words, words_of(answer))
+        return min(1.0, share * (1 + math.log1p(len(ground_words) / 25))), remarks
     return 0.5 * sum(scores) / len(scores) + 0.5 * min(scores), remarks
 
 
 def _clarity(answer: str) -> tuple[float, list[str]]:
-    told = statements_of(answer)
-    whole = [s for s in told if s[-1:] in ".!?" and len(s.split()) > 4]  # noqa: PLR2004 - shorter ones are labels
-    share = len(whole) / len(told) if told else 0.0
+    statements = statements_of(answer)
+    whole = [s for s in statements if s[-1:] in ".!?" and len(s.split()) > 4]  # noqa: PLR2004 - shorter ones are labels
+    share = len(whole) / len(statements) if statements else 0.0
     return 0.4 + 0.6 * share, [] if share > CARRIED else ["Much of it is no whole sentence."]
 
 
@@ -233,10 +235,10 @@ def grade(sheet: Sheet, dice: Dice) -> Grade:
     looked: dict[Aspect, float] = asked or {"relevance": 1.0}
     total, weights, remarks = 0.0, 0.0, list[str]()
     for aspect, weight in looked.items():
-        score, found = _look(aspect, sheet)
+        score, look = _look(aspect, sheet)
         total += weight * score
         weights += weight
-        remarks += found
+        remarks += look
     score = total / weights
     if vague:
         score = 0.5 + 0.4 * (score - 0.5)
@@ -261,7 +263,7 @@ def _contestants(sheet: Sheet) -> dict[str, str]:
     if is_object(value):
         # The contestants may stand inside, next to what they were asked.
         value = next((part for part in value.values() if is_object(part)), value)
-        return {str(name): str(told) for name, told in value.items()}
+        return {str(name): str(text) for name, text in value.items()}
     return {m[1]: m[2] for m in re.finditer(r"[\"'](\w+)[\"']: (.*)", text)}
 
 
@@ -347,9 +349,9 @@ def entries(key: str, sheet: Sheet) -> list[str]:
         text = sheet.text("source", "text") or text
     if key == "intentions":
         text = sheet.text("talk") or text
-    told = list(statements_of(text))
+    statements = list(statements_of(text))
     finder = _FINDERS.get(key)
-    return [s for s in told if finder.search(s)] if finder is not None else told
+    return [s for s in statements if finder.search(s)] if finder is not None else statements
 
 
 def _question(claim: str) -> str:
@@ -363,8 +365,13 @@ def _question(claim: str) -> str:
 
 def steps(sheet: Sheet) -> list[str]:
     """Three or four steps that follow criteria."""
-    told = [s for line in sheet.criteria.split("\n") for s in sentences(line) if len(s.split()) > 2]  # noqa: PLR2004 - shorter ones say nothing
-    made = [f"Check this: {s}" for s in told[: _STEPS_MAX - 1]]
+    sentences_there = [
+        s
+        for line in sheet.criteria.split("\n")
+        for s in sentences(line)
+        if len(s.split()) > 2  # noqa: PLR2004 - shorter ones say nothing
+    ]
+    made = [f"Check this: {s}" for s in sentences_there[: _STEPS_MAX - 1]]
     return [*made, "Weigh what was found and give a score."]
 
 
@@ -394,11 +401,14 @@ def _finding(entry: str) -> dict[str, Any]:
 
 def _compared(finding: dict[str, Any], dice: Dice, number: int) -> Ruling:
     """The verdict on a claim by what a source answered to a question about it."""
-    claim, said = str(finding["claim"]), f"{finding.get('quote', '')}\n{finding.get('answer', '')}"
-    if not finding.get("quote") and "not state" in said.lower():
+    claim, finding_text = (
+        str(finding["claim"]),
+        f"{finding.get('quote', '')}\n{finding.get('answer', '')}",
+    )
+    if not finding.get("quote") and "not state" in finding_text.lower():
         reason = "The source does not speak of it."
         return Ruling(entry=claim, score=0.0, borderline=True, reason=reason)
-    return _carried(claim, said, dice, number)
+    return _carried(claim, finding_text, dice, number)
 
 
 def _related(entry: str, to: str, dice: Dice, number: int) -> Ruling:
@@ -460,12 +470,12 @@ def rulings(  # noqa: PLR0911 - one line for each kind of list
         return [_related(entry, asked, dice, i) for i, entry in enumerate(items)]
     if source:
         return _about_source(sheet, source, dice, head)
-    told = statements_of(answer or sheet.judged)
-    return [_related(entry, sheet.ground, dice, i) for i, entry in enumerate(told)]
+    statements = statements_of(answer or sheet.judged)
+    return [_related(entry, sheet.ground, dice, i) for i, entry in enumerate(statements)]
 
 
-def _agrees(node: str, told: tuple[str, ...]) -> Ruling:
-    findings = ((statement, supported(statement, node)) for statement in told)
+def _agrees(node: str, statements: tuple[str, ...]) -> Ruling:
+    findings = ((statement, supported(statement, node)) for statement in statements)
     against = next(
         (s for s, f in findings if f.contradicted or (f.score < _FOREIGN and f.missing)), ""
     )
@@ -481,9 +491,9 @@ def _about_source(sheet: Sheet, source: str, dice: Dice, head: str) -> list[Ruli
         return [_carried(entry, source, dice, i) for i, entry in enumerate(statements_of(expected))]
     if sheet.text("answer"):
         nodes += nodes[-1:] * max(0, _count(head, 0) - len(nodes))
-        told = statements_of(sheet.text("answer"))
-        return [_agrees(node, told) for node in nodes]
+        statements = statements_of(sheet.text("answer"))
+        return [_agrees(node, statements) for node in nodes]
     if len(nodes) == 1 and not sheet.text("expected"):
         nodes = list(statements_of(source))
-    wanted = f"{sheet.text('input')} {sheet.text('expected')}"
-    return [_related(node, wanted, dice, i) for i, node in enumerate(nodes)]
+    ground_text = f"{sheet.text('input')} {sheet.text('expected')}"
+    return [_related(node, ground_text, dice, i) for i, node in enumerate(nodes)]

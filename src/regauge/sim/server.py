@@ -323,8 +323,8 @@ class Service:
             "system_fingerprint": completions[0].fingerprint,
         }
         if streams:
-            wanted: Any = fields.get("stream_options") or {}
-            with_usage = is_object(wanted) and bool(wanted.get("include_usage"))
+            stream_options: Any = fields.get("stream_options") or {}
+            with_usage = is_object(stream_options) and bool(stream_options.get("include_usage"))
             chunks = _chunks(completions, head, with_usage=with_usage)
             data = b"".join(b"data: " + _json(chunk) + b"\n\n" for chunk in chunks)
             data += b"data: [DONE]\n\n"
@@ -616,8 +616,8 @@ async def _listen(
             f"cannot listen on {host}:{port}: {error.strerror or error}\n  fix: choose another "
             f"--port, or 0 for a free one"
         ) from error
-    shown = f"[{host}]" if ":" in host else host
-    ready(f"http://{shown}:{server.sockets[0].getsockname()[1]}/v1")
+    host_text = f"[{host}]" if ":" in host else host
+    ready(f"http://{host_text}:{server.sockets[0].getsockname()[1]}/v1")
     try:
         await until.wait()
     finally:

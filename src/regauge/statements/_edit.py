@@ -70,12 +70,12 @@ def match(before: Tree, after: Tree) -> Match:
             continue
         pairs = _reworded(
             [
-                (n, before.of(before.atoms[n]), before.atoms[n].kind)
+                (n, before.text_of(before.atoms[n]), before.atoms[n].kind)
                 for n in range(a_from, a_to)
                 if n not in moved
             ],
             [
-                (n, after.of(after.atoms[n]), after.atoms[n].kind)
+                (n, after.text_of(after.atoms[n]), after.atoms[n].kind)
                 for n in range(b_from, b_to)
                 if n not in moved.values()
             ],
@@ -91,7 +91,8 @@ def match(before: Tree, after: Tree) -> Match:
             a, b = first + 1, second + 1
     pairs = [(a, b) for a, b in order if a is not None and b is not None]
     # A reference that no longer meets its step is the same statement still.
-    same |= {a: b for a, b in pairs if before.of(before.atoms[a]) == after.of(after.atoms[b])}
+    old, new = ([tree.text_of(atom) for atom in tree.atoms] for tree in (before, after))
+    same |= {a: b for a, b in pairs if old[a] == new[b]}
     return Match(tuple(order), moved, same)
 
 
@@ -108,7 +109,7 @@ def _keys(tree: Tree) -> list[str]:
     targets: list[tuple[int, int, str]] = []
     for reference in references(tree):
         if reference.target is not None:
-            target = normalise(tree.of(reference.target).split("\n", 1)[0])
+            target = normalise(tree.text_of(reference.target).split("\n", 1)[0])
             targets.append((reference.start, reference.end, f"<{target.lstrip('0123456789.) ')}>"))
     for chain in numbering(tree):
         targets += [
@@ -253,7 +254,7 @@ def renumber(before: Tree, text: str) -> str:
     for reference in references(before):
         atom = next((atom for atom in written if atom.start <= reference.start < atom.end), None)
         twin = twins.get(id(reference.target)) if reference.target is not None else None
-        if atom is None or twin is None or before.of(atom) != after.of(written[atom]):
+        if atom is None or twin is None or before.text_of(atom) != after.text_of(written[atom]):
             continue
         value = values.get(id(twin), reference.value)
         if value != reference.value:
@@ -362,7 +363,7 @@ def _children_with_text(node: Node) -> list[Node]:
 
 def _insertion(tree: Tree, at: Node, text: str, where: Where) -> Patch:
     if at.kind in _INLINE:
-        space = "" if text[-1:] in _WIDE_STOPS or tree.of(at)[-1:] in _WIDE_STOPS else " "
+        space = "" if text[-1:] in _WIDE_STOPS or tree.text_of(at)[-1:] in _WIDE_STOPS else " "
         place = at.end if where == "after" else at.start
         return (place, place, space + text if where == "after" else text + space)
     line = tree.text.rfind("\n", 0, at.start) + 1
@@ -388,14 +389,14 @@ def _joint(tree: Tree, at: Node) -> str:
         if (
             gap.kind == "gap"
             and (gap.start == at.end or gap.end == at.start)
-            and "\n" in tree.of(gap)
+            and "\n" in tree.text_of(gap)
         ):
-            return "\n" * min(2, tree.of(gap).count("\n"))
+            return "\n" * min(2, tree.text_of(gap).count("\n"))
     return "\n"
 
 
 def _content_start(tree: Tree, entry: Node) -> int:
-    marker = MARKER.match(tree.of(entry))
+    marker = MARKER.match(tree.text_of(entry))
     return entry.start + (marker.start("rest") if marker else 0)
 
 
@@ -466,7 +467,7 @@ class Comparison:
     def removed(self) -> tuple[str, ...]:
         """The words of atoms that are gone, or stand in other words."""
         return tuple(
-            self.before.of(change.was)
+            self.before.text_of(change.was)
             for change in self.changes
             if change.was and change.kind != "moved"
         )
@@ -475,7 +476,7 @@ class Comparison:
     def added(self) -> tuple[str, ...]:
         """The words of atoms that are new, or stand in other words."""
         return tuple(
-            self.after.of(change.now)
+            self.after.text_of(change.now)
             for change in self.changes
             if change.now and change.kind != "moved"
         )
@@ -520,7 +521,7 @@ class Comparison:
             target = now[twin, each.value]
             # A step that is new may stand for the one it replaces.
             if id(target) in kept and target is not twins.get(id(each.target)):
-                messages.append(self.before.of(atom))
+                messages.append(self.before.text_of(atom))
         return tuple(messages)
 
     @cached_property
@@ -571,11 +572,11 @@ def merge(base: Tree, first: Tree, second: Tree) -> str:
             changed = [n for n, twin in enumerate(kept) if twin is None or not twin[1]]
             if len(changed) > 1:
                 lines = [
-                    twin and trees[n + 1].of(trees[n + 1].atoms[twin[0]])
+                    twin and trees[n + 1].text_of(trees[n + 1].atoms[twin[0]])
                     for n, twin in enumerate(kept)
                 ]
                 if lines[0] != lines[1]:
-                    raise MergeError(f"{base.of(base.atoms[a])!r} is changed twice")
+                    raise MergeError(f"{base.text_of(base.atoms[a])!r} is changed twice")
             places = {0: a} | {n + 1: twin[0] for n, twin in enumerate(kept) if twin is not None}
             if all(kept):
                 items.append((places, changed[0] + 1 if changed else 0))
@@ -610,7 +611,7 @@ def _assembled(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
     last = dict.fromkeys(range(len(trees)), -1)
     places: dict[int, int] = {}
     for places, source in items:
-        body = trees[source].of(trees[source].atoms[places[source]])
+        body = trees[source].text_of(trees[source].atoms[places[source]])
         # What has other words stands behind its neighbour as it does there.
         order = sorted(places, key=lambda tree: (tree != source, tree))
         follows = next((tree for tree in order if last[tree] == places[tree] - 1), None)

@@ -17,7 +17,7 @@ _ROMAN = (
     *("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"),
     *("x", "xi", "xii", "xiii", "xiv", "xv"),
 )
-_HAN = (*"一二三四五六七八九十", *(f"十{one}" for one in "一二三四五六七八九"), "二十")
+_HAN = (*"一二三四五六七八九十", *(f"十{numeral}" for numeral in "一二三四五六七八九"), "二十")
 _HEADED = re.compile(
     r"(?:#{1,6}[ \t]+)?(?:(?P<word>[^\W\d_]{2,12})[ \t]*)?(?P<number>\d{1,2})[.:)：]?(?=\s|$)"
 )
@@ -153,7 +153,7 @@ def _target(chains: list[Chain], value: int, word: str, at: int) -> Node | None:
 
 def _read(tree: Tree, node: Node) -> tuple[list[Numbered], tuple[object, ...], str]:
     """The possible numbers of a node, the part its siblings share, and the word before."""
-    text = tree.of(node)
+    text = tree.text_of(node)
     if node.kind == "heading":
         match = _HEADED.match(text)
         if match is None:

@@ -69,7 +69,7 @@ class Tree:
     text: str
     root: Node
 
-    def of(self, node: Node) -> str:
+    def text_of(self, node: Node) -> str:
         """The characters of a node."""
         return self.text[node.start : node.end]
 
@@ -125,16 +125,17 @@ class Tree:
         """The heading or tag that a node stands under; empty where there is none."""
         for above in reversed(self.path(node)):
             if above.kind in {"section", "block"} and above.children[0] is not node:
-                return self.of(above.children[0]).strip()
+                return self.text_of(above.children[0]).strip()
         return ""
 
     def is_data(self, node: Node) -> bool:
         """Return whether a node shows or holds something and does not instruct."""
-        if "{{" in self.of(node) and not _SLOT.sub("", self.of(node)).strip(_EDGE + "<>/"):
+        text = self.text_of(node)
+        if "{{" in text and not _SLOT.sub("", text).strip(_EDGE + "<>/"):
             return True
         return any(
             parent.kind in {"example", "data"}
-            or (parent.kind == "block" and _EXAMPLE_TAG.match(self.of(parent.children[0])))
+            or (parent.kind == "block" and _EXAMPLE_TAG.match(self.text_of(parent.children[0])))
             for parent in (*self.path(node), node)
         )
 
@@ -199,7 +200,7 @@ def parse(text: str) -> Tree:
     r"""The tree of a text; whatever the text is, it has one.
 
     >>> tree = parse("# Rules\n1. Be brief. Use JSON.\n2. Stop.")
-    >>> [tree.of(one) for one in tree.statements]
+    >>> [tree.text_of(node) for node in tree.statements]
     ['Be brief.', 'Use JSON.', 'Stop.']
     """
     return Tree(text, _Parser(text).root())
@@ -219,7 +220,7 @@ class _Parser:
         for line in text.split("\n"):
             self.lines.append((at, at + len(line)))
             at += len(line) + 1
-        self._shown = [self.text[start:end].strip() for start, end in self.lines]
+        self._visible = [self.text[start:end].strip() for start, end in self.lines]
         self._example_ends = self._examples()
 
     def root(self) -> Node:
@@ -241,7 +242,7 @@ class _Parser:
         return Node(kind=kind, start=start, end=end, children=tuple(tiles), level=level)
 
     def _line(self, number: int) -> str:
-        return self._shown[number]
+        return self._visible[number]
 
     def _indent(self, number: int) -> int:
         start, end = self.lines[number]
@@ -433,7 +434,7 @@ class _Parser:
             near = {chr(ord(number) + 1), chr(ord(number) - 1)}
             return (
                 match
-                if any(re.match(rf"{n}[.)]\s", line) for line in self._shown for n in near)
+                if any(re.match(rf"{n}[.)]\s", line) for line in self._visible for n in near)
                 else None
             )
         if match["dot"] == ":" and not self._in_series("", number):
@@ -446,7 +447,7 @@ class _Parser:
             return False
         near = "|".join(str(int(number) + step) for step in (-1, 1))
         begins = re.compile(rf"{re.escape(word)}[ \t]?0?(?:{near})[ \t]*[:：.)]")
-        return any(begins.match(_ascii_digits(line)) for line in self._shown)
+        return any(begins.match(_ascii_digits(line)) for line in self._visible)
 
     def _style(self, at: int) -> tuple[object, ...]:
         """The form that entries of one list share."""
@@ -551,7 +552,7 @@ class _Parser:
         texts = [self.text[self.lines[a][0] : self.lines[b - 1][1]] for a, b in spans.items()]
         inputs = [a for a, text in zip(spans, texts, strict=True) if "{{" in text]
         spans = {a: b for a, b in spans.items() if a not in inputs}
-        arrows = [n for n, line in enumerate(self._shown) if self._maps(line)]
+        arrows = [n for n, line in enumerate(self._visible) if self._maps(line)]
         for arrow in arrows:
             if {arrow - 1, arrow + 1} & set(arrows):
                 spans.setdefault(arrow, arrow + 1)
@@ -565,7 +566,7 @@ class _Parser:
         runs: list[tuple[int, int]] = []
         fence = ""
         first = 0
-        for number, line in enumerate([*self._shown, ""]):
+        for number, line in enumerate([*self._visible, ""]):
             mark = _FENCE.match(line)
             outside = not fence and not mark
             if mark and (not fence or line == fence):

@@ -78,7 +78,7 @@ class HttpCaller:
         settings = self._settings
         values = values_of(settings.headers_env.values(), self._environ)
         inputs = case.inputs
-        given: JSON = (
+        document: JSON = (
             inputs if settings.body is None else _filled(settings.body, inputs, json_value)
         )
         sends = settings.method != "GET" or settings.body is not None
@@ -86,7 +86,7 @@ class HttpCaller:
         body = await send(
             settings.method,
             str(url),
-            given=json.dumps(given, ensure_ascii=False).encode("utf-8", "backslashreplace")
+            body=json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
             if sends
             else None,
             headers=headers_of(settings.headers_env, values),
@@ -118,23 +118,23 @@ class HttpCaller:
             raise _malformed(
                 f"{self._settings.url}: the response is not JSON: {error}: {cut(text, 200)!r}"
             ) from error
-        found: dict[str, JSON] = {}
+        fields: dict[str, JSON] = {}
         for part, (path, steps) in self._paths.items():
             value = _value_at(document, steps)
             if isinstance(value, Missing):
                 keys = f"; it has {', '.join(document)}" if isinstance(document, Mapping) else ""
-                shown = cut(text, 200)
+                preview = cut(text, 200)
                 raise ProviderError(
-                    f"{self._settings.url}: the response has no {path}{keys}: {shown!r}\n"
+                    f"{self._settings.url}: the response has no {path}{keys}: {preview!r}\n"
                     f"  fix: correct `{part}` of the target {self._name} in pyproject.toml",
                     kind="malformed",
                 )
             if part == "text" and not isinstance(value, str | None):
                 value = json.dumps(value, ensure_ascii=False)
-            found["cost_usd" if part == "cost" else part] = value
-        if "text" not in found and "messages" not in found:
-            found["text"] = text
-        return found
+            fields["cost_usd" if part == "cost" else part] = value
+        if "text" not in fields and "messages" not in fields:
+            fields["text"] = text
+        return fields
 
 
 def _value_at(document: JSON, steps: Sequence[Steps]) -> JSON | Missing:
@@ -144,13 +144,13 @@ def _value_at(document: JSON, steps: Sequence[Steps]) -> JSON | Missing:
         return value
     if isinstance(value, str) or not isinstance(value, Sequence):
         return MISSING
-    found: list[JSON] = []
+    values: list[JSON] = []
     for item in value:
         inner = _value_at(item, steps[1:])
         if isinstance(inner, Missing):
             return inner
-        found += inner if len(steps) > _ONE_EACH and isinstance(inner, list) else [inner]
-    return found
+        values += inner if len(steps) > _ONE_EACH and isinstance(inner, list) else [inner]
+    return values
 
 
 def json_value(value: JSON) -> JSON:

@@ -72,7 +72,7 @@ def completion_of(
     if isinstance(output, str):
         output = {"text": output}
     elif not isinstance(output, Mapping):
-        raise _malformed(f"it is neither text nor an object: {_shown(output)}")
+        raise _malformed(f"it is neither text nor an object: {_format_value(output)}")
     parts = cast("Mapping[str, Any]", output)
     stated = ("text" in parts or "messages" in parts) and all(
         key in OUTPUT_FIELDS or key in _FURTHER for key in parts
@@ -89,7 +89,7 @@ def completion_of(
     if cost is not None and (
         isinstance(cost, bool) or not isinstance(cost, int | float) or not cost >= 0
     ):
-        raise _malformed(f"`cost_usd` is no number from 0: {_shown(cost)}")
+        raise _malformed(f"`cost_usd` is no number from 0: {_format_value(cost)}")
     tool_calls = _tool_calls(calls)
     text = _text(parts, messages)
     return Completion(
@@ -120,13 +120,15 @@ def _check_numbers(parts: Mapping[str, Any]) -> None:
 def _finish_reason(
     parts: Mapping[str, Any], text: str | None, calls: Sequence[ToolCall]
 ) -> FinishReason:
-    given = parts.get("finish_reason")
-    if given is None:
+    reason = parts.get("finish_reason")
+    if reason is None:
         return "tool_calls" if calls and text is None else "stop"
     reasons = get_args(FinishReason)
-    if given not in reasons:
-        raise _malformed(f"`finish_reason` is none of {', '.join(reasons)}: {_shown(given)}")
-    return cast("FinishReason", given)
+    if reason not in reasons:
+        raise _malformed(
+            f"`finish_reason` is none of {', '.join(reasons)}: {_format_value(reason)}"
+        )
+    return cast("FinishReason", reason)
 
 
 def _text(parts: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str | None:
@@ -140,7 +142,7 @@ def _text(parts: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> st
             return None
         raise _malformed("`text` is null, and there are no tool calls")
     if not isinstance(text, str):
-        raise _malformed(f"`text` is not text: {_shown(text)}")
+        raise _malformed(f"`text` is not text: {_format_value(text)}")
     return text
 
 
@@ -149,28 +151,30 @@ def _list(parts: Mapping[str, object], name: str) -> Sequence[object]:
     if value is None:
         return ()
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise _malformed(f"`{name}` is not a list: {_shown(value)}")
+        raise _malformed(f"`{name}` is not a list: {_format_value(value)}")
     return cast("Sequence[object]", value)
 
 
 def _mappings(parts: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
+    entries: list[Mapping[str, Any]] = []
     for item in _list(parts, name):
         if not isinstance(item, Mapping):
-            raise _malformed(f"`{name}` holds something that is not an object: {_shown(item)}")
-        found.append(cast("dict[str, Any]", item))
-    return found
+            raise _malformed(
+                f"`{name}` holds something that is not an object: {_format_value(item)}"
+            )
+        entries.append(cast("dict[str, Any]", item))
+    return entries
 
 
-def _tool_calls(given: object) -> tuple[ToolCall, ...]:
+def _tool_calls(entries: object) -> tuple[ToolCall, ...]:
     """Calls as `{name, arguments}`, or as OpenAI writes them: `{id, function: {...}}`."""
     calls: list[ToolCall] = []
-    for number, item in enumerate(_mappings({"tool_calls": given}, "tool_calls")):
+    for number, item in enumerate(_mappings({"tool_calls": entries}, "tool_calls")):
         function: object = item.get("function", item)
         table = cast("dict[str, Any]", function) if isinstance(function, Mapping) else {}
         name = table.get("name")
         if not isinstance(name, str):
-            raise _malformed(f"a tool call has no name: {_shown(item)}")
+            raise _malformed(f"a tool call has no name: {_format_value(item)}")
         arguments = table.get("arguments", {})
         calls.append(
             ToolCall(
@@ -180,18 +184,18 @@ def _tool_calls(given: object) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def _usage(given: object) -> Usage:
+def _usage(usage_value: object) -> Usage:
     """Token counts under our names or under those of OpenAI."""
-    if given is None:
+    if usage_value is None:
         return Usage()
-    if not isinstance(given, Mapping):
-        raise _malformed(f"`usage` is not an object: {_shown(given)}")
-    table = cast("Mapping[str, object]", given)
+    if not isinstance(usage_value, Mapping):
+        raise _malformed(f"`usage` is not an object: {_format_value(usage_value)}")
+    table = cast("Mapping[str, object]", usage_value)
 
     def count(*names: str) -> int:
         value = next((table[name] for name in names if table.get(name) is not None), 0)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise _malformed(f"`usage` holds no number of tokens: {_shown(value)}")
+            raise _malformed(f"`usage` holds no number of tokens: {_format_value(value)}")
         return value
 
     return Usage(
@@ -206,7 +210,7 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return cut(json.dumps(value, ensure_ascii=False, default=repr), 80)
 
 
@@ -260,7 +264,7 @@ class RecordedOutputs:
 
 
 def read_outputs(
-    data: bytes | None, *, shown: Path, name: str, cost_usd: float | None
+    data: bytes | None, *, place: Path, name: str, cost_usd: float | None
 ) -> RecordedOutputs:
     """Read a file of outputs.
 
@@ -275,8 +279,8 @@ def read_outputs(
     """
     if data is None:
         fix = "write it, or correct `path` in [tool.regauge.targets." + name + "]"
-        raise DatasetError([Fault(path=shown, line=None, message="no such file", fix=fix)])
-    found: dict[str, dict[int, Mapping[str, JSON]]] = defaultdict(dict)
+        raise DatasetError([Fault(path=place, line=None, message="no such file", fix=fix)])
+    trials: dict[str, dict[int, Mapping[str, JSON]]] = defaultdict(dict)
     faults: list[Fault] = []
     for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), start=1):
         if not line.strip():
@@ -285,15 +289,15 @@ def read_outputs(
             case, trial, output = _read_line(line)
         except ValueError as error:
             message, _, fix = str(error).partition("\n  fix: ")
-            faults.append(Fault(path=shown, line=number, message=message, fix=fix))
+            faults.append(Fault(path=place, line=number, message=message, fix=fix))
             continue
-        if trial in found[case]:
+        if trial in trials[case]:
             message, fix = f"case {case!r} has trial {trial} twice", "count its trials from 0"
-            faults.append(Fault(path=shown, line=number, message=message, fix=fix))
-        found[case][trial] = output
+            faults.append(Fault(path=place, line=number, message=message, fix=fix))
+        trials[case][trial] = output
     if faults:
         raise DatasetError(faults)
-    return RecordedOutputs(name, found, cost_usd=cost_usd)
+    return RecordedOutputs(name, trials, cost_usd=cost_usd)
 
 
 def _read_line(line: bytes) -> tuple[str, int, Mapping[str, JSON]]:
@@ -302,19 +306,19 @@ def _read_line(line: bytes) -> tuple[str, int, Mapping[str, JSON]]:
     document: object = read_json(line.decode("utf-8"))
     if not isinstance(document, Mapping):
         raise ValueError("not an object\n  fix: write case, trial and text")  # noqa: TRY004
-    given = cast("Mapping[str, Any]", document)
-    for key in given:
+    fields = cast("Mapping[str, Any]", document)
+    for key in fields:
         if key not in _KEYS:
             hint = did_you_mean(key, _KEYS) or f"there are {', '.join(_KEYS)}"
             raise ValueError(f"unknown key {key!r}\n  fix: {hint}")
-    case, trial = given.get("case"), given.get("trial", 0)
+    case, trial = fields.get("case"), fields.get("trial", 0)
     if not isinstance(case, str) or not case:
         raise ValueError("`case` is missing\n  fix: name the golden case")
     if type(trial) is not int or trial < 0:
         raise ValueError(f"`trial` is {trial!r}, not a number from 0")
-    if "text" not in given and "messages" not in given:
+    if "text" not in fields and "messages" not in fields:
         raise ValueError("it has neither `text` nor `messages`")
-    output = {key: given[key] for key in OUTPUT_FIELDS if key in given}
+    output = {key: fields[key] for key in OUTPUT_FIELDS if key in fields}
     try:
         completion_of(output, provider="", model="")
     except ProviderError as error:

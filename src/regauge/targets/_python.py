@@ -134,7 +134,7 @@ class _Process:
             call = {"id": number, "case": document_of(case)}
             self._send(json.dumps(call).encode() + b"\n")
             async with asyncio.timeout(timeout_s):
-                found = await reply
+                value = await reply
         except TimeoutError:
             raise ProviderError(
                 f"{self._name} did not return within {timeout_s:g} s\n"
@@ -145,10 +145,10 @@ class _Process:
             self._pending.pop(number, None)
             if self._retired and not self._pending:
                 await self.close()
-        if "error" in found:
-            raise ProviderError(_with_fix(found, self._name), kind=found["kind"])
-        self.late.update(found.get("late", ()))
-        output: JSON = found["output"]
+        if "error" in value:
+            raise ProviderError(_with_fix(value, self._name), kind=value["kind"])
+        self.late.update(value.get("late", ()))
+        output: JSON = value["output"]
         return output
 
     async def retire(self) -> None:
@@ -376,11 +376,11 @@ def import_path(root: Path, home: Path) -> list[str]:
     """
     path: list[str] = []
     for entry in sys.path:
-        given = Path(entry or ".").resolve()
-        if root != home and given.is_relative_to(home):
-            other = root / given.relative_to(home)
-            given = other if other.exists() else given
-        path.append(str(given))
+        directory = Path(entry or ".").resolve()
+        if root != home and directory.is_relative_to(home):
+            other = root / directory.relative_to(home)
+            directory = other if other.exists() else directory
+        path.append(str(directory))
     own = [str(each) for each in (root, root / "src") if each.is_dir()]
     # A project that names its root in no entry has the root first, as `python -m` would.
     return [*(entry for entry in own if entry not in path), *path]

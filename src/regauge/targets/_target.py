@@ -106,10 +106,10 @@ def digests_of(files: Files, paths: Iterable[str]) -> dict[str, str | None]:
 
     Hidden files and `__pycache__` below a directory do not count.
     """
-    found: dict[str, str | None] = {}
+    digests: dict[str, str | None] = {}
     for path, data in files.read(paths).items():
         if data is not None:
-            found[path] = hashlib.sha256(data).hexdigest()
+            digests[path] = hashlib.sha256(data).hexdigest()
             continue
         inside = [
             name
@@ -117,10 +117,10 @@ def digests_of(files: Files, paths: Iterable[str]) -> dict[str, str | None]:
             if not any(part.startswith(".") or part == "__pycache__" for part in name.split("/"))
         ]
         if inside:
-            found |= digests_of(files, sorted(inside))
+            digests |= digests_of(files, sorted(inside))
         else:
-            found[path] = None
-    return found
+            digests[path] = None
+    return digests
 
 
 def loaded_modules(
@@ -144,15 +144,15 @@ def loaded_modules(
         others: What counts where no modules are known.
     """
     document = _read_modules(files)
-    known: Mapping[str, Any] = document.get(name, {})
-    found = digests_of(files, known)
-    if discover is None or (known and found == known):
-        return found or digests_of(files, others or _own_module(name, files))
-    found = digests_of(files, discover())
-    if found and found != known:
-        text = json.dumps({**document, name: found}, indent=1, sort_keys=True, ensure_ascii=False)
+    earlier: Mapping[str, Any] = document.get(name, {})
+    digests = digests_of(files, earlier)
+    if discover is None or (earlier and digests == earlier):
+        return digests or digests_of(files, others or _own_module(name, files))
+    digests = digests_of(files, discover())
+    if digests and digests != earlier:
+        text = json.dumps({**document, name: digests}, indent=1, sort_keys=True, ensure_ascii=False)
         write_whole(root / MODULES_FILE, f"{text}\n".encode())
-    return found or digests_of(files, _own_module(name, files))
+    return digests or digests_of(files, _own_module(name, files))
 
 
 def _read_modules(files: Files) -> Mapping[str, Mapping[str, Any]]:
@@ -295,8 +295,8 @@ class Target:
         state: dict[str, JSON] = {"target": self.digest}
         if self.outputs is not None:
             state["outputs"] = self.outputs.digest
-        shown = {**self.identity, **{key: state[key] for key in state if key != "target"}}
-        source = json.dumps(shown, indent=2, ensure_ascii=False)
+        document = {**self.identity, **{key: state[key] for key in state if key != "target"}}
+        source = json.dumps(document, indent=2, ensure_ascii=False)
         return Prompt(
             name=name,
             path=path,
@@ -344,14 +344,14 @@ def settings_of_target(named: str, settings: Settings) -> tuple[str, TargetSetti
                 f"{named!r} is no callable\n"
                 "  fix: write module:function, such as app.pipeline:answer"
             ) from error
-    known = ", ".join(sorted(settings.targets)) or "none"
+    names = ", ".join(sorted(settings.targets)) or "none"
     hint = did_you_mean(named, settings.targets)
     module, dot, function = named.rpartition(".")
     if dot and not hint:
         hint = f"did you mean '{module}:{function}'?"
     fix = f"{hint} " if hint else ""
     raise UsageError(
-        f"there is no target {named!r}; declared: {known}\n"
+        f"there is no target {named!r}; declared: {names}\n"
         f"  fix: {fix}declare [tool.regauge.targets.{named}] in pyproject.toml, or name a function"
         " as module:function"
     )
@@ -392,7 +392,7 @@ def load_target(
         configuration.pop("path")  # the outputs count, wherever they are
         path = f"fixtures/{settings.path}"
         outputs = read_outputs(
-            files.read([path])[path], shown=root / path, name=name, cost_usd=settings.cost_usd
+            files.read([path])[path], place=root / path, name=name, cost_usd=settings.cost_usd
         )
     if settings.files is not None:
         digests = digests_of(files, settings.files)

@@ -43,34 +43,34 @@ class _CallError(Exception):
 def _load(name: str, root: Path) -> Any:
     module_name, _, path = name.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
+        module: Any = importlib.import_module(module_name)
     except BaseException as error:
         raise _CallError("import", f"{name} cannot be imported:\n{_last_lines(error)}") from error
-    file = getattr(found, "__file__", None) or next(iter(getattr(found, "__path__", [])), None)
+    file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), None)
     if file is not None and root not in Path(file).resolve().parents:
         raise _CallError("outside", f"{name} was imported from {file}, which is not below {root}")
     for part in path.split("."):
-        if not hasattr(found, part):
-            near = difflib.get_close_matches(part, dir(found), n=1)
+        if not hasattr(module, part):
+            near = difflib.get_close_matches(part, dir(module), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise _CallError("import", f"{module_name} has no {path!r}{hint}")
-        found = getattr(found, part)
-    if not callable(found):
-        raise _CallError("import", f"{name} is not callable: {type(found).__name__}")
-    return found
+        module = getattr(module, part)
+    if not callable(module):
+        raise _CallError("import", f"{name} is not callable: {type(module).__name__}")
+    return module
 
 
 def _below(root: Path, files: Iterable[str]) -> list[str]:
     """The files that are part of the project, relative to its root."""
-    found: set[str] = set()
+    names: set[str] = set()
     for file in files:
         path = Path(file).resolve()
         if root in path.parents:
             inside = path.relative_to(root)
             hidden = any(part.startswith(".") for part in inside.parts)
             if not hidden and "site-packages" not in inside.parts:
-                found.add(inside.as_posix())
-    return sorted(found)
+                names.add(inside.as_posix())
+    return sorted(names)
 
 
 def _modules_below(root: Path) -> list[str]:
@@ -282,11 +282,11 @@ class _Worker:
     def _await(self, number: int, output: Any) -> None:
         async def reply() -> None:
             try:
-                found = await output if inspect.isawaitable(output) else output
-                if isinstance(found, AsyncIterator):
-                    stream = cast("AsyncIterator[object]", found)
-                    found = _joined([chunk async for chunk in stream])
-                self._reply(number, found)
+                value = await output if inspect.isawaitable(output) else output
+                if isinstance(value, AsyncIterator):
+                    stream = cast("AsyncIterator[object]", value)
+                    value = _joined([chunk async for chunk in stream])
+                self._reply(number, value)
             except BaseException as error:  # noqa: BLE001 - as above
                 self._refuse(number, error)
 

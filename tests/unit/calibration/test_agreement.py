@@ -15,7 +15,7 @@ def answer(number, says, *said, score=None):
     return Judged(
         label=Label(id=f"l{number}", case="c", answers=("x",), says=says),
         judgements=tuple(
-            Judgement(said=(word,), score=float(word == "pass") if score is None else score)
+            Judgement(opinions=(word,), score=float(word == "pass") if score is None else score)
             for word in said
         ),
     )
@@ -24,7 +24,7 @@ def answer(number, says, *said, score=None):
 def pair(number, says, *winners):
     return Judged(
         label=Label(id=f"l{number}", case="c", answers=("x", "y"), says=says),
-        judgements=(Judgement(said=winners),),
+        judgements=(Judgement(opinions=winners),),
     )
 
 

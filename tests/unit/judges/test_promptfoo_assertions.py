@@ -158,7 +158,7 @@ def test_the_output_is_parsed_on_request_and_tool_calls_stand_for_a_missing_text
     call = ToolCall(id="1", name="search", arguments='{"q": 1}')
     made = Completion(text=None, tool_calls=(call,), finish_reason="tool_calls")
     judge = javascript("JSON.parse(output[0].function.arguments).q === 1")
-    assert judge.examine(Answer.of(made, CASE)).outcome == "pass"
+    assert judge.examine(Answer.from_completion(made, CASE)).outcome == "pass"
     assert javascript("true").check_text(None).code == "no_text"
 
 

@@ -101,11 +101,11 @@ def measured(world: World, cases: Sequence[Case] | None = None, operators: str |
 
 
 def classes(found: Measured) -> dict[str, str]:
-    return {one.mutant.text.split()[-1].strip("."): one.found.kind for one in found.results}
+    return {one.mutant.text.split()[-1].strip("."): one.outcome.kind for one in found.results}
 
 
 def found_of(found: Measured, subject: str) -> Found:
-    return next(one.found for one in found.results if subject in one.mutant.text)
+    return next(one.outcome for one in found.results if subject in one.mutant.text)
 
 
 EXPECTED = {
@@ -140,7 +140,9 @@ def test_without_a_baseline_the_base_is_tried_where_something_changes():
 
 def test_cases_that_share_words_come_first_so_that_killed_mutants_are_cheap():
     killed = [
-        one.found.calls for one in measured(World(cases=140)).results if one.found.kind == "killed"
+        one.outcome.calls
+        for one in measured(World(cases=140)).results
+        if one.outcome.kind == "killed"
     ]
     assert max(killed) <= 6
 
@@ -158,7 +160,7 @@ def test_a_block_without_effect_is_tried_once_for_all_its_instructions():
     found = asyncio.run(
         measure(changed, mutants, world.cases(), _Steady(), HuntPolicy(gate=GatePolicy()))
     )
-    inferred = [one.found for one in found.results if one.found.evidence.get("block")]
+    inferred = [one.outcome for one in found.results if one.outcome.evidence.get("block")]
     assert [one.calls for one in inferred] == [0, 0]
     assert {one.kind for one in inferred} == {"no-effect"}
     assert whole.calls > found.calls
@@ -193,7 +195,7 @@ def test_two_failures_of_a_critical_case_kill():
 def test_out_of_budget_is_undecided_and_nothing_more_is_drawn():
     world = World(fails=BudgetError("the budget of 5 calls is reached"), after=5)
     found = measured(world)
-    reasons = {one.found.reason for one in found.results if one.found.kind == "undecided"}
+    reasons = {one.outcome.reason for one in found.results if one.outcome.kind == "undecided"}
     assert reasons == {"out of budget"}
     assert "no-effect" not in classes(found).values()
 
@@ -208,8 +210,8 @@ def test_out_of_budget_is_undecided_and_nothing_more_is_drawn():
 )
 def test_a_trial_that_could_not_be_made_is_never_a_class(error: Exception):
     found = measured(World(fails=error))
-    assert {one.found.kind for one in found.results} == {"undecided"}
-    assert all(one.found.unmeasured for one in found.results)
+    assert {one.outcome.kind for one in found.results} == {"undecided"}
+    assert all(one.outcome.unmeasured for one in found.results)
 
 
 def test_the_classes_do_not_depend_on_the_order_in_which_trials_land():
@@ -219,14 +221,14 @@ def test_the_classes_do_not_depend_on_the_order_in_which_trials_land():
             return await super().draw(mutant, trials)
 
     one, other = measured(World()), measured(Slow())
-    assert [a.found for a in one.results] == [b.found for b in other.results]
+    assert [a.outcome for a in one.results] == [b.outcome for b in other.results]
 
 
 def test_an_estimate_is_near_what_a_measurement_takes():
     world = World(cases=100)
     found = measured(world)
     mutants = [one.mutant for one in found.results]
-    known = {one.mutant.id: one.found.kind for one in found.results}
+    known = {one.mutant.id: one.outcome.kind for one in found.results}
     about = estimate_calls(prompt(), mutants, world.cases(), known)
     assert found.calls / 1.5 <= about <= found.calls * 1.5
 

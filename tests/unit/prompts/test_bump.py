@@ -141,7 +141,7 @@ def test_without_a_part_the_stated_version_is_released():
     text = f"version: 1.0.0\n{MESSAGES}"
     result = bumped(text, None)
     assert result.prompt.source == text
-    assert [str(entry.version) for entry in result.lock.of("greet")] == ["1.0.0"]
+    assert [str(entry.version) for entry in result.lock.entries_of("greet")] == ["1.0.0"]
     with pytest.raises(UsageError, match="released already"):
         bumped(text, None, lock=result.lock)
 

@@ -133,7 +133,7 @@ def test_a_lock_that_is_not_there_has_no_entries(tmp_path):
     lock = PromptLock.load(tmp_path / "prompts.lock")
     assert lock.entries == ()
     lock.add(prompt("1.0.0")).save()
-    assert PromptLock.load(lock.path).of("greet")[0].digest == prompt("1.0.0").digest
+    assert PromptLock.load(lock.path).entries_of("greet")[0].digest == prompt("1.0.0").digest
 
 
 def test_a_lock_that_is_no_text_is_told(tmp_path):

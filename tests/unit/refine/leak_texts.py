@@ -132,7 +132,7 @@ def subject(name: str) -> Subject:
     else:
         fixtures = ROOT / "fixtures"
         dataset = load_dataset(find_dataset(name, fixtures_dir=fixtures), fixtures_dir=fixtures)
-        cases = [CaseText.of(case) for case in dataset.cases]
+        cases = [CaseText.from_case(case) for case in dataset.cases]
         public = [m.content for m in load_prompt(name, root=ROOT).messages]
         answers = [case.expected for case in cases]
     telling = _telling(cases, " ".join(public))
@@ -326,4 +326,4 @@ def _said(text: str) -> list[str]:
 
 def _wanted_texts() -> list[str]:
     made = judge_kinds(installed=False).values()
-    return [m.template.wanted for m in made if isinstance(m, RuleFactory) and m.template]
+    return [m.template.advice for m in made if isinstance(m, RuleFactory) and m.template]

@@ -24,8 +24,8 @@ from regauge.refine.edits import (
 
 lines = st.sampled_from(["", "# Rules", "- Be brief.", "- Be kind.", "  - Be kind.", "{{input}}"])
 texts = st.lists(lines, min_size=1, max_size=8).map("\n".join)
-prompts = st.builds(PromptText.of, texts, texts)
-TEXT = PromptText.of("Hello.\n- Be brief.\n- Be kind.\n- Be brief.", "{{input}}")
+prompts = st.builds(PromptText.from_contents, texts, texts)
+TEXT = PromptText.from_contents("Hello.\n- Be brief.\n- Be kind.\n- Be brief.", "{{input}}")
 
 
 @given(before=prompts, after=prompts)

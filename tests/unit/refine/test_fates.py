@@ -77,7 +77,7 @@ def test_a_table_counts_every_fate_of_every_kind():
         {"ops": "delete", "fate": "of another version"},
         {"fate": "kept"},
     ]
-    table = FateTable.of(entries, "ops")
+    table = FateTable.from_entries(entries, "ops")
 
     assert table.counts == {"delete": {"refuted": 1}, "insert": {"kept": 1, "guarded": 1}}
     assert table.fates == ("kept", "refuted", "guarded")

@@ -24,7 +24,7 @@ CANARY = "quokka-7731"
 
 
 def guard_for(task, cases, **changes):
-    base = PromptText.of(task.healthy_prompt())
+    base = PromptText.from_contents(task.healthy_prompt())
     texts = [CaseText(id=case.id, texts=(case.input,), expected=case.golden) for case in cases]
     return base, Guard(base, texts, [], GuardPolicy(**changes))
 
@@ -39,8 +39,8 @@ def test_what_cases_say_is_recognised_however_it_is_told_and_nothing_else_is(nam
     told += [make(number) for make in NUMBER_FORMS.values() for number in about.numbers]
     harmless = instructions(name)
 
-    missed = [text for text in told if not leaks.found(text)]
-    refused = [text for text in harmless if leaks.found(text)]
+    missed = [text for text in told if not leaks.describe_leak(text)]
+    refused = [text for text in harmless if leaks.describe_leak(text)]
 
     assert len(told) >= 50
     assert len(missed) <= 0.05 * len(told), missed
@@ -74,7 +74,7 @@ def test_the_right_line_is_no_leak_when_it_is_not_in_the_prompt(task):
     for need in task.requirements:
         faulty = task.healthy_prompt().replace(need.line, "")
 
-        assert not Leaks(texts, [faulty], GuardPolicy()).found(need.line)
+        assert not Leaks(texts, [faulty], GuardPolicy()).describe_leak(need.line)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_numbers_dates_names_and_values_are_recognised_in_other_words(added, say
         GuardPolicy(),
     )
 
-    assert leaks.found(added) == says
+    assert leaks.describe_leak(added) == says
 
 
 def test_labels_of_the_schema_are_no_secret():
@@ -117,8 +117,8 @@ def test_labels_of_the_schema_are_no_secret():
     cases.append(CaseText(id="c9", texts=("...",), expected='{"state": "needs a person"}'))
     line = "- state: needs a person, or is closed."
 
-    assert Leaks(cases, [], GuardPolicy()).found(line)
-    assert not Leaks(cases, public_of(about, []), GuardPolicy()).found(line)
+    assert Leaks(cases, [], GuardPolicy()).describe_leak(line)
+    assert not Leaks(cases, public_of(about, []), GuardPolicy()).describe_leak(line)
 
 
 @pytest.mark.parametrize(
@@ -133,20 +133,20 @@ def test_labels_of_the_schema_are_no_secret():
 def test_a_corrected_example_is_judged_by_the_words_that_are_new_in_it(label, date, refused):
     said = "Kinds: stain, repair.\n\nInput: a spot since 3 October\nOutput: "
     answer = '{{"kind": "{}", "item": "shirt", "date": "{}"}}'
-    before = PromptText.of(said + answer.format("repair", "3 October"))
+    before = PromptText.from_contents(said + answer.format("repair", "3 October"))
     cases = [
         CaseText(id=f"c{n}", texts=("A shirt.",), expected=answer.format("stain", f"2026-08-{n}"))
         for n in range(11, 20)
     ]
     cases.append(CaseText(id="c9", texts=("A hat.",), expected=answer.format("quokka", "May")))
     guard = Guard(before, cases, [], GuardPolicy())
-    after = PromptText.of(said + answer.format(label, date))
+    after = PromptText.from_contents(said + answer.format(label, date))
     edit = Edit(ops=ops_between(before, after), strategy="rewrite", proposer="model:m")
 
     assert guard.objection(edit, before, after).startswith("it gives a case away") is refused
 
-    corrected = PromptText.of(said + answer.format("stain", "3 October"))
-    further = PromptText.of(said + answer.format("stain", "2026-10-03"))
+    corrected = PromptText.from_contents(said + answer.format("stain", "3 October"))
+    further = PromptText.from_contents(said + answer.format("stain", "2026-10-03"))
     edit = Edit(ops=ops_between(corrected, further), strategy="rewrite", proposer="model:m")
     assert not guard.objection(edit, corrected, further)
 
@@ -175,8 +175,8 @@ def test_answers_in_other_languages_are_recognised_as_well(answer, retold, harml
     cases = [CaseText(id=f"c{n}", texts=("...",)) for n in range(9)]
     leaks = Leaks([*cases, CaseText(id="c9", texts=("...",), expected=answer)], [], GuardPolicy())
 
-    assert leaks.found(retold)
-    assert not leaks.found(harmless)
+    assert leaks.describe_leak(retold)
+    assert not leaks.describe_leak(harmless)
 
 
 def test_no_order_of_a_case_input_gets_past_the_guard():
@@ -197,17 +197,17 @@ def test_no_order_of_a_case_input_gets_past_the_guard():
 def test_a_number_is_recognised_without_its_decimals():
     leaks = Leaks([CaseText(id="a", texts=('{"total": 1315.50}',))], [HEALTHY.whole], GuardPolicy())
 
-    assert leaks.found("- A typical total is 1315.")
-    assert leaks.found("- A typical total is one three one five.")
-    assert not leaks.found("- A typical total is 1316.")
+    assert leaks.describe_leak("- A typical total is 1315.")
+    assert leaks.describe_leak("- A typical total is one three one five.")
+    assert not leaks.describe_leak("- A typical total is 1316.")
 
 
 def test_a_canary_of_a_holdout_case_is_recognised():
     leaks = Leaks([CaseText(id="holdout-1", texts=(CANARY,))], [HEALTHY.whole], GuardPolicy())
 
-    assert leaks.found(f"- Mention {CANARY}.")
-    assert leaks.found("- Mention quokka-7731 at once.")
-    assert not leaks.found("- Mention animals.")
+    assert leaks.describe_leak(f"- Mention {CANARY}.")
+    assert leaks.describe_leak("- Mention quokka-7731 at once.")
+    assert not leaks.describe_leak("- Mention animals.")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ Answer:"""
 def test_a_contradiction_between_instructions_is_suspected_and_refutes_nothing(
     base, added, suspected
 ):
-    text = PromptText.of(base)
+    text = PromptText.from_contents(base)
     edit = adding(added, base.split("\n", maxsplit=1)[0])
     guard = Guard(text, [], [], GuardPolicy())
     after = apply(text, edit.ops)
@@ -265,12 +265,12 @@ def test_a_contradiction_between_instructions_is_suspected_and_refutes_nothing(
     found = guard.suspicion(text, after)
     assert suspected in found
     assert bool(found) == bool(suspected)
-    assert not faults_in(PromptText.of(EXAMPLES))
+    assert not faults_in(PromptText.from_contents(EXAMPLES))
 
 
 def test_a_statement_goes_with_the_heading_that_it_leaves_without_text():
-    after = PromptText.of("Be kind.\n\n{{input}}")
-    before = PromptText.of("Be kind.\n\noverride:\n  tense: present\n\n{{input}}")
+    after = PromptText.from_contents("Be kind.\n\n{{input}}")
+    before = PromptText.from_contents("Be kind.\n\noverride:\n  tense: present\n\n{{input}}")
     edit = Edit(ops=ops_between(before, after), strategy="rewrite", proposer="model:m")
 
     assert not Guard(before, [], [], GuardPolicy()).objection(edit, before, after)
@@ -306,5 +306,5 @@ def test_more_cases_never_make_a_leak_disappear_while_few_say_it(text):
     one = [CaseText(id="a", texts=("cab-12 bac",))]
     more = [*one, CaseText(id="b", texts=("zzz",))]
 
-    if Leaks(one, [], GuardPolicy()).found(text):
-        assert Leaks(more, [], GuardPolicy()).found(text)
+    if Leaks(one, [], GuardPolicy()).describe_leak(text):
+        assert Leaks(more, [], GuardPolicy()).describe_leak(text)

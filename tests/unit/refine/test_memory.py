@@ -66,7 +66,9 @@ def test_nearly_the_same_edit_for_the_same_failures_is_refused():
 
 
 def test_a_rule_that_did_not_help_in_one_place_may_be_tried_in_another():
-    before = PromptText.of("# Form\n- Be short.\n# Content\n- Give times in UTC.\n{{input}}")
+    before = PromptText.from_contents(
+        "# Form\n- Be short.\n# Content\n- Give times in UTC.\n{{input}}"
+    )
     here = apply(before, adding(JSON, "- Be short.").ops)
     there = apply(before, adding(JSON, "- Give times in UTC.").ops)
 

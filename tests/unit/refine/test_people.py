@@ -53,7 +53,7 @@ def test_only_people_who_may_write_are_heard_unless_settings_say_otherwise(
     association, trusted, counts
 ):
     feedback = feedback_on_pull([remark("Too long.", association)], 0, trusted=trusted, prompt="p")
-    assert len(feedback.said) == counts
+    assert len(feedback.evidence) == counts
     assert feedback.left_out == (() if counts else ("1 of people who may not write here",))
 
 
@@ -80,7 +80,7 @@ def test_only_people_who_may_write_are_heard_unless_settings_say_otherwise(
 )
 def test_hidden_and_quoted_words_and_takeovers_are_left_out(text, kept, left_out):
     feedback = feedback_on_pull([remark(text)], 0, trusted=TRUSTED, prompt="p")
-    assert [one.text for one in feedback.said] == ([] if kept is None else [kept])
+    assert [one.text for one in feedback.evidence] == ([] if kept is None else [kept])
     assert feedback.left_out == left_out
 
 
@@ -92,8 +92,8 @@ def test_the_newest_remarks_on_this_prompt_are_kept():
         remark("On a case.", path="fixtures/golden/triage.jsonl"),
     ]
     feedback = feedback_on_pull(remarks, 2, trusted=TRUSTED, prompt="triage")
-    assert len(feedback.said) == 20
-    assert [one.text for one in feedback.said][-2:] == ["Here.", "On a case."]
+    assert len(feedback.evidence) == 20
+    assert [one.text for one in feedback.evidence][-2:] == ["Here.", "On a case."]
     assert describe_feedback(feedback) == (
         "20 comments; left out: 2 of bots, 1 on other prompts, 7 older ones"
     )
@@ -103,7 +103,7 @@ def test_every_paragraph_of_a_file_is_a_note_and_a_file_that_says_nothing_is_an_
     path = tmp_path / "notes.txt"
     path.write_text("Too long.\nMuch too long.\n\n\nTimes are local.\n")
     assert noted_in(path) == Feedback(
-        said=(
+        evidence=(
             Evidence(kind="note", text="Too long.\nMuch too long.", at=f"{path}:1"),
             Evidence(kind="note", text="Times are local.", at=f"{path}:5"),
         )
@@ -124,9 +124,9 @@ kinds = st.sampled_from(["label", "comment", "note"])
 told = st.builds(Evidence, kind=kinds, text=st.text(), by=st.text(), case=st.text())
 
 
-@given(said=st.lists(told, max_size=3), left_out=st.lists(st.text(), max_size=2))
-def test_what_was_heard_is_the_same_after_it_was_written_down(said, left_out):
-    feedback = Feedback(said=tuple(said), left_out=tuple(left_out))
+@given(evidence=st.lists(told, max_size=3), left_out=st.lists(st.text(), max_size=2))
+def test_what_was_heard_is_the_same_after_it_was_written_down(evidence, left_out):
+    feedback = Feedback(evidence=tuple(evidence), left_out=tuple(left_out))
     read = TypeAdapter(Feedback).validate_json(json.dumps(asdict(feedback)))
     assert read == feedback
 

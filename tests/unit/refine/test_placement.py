@@ -40,7 +40,7 @@ SECTIONS = "Help.\n# Form\n- Be short.\n# Content\n{rules}\n# Input\n{{{{input}}
 
 
 def prompt(*rules: str) -> PromptText:
-    return PromptText.of(SECTIONS.format(rules="\n".join(rules)))
+    return PromptText.from_contents(SECTIONS.format(rules="\n".join(rules)))
 
 
 def test_a_rule_that_is_not_followed_moves():
@@ -60,7 +60,7 @@ UNWATCHED = tuple(f"- Mind the {word}." for word in ("tone", "dates", "names", "
 
 
 def crowded(*lines: str) -> PromptText:
-    return PromptText.of("\n".join(["You help.", "# Rules", *lines, "{{input}}"]))
+    return PromptText.from_contents("\n".join(["You help.", "# Rules", *lines, "{{input}}"]))
 
 
 @pytest.mark.parametrize("rule", [[UTC], []], ids=["followed badly", "missing"])
@@ -126,7 +126,7 @@ def test_a_definition_of_many_entries_is_tried_as_a_whole_although_it_has_many_p
         return block in text if check == "json" else passes(text, case, check)
 
     edit = replacing(LOCAL, block)
-    base = PromptText.of(f"You help.\n# Rules\n{SHORT}\n{UTC}\n{LOCAL}\n{{{{input}}}}")
+    base = PromptText.from_contents(f"You help.\n# Rules\n{SHORT}\n{UTC}\n{LOCAL}\n{{{{input}}}}")
     here = world(base, propose=lambda *_: [edit], passes=ok)
 
     assert here.run().text == apply(base, edit.ops)
@@ -202,7 +202,7 @@ def test_an_edit_that_names_cases_must_help_those_it_does_not_name():
 
 def test_a_cure_that_loses_an_entry_of_a_list_comes_after_one_that_loses_none():
     listed = "rules: be short, be kind, never guess"
-    base = PromptText.of(f"Help.\n{listed}\n{{{{input}}}}")
+    base = PromptText.from_contents(f"Help.\n{listed}\n{{{{input}}}}")
 
     def ok(text, case, check):
         return check != "json" or JSON in text
@@ -229,7 +229,7 @@ def units(text, *steps):
     """A rewrite of the numbered list."""
     lines = [f"{n}. {step}" for n, step in enumerate(steps, 1)]
     body = [line for line in text.split("\n") if not line[0].isdigit()]
-    return PromptText.of("\n".join([body[0], *lines, *body[1:]]))
+    return PromptText.from_contents("\n".join([body[0], *lines, *body[1:]]))
 
 
 def rewritten(before, after):
@@ -240,7 +240,7 @@ def test_an_inserted_or_moved_step_is_one_change_and_no_part_of_it_loses_another
     """Whatever follows from it in numbers and references."""
     one, two, three = (line[3:] for line in STEPS.split("\n")[1:4])
     new = "Check whether a policy number is given."
-    base = PromptText.of(STEPS)
+    base = PromptText.from_contents(STEPS)
     wanted = {
         "inserted": units(STEPS, new, one, two, three.replace("2", "3")),
         "moved": units(STEPS, two, three.replace("2", "1"), one),
@@ -266,7 +266,7 @@ def test_an_inserted_or_moved_step_is_one_change_and_no_part_of_it_loses_another
 
 
 def test_a_step_that_another_refers_to_is_not_taken_out():
-    base = PromptText.of(STEPS)
+    base = PromptText.from_contents(STEPS)
     guard = world(base).setting.guard
     gone = Edit(ops=(Delete(Anchor("2. Note handwritten remarks.")),), strategy="m", proposer="m")
     one, _, three = (line[3:] for line in STEPS.split("\n")[1:4])
@@ -277,8 +277,8 @@ def test_a_step_that_another_refers_to_is_not_taken_out():
 
 
 def test_what_a_rewrite_loses_next_to_its_cure_is_kept():
-    base = PromptText.of(f"Help.\n- Be kind.\n{SHORT}\n{{{{input}}}}")
-    after = PromptText.of(f"Help.\n{SHORT}\n{JSON}\n- Stay calm.\n{{{{input}}}}")
+    base = PromptText.from_contents(f"Help.\n- Be kind.\n{SHORT}\n{{{{input}}}}")
+    after = PromptText.from_contents(f"Help.\n{SHORT}\n{JSON}\n- Stay calm.\n{{{{input}}}}")
     here = world(base, propose=lambda *_: [rewritten(base, after)])
 
     state = here.run()
@@ -305,13 +305,15 @@ def test_what_a_rewrite_loses_next_to_its_cure_is_kept():
     ],
 )  # fmt: skip
 def test_what_a_person_calls_one_change_is_one_unit(before, after):
-    assert len(units_of(PromptText.of(before), PromptText.of(after))) == 1
+    assert len(units_of(PromptText.from_contents(before), PromptText.from_contents(after))) == 1
 
 
 def test_swapped_clauses_come_back_as_one_whole_sentence():
-    before = PromptText.of("Sort.\n\nRed is what can wait a week, and blue what we must do today.")
+    before = PromptText.from_contents(
+        "Sort.\n\nRed is what can wait a week, and blue what we must do today."
+    )
     cured = "Sort.\n\nRed is what we must do today, and blue what can wait a week."
-    after = PromptText.of(f"{cured}\n\nYour work is important.")
+    after = PromptText.from_contents(f"{cured}\n\nYour work is important.")
 
     assert cured in without_losses(before, after).whole
     assert cured in {part.whole for part in parts_of(before, after)}

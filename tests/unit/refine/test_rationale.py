@@ -106,8 +106,10 @@ def test_sentences_are_told_apart_by_what_was_missed_without_them():
 
 
 def test_what_a_prompt_says_twice_is_told_before_anything_is_tried():
-    base = PromptText.of(f"{HEALTHY.whole}\n{SHORT}\n- Never answer long times in JSON format.")
-    base = PromptText.of(base.whole + "\n- Answer long times in JSON format.")
+    base = PromptText.from_contents(
+        f"{HEALTHY.whole}\n{SHORT}\n- Never answer long times in JSON format."
+    )
+    base = PromptText.from_contents(base.whole + "\n- Answer long times in JSON format.")
     here = world(base)
     here.run()
 

@@ -24,7 +24,7 @@ pieces = st.sampled_from(
 bodies = st.lists(pieces, min_size=1, max_size=6).map("\n".join)
 ABOVE = "You help.\n\n## Labels"
 BELOW = "## Form\nAnswer in JSON.\n<tone>\nBe kind.\n</tone>\nKeys:\n- a\n\nEnd."
-TEXT = PromptText.of(f"{ABOVE}\n\n- now\n- later\n\n{BELOW}", "{{x}}")
+TEXT = PromptText.from_contents(f"{ABOVE}\n\n- now\n- later\n\n{BELOW}", "{{x}}")
 AT = Anchor("## Labels", None, 0)
 
 
@@ -77,7 +77,7 @@ def test_a_text_that_would_leave_its_section_is_refused(op, said):
 
 
 def test_a_heading_of_two_messages_needs_the_message_and_a_section_comes_alone():
-    twice = PromptText.of("# A\nx", "# A\ny")
+    twice = PromptText.from_contents("# A\nx", "# A\ny")
     with pytest.raises(EditError, match="2 messages have a line that says '# A'"):
         apply(twice, [ReplaceSection(Anchor("# A"), "z")])
     assert apply(twice, [ReplaceSection(Anchor("# A", None, 1), "z")]).whole == "# A\nx\n# A\nz"

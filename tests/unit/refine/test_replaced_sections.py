@@ -29,7 +29,7 @@ from tests.unit.refine.world import (
     world,
 )
 
-BASE = PromptText.of(
+BASE = PromptText.from_contents(
     f"You help.\n# Rules\n{SHORT}\n- {UTC[2:]} {{{{zone}}}}\n\n# Form\nIn XML.", "x"
 )
 MARKS = (Replaceable(section="# Rules"), Replaceable(section="# Form", words=4))
@@ -97,7 +97,7 @@ def test_sections_that_may_be_replaced_are_told_where_they_stand_now():
     )
 
 
-RULES = PromptText.of(f"You help.\n# Rules\n{SHORT}\n{UTC}\n\n# End\n{{{{input}}}}")
+RULES = PromptText.from_contents(f"You help.\n# Rules\n{SHORT}\n{UTC}\n\n# End\n{{{{input}}}}")
 
 
 def run(*edits: Edit, marks=MARKS[:1]):
@@ -174,5 +174,5 @@ def test_the_words_of_a_mark_limit_every_edit():
 
 
 def test_a_word_that_a_list_explains_twice_is_named():
-    text = PromptText.of("Levels:\n- low: wait.\n- low: no hurry.\n\nBe short.")
+    text = PromptText.from_contents("Levels:\n- low: wait.\n- low: no hurry.\n\nBe short.")
     assert faults_in(text) == ["'low' is explained twice: '- low: wait.' and '- low: no hurry.'"]

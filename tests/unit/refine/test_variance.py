@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.refine.analysis import CheckOutcome, Outcome, agreement, shown, variance_of
+from regauge.refine.analysis import CheckOutcome, Outcome, agreement, format_share, variance_of
 
 
 def outcome(case: str, trial: int, answer: str, *, passed: bool) -> Outcome:
@@ -68,5 +68,10 @@ def test_one_unsteady_case_of_many_is_never_shown_as_none():
     trials = [outcome(f"c{n}", trial, "x", passed=True) for n in range(300) for trial in (0, 1)]
     said = variance_of([*trials[:-1], outcome("c299", 1, "y", passed=False)])
     assert said is not None
-    assert (shown(said.answers), shown(said.verdicts)) == (">99%", ">99%")
-    assert [shown(share) for share in (0.0, 0.001, 0.42, 1.0)] == ["0%", "<1%", "42%", "100%"]
+    assert (format_share(said.answers), format_share(said.verdicts)) == (">99%", ">99%")
+    assert [format_share(share) for share in (0.0, 0.001, 0.42, 1.0)] == [
+        "0%",
+        "<1%",
+        "42%",
+        "100%",
+    ]

@@ -33,13 +33,17 @@ SHORT, JSON, UTC = "- Be short.", "- Answer in JSON.", "- Give times in UTC."
 LINES = {"short": SHORT, "json": JSON, "utc": UTC}
 TRAIN = tuple(f"train-{n}" for n in range(8))
 HOLDOUT = tuple(f"holdout-{n}" for n in range(4))
-HEALTHY = PromptText.of("\n".join(["You help.", "# Rules", *LINES.values(), "{{input}}"]))
+HEALTHY = PromptText.from_contents(
+    "\n".join(["You help.", "# Rules", *LINES.values(), "{{input}}"])
+)
 
 
 def without(*names: str) -> PromptText:
     """The healthy prompt without the lines of some checks."""
     gone = {LINES[name] for name in names}
-    return PromptText.of("\n".join(line.text for line in HEALTHY.lines if line.text not in gone))
+    return PromptText.from_contents(
+        "\n".join(line.text for line in HEALTHY.lines if line.text not in gone)
+    )
 
 
 def adding(text: str, line: str = "# Rules", *, by: str = "rules") -> Edit:

@@ -39,13 +39,13 @@ TEXTS = st.one_of(st.lists(LINES, max_size=9).map("\n".join), st.text(max_size=6
 def test_the_leaves_of_a_tree_are_the_text_and_ranges_nest(text):
     tree = parse(text)
 
-    assert "".join(tree.of(leaf) for leaf in tree.leaves) == text
+    assert "".join(tree.text_of(leaf) for leaf in tree.leaves) == text
     for node in tree.root.walk():
         ends = [node.start, *(child.end for child in node.children)]
         if node.children:
             assert [child.start for child in node.children] == ends[:-1]
             assert ends[-1] == node.end
-    assert all(tree.of(atom).strip() for atom in tree.atoms)
+    assert all(tree.text_of(atom).strip() for atom in tree.atoms)
 
 
 @given(before=TEXTS, after=TEXTS, data=st.data())
@@ -57,7 +57,7 @@ def test_a_text_with_none_of_the_changes_is_the_text_before_and_with_all_says_wh
     assert found.compose(()) == before
     made, at = found.compose(found.changes).casefold(), 0
     for atom in found.after.atoms:
-        for words in re.findall(r"[^\d]+", found.after.of(atom).casefold()):
+        for words in re.findall(r"[^\d]+", found.after.text_of(atom).casefold()):
             at = made.index(words.strip(), at)
     assert not compare(parse(before), parse(before)).changes
     some = (
@@ -123,7 +123,7 @@ def test_lists_stay_numbered_and_references_follow_their_step(steps, at, to, new
 )  # fmt: skip
 def test_sentences_end_where_a_reader_of_the_language_ends_them(text, said):
     tree = parse(text)
-    assert [tree.of(one) for one in tree.statements] == said
+    assert [tree.text_of(one) for one in tree.statements] == said
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_sentences_end_where_a_reader_of_the_language_ends_them(text, said):
 )  # fmt: skip
 def test_examples_and_data_do_not_instruct(text):
     tree = parse(f"Be brief.\n\n{text}\n\nUse JSON.")
-    assert [tree.of(one) for one in tree.statements] == ["Be brief.", "Use JSON."]
+    assert [tree.text_of(one) for one in tree.statements] == ["Be brief.", "Use JSON."]
 
 
 def test_a_node_knows_its_heading_and_the_step_it_refers_to():
@@ -158,12 +158,12 @@ def test_a_node_knows_its_heading_and_the_step_it_refers_to():
     ]
     (one,) = references(tree)
     assert one.target is not None
-    assert tree.of(one.target) == "1. Read."
+    assert tree.text_of(one.target) == "1. Read."
 
 
 def test_a_deleted_sentence_takes_what_would_be_empty_with_it():
     tree = parse("# A\n- One. Two.\n- Three.\n\n# B\nFour, and five or six here.")
-    gone = {tree.of(one): delete(tree, one) for one in tree.statements}
+    gone = {tree.text_of(one): delete(tree, one) for one in tree.statements}
     assert gone["One."].startswith("# A\n- Two.\n- Three.")
     assert gone["Two."].startswith("# A\n- One.\n- Three.")
     assert gone["Three."] == "# A\n- One. Two.\n\n# B\nFour, and five or six here."
@@ -181,11 +181,11 @@ def test_one_change_of_several_leaves_the_others_out():
     )
     found = compare(before, after)
     made = {one.kind: found.compose([one]) for one in found.changes}
-    assert {(one.kind, found.after.of(one.now) if one.now else "") for one in found.changes} == {
+    assert {(one.kind, found.after.text_of(one.now) if one.now else "") for one in found.changes} == {
         ("removed", ""), ("added", "Check the number."), ("added", "Be kind."),
     }  # fmt: skip
     assert made["removed"] == "1. Replace names by [PRIVATE].\n2. Answer as in step 1."
-    added = next(one for one in found.changes if one.now and found.after.of(one.now)[0] == "C")
+    added = next(one for one in found.changes if one.now and found.after.text_of(one.now)[0] == "C")
     assert found.compose([added]) == (
         "1. Read the claim.\n2. Replace names by [PRIVATE].\n3. Check the number.\n4. Answer as in step 2."
     )

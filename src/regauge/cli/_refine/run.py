@@ -95,9 +95,9 @@ def feedback_of(
         text = f"--feedback-pr: {error}"
         raise GitHubError(text, kind=error.kind, status=error.status) from error
     trusted = project.settings.refine.feedback_from
-    said = feedback_on_pull(remarks, bots, trusted=trusted, prompt=prompt)
-    say(f"pull request {pull}: {describe_feedback(said) or 'no comments'}")
-    return feedback + said
+    remarks_read = feedback_on_pull(remarks, bots, trusted=trusted, prompt=prompt)
+    say(f"pull request {pull}: {describe_feedback(remarks_read) or 'no comments'}")
+    return feedback + remarks_read
 
 
 def _repository(path: Path) -> str:
@@ -204,7 +204,7 @@ def ended(
     result: Mapping[str, Any],
     taking: Taking,
     *,
-    shown: bool = False,
+    already_shown: bool = False,
     as_json: bool,
 ) -> None:
     """Show the result of a run unless a user saw it, and deliver it as its options ask."""
@@ -213,11 +213,11 @@ def ended(
     if BY_SIGNAL in result["stop"]["text"] and not as_json:
         raise KeyboardInterrupt(left_at(run))
     try:
-        if not shown or result["revision"] is None:
+        if not already_shown or result["revision"] is None:
             shown_run(project, result, as_json=as_json)
         if result["revision"] is not None:
             done = taking.take(run, result)
-            if not (taking.anything or shown or as_json):
+            if not (taking.anything or already_shown or as_json):
                 echo(f"next: regauge refine apply {run.id}   why: regauge refine show latest")
         elif result["unverified"] and not as_json:
             echo(f"next: {result['unverified']['command']}")
@@ -370,14 +370,14 @@ def run_command(
         pr=pr,
         say=saying(as_json=as_json or dry_run),
     )
-    given = feedback_of(
+    gathered = feedback_of(
         project,
         prompt,
         pull=feedback_pr,
         file=feedback,
         say=saying(as_json=as_json or dry_run),
     )
-    begin = partial(begin, feedback=given)
+    begin = partial(begin, feedback=gathered)
     if dry_run:
         begin(asked, forget=ignore_attempts, dry_run=True)
         return
@@ -395,7 +395,7 @@ def run_command(
         if asked.usd is not None:
             asked = replace(asked, usd=max(0.0, asked.usd - float(result["spent"]["usd"])))
         result = begin(asked, forget=False)
-    ended(project, result, taking, shown=interactive, as_json=as_json)
+    ended(project, result, taking, already_shown=interactive, as_json=as_json)
 
 
 def refine_for_model(
@@ -428,8 +428,8 @@ def _begun(
     """Run from the beginning, or only print the estimate; return the result."""
     finished: list[Mapping[str, Any]] = []
     begun: list[Run] = []
-    given = {**options, "budget_usd": asked.usd}
-    words = option_words({name: given[name] for name in _PLUGIN_OPTIONS})
+    settings = {**options, "budget_usd": asked.usd}
+    words = option_words({name: settings[name] for name in _PLUGIN_OPTIONS})
 
     def act(evals: EvalSession) -> None:
         memory = None if forget else partial(recall, project, prompt)
@@ -466,30 +466,30 @@ def _begun(
     return finished[0] if finished else {}
 
 
-def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOptions:
+def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> RunOptions:
     """The options from the command line, else from the project."""
     settings = project.settings.refine
-    names = given["proposers"].split(",") if given["proposers"] else settings.proposers
+    names = values["proposers"].split(",") if values["proposers"] else settings.proposers
 
     def chosen(name: str) -> Any:
-        return getattr(settings, name) if given[name] is None else given[name]
+        return getattr(settings, name) if values[name] is None else values[name]
 
     return RunOptions(
         proposers=tuple(name.strip() for name in names if name.strip()),
-        model=given["refiner_model"] or settings.model or "",
+        model=values["refiner_model"] or settings.model or "",
         cycles=chosen("max_cycles"),
         removals=unused_text(project, load_prompt(find_prompt(prompt, root=project.root)))
-        if given["remove_unused"]
+        if values["remove_unused"]
         else (),
         calls=chosen("budget_calls"),
         model_calls=chosen("budget_refiner_calls"),
         localise=chosen("ablation_calls"),
-        variance=given["fix_flaky"] or settings.fix_flaky,
+        variance=values["fix_flaky"] or settings.fix_flaky,
         usd=chosen("budget_usd"),
-        seed=given["seed"],
+        seed=values["seed"],
         frozen=tuple(settings.frozen),
-        show_goldens=given["show_expected"] or settings.show_expected,
-        tracked=given["include_tracked"],
+        show_goldens=values["show_expected"] or settings.show_expected,
+        tracked=values["include_tracked"],
         goals=declared_goals(project, prompt),
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,

@@ -148,11 +148,11 @@ class Taking:
         try:
             # A wrong token or repository shows here, before anything is spent.
             with connect_github(access, say) as github:
-                there = github.pull_request_from(name, base)
+                existing = github.pull_request_from(name, base)
         except GitHubError as error:
             raise GitHubError(f"--pr: {error}", kind=error.kind, status=error.status) from error
-        if there is not None:
-            say(f"pull request {there.number} is open: {there.url}")
+        if existing is not None:
+            say(f"pull request {existing.number} is open: {existing.url}")
         return replace(taking, branch=name, base=base, access=access)
 
     @property
@@ -539,8 +539,8 @@ def _result(run: Run) -> dict[str, Any]:
         UsageError: It is not over.
         TrailError: The file is not what the run wrote.
     """
-    found: dict[str, Any] = read_json(run.read_end(run.result))
-    return found
+    decision: dict[str, Any] = read_json(run.read_end(run.result))
+    return decision
 
 
 def _say_json(run: Run, **facts: JSON) -> None:
@@ -589,7 +589,7 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
         edits = [edit for edit in edits if edit["prompt"] == prompt]
         if not edits:
             find_prompt(prompt, root=project.root)  # a wrong name is no prompt without edits
-    tables: dict[Grouping, FateTable] = {by: FateTable.of(edits, by) for by in _GROUPINGS}
+    tables: dict[Grouping, FateTable] = {by: FateTable.from_entries(edits, by) for by in _GROUPINGS}
     if as_json:
         click.echo(json.dumps(_document(edits, tables), indent=1))
         return

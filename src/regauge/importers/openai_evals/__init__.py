@@ -71,10 +71,10 @@ def _normalized(text: str) -> str:
     return " ".join(words.split())
 
 
-def _alike(one: str, other: str) -> bool:
-    if not one or not other:
-        return one == other
-    return one in other or other in one
+def _alike(text: str, other: str) -> bool:
+    if not text or not other:
+        return text == other
+    return text in other or other in text
 
 
 _CLASS: Final = re.compile(r"^\s+[\"']?class[\"']?\s*:", re.MULTILINE)
@@ -186,10 +186,12 @@ class _Eval:
         self._suite.add_eval(name, rows, messages=messages, document=document)
 
     def _sampling(self) -> dict[str, JSON]:
-        given = mapping_of(self._args.get("sample_kwargs"))
+        sampling = mapping_of(self._args.get("sample_kwargs"))
         names = {"temperature": "temperature", "max_tokens": "maxTokens", "top_p": "topP"}
         return {
-            names[key]: value for key, value in given.items() if key in names and value is not None
+            names[key]: value
+            for key, value in sampling.items()
+            if key in names and value is not None
         }
 
     def _lines(self, key: str) -> Items:
@@ -198,20 +200,20 @@ class _Eval:
         Raises:
             SourceError: It cannot be read, or is a pointer of Git LFS.
         """
-        given = self._args.get(key)
-        if not isinstance(given, str):
+        value = self._args.get(key)
+        if not isinstance(value, str):
             raise SourceError(f"`{key}` names no file; its class makes the samples")
         repository = self._suite.repository
         folders = [self._file.parent.parent / "data", self._file.parent / "data", self._file.parent]
         inside = [folder for folder in folders if folder.is_relative_to(repository.root)]
-        paths = [repository.resolve(given, folder) for folder in inside]
+        paths = [repository.resolve(value, folder) for folder in inside]
         path = next((path for path in paths if path.is_file()), None)
         if path is None:
-            raise SourceError(f"{given} is missing; it belongs to {repository.relative(paths[0])}")
+            raise SourceError(f"{value} is missing; it belongs to {repository.relative(paths[0])}")
         if path.suffix != ".jsonl":
-            raise SourceError(f"{given} is compressed; unpack it, and name it in `{key}`")
+            raise SourceError(f"{value} is compressed; unpack it, and name it in `{key}`")
         if repository.read_text(path).startswith(_POINTER):
-            raise SourceError(f"{given} is a pointer of Git LFS; run git lfs pull")
+            raise SourceError(f"{value} is a pointer of Git LFS; run git lfs pull")
         return repository.read_json_lines(path)
 
     def _examples(self) -> list[dict[str, JSON]]:
@@ -228,8 +230,8 @@ class _Eval:
 
     def _without_names(self, chat: list[dict[str, JSON]], sample: Table) -> list[dict[str, JSON]]:
         """Messages whose names are those of examples, with the roles that these stand for."""
-        given = sample.get("input")
-        names = [m.get("name") for m in given if is_mapping(m)] if is_list(given) else []
+        source = sample.get("input")
+        names = [m.get("name") for m in source if is_mapping(m)] if is_list(source) else []
         if not any(name in _EXAMPLES for name in names):
             return chat
         self._suite.imported.note(
@@ -331,13 +333,13 @@ class _Eval:
 
 def _scores(spec: Mapping[str, Any]) -> dict[str, JSON] | str:
     """The score from 0 to 1 of each label, or the reason why there are none."""
-    given, labels = spec.get("choice_scores"), spec.get("choice_strings")
+    scores, labels = spec.get("choice_scores"), spec.get("choice_strings")
     names = [str(label) for label in labels] if is_list(labels) else list(str(labels or ""))
     numbers: dict[str, float] = {}
     try:
-        if is_mapping(given):
-            numbers = {str(label): float(score) for label, score in given.items()}
-        elif given == "from_strings":
+        if is_mapping(scores):
+            numbers = {str(label): float(score) for label, score in scores.items()}
+        elif scores == "from_strings":
             numbers = {label: float(label) for label in names}
     except (TypeError, ValueError):
         return "its choices have scores that are no numbers"

@@ -175,9 +175,9 @@ class _Eval:
             suite.imported.note("changed", self._place, text)
 
     def _criteria(self) -> Iterator[tuple[Mapping[str, Any], Place]]:
-        given = self._body["testing_criteria"]
-        for number, body in enumerate(list_of(given)):
-            yield mapping_of(body), place_of(given, number, otherwise=self._place)
+        criteria = self._body["testing_criteria"]
+        for number, body in enumerate(list_of(criteria)):
+            yield mapping_of(body), place_of(criteria, number, otherwise=self._place)
 
     def _judged_field(self) -> str:
         """The field of an item that all criteria judge, where none looks at an output."""
@@ -270,19 +270,19 @@ class _Eval:
             chat = chat_of(_value(item.values, reference)) if reference else item.chat
             values = {k: v for k, v in item.values.items() if not reference or k != reference}
             made = _Item(values=values, place=item.place, chat=chat)
-            known = json.dumps([values, chat if not template else None], default=str)
-            prompt.items.setdefault(known, made)
+            identity = json.dumps([values, chat if not template else None], default=str)
+            prompt.items.setdefault(identity, made)
 
-    def _sampling(self, given: Mapping[str, Any], prompt: _Prompt, path: Path) -> None:
+    def _sampling(self, sampling: Mapping[str, Any], prompt: _Prompt, path: Path) -> None:
         parameters = cast("dict[str, JSON]", prompt.document.setdefault("modelParameters", {}))
-        for key, value in given.items():
+        for key, value in sampling.items():
             if key in _PARAMETERS and value is not None:
                 parameters.setdefault(_PARAMETERS[key], value)
-        schema = given.get("response_format") or mapping_of(given.get("text")).get("format")
+        schema = sampling.get("response_format") or mapping_of(sampling.get("text")).get("format")
         if is_mapping(schema) and schema.get("type") == "json_schema":
             prompt.document["responseFormat"] = "json_schema"
             prompt.document["jsonSchema"] = cast("JSON", schema.get("json_schema") or dict(schema))
-        if given.get("tools"):
+        if sampling.get("tools"):
             text = "tools of the run are not offered to the model"
             self._suite.imported.note("dropped", self._suite.place(path), text)
         if not parameters:
@@ -293,14 +293,14 @@ class _Eval:
     ) -> Iterator[_Item]:
         """The items of a run: its own, those of its file, or those of its output items."""
         repository = self._suite.repository
-        given = mapping_of(source.get("source"))
-        content = list_of(given.get("content"))
+        data_source = mapping_of(source.get("source"))
+        content = list_of(data_source.get("content"))
         outputs = path.parent / "output_items.jsonl"
         if content and not with_chat:
             for number, line in enumerate(content):
                 yield _item(line, place_of(content, number, otherwise=self._suite.place(path)))
             return
-        identifier = given.get("id")
+        identifier = data_source.get("id")
         if isinstance(identifier, str) and re.fullmatch(r"[\w-]+", identifier) and not with_chat:
             stored = self._file.parent.parent.parent / "files" / f"{identifier}.content"
             if stored.is_file():
@@ -468,10 +468,10 @@ class _Criterion:
         Raises:
             _UnmeasuredError: They do not show the output, or hold more than text.
         """
-        given = list_of(self._body.get("input"))
-        if not given or not all(_is_text_message(message) for message in given):
+        items = list_of(self._body.get("input"))
+        if not items or not all(_is_text_message(message) for message in items):
             raise _UnmeasuredError("its messages hold more than text")
-        messages = [_message(message, self._rubric_field) for message in given]
+        messages = [_message(message, self._rubric_field) for message in items]
         if "{{answer}}" not in json.dumps(messages):
             raise _UnmeasuredError("its messages do not show the output")
         title = str(self._body.get("name") or self._kind)
@@ -530,14 +530,14 @@ def _value(values: Mapping[str, Any], path: str, *, required: bool = False) -> A
     Raises:
         _UnmeasuredError: It is required, and there is none.
     """
-    found: Any = values
+    value: Any = values
     for part in path.split("."):
-        if not is_mapping(found) or part not in found:
+        if not is_mapping(value) or part not in value:
             if required:
                 raise _UnmeasuredError(f"an item has no field {path!r}")
             return None
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
 def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def _find(absolute: Path, path: Path) -> list[Path]:
 
 def _configs(files: Iterable[Path]) -> list[Path]:
     """The configurations among files: by their names, and others next to these."""
-    found = [
+    configurations = [
         file
         for file in files
         if (_NAMED.fullmatch(file.name) and _readable(file))
@@ -127,11 +127,11 @@ def _configs(files: Iterable[Path]) -> list[Path]:
     ]
     near = {
         file
-        for folder in {config.parent for config in found}
+        for folder in {config.parent for config in configurations}
         for file in folder.iterdir()
         if _is_yaml(file) and _readable(file, keys=_BOTH)
     }
-    configs = sorted({*found, *near})
+    configs = sorted({*configurations, *near})
     # A file of tests alone belongs to another configuration.
     return [file for file in configs if _readable(file, keys=_ALONE)] or configs
 
@@ -188,11 +188,11 @@ def _dereferenced(value: Any, context: Context) -> Any:
             table = node
             reference = table.get("$ref")
             if isinstance(reference, str) and reference.startswith("#/") and reference not in above:
-                found: Any = document
+                nested: Any = document
                 for part in reference[2:].split("/"):
-                    found = found.get(part) if is_mapping(found) else None
-                if found is not None:
-                    return walk(found, (*above, reference))
+                    nested = nested.get(part) if is_mapping(nested) else None
+                if nested is not None:
+                    return walk(nested, (*above, reference))
                 context.note(
                     "person",
                     place_of(node, "$ref", otherwise=Place(path="")),

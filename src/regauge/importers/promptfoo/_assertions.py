@@ -193,7 +193,7 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
     negated = kind.startswith("not-")
     kind = kind.removeprefix("not-")
     try:
-        given = _Given(
+        parsed = _Given(
             kind=kind,
             negated=negated,
             **_value(kind, body, assertion.place, test, context),
@@ -201,7 +201,7 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
             place=assertion.place,
             test=test,
         )
-        made = _judge(given, context)
+        made = _judge(parsed, context)
     except _UnmeasuredError as error:
         named = _RED_TEAM if _RED_TEAM in kind else str(body.get("type") or "an assertion")
         made = _unmeasured(named, str(error), assertion, context)
@@ -249,20 +249,20 @@ def _value(
     path, function = match["path"], match["function"]
     suffix = PurePosixPath(path.replace("\\", "/")).suffix
     try:
-        found = context.repository.resolve(path, context.base)
+        file = context.repository.resolve(path, context.base)
         if suffix in (*_JAVASCRIPT, *_PYTHON):
             if suffix in _PYTHON:
-                _require_function(found, function, context)
-                context.note_packages(found, place)
-            code: dict[str, JSON] = {"file": context.refer(found, place)}
+                _require_function(file, function, context)
+                context.note_packages(file, place)
+            code: dict[str, JSON] = {"file": context.refer(file, place)}
             if function:
                 code["function"] = function
             if kind not in {"javascript", "python"}:
                 raise _UnmeasuredError("its value is computed by code in a file")
             return {"value": None, "code": code}
-        content = context.repository.read_text(found)
+        content = context.repository.read_text(file)
         if suffix in {".json", ".yaml", ".yml"}:
-            return {"value": context.repository.read_yaml(found, content), "code": None}
+            return {"value": context.repository.read_yaml(file, content), "code": None}
     except SourceError as error:
         raise _UnmeasuredError(str(error)) from error
     return {"value": context.render_all(content.strip(), test.vars, place), "code": None}
@@ -283,60 +283,62 @@ def _require_function(file: Path, function: str, context: Context) -> None:
         )
 
 
-def _judge(given: _Given, context: Context) -> dict[str, JSON]:
+def _judge(assertion: _Given, context: Context) -> dict[str, JSON]:
     """The judge of an assertion.
 
     Raises:
         _UnmeasuredError: There is none.
     """
-    if given.body.get("contextTransform") is not None:
+    if assertion.body.get("contextTransform") is not None:
         raise _UnmeasuredError("`contextTransform` is code that is not run")
-    if given.transform is not None and given.kind not in _GRADED:
-        return _transformed(given, context)
-    if given.kind in _CRITERIA:
-        return _criterion(given, context)
-    if given.kind in {"javascript", "python"}:
-        return _code(given, context)
-    build = _RULES.get(given.kind)
+    if assertion.transform is not None and assertion.kind not in _GRADED:
+        return _transformed(assertion, context)
+    if assertion.kind in _CRITERIA:
+        return _criterion(assertion, context)
+    if assertion.kind in {"javascript", "python"}:
+        return _code(assertion, context)
+    build = _RULES.get(assertion.kind)
     if build is not None:
-        made = build(given)
-        _require_judge(made, given, context)
-        return {"not": made} if given.negated else made
-    build = _MODEL_JUDGES.get(given.kind)
+        made = build(assertion)
+        _require_judge(made, assertion, context)
+        return {"not": made} if assertion.negated else made
+    build = _MODEL_JUDGES.get(assertion.kind)
     if build is not None:
-        if given.negated:
+        if assertion.negated:
             raise _UnmeasuredError(
                 "an LLM judge has no negation; state the opposite as a criterion"
             )
-        made = build(given)
-        _set_grader(made, given, context)
+        made = build(assertion)
+        _set_grader(made, assertion, context)
         return made
-    if not given.kind:
+    if not assertion.kind:
         raise _UnmeasuredError("it has no type")
-    if _RED_TEAM in given.kind:
+    if _RED_TEAM in assertion.kind:
         raise _UnmeasuredError("regauge has no red teaming; keep promptfoo for it")
-    raise _UnmeasuredError(_REASONS.get(given.kind, "promptfoo documents no such type"))
+    raise _UnmeasuredError(_REASONS.get(assertion.kind, "promptfoo documents no such type"))
 
 
-def _transformed(given: _Given, context: Context) -> dict[str, JSON]:
+def _transformed(assertion: _Given, context: Context) -> dict[str, JSON]:
     """A check of an output that code changes first: both become one piece of JavaScript."""
-    code = str(given.transform)
+    code = str(assertion.transform)
     if code.strip().startswith("file://"):
         code = _module(code.strip(), context)
-    usable = given.code is None and not (given.negated and given.kind == "javascript")
+    usable = assertion.code is None and not (assertion.negated and assertion.kind == "javascript")
     check = (
-        transformed_check(code, given.kind, given.value, negated=given.negated) if usable else None
+        transformed_check(code, assertion.kind, assertion.value, negated=assertion.negated)
+        if usable
+        else None
     )
     if check is None:
         raise _UnmeasuredError("its output is transformed by JavaScript first")
     context.note(
         "changed",
-        given.place,
+        assertion.place,
         "the transform of the output and the assertion became one JavaScript judge",
     )
     made: dict[str, JSON] = {"code": check}
-    if given.kind == "javascript" and given.threshold is not None:
-        made["pass_at"] = given.threshold
+    if assertion.kind == "javascript" and assertion.threshold is not None:
+        made["pass_at"] = assertion.threshold
     return {"javascript": made}
 
 
@@ -364,69 +366,75 @@ def _module(reference: str, context: Context) -> str:
     )
 
 
-def _code(given: _Given, context: Context) -> dict[str, JSON]:
-    if given.code and re.search(r"\.[mc]?ts\Z", str(given.code["file"])):
+def _code(assertion: _Given, context: Context) -> dict[str, JSON]:
+    if assertion.code and re.search(r"\.[mc]?ts\Z", str(assertion.code["file"])):
         raise _UnmeasuredError("it is TypeScript; compile it to JavaScript, and name that file")
-    if find_spec("py_mini_racer") is None and given.kind == "javascript":
-        context.note("person", given.place, "judges in JavaScript need pip install 'regauge[js]'")
-    name = "javascript" if given.kind == "javascript" else "promptfoo_python"
-    made: dict[str, JSON] = dict(given.code) if given.code else {"code": given.text}
-    if given.code and str(given.code["file"]).endswith(_PYTHON) and name == "javascript":
+    if find_spec("py_mini_racer") is None and assertion.kind == "javascript":
+        context.note(
+            "person", assertion.place, "judges in JavaScript need pip install 'regauge[js]'"
+        )
+    name = "javascript" if assertion.kind == "javascript" else "promptfoo_python"
+    made: dict[str, JSON] = dict(assertion.code) if assertion.code else {"code": assertion.text}
+    if assertion.code and str(assertion.code["file"]).endswith(_PYTHON) and name == "javascript":
         name = "promptfoo_python"
-    if given.threshold is not None:
-        made["pass_at"] = given.threshold
-    config = given.body.get("config")
+    if assertion.threshold is not None:
+        made["pass_at"] = assertion.threshold
+    config = assertion.body.get("config")
     if is_mapping(config) and config:
         made["config"] = config
-    if given.test.parses_json:
+    if assertion.test.parses_json:
         made["parse_json"] = True
-    return {"not": {name: made}} if given.negated else {name: made}
+    return {"not": {name: made}} if assertion.negated else {name: made}
 
 
-def _criterion(given: _Given, context: Context) -> dict[str, JSON]:
-    text = given.text.strip()
-    if is_list(given.value):
-        text = "\n".join(f"- {part}" for part in given.texts)
+def _criterion(assertion: _Given, context: Context) -> dict[str, JSON]:
+    text = assertion.text.strip()
+    if is_list(assertion.value):
+        text = "\n".join(f"- {part}" for part in assertion.texts)
     if not text:
         raise _UnmeasuredError("it has no value")
-    if given.negated:
+    if assertion.negated:
         text = f"The output does not meet this criterion: {text}"
-        context.note("changed", given.place, f"`not-{given.kind}` became the negated criterion")
-    if given.kind in {"agent-rubric", "search-rubric"}:
         context.note(
-            "changed", given.place, f"the judge of `{given.kind}` has no tools and no search here"
+            "changed", assertion.place, f"`not-{assertion.kind}` became the negated criterion"
         )
-    prompt = given.body.get("rubricPrompt", given.test.options.get("rubricPrompt"))
+    if assertion.kind in {"agent-rubric", "search-rubric"}:
+        context.note(
+            "changed",
+            assertion.place,
+            f"the judge of `{assertion.kind}` has no tools and no search here",
+        )
+    prompt = assertion.body.get("rubricPrompt", assertion.test.options.get("rubricPrompt"))
     made: dict[str, JSON]
-    if prompt is not None and (name := context.rubric(prompt, given.place)):
+    if prompt is not None and (name := context.rubric(prompt, assertion.place)):
         made = {"name": name, "reference": text}
     else:
         made = {"criterion": text}
-        if given.threshold is not None:
-            made["pass_at"] = min(1.0, max(0.0, given.threshold))
-        elif given.kind == "g-eval":
+        if assertion.threshold is not None:
+            made["pass_at"] = min(1.0, max(0.0, assertion.threshold))
+        elif assertion.kind == "g-eval":
             made["pass_at"] = 0.7
     judge: dict[str, JSON] = {"rubric": made}
-    _set_grader(judge, given, context)
+    _set_grader(judge, assertion, context)
     return judge
 
 
-def _set_grader(judge: Mapping[str, JSON], given: _Given, context: Context) -> None:
+def _set_grader(judge: Mapping[str, JSON], assertion: _Given, context: Context) -> None:
     """Set the model of an LLM judge, or have the project name one."""
-    if given.transform is not None:
+    if assertion.transform is not None:
         why = "the LLM judge reads the output before its transform, which is code"
-        context.note("changed", given.place, why)
+        context.note("changed", assertion.place, why)
     made = judge.get("rubric", judge.get("deepeval"))
     if not isinstance(made, dict):
         return
-    own, default = given.body.get("provider"), given.test.options.get("provider")
-    if model := context.grader(own, default, given.place):
+    own, default = assertion.body.get("provider"), assertion.test.options.get("provider")
+    if model := context.grader(own, default, assertion.place):
         made["model"] = model
     else:
-        context.suite.need_judge_model(given.place)
+        context.suite.need_judge_model(assertion.place)
 
 
-def _require_judge(made: dict[str, JSON], given: _Given, context: Context) -> None:
+def _require_judge(made: dict[str, JSON], assertion: _Given, context: Context) -> None:
     """Make the rule, as a run does.
 
     Raises:
@@ -437,7 +445,7 @@ def _require_judge(made: dict[str, JSON], given: _Given, context: Context) -> No
     except UsageError as error:
         if "is not installed" not in error.message:
             raise _UnmeasuredError(" ".join(error.message.split())) from error
-        context.note("person", given.place, f"{error.message} ({error.fix})")
+        context.note("person", assertion.place, f"{error.message} ({error.fix})")
 
 
 def _number(value: object) -> float | None:
@@ -464,37 +472,37 @@ def _split(text: str) -> list[str]:
 # The rules, by type.
 
 
-def _contains(given: _Given) -> dict[str, JSON]:
-    ignore_case = given.kind.startswith("i")
-    kind = given.kind.removeprefix("i")
+def _contains(assertion: _Given) -> dict[str, JSON]:
+    ignore_case = assertion.kind.startswith("i")
+    kind = assertion.kind.removeprefix("i")
     if kind == "contains":
-        text = given.text
+        text = assertion.text
         return {"contains": {"text": text, "ignore_case": True} if ignore_case else text}
     name = kind.replace("-", "_")
-    texts = given.texts
+    texts = assertion.texts
     if not texts:
         raise _UnmeasuredError("it has no value")
     listed: list[JSON] = [*texts]
     return {name: {"texts": listed, "ignore_case": True} if ignore_case else listed}
 
 
-def _equals(given: _Given) -> dict[str, JSON]:
-    if is_mapping(given.value) or is_list(given.value):
-        return {"json_like": {"value": given.value, "extra": "none"}}
-    if given.value is None:
+def _equals(assertion: _Given) -> dict[str, JSON]:
+    if is_mapping(assertion.value) or is_list(assertion.value):
+        return {"json_like": {"value": assertion.value, "extra": "none"}}
+    if assertion.value is None:
         raise _UnmeasuredError("it has no value")
-    return {"equals": {"value": text_of(given.value)}}
+    return {"equals": {"value": text_of(assertion.value)}}
 
 
-def _matches(given: _Given) -> dict[str, JSON]:
+def _matches(assertion: _Given) -> dict[str, JSON]:
     try:
-        return {"matches": python_pattern(given.text)}
+        return {"matches": python_pattern(assertion.text)}
     except ValueError as error:
         raise _UnmeasuredError(f"its pattern is none of Python: {error}") from error
 
 
-def _json(given: _Given) -> dict[str, JSON]:
-    schema = given.value
+def _json(assertion: _Given) -> dict[str, JSON]:
+    schema = assertion.value
     if isinstance(schema, str) and schema.strip():
         import yaml
 
@@ -503,15 +511,15 @@ def _json(given: _Given) -> dict[str, JSON]:
         except yaml.YAMLError as error:
             raise _UnmeasuredError("its schema is neither JSON nor YAML") from error
     if not is_mapping(schema):
-        return {"json_parses": {}} if given.kind == "is-json" else {"contains_json": {}}
-    if given.kind == "is-json":
+        return {"json_parses": {}} if assertion.kind == "is-json" else {"contains_json": {}}
+    if assertion.kind == "is-json":
         return {"json_matches_schema": {"schema": cast("JSON", schema)}}
     return {"contains_json": {"schema": cast("JSON", schema)}}
 
 
 def _limit(name: str, *, per: float = 1.0, **more: JSON) -> Callable[[_Given], dict[str, JSON]]:
-    def build(given: _Given) -> dict[str, JSON]:
-        limit = given.threshold if given.threshold is not None else _number(given.value)
+    def build(assertion: _Given) -> dict[str, JSON]:
+        limit = assertion.threshold if assertion.threshold is not None else _number(assertion.value)
         if limit is None:
             raise _UnmeasuredError("it has no threshold")
         return (
@@ -526,28 +534,28 @@ def _limit(name: str, *, per: float = 1.0, **more: JSON) -> Callable[[_Given], d
 def _likeness(
     name: str, default: float, key: str = "at_least"
 ) -> Callable[[_Given], dict[str, JSON]]:
-    def build(given: _Given) -> dict[str, JSON]:
-        if is_list(given.value):
+    def build(assertion: _Given) -> dict[str, JSON]:
+        if is_list(assertion.value):
             raise _UnmeasuredError("it compares with a list of references")
-        limit = given.threshold if given.threshold is not None else default
+        limit = assertion.threshold if assertion.threshold is not None else default
         if key == "at_most":
             limit = int(limit)
-        return {name: {"to": given.text, key: limit}}
+        return {name: {"to": assertion.text, key: limit}}
 
     return build
 
 
 def _bounds(value: object) -> dict[str, JSON]:
     """The bounds `min` and `max` of a mapping; empty without one."""
-    given = mapping_of(value)
+    limits = mapping_of(value)
     names = {"min": "at_least", "max": "at_most"}
-    numbers = {new: _number(given.get(old)) for old, new in names.items()}
+    numbers = {new: _number(limits.get(old)) for old, new in names.items()}
     return {name: int(number) for name, number in numbers.items() if number is not None}
 
 
-def _word_count(given: _Given) -> dict[str, JSON]:
-    made = _bounds(given.value)
-    if (number := _number(given.value)) is not None:
+def _word_count(assertion: _Given) -> dict[str, JSON]:
+    made = _bounds(assertion.value)
+    if (number := _number(assertion.value)) is not None:
         made = {"exactly": int(number)}
     if not made:
         raise _UnmeasuredError("it has no number of words")
@@ -555,8 +563,8 @@ def _word_count(given: _Given) -> dict[str, JSON]:
 
 
 def _elements(name: str) -> Callable[[_Given], dict[str, JSON]]:
-    def build(given: _Given) -> dict[str, JSON]:
-        value = given.value
+    def build(assertion: _Given) -> dict[str, JSON]:
+        value = assertion.value
         if is_mapping(value):
             value = value.get("requiredElements")
         if not value:
@@ -567,9 +575,9 @@ def _elements(name: str) -> Callable[[_Given], dict[str, JSON]]:
     return build
 
 
-def _sql(given: _Given) -> dict[str, JSON]:
+def _sql(assertion: _Given) -> dict[str, JSON]:
     made: dict[str, JSON] = {}
-    if is_mapping(options := given.value):
+    if is_mapping(options := assertion.value):
         dialects = {"postgresql": "postgres", "transactsql": "tsql", "mariadb": "mysql"}
         database = str(options.get("databaseType", "")).lower()
         if database:
@@ -581,25 +589,27 @@ def _sql(given: _Given) -> dict[str, JSON]:
             raise _UnmeasuredError("a list of allowed columns has no counterpart")
     judge: dict[str, JSON] = {"sql_parses": made}
     return (
-        {"in_fence": {"judge": judge, "required": False}} if given.kind == "contains-sql" else judge
+        {"in_fence": {"judge": judge, "required": False}}
+        if assertion.kind == "contains-sql"
+        else judge
     )
 
 
-def _tools(given: _Given) -> dict[str, JSON]:
-    tools = given.value or given.test.options.get("tools") or given.test.tools
+def _tools(assertion: _Given) -> dict[str, JSON]:
+    tools = assertion.value or assertion.test.options.get("tools") or assertion.test.tools
     if not is_list(tools):
         raise _UnmeasuredError("no provider has tools; use tool_calls_match")
     return {"tool_calls_match": {"tools": cast("JSON", tools)}}
 
 
-def _called(given: _Given) -> dict[str, JSON]:
-    names = [str(part) for part in given.texts]
-    threshold = 1.0 if given.threshold is None else given.threshold
+def _called(assertion: _Given) -> dict[str, JSON]:
+    names = [str(part) for part in assertion.texts]
+    threshold = 1.0 if assertion.threshold is None else assertion.threshold
     return {"tools_called": {"names": [*names], "at_least": threshold}}
 
 
-def _tool_used(given: _Given) -> dict[str, JSON]:
-    if is_mapping(options := given.value):
+def _tool_used(assertion: _Given) -> dict[str, JSON]:
+    if is_mapping(options := assertion.value):
         name = options.get("name")
         if not isinstance(name, str):
             raise _UnmeasuredError("it names its tool by a pattern")
@@ -608,14 +618,14 @@ def _tool_used(given: _Given) -> dict[str, JSON]:
             made["args"] = options["args"]
             made["exact"] = options.get("mode", "partial") == "exact"
         return {"calls": made}
-    names = given.texts
+    names = assertion.texts
     if len(names) == 1:
         return {"calls": {"name": names[0]}}
     return {"all_of": [{"calls": {"name": name}} for name in names]}
 
 
-def _tool_sequence(given: _Given) -> dict[str, JSON]:
-    mode, steps = "in_order", given.value
+def _tool_sequence(assertion: _Given) -> dict[str, JSON]:
+    mode, steps = "in_order", assertion.value
     if is_mapping(steps):
         mode, steps = str(steps.get("mode", "in_order")), steps.get("steps")
     if not is_list(steps) or not all(isinstance(step, str) for step in steps):
@@ -626,8 +636,8 @@ def _tool_sequence(given: _Given) -> dict[str, JSON]:
     return {"calls_in_order": names}
 
 
-def _steps(given: _Given) -> dict[str, JSON]:
-    value = given.value
+def _steps(assertion: _Given) -> dict[str, JSON]:
+    value = assertion.value
     if not is_mapping(value) or value.get("type") not in {None, "tool"}:
         raise _UnmeasuredError("it counts other steps than tool calls")
     made = _bounds(value)
@@ -642,7 +652,7 @@ _RULES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
         _contains,
     ),
     "equals": _equals,
-    "starts-with": lambda given: {"starts_with": [given.text]},
+    "starts-with": lambda assertion: {"starts_with": [assertion.text]},
     "regex": _matches,
     "is-json": _json,
     "contains-json": _json,
@@ -662,7 +672,7 @@ _RULES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
     "meteor": _likeness("meteor", 0.5),
     "word-count": _word_count,
     "is-refusal": lambda _: {"is_refusal": {}},
-    "finish-reason": lambda given: {"finish_reason_is": [given.text]},
+    "finish-reason": lambda assertion: {"finish_reason_is": [assertion.text]},
     "guardrails": lambda _: {"not": {"finish_reason_is": ["content_filter"]}},
     **dict.fromkeys(
         ("is-valid-function-call", "is-valid-openai-function-call", "is-valid-openai-tools-call"),
@@ -676,42 +686,42 @@ _RULES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
 }
 
 
-def _similar(given: _Given) -> dict[str, JSON]:
-    if is_list(given.value):
+def _similar(assertion: _Given) -> dict[str, JSON]:
+    if is_list(assertion.value):
         raise _UnmeasuredError("it compares with a list of references")
-    measure = given.kind.partition(":")[2] or "cosine"
+    measure = assertion.kind.partition(":")[2] or "cosine"
     key = "at_most" if measure == "euclidean" else "at_least"
-    provider = given.body.get("provider")
+    provider = assertion.body.get("provider")
     model = provider if isinstance(provider, str) and ":embedding:" in provider else ""
     return {
         "means_like": {
-            "to": given.text,
+            "to": assertion.text,
             "measure": measure,
-            key: 0.75 if given.threshold is None else given.threshold,
+            key: 0.75 if assertion.threshold is None else assertion.threshold,
             "model": model.replace(":embedding:", ":").replace(":embeddings:", ":")
             or _EMBEDDING_MODEL,
         }
     }
 
 
-def _metric(given: _Given) -> dict[str, JSON]:
-    made: dict[str, JSON] = {"metric": _METRICS[given.kind]}
-    if given.threshold is not None:
-        made["threshold"] = given.threshold
-    if given.kind.startswith("context-"):
-        source = "context" if "context" in given.test.vars else ""
+def _metric(assertion: _Given) -> dict[str, JSON]:
+    made: dict[str, JSON] = {"metric": _METRICS[assertion.kind]}
+    if assertion.threshold is not None:
+        made["threshold"] = assertion.threshold
+    if assertion.kind.startswith("context-"):
+        source = "context" if "context" in assertion.test.vars else ""
         if not source:
             raise _UnmeasuredError("the test has no variable `context`")
         made["fields"] = {"retrieval_context": "inputs.context"}
-        if given.kind == "context-recall":
+        if assertion.kind == "context-recall":
             raise _UnmeasuredError(
                 "its reference is a value; use deepeval('ContextualRecall') with `expected`"
             )
     return {"deepeval": made}
 
 
-def _goal(given: _Given) -> dict[str, JSON]:
-    value = given.value
+def _goal(assertion: _Given) -> dict[str, JSON]:
+    value = assertion.value
     goal = value.get("goal") if is_mapping(value) else value
     if not isinstance(goal, str) or not goal:
         raise _UnmeasuredError("it has no goal")
@@ -722,7 +732,7 @@ _MODEL_JUDGES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
     **dict.fromkeys(("similar", "similar:cosine", "similar:dot", "similar:euclidean"), _similar),
     **dict.fromkeys(
         ("factuality", "model-graded-factuality"),
-        lambda given: {"rubric": {"name": "factuality", "reference": given.text}},
+        lambda assertion: {"rubric": {"name": "factuality", "reference": assertion.text}},
     ),
     **dict.fromkeys(_METRICS, _metric),
     "trajectory:goal-success": _goal,

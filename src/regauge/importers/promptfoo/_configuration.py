@@ -147,7 +147,11 @@ class Configuration:
         labels = case_ids(prompt.label for prompt in prompts)
         for number, prompt in enumerate(prompts):
             own = self._name if len(prompts) == 1 else f"{self._name}-{labels[number]}"
-            self._prompt(prompt, own, [one for one in asked if _fits(one.prompts, prompt.names)])
+            self._prompt(
+                prompt,
+                own,
+                [provider for provider in asked if _fits(provider.prompts, prompt.names)],
+            )
         served = not self._providers or any(
             provider.kind != "other" for provider in self._providers
         )
@@ -159,10 +163,10 @@ class Configuration:
         codes = {str(provider.transform or "") for provider in self._providers}
         if codes - {""} and len(codes) == 1:
             return {"transform": codes.pop()}
-        for one in self._providers:
-            if one.transform:
+        for source in self._providers:
+            if source.transform:
                 why = "the `transform` of one provider of several is code that is not run"
-                self._context.note("person", one.place, why)
+                self._context.note("person", source.place, why)
         return {}
 
     def _parses_json(self) -> bool:
@@ -173,13 +177,13 @@ class Configuration:
 
     def _prompt(self, prompt: SourcePrompt, name: str, tests: Sequence[SourceTest]) -> None:
         """The evals of one prompt: of its models, and of each target."""
-        mine = [one for one in self._providers if _fits(one.prompts, prompt.names)]
-        models = [one for one in mine if one.kind == "model"]
+        own = [provider for provider in self._providers if _fits(provider.prompts, prompt.names)]
+        models = [provider for provider in own if provider.kind == "model"]
         if not prompt.raw.strip() and (models or not self._providers):
             self._context.note("person", prompt.place, "a prompt for a model has no text")
         elif models or not self._providers:
             self._model_evals(prompt, name, tests, models)
-        for provider in mine:
+        for provider in own:
             if provider.kind not in {"model", "other"}:
                 cases = [test for test in tests if _fits(test.providers, provider.names)]
                 self._target_eval(prompt, name, cases, provider)
@@ -259,12 +263,12 @@ class Configuration:
                 continue
             names |= split.names
             derived.update(split.derived)
-            one: dict[str, JSON] = {
+            target: dict[str, JSON] = {
                 "role": str(message.get("role", "user")),
                 "content": split.text,
             }
-            one.update({key: message[key] for key in _TOOL_KEYS if message.get(key)})
-            made.append(one)
+            target.update({key: message[key] for key in _TOOL_KEYS if message.get(key)})
+            made.append(target)
         return _PromptForm(messages=made, names=frozenset(names), derived=derived)
 
     def _split(self, text: str, place: Place, *, prefix: str) -> SplitTemplate:
@@ -307,7 +311,7 @@ class Configuration:
         self._imported.prompts.append(ImportedPrompt(name=name, document=document))
         groups: dict[str, list[SourceTest]] = {}
         for test in tests:
-            chosen = [one for one in models if _fits(test.providers, one.names)]
+            chosen = [provider for provider in models if _fits(test.providers, provider.names)]
             if test.providers and not chosen:
                 if not any(_fits(test.providers, provider.names) for provider in self._providers):
                     why = (
@@ -317,7 +321,7 @@ class Configuration:
                 continue
             model = chosen[0].model if chosen and chosen[0] is not models[0] else ""
             if len(chosen) < len(models):
-                names = ", ".join(one.model or one.id for one in chosen)
+                names = ", ".join(provider.model or provider.id for provider in chosen)
                 own = f"runs on {model} in an eval of its own" if model else "runs on every --model"
                 why = f"a test is only for {names}; it {own}"
                 self._context.note("changed", test.place, why)
@@ -351,15 +355,15 @@ class Configuration:
             document.update(prompt_parameters(prompt.config, self._context, prompt.place))
         extra = {f"__{key}" for key in _AROUND}
         optional = {
-            one for one in form.names - extra if not all(one in test.vars for test in tests)
+            name for name in form.names - extra if not all(name in test.vars for test in tests)
         }
-        for one in sorted(optional):
-            why = f"a test has no value for {one}, which is then empty"
+        for name in sorted(optional):
+            why = f"a test has no value for {name}, which is then empty"
             self._context.note("changed", prompt.place, why)
         if optional:
             document["inputs"] = [
-                {"name": one, "required": False} if one in optional else {"name": one}
-                for one in sorted({*form.names, *form.derived})
+                {"name": name, "required": False} if name in optional else {"name": name}
+                for name in sorted({*form.names, *form.derived})
             ]
         document["messages"] = cast("JSON", list(form.messages))
         return document
@@ -394,7 +398,11 @@ class Configuration:
         label = slug(provider.label or own_name, otherwise="target")
         name = name if len(self._providers) == 1 else f"{name}-{label}"
         name = unique(
-            name[:90], [*self._imported.datasets, *(one.prompt for one in self._imported.evals)]
+            name[:90],
+            [
+                *self._imported.datasets,
+                *(imported_eval.prompt for imported_eval in self._imported.evals),
+            ],
         )
         prompt_input = "prompt"
         own = prompt.raw.strip() in {"{{prompt}}", "{{ prompt }}"}
@@ -491,7 +499,10 @@ class Configuration:
         inputs: Callable[[SourceTest], tuple[dict[str, JSON], dict[str, JSON]]],
     ) -> list[ImportedCase]:
         ids = case_ids(_title(test) for test in tests)
-        return [self._case(test, one, *inputs(test)) for test, one in zip(tests, ids, strict=True)]
+        return [
+            self._case(test, case_id, *inputs(test))
+            for test, case_id in zip(tests, ids, strict=True)
+        ]
 
     def _case(
         self, test: SourceTest, name: str, inputs: dict[str, JSON], rest: dict[str, JSON]
@@ -525,15 +536,15 @@ class Configuration:
         return ImportedCase(document=document, place=test.place)
 
 
-def _fits(wanted: Sequence[str], names: frozenset[str]) -> bool:
+def _fits(patterns: Sequence[str], names: frozenset[str]) -> bool:
     """Return whether one of these names is meant; `group:*` means all that begin with it."""
-    if not wanted:
+    if not patterns:
         return True
     return any(
-        one in names
-        or (one.endswith("*") and any(name.startswith(one[:-1]) for name in names))
-        or any(name.startswith(f"{one}:") for name in names)
-        for one in wanted
+        pattern in names
+        or (pattern.endswith("*") and any(name.startswith(pattern[:-1]) for name in names))
+        or any(name.startswith(f"{pattern}:") for name in names)
+        for pattern in patterns
     )
 
 

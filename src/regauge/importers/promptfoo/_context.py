@@ -101,16 +101,22 @@ class Context:
             name
             for name in names
             if find_spec(name) is None
-            and not any((folder / one).exists() for folder in near for one in (name, f"{name}.py"))
+            and not any(
+                (folder / candidate).exists()
+                for folder in near
+                for candidate in (name, f"{name}.py")
+            )
         )
         if missing:
-            shown = self.repository.relative(file)
-            self.note("person", place, f"{shown} needs {', '.join(missing)}: install before a run")
+            relative = self.repository.relative(file)
+            self.note(
+                "person", place, f"{relative} needs {', '.join(missing)}: install before a run"
+            )
 
     def grader(self, own: object, default: object, place: Place) -> str:
         """The model of an LLM judge; empty for the project's."""
-        for given in (own, default):
-            model = given.get("text") if is_mapping(given) and "id" not in given else given
+        for options in (own, default):
+            model = options.get("text") if is_mapping(options) and "id" not in options else options
             if model:
                 return model_of(model, place, self)
         return ""
@@ -187,17 +193,17 @@ class SourcePrompt:
     place: Place
 
 
-def read_prompts(given: Any, context: Context, place: Place) -> list[SourcePrompt]:
+def read_prompts(source: Any, context: Context, place: Place) -> list[SourcePrompt]:
     """The prompts of a configuration; those that are code or missing are noted."""
-    if is_mapping(given):  # an old form: labels by file
+    if is_mapping(source):  # an old form: labels by file
         items = [
-            ({"id": key, "label": label}, place_of(given, key, otherwise=place))
-            for key, label in given.items()
+            ({"id": key, "label": label}, place_of(source, key, otherwise=place))
+            for key, label in source.items()
         ]
     else:
-        parts = given if is_list(given) else [given]
+        parts = source if is_list(source) else [source]
         items = [
-            (part, place_of(given, number, otherwise=place)) for number, part in enumerate(parts)
+            (part, place_of(source, number, otherwise=place)) for number, part in enumerate(parts)
         ]
     return [prompt for item, at in items for prompt in _prompt(item, context, at)]
 
@@ -222,13 +228,13 @@ def _prompt(item: Any, context: Context, place: Place) -> Iterator[SourcePrompt]
     label = str(body.get("label") or "")
     names = {str(body[key]) for key in ("id", "label") if body.get(key)}
     config = body.get("config")
-    given = mapping_of(config)
+    options = mapping_of(config)
     for raw, own in _texts(text, context, place):
         yield SourcePrompt(
             raw=_included(raw, context, place),
             label=label or str(body.get("id") or "").removeprefix("file://") or own,
             names=frozenset({*names, text, own} - {""}),
-            config=given,
+            config=options,
             place=place,
         )
 

@@ -94,16 +94,16 @@ def constant_vars(code: str) -> dict[str, Any] | None:
     if match is None:
         return None
     rest = match["rest"].strip()
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     at = 0
     while at < len(rest):
         entry = _ENTRY.match(rest, at)
         if entry is None or entry.end() == at:
             return None
         key = entry["key"] or entry["quoted"] or entry["double"] or ""
-        found[key] = entry["single"] if entry["single"] is not None else json.loads(entry["json"])
+        values[key] = entry["single"] if entry["single"] is not None else json.loads(entry["json"])
         at = entry.end()
-    return found
+    return values
 
 
 # Patterns.

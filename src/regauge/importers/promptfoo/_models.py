@@ -159,24 +159,24 @@ def without_environment(text: str, context: Context, place: Place) -> str:
     def default(match: re.Match[str]) -> str:
         name = match["name"] or match["shell"]
         value = match["default"] or match["other"] or ""
-        shown = value or "nothing"
+        answer = value or "nothing"
         context.note(
-            "changed", place, f"the environment variable {name} is not read; {shown!r} replaces it"
+            "changed", place, f"the environment variable {name} is not read; {answer!r} replaces it"
         )
         return value
 
     return ENVIRONMENT.sub(default, text)
 
 
-def model_of(given: object, place: Place, context: Context) -> str:
+def model_of(value: object, place: Place, context: Context) -> str:
     """The model id of a grader; empty where it is no model."""
-    body = given if is_mapping(given) else {"id": given}
+    body = value if is_mapping(value) else {"id": value}
     name = body.get("id")
     if not isinstance(name, str):
         return ""
-    known = context.imported.labels.get(name)
-    if known:
-        return known
+    label = context.imported.labels.get(name)
+    if label:
+        return label
     config = body.get("config")
     settings = mapping_of(config)
     own = "" if is_code(name) else without_environment(name, context, place)
@@ -243,12 +243,12 @@ def _parts(
 
 def _url(family: str, config: Mapping[str, Any], context: Context, place: Place) -> str:
     """The URL of an endpoint, where a provider names another one than its vendor's."""
-    given = next((config[key] for key in _URL_KEYS if isinstance(config.get(key), str)), "")
+    address = next((config[key] for key in _URL_KEYS if isinstance(config.get(key), str)), "")
     host = config.get("apiHost")
-    if not given and isinstance(host, str) and host:
+    if not address and isinstance(host, str) and host:
         suffix = "/openai/v1" if family == "azure" else "/v1"
-        given = f"{host if '://' in host else f'https://{host}'}".rstrip("/") + suffix
-    url = re.sub(r"[?#].*", "", without_environment(given, context, place)).rstrip("/")
+        address = f"{host if '://' in host else f'https://{host}'}".rstrip("/") + suffix
+    url = re.sub(r"[?#].*", "", without_environment(address, context, place)).rstrip("/")
     if "@" in url.partition("//")[2].partition("/")[0]:
         context.note("person", place, "the URL holds a user or password, which was not copied")
         url = re.sub(r"//[^/]*@", "//", url)
@@ -301,17 +301,17 @@ def _key_name(config: Mapping[str, Any], default: str, context: Context, place: 
     named = config.get("apiKeyEnvar")
     if isinstance(named, str) and re.fullmatch(r"[A-Za-z_]\w*", named):
         return named
-    given = config.get("apiKey", config.get("api_key"))
-    if not isinstance(given, str) or not given:
+    key = config.get("apiKey", config.get("api_key"))
+    if not isinstance(key, str) or not key:
         return default
-    match = ENVIRONMENT.fullmatch(given.strip())
+    match = ENVIRONMENT.fullmatch(key.strip())
     if match:
         return str(match["name"] or match["shell"])
-    if plain := re.fullmatch(r"\$(\w+)", given.strip()):
+    if plain := re.fullmatch(r"\$(\w+)", key.strip()):
         return plain[1]
     name = default or "API_KEY"
-    if len(given) >= _SECRET_MIN:
-        context.imported.secrets.add(given)
+    if len(key) >= _SECRET_MIN:
+        context.imported.secrets.add(key)
     context.note(
         "person",
         place,
@@ -370,10 +370,10 @@ def _response_format(value: Any, context: Context, place: Place) -> dict[str, JS
     value = _loaded(value, context, place)
     if not is_mapping(value):
         return {}
-    given = value
-    kind = str(given.get("type"))
+    loaded = value
+    kind = str(loaded.get("type"))
     if kind == "json_schema":
-        schema = _loaded(given.get("json_schema", given.get("schema")), context, place)
+        schema = _loaded(loaded.get("json_schema", loaded.get("schema")), context, place)
         if is_mapping(schema):
             return {"responseFormat": "json_schema", "jsonSchema": cast("JSON", schema)}
         return {}
@@ -382,7 +382,7 @@ def _response_format(value: Any, context: Context, place: Place) -> dict[str, JS
 
 def _tools(value: Any, context: Context, place: Place) -> list[JSON]:
     value = _loaded(value, context, place)
-    items = [one for item in (list_of(value)) for one in _listed(_loaded(item, context, place))]
+    items = [part for item in (list_of(value)) for part in _listed(_loaded(item, context, place))]
     tools = [tool for item in items if (tool := _tool(item))]
     if len(tools) < len(items):
         context.note("dropped", place, "a tool of the vendor is not offered to the model")
@@ -397,14 +397,16 @@ def _tool(item: Any) -> dict[str, JSON]:
     """A tool of a prompt file; empty where it is none that a test can answer."""
     body = mapping_of(item)
     function = body.get("function", body)
-    given = mapping_of(function)
-    name = given.get("name")
+    function_table = mapping_of(function)
+    name = function_table.get("name")
     if not isinstance(name, str) or str(body.get("type", "function")) not in {"function", "custom"}:
         return {}
     made: dict[str, JSON] = {"name": name}
-    if isinstance(given.get("description"), str):
-        made["description"] = given["description"]
-    schema = given.get("parameters", given.get("input_schema", given.get("inputSchema")))
+    if isinstance(function_table.get("description"), str):
+        made["description"] = function_table["description"]
+    schema = function_table.get(
+        "parameters", function_table.get("input_schema", function_table.get("inputSchema"))
+    )
     if is_mapping(schema):
         made["parameters"] = cast("JSON", schema)
     return made
@@ -453,17 +455,17 @@ def read_providers(
 
 
 def _named_providers(
-    given: Any, context: Context, place: Place, depth: int
+    value: Any, context: Context, place: Place, depth: int
 ) -> Iterator[tuple[str, Mapping[str, Any], Place]]:
     """The id and the keys of each provider, of files too."""
-    if given is None or depth > _DEPTH_MAX:
+    if value is None or depth > _DEPTH_MAX:
         return
-    if is_list(given):
-        for number, part in enumerate(given):
-            at = place_of(given, number, otherwise=place)
+    if is_list(value):
+        for number, part in enumerate(value):
+            at = place_of(value, number, otherwise=place)
             yield from _named_providers(part, context, at, depth + 1)
         return
-    name, body = _name_of(given)
+    name, body = _name_of(value)
     if not name:
         context.note("person", place, "a provider has no `id`")
     elif _LISTED.fullmatch(name):
@@ -478,10 +480,10 @@ def _named_providers(
         yield name, body, place
 
 
-def _name_of(given: Any) -> tuple[str, Mapping[str, Any]]:
-    if isinstance(given, str):
-        return given, {}
-    body = mapping_of(given)
+def _name_of(value: Any) -> tuple[str, Mapping[str, Any]]:
+    if isinstance(value, str):
+        return value, {}
+    body = mapping_of(value)
     if isinstance(body.get("id"), str):
         return body["id"], body
     if len(body) == 1:
@@ -535,8 +537,8 @@ def _accepted(
     table = context.imported.providers.get(name, {})
     api = str(table.get("api", "anthropic" if name == "anthropic" else "openai"))
     url = str(table.get("base_url", "https://api.openai.com/v1" if api == "openai" else ""))
-    given = mapping_of(document.get("modelParameters"))
-    keys = {re.sub(r"([A-Z])", r"_\1", key).lower(): key for key in given}
+    parameters = mapping_of(document.get("modelParameters"))
+    keys = {re.sub(r"([A-Z])", r"_\1", key).lower(): key for key in parameters}
     if document.get("responseFormat") == "json_object":
         keys["json_object"] = "responseFormat"
     rejected = {
@@ -554,7 +556,9 @@ def _accepted(
     names = ", ".join(sorted(rejected))
     context.note("changed", place, f"{model} rejects or ignores {names}; the prompt has none")
     kept = {
-        key: value for key, value in given.items() if key not in {keys[one] for one in rejected}
+        key: value
+        for key, value in parameters.items()
+        if key not in {keys[name] for name in rejected}
     }
     rest = {key: value for key, value in document.items() if key != "modelParameters"}
     if "json_object" in rejected:

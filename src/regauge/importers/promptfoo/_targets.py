@@ -56,9 +56,9 @@ def _http_target(
         names: The inputs of its cases.
     """
     config, place = provider.config, provider.place
-    given = provider.id if "://" in provider.id else str(config.get("url") or "")
+    address = provider.id if "://" in provider.id else str(config.get("url") or "")
     slots = _slots(provider, context, names)
-    url = slots(without_environment(given, context, place))
+    url = slots(without_environment(address, context, place))
     if not re.match(r"https?://[^/{]", url):
         context.note("person", place, "the URL of the HTTP provider is not complete; correct `url`")
         url = f"http://127.0.0.1:9/{url.partition('://')[2] or url}"
@@ -107,9 +107,9 @@ def _slots(
 
 def _headers(provider: SourceProvider, context: Context) -> dict[str, JSON]:
     """The environment variables of headers, whose values are not copied."""
-    given = provider.config.get("headers")
+    headers = provider.config.get("headers")
     names: dict[str, JSON] = {}
-    for header, value in mapping_of(given).items():
+    for header, value in mapping_of(headers).items():
         if header.lower() in _PLAIN_HEADERS:
             continue
         match = ENVIRONMENT.fullmatch(str(value).strip())
@@ -240,11 +240,11 @@ def target_of(
     if provider.kind == "command":
         return {**_command(provider, module, folder, options, context), **table}
     file, function = _code_of(provider, context)
-    shown = context.refer(file, provider.place)
+    place = context.refer(file, provider.place)
     if provider.kind == "python":
-        text = _python_adapter(shown, function, **options)
+        text = _python_adapter(place, function, **options)
         if not text:
-            raise SourceError(f"{shown} has a name that Python does not import")
+            raise SourceError(f"{place} has a name that Python does not import")
         context.imported.files.append(ImportedFile(path=f"evals/targets/{module}.py", text=text))
         context.note_packages(file, provider.place)
         why = f"evals/targets/{module}.py calls the provider"
@@ -254,17 +254,17 @@ def target_of(
         return {"kind": "python", "callable": f"evals.targets.{module}:answer", **table}
     path = f"evals/targets/{module}.mjs"
     context.imported.files.append(
-        ImportedFile(path=path, text=_javascript_adapter(f"./{shown}", **options))
+        ImportedFile(path=path, text=_javascript_adapter(f"./{place}", **options))
     )
     text = f"{path} calls the JavaScript provider with node, which needs the packages it loads"
     context.note("changed", provider.place, text)
     files = _loaded_files(file, context.repository)
-    if typed := next((one for one in files if one.suffix in {".ts", ".mts"}), None):
+    if typed := next((path for path in files if path.suffix in {".ts", ".mts"}), None):
         name = context.repository.relative(typed)
         text = f"{name} is TypeScript: node runs it from version 22.6; or put npx tsx in `argv`"
         context.note("person", provider.place, text)
     argv = ["node", *(["--experimental-strip-types"] if typed else []), path]
-    return {"kind": "command", "argv": argv, **_program(path, files, context, shown), **table}
+    return {"kind": "command", "argv": argv, **_program(path, files, context, place), **table}
 
 
 def _command(
@@ -304,7 +304,7 @@ def _command(
     return {"kind": "command", "argv": argv, **_program(path, files, context)}
 
 
-def _program(adapter: str, files: list[Path], context: Context, *shown: str) -> dict[str, JSON]:
+def _program(adapter: str, files: list[Path], context: Context, *arguments: str) -> dict[str, JSON]:
     """The files of a program, and the variables of the environment that it may get."""
     below = [
         path.relative_to(context.root).as_posix()
@@ -312,7 +312,7 @@ def _program(adapter: str, files: list[Path], context: Context, *shown: str) -> 
         if path.is_relative_to(context.root)
     ]
     names = _environment_of(files, context.repository)
-    table: dict[str, JSON] = {"files": [*dict.fromkeys([adapter, *shown, *below])]}
+    table: dict[str, JSON] = {"files": [*dict.fromkeys([adapter, *arguments, *below])]}
     if names:
         table["env"] = [f"{name}?" for name in names]
     return table
@@ -334,12 +334,12 @@ _VARIABLE: Final = re.compile(
 
 def _loaded_files(file: Path, repository: Repository) -> list[Path]:
     """A file of JavaScript, and those of its repository that it imports, in their order."""
-    found = [file]
-    for path in found:
+    files = [file]
+    for path in files:
         for reference in _references(path, repository):
-            if reference not in found and len(found) < _FILES_MAX:
-                found.append(reference)
-    return found
+            if reference not in files and len(files) < _FILES_MAX:
+                files.append(reference)
+    return files
 
 
 def _references(path: Path, repository: Repository) -> Iterator[Path]:
@@ -366,7 +366,7 @@ def _environment_of(files: list[Path], repository: Repository) -> list[str]:
             text = repository.read_text(path)
         except SourceError:
             continue
-        names.update(name for found in _VARIABLE.findall(text) for name in found if name)
+        names.update(name for groups in _VARIABLE.findall(text) for name in groups if name)
     return sorted(names - {"PATH", "HOME", "LANG", "NODE_ENV"})
 
 

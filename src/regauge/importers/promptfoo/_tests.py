@@ -106,17 +106,17 @@ def read_tests(config: Mapping[str, Any], context: Context, place: Place) -> lis
     """All tests of a configuration."""
     default = _default_test(config, context, place)
     source_tests: list[SourceTest] = []
-    given = config.get("tests")
-    if not given and not config.get("scenarios") and default.get("assert"):
+    source = config.get("tests")
+    if not source and not config.get("scenarios") and default.get("assert"):
         context.note(
             "changed",
             place,
             "there are no tests: promptfoo runs the prompt once, with the default assertions",
         )
         once: dict[str, Any] = {}
-        given = [once]
+        source = [once]
     bodies = _Files(context).tests(
-        given, place_of(config, "tests", otherwise=place), context.base, 0
+        source, place_of(config, "tests", otherwise=place), context.base, 0
     )
     for body, at in itertools.chain(bodies, _scenarios(config, context, place)):
         for test in _expanded(body, default, context, at):
@@ -148,27 +148,27 @@ class _Files:
         self._context = context
 
     def tests(
-        self, given: Any, place: Place, base: Path, depth: int
+        self, source: Any, place: Place, base: Path, depth: int
     ) -> Iterator[tuple[Mapping[str, Any], Place]]:
         """The tests of a value of `tests`, with their places."""
-        if given is None:
+        if source is None:
             return
         if depth > _FILES_DEPTH_MAX:
             self._context.note("person", place, "files refer to each other without end")
             return
-        if isinstance(given, str):
-            yield from self._file(given, place, base, depth)
-        elif is_mapping(given):
-            body = given
+        if isinstance(source, str):
+            yield from self._file(source, place, base, depth)
+        elif is_mapping(source):
+            body = source
             if isinstance(body.get("path"), str) and "vars" not in body and "assert" not in body:
                 yield from self._file(body["path"], place, base, depth)
             else:
                 yield body, place_of(body, otherwise=place)
-        elif is_list(given):
-            for number, item in enumerate(given):
-                yield from self.tests(item, place_of(given, number, otherwise=place), base, depth)
+        elif is_list(source):
+            for number, item in enumerate(source):
+                yield from self.tests(item, place_of(source, number, otherwise=place), base, depth)
         else:
-            self._context.note("dropped", place, f"a test is a mapping, not {given!r}")
+            self._context.note("dropped", place, f"a test is a mapping, not {source!r}")
 
     def _file(
         self, reference: str, place: Place, base: Path, depth: int
@@ -226,12 +226,12 @@ def _scenarios(
     config: Mapping[str, Any], context: Context, place: Place
 ) -> Iterator[tuple[Mapping[str, Any], Place]]:
     """The tests of scenarios: each of its tests with each of its configurations."""
-    given = config.get("scenarios")
-    if given is None:
+    scenarios = config.get("scenarios")
+    if scenarios is None:
         return
     at = place_of(config, "scenarios", otherwise=place)
     files = _Files(context)
-    for scenario, where in files.tests(given, at, context.base, 0):
+    for scenario, where in files.tests(scenarios, at, context.base, 0):
         parts = [
             [
                 *files.tests(
@@ -256,7 +256,7 @@ def _scenarios(
 
 def _joined(lists: list[list[Any]]) -> list[Any]:
     """One list; a single one keeps its lines."""
-    return lists[0] if len(lists) == 1 else [part for one in lists for part in one]
+    return lists[0] if len(lists) == 1 else [part for cases in lists for part in cases]
 
 
 def _expanded(
@@ -264,13 +264,17 @@ def _expanded(
 ) -> Iterator[SourceTest]:
     """The tests that one test stands for: a list of values is a test for each of them."""
     try:
-        given = {**_vars(default.get("vars"), context), **_vars(body.get("vars"), context)}
+        scenario_vars = {**_vars(default.get("vars"), context), **_vars(body.get("vars"), context)}
         options = {**_mapping(default.get("options")), **_mapping(body.get("options"))}
-        given = _transformed(given, options, context, place)
-        names = list(given)
+        scenario_vars = _transformed(scenario_vars, options, context, place)
+        names = list(scenario_vars)
         values = [
             _values(
-                name, given[name], context, place, alone=bool(options.get("disableVarExpansion"))
+                name,
+                scenario_vars[name],
+                context,
+                place,
+                alone=bool(options.get("disableVarExpansion")),
             )
             for name in names
         ]
@@ -304,9 +308,9 @@ def _expanded(
         )
 
 
-def _names(*given: Any) -> list[str]:
+def _names(*values: Any) -> list[str]:
     """The ids of the first of these that names some."""
-    for value in given:
+    for value in values:
         parts = value if is_list(value) else [value]
         names = [
             str(part.get("id", "")) if is_mapping(part) else str(part) for part in parts if part
@@ -320,14 +324,14 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return mapping_of(value)
 
 
-def _vars(given: Any, context: Context) -> dict[str, Any]:
+def _vars(source: Any, context: Context) -> dict[str, Any]:
     """The variables of a test, which may be in files."""
-    if given is None:
+    if source is None:
         return {}
-    if is_mapping(given):
-        return dict(given)
-    found: dict[str, Any] = {}
-    for reference in given if is_list(given) else [given]:
+    if is_mapping(source):
+        return dict(source)
+    values: dict[str, Any] = {}
+    for reference in source if is_list(source) else [source]:
         if not isinstance(reference, str):
             raise _UnreadableError("its `vars` are neither a mapping nor files")
         if _CODE.search(reference):
@@ -336,17 +340,17 @@ def _vars(given: Any, context: Context) -> dict[str, Any]:
             document = context.repository.read_yaml(path)
             if not is_mapping(document):
                 raise _UnreadableError(f"{context.repository.relative(path)} is no mapping")
-            found.update(document)
-    return found
+            values.update(document)
+    return values
 
 
 def _transformed(
-    given: dict[str, Any], options: Mapping[str, Any], context: Context, place: Place
+    values: dict[str, Any], options: Mapping[str, Any], context: Context, place: Place
 ) -> dict[str, Any]:
     """The variables after `transformVars`, where it only adds constants."""
     code = options.get("transformVars")
     if code is None:
-        return given
+        return values
     constants = constant_vars(code) if isinstance(code, str) else None
     if constants is None:
         context.note(
@@ -354,17 +358,17 @@ def _transformed(
             place,
             "`transformVars` is code that is not run; the variables stay as they are",
         )
-        return given
+        return values
     names = ", ".join(constants)
     context.note("changed", place, f"`transformVars` became the variables {names} of each test")
-    return {**given, **constants}
+    return {**values, **constants}
 
 
 def _values(name: str, value: Any, context: Context, place: Place, *, alone: bool) -> list[Any]:
     """The values of a variable."""
     # As in promptfoo, a list is a value itself unless it begins with a text.
     if is_list(value) and not alone and value and isinstance(value[0], str):
-        return [one for part in value for one in _values(name, part, context, place, alone=True)]
+        return [item for part in value for item in _values(name, part, context, place, alone=True)]
     if not (isinstance(value, str) and value.startswith("file://")):
         return [value]
     if _CODE.search(value):
@@ -419,20 +423,20 @@ def _assertions(
     assertions: list[Assertion] = []
     sources = [body] if options.get("disableDefaultAsserts") else [default, body]
     for source in sources:
-        given = source.get("assert")
-        parts = given if is_list(given) else [given] if given else []
+        asserts_in = source.get("assert")
+        parts = asserts_in if is_list(asserts_in) else [asserts_in] if asserts_in else []
         assertions += [
-            Assertion(body=part, place=_place(part, given, number, place))
+            Assertion(body=part, place=_place(part, asserts_in, number, place))
             for number, part in enumerate(parts)
             if is_mapping(part)
         ]
     return assertions
 
 
-def _place(part: Any, given: Any, number: int, place: Place) -> Place:
+def _place(part: Any, source: Any, number: int, place: Place) -> Place:
     """An assertion's own place; merged lists have none of their own."""
     own = place_of(part, otherwise=place)
-    return own if own != place else place_of(given, number, otherwise=place)
+    return own if own != place else place_of(source, number, otherwise=place)
 
 
 def _csv_tests(text: str, name: str, context: Context) -> Iterator[tuple[Mapping[str, Any], Place]]:
@@ -469,8 +473,8 @@ def _csv_test(row: Mapping[str, str]) -> dict[str, Any]:
         if option and target is not None and cell.strip():
             target[option] = float(cell) if option == "threshold" else cell
     if metric := cells.get("__metric"):
-        for one in asserts.values():
-            one["metric"] = metric
+        for check in asserts.values():
+            check["metric"] = metric
     body: dict[str, Any] = {
         "vars": {key: cell for key, cell in cells.items() if not key.startswith("__")},
         "assert": list(asserts.values()),

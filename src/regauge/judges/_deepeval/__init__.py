@@ -257,21 +257,21 @@ class Fields:
         Raises:
             JudgeError: A declared path leads nowhere in this case.
         """
-        answer = Answer.of(completion, case)
-        found: dict[str, JSON] = {}
+        answer = Answer.from_completion(completion, case)
+        fields: dict[str, JSON] = {}
         for name in FIELDS:
             if name in self.declared:
                 value = self._declared(name, answer, case)
             else:
                 value = self._by_default(name, completion, case)
             if value is not None:
-                found[name] = _shaped(name, value)
-        return found
+                fields[name] = _shaped(name, value)
+        return fields
 
     def _by_default(self, name: str, completion: Completion, case: GoldenCase) -> JSON:
-        found = _of_that_name(name, completion, case)
-        if found is not None or name != "input":
-            return found
+        by_name = _of_that_name(name, completion, case)
+        if by_name is not None or name != "input":
+            return by_name
         users = [turn for turn in _turns_of(completion) if turn["role"] == "user"]
         return users[-1]["content"] if users and not case.inputs else self._input(case)
 
@@ -313,8 +313,8 @@ def _at(root: str, rest: Steps, answer: Answer, case: GoldenCase) -> JSON | Miss
         case "inputs":
             return value_at(case.inputs, rest)
         case "expected":
-            found = value_at(case.expected, rest)
-            return MISSING if found is None else found
+            part = value_at(case.expected, rest)
+            return MISSING if part is None else part
         case _:
             if not rest:
                 return answer.text if answer.text is not None else MISSING
@@ -349,9 +349,9 @@ def _turns_of(completion: Completion) -> list[dict[str, JSON]]:
 
     turns: list[dict[str, JSON]] = []
     for turn in Conversation(completion).turns:
-        said = [message for message in turn.messages if message.get("role") == "user"]
+        users = [message for message in turn.messages if message.get("role") == "user"]
         asked: list[dict[str, JSON]] = [
-            {"role": "user", "content": text} for message in said if (text := text_of(message))
+            {"role": "user", "content": text} for message in users if (text := text_of(message))
         ]
         turns += asked
         if turn.text is not None:

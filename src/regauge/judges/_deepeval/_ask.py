@@ -54,7 +54,7 @@ class Fenced:
     nonce: str | None
 
 
-def fence_arguments(arguments: Mapping[str, Any], known: Mapping[str, str]) -> Fenced:
+def fence_arguments(arguments: Mapping[str, Any], replacements: Mapping[str, str]) -> Fenced:
     """The arguments of a template, with fences around all that is not the metric's declaration.
 
     Args:
@@ -70,7 +70,7 @@ def fence_arguments(arguments: Mapping[str, Any], known: Mapping[str, str]) -> F
         return Fenced(value=dict(arguments), nonce=None)
     nonce = nonce_of(texts)
     made = {
-        name: _fenced_value(name, value, nonce, known) if name in texts else value
+        name: _fenced_value(name, value, nonce, replacements) if name in texts else value
         for name, value in arguments.items()
     }
     return Fenced(value=made, nonce=nonce)
@@ -117,22 +117,22 @@ def _fence(name: str, text: str, nonce: str) -> str:
     return f"<field.{name}-{nonce}>\n{text}\n</field.{name}-{nonce}>"
 
 
-def _fenced_value(name: str, value: Any, nonce: str, known: Mapping[str, str]) -> Any:
+def _fenced_value(name: str, value: Any, nonce: str, replacements: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        parts = _in_parts(value, nonce, known) if name in _IN_PARTS else None
+        parts = _in_parts(value, nonce, replacements) if name in _IN_PARTS else None
         return parts or _fence(name, value, nonce)
     if isinstance(value, (list, tuple)):
         entries = [
-            entry if _is_harmless(entry) else _fenced_value(name, entry, nonce, known)
+            entry if _is_harmless(entry) else _fenced_value(name, entry, nonce, replacements)
             for entry in cast("Sequence[Any]", value)
         ]
         return _List(entries, whole=_fence(name, str(cast("object", value)), nonce))
     return _Object(value, name=name, nonce=nonce)
 
 
-def _in_parts(text: str, nonce: str, known: Mapping[str, str]) -> str | None:
+def _in_parts(text: str, nonce: str, replacements: Mapping[str, str]) -> str | None:
     """A text of several fields with a fence around each; None where something else is in it."""
-    names = {field: name for name, field in known.items() if field.strip()}
+    names = {field: name for name, field in replacements.items() if field.strip()}
     if not names:
         return None
     longest = sorted(names, key=len, reverse=True)
@@ -571,16 +571,16 @@ class Asking:
             reply = await self._complete(request if not attempt else again(request, _UNREADABLE))
             raw = reply.text if reply.text is not None else reply.refusal
             try:
-                found = read(reply)
+                value = read(reply)
             except ReplyFault as fault:
                 why = str(fault)
             else:
-                self._derived.update(dict.fromkeys(texts_in(_plain_value(found))))
-                return found
-        said = "nothing" if raw is None else quote(raw, 200)
+                self._derived.update(dict.fromkeys(texts_in(_plain_value(value))))
+                return value
+        quoted = "nothing" if raw is None else quote(raw, 200)
         raise JudgeError(
             f"{self._judge}: {self.model_name} gave no reply that can be read {what}, asked"
-            f" {ASKS_PER_CALL} times: {why}\n  it said {said}",
+            f" {ASKS_PER_CALL} times: {why}\n  it said {quoted}",
             judge=self._judge,
             raw=raw,
         )

@@ -35,7 +35,7 @@ from regauge.judges._types import (
     number,
     outside_run,
     passed,
-    shown,
+    truncate_value,
 )
 from regauge.wording import did_you_mean, plural
 
@@ -173,7 +173,7 @@ def fingerprint(value: object) -> JSON:
     >>> fingerprint({"steps": ["look"], "limit": 2})
     {'steps': ['look'], 'limit': 2}
     """
-    return _Walk().of(value)
+    return _Walk().to_json(value)
 
 
 class _Walk:
@@ -183,9 +183,9 @@ class _Walk:
         self._seen: dict[int, int] = {}
         self._kept: list[object] = []  # an id is only unique while its object lives
 
-    def of(self, value: object) -> JSON:  # noqa: C901, PLR0911 - one per type
+    def to_json(self, value: object) -> JSON:  # noqa: C901, PLR0911 - one per type
         if isinstance(value, Enum):
-            return self.of(value.value)
+            return self.to_json(value.value)
         if isinstance(value, _PLAIN):
             return value
         if isinstance(value, float):
@@ -203,12 +203,14 @@ class _Walk:
         if isinstance(value, Mapping):
             pairs = cast("Mapping[object, object]", value)
             if all(isinstance(key, str) for key in pairs):
-                return {str(key): self.of(part) for key, part in pairs.items()}
-            return [[self.of(key), self.of(part)] for key, part in pairs.items()]
+                return {str(key): self.to_json(part) for key, part in pairs.items()}
+            return [[self.to_json(key), self.to_json(part)] for key, part in pairs.items()]
         if isinstance(value, (list, tuple)):
-            return [self.of(part) for part in cast("list[object]", value)]
+            return [self.to_json(part) for part in cast("list[object]", value)]
         if isinstance(value, AbstractSet):
-            return sorted((self.of(part) for part in cast("AbstractSet[object]", value)), key=str)
+            return sorted(
+                (self.to_json(part) for part in cast("AbstractSet[object]", value)), key=str
+            )
         return self._object(value)
 
     def _function(self, value: Any) -> JSON:
@@ -221,15 +223,17 @@ class _Walk:
                 made["constants"] = _constants(code)
             cells: tuple[CellType, ...] = getattr(value, "__closure__", None) or ()
             # A cell that nothing was put into yet compares as empty.
-            made["encloses"] = [self.of(cell.cell_contents) for cell in cells if cell != CellType()]
+            made["encloses"] = [
+                self.to_json(cell.cell_contents) for cell in cells if cell != CellType()
+            ]
         return made
 
     def _object(self, value: object) -> JSON:
         kept: dict[str, Any] = getattr(value, "__dict__", {})
         return {
-            "class": self.of(type(value)),
+            "class": self.to_json(type(value)),
             "with": {
-                name: self.of(kept[name])
+                name: self.to_json(kept[name])
                 for name in sorted(kept)
                 if not name.startswith("_") and name not in METRICS.words("results")
             },
@@ -529,9 +533,9 @@ class DeepevalJudge:
             UnmeasuredError: The model could not be asked.
         """
         if not (completion.text or "").strip() and not completion.tool_calls:
-            said = Answer.of(completion, case).nothing()
-            code = said.code if completion.text is None else "no_text"
-            return Measurement(score=None, reason=said.reason, details={"code": code})
+            empty = Answer.from_completion(completion, case).nothing()
+            code = empty.code if completion.text is None else "no_text"
+            return Measurement(score=None, reason=empty.reason, details={"code": code})
         fields = self.fields.values(completion, case)
         if not loaded():
             import_requests()
@@ -584,9 +588,9 @@ class DeepevalJudge:
             limit = float(own) if isinstance(own, (int, float)) else _THRESHOLD
         rising = details.get("better") != "lower"
         well = score >= limit if rising else score <= limit
-        wanted = f"{'at least' if rising else 'at most'} {number(limit)} wanted"
+        limit_text = f"{'at least' if rising else 'at most'} {number(limit)} wanted"
         why = f": {measurement.reason}" if measurement.reason else ""
-        reason = f"{self.name} {number(score)}, {wanted}{why}"
+        reason = f"{self.name} {number(score)}, {limit_text}{why}"
         held = score if rising else 1 - score
         verdict = (
             passed(reason, score=held, actual=number(score))
@@ -595,7 +599,7 @@ class DeepevalJudge:
                 reason,
                 code="below_threshold" if rising else "above_threshold",
                 score=held,
-                expected=wanted,
+                expected=limit_text,
                 actual=number(score),
             )
         )
@@ -653,15 +657,15 @@ async def _in_own_thread(work: Callable[[], None]) -> None:
 
 def _shown_fields(fields: Mapping[str, JSON], test_case: object) -> dict[str, str]:
     """The fields as prompts show them: those of the test case, and each text in them."""
-    shown = {
+    settings = {
         name: str(value)
         for name in FIELDS
         if (value := getattr(test_case, name, None)) is not None and str(value).strip()
     }
     for name, value in fields.items():
         for place, text in enumerate(texts_in(value)):
-            shown.setdefault(f"{name}{place}" if place else name, text)
-    return shown
+            settings.setdefault(f"{name}{place}" if place else name, text)
+    return settings
 
 
 def _measurement(metric: Any, score: Any, count: _Judged, *, better: bool) -> Measurement:
@@ -675,11 +679,11 @@ def _measurement(metric: Any, score: Any, count: _Judged, *, better: bool) -> Me
     verdicts: object = getattr(metric, "verdicts", None)
     if isinstance(verdicts, list) and verdicts:
         some = cast("list[object]", verdicts)[:_KEPT]
-        details["verdicts"] = [_shown(verdict) for verdict in some]
+        details["verdicts"] = [_described(verdict) for verdict in some]
     breakdown: object = getattr(metric, "score_breakdown", None)
     if isinstance(breakdown, dict):
         parts = cast("dict[object, object]", breakdown).items()
-        details["breakdown"] = shown({str(key): str(part) for key, part in parts})
+        details["breakdown"] = truncate_value({str(key): str(part) for key, part in parts})
     reason = " ".join(str(getattr(metric, "reason", None) or "").split())
     if count.vacuous:
         return Measurement(
@@ -690,10 +694,10 @@ def _measurement(metric: Any, score: Any, count: _Judged, *, better: bool) -> Me
     return Measurement(score=float(score), reason=reason, details=details)
 
 
-def _shown(verdict: Any) -> JSON:
+def _described(verdict: Any) -> JSON:
     dump = getattr(verdict, "model_dump", None)
     value: Any = dump(mode="json") if callable(dump) else str(verdict)
-    return shown(value)
+    return truncate_value(value)
 
 
 class _Judged:
@@ -752,9 +756,9 @@ def _judged(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judge
 
 def _verdicts(metric: Any) -> list[Any] | None:
     for attribute in ("verdicts", "alignment_verdicts"):
-        found = _list(getattr(metric, attribute, None))
-        if found is not None:
-            return found
+        steps = _list(getattr(metric, attribute, None))
+        if steps is not None:
+            return steps
     groups = _list(getattr(metric, "verdicts_list", None))
     if groups is None:
         return None

@@ -57,12 +57,12 @@ _FLIPPED: Final = ("HallucinationMetric", "BiasMetric", "ToxicityMetric", "Misus
 @contextmanager
 def asking_through(asking: Asking, *, seed: str) -> Generator[None]:
     """Let every metric of this context ask through `asking`, and draw lots by `seed`."""
-    one = _current.set(asking)
+    asking_token = _current.set(asking)
     other = _draws.set(random.Random(seed))  # noqa: S311 - an order, not a secret
     try:
         yield
     finally:
-        _current.reset(one)
+        _current.reset(asking_token)
         _draws.reset(other)
 
 
@@ -151,8 +151,8 @@ def install(model: RunModel) -> None:
     models = _module("metrics.utils.models")
     build = part(models, "_build_model", _JUDGE_MODEL)
 
-    def _build_model(given: Any = None) -> Any:
-        return (model, False) if _current.get() is not None else build(given)
+    def _build_model(ignored: Any = None) -> Any:
+        return (model, False) if _current.get() is not None else build(ignored)
 
     base = _module("metrics.base_metric")
     for name in ("model", "using_native_model", "evaluation_model", "eval_mode"):
@@ -223,7 +223,7 @@ def _fencing(get_prompt: Callable[..., str]) -> Callable[..., str]:
         template_class: str | None = None,
         multimodal: bool = False,
         strict: bool = True,
-        **given: Any,
+        **values: Any,
     ) -> str:
         def fill(arguments: Mapping[str, Any]) -> str:
             return get_prompt(
@@ -236,7 +236,7 @@ def _fencing(get_prompt: Callable[..., str]) -> Callable[..., str]:
             )
 
         asking = _current.get()
-        return fill(given) if asking is None else asking.fill(fill, given)
+        return fill(values) if asking is None else asking.fill(fill, values)
 
     return _get_prompt
 
@@ -448,27 +448,27 @@ def _constructed(kind: Any, options: Mapping[str, Any], *, name: str, fields: Se
     if not issubclass(kind, _KINDS):
         raise UsageError(f"{name}: {kind.__name__} is no metric of deepeval")
     named = inspect.signature(kind).parameters
-    given = {key: _option(kind, key, value) for key, value in options.items()}
+    arguments = {key: _option(kind, key, value) for key, value in options.items()}
     for key, value in (*_ALWAYS.items(), ("model", _model), ("name", name)):
         if key in named:
-            given.setdefault(key, value)
-    if "evaluation_params" in named and "name" in named and "evaluation_params" not in given:
-        given["evaluation_params"] = _about(kind, fields)
+            arguments.setdefault(key, value)
+    if "evaluation_params" in named and "name" in named and "evaluation_params" not in arguments:
+        arguments["evaluation_params"] = _about(kind, fields)
     try:
         with suppress_bottom_up_deprecation():
-            return kind(**given)
+            return kind(**arguments)
     except (TypeError, ValueError, KeyError) as error:
         raise UsageError(f"{name}: {kind.__name__} cannot be made: {error}") from error
 
 
 def _about(kind: Any, fields: Sequence[str]) -> list[Any]:
     if _is_of_turns(kind):
-        known = {part.value for part in MultiTurnParams}
+        parameters = {part.value for part in MultiTurnParams}
         first = _ABOUT_TURNS
     else:
-        known = {part.value for part in SingleTurnParams}
+        parameters = {part.value for part in SingleTurnParams}
         first = _ABOUT
-    names = dict.fromkeys((*first, *(name for name in fields if name in known)))
+    names = dict.fromkeys((*first, *(name for name in fields if name in parameters)))
     return _params(kind, list(names))
 
 
@@ -566,14 +566,14 @@ def _private_if_metric(value: object) -> object:
 
 def _single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:
     """A test case of one question and one answer."""
-    given: dict[str, Any] = {name: fields[name] for name in _SINGLE if name in fields}
-    given.setdefault("input", "")
+    fields_given: dict[str, Any] = {name: fields[name] for name in _SINGLE if name in fields}
+    fields_given.setdefault("input", "")
     for name in ("tools_called", "expected_tools"):
         if name in fields:
-            given[name] = _tool_calls(fields[name])
+            fields_given[name] = _tool_calls(fields[name])
     if "mcp_servers" in fields:
-        given["mcp_servers"] = _servers(fields["mcp_servers"])
-    made: Any = LLMTestCase(**given)
+        fields_given["mcp_servers"] = _servers(fields["mcp_servers"])
+    made: Any = LLMTestCase(**fields_given)
     made.multimodal = False  # a text may spell deepeval's mark of an image; it stays a text
     trace = fields.get("trace")
     if isinstance(trace, Mapping):
@@ -601,12 +601,12 @@ def _conversation(fields: Mapping[str, JSON]) -> ConversationalTestCase:
     if not turns:
         turns = [Turn(role="user", content=str(fields.get("input", "")))]
     turns.append(Turn(role="assistant", content=answer, **last))
-    given: dict[str, Any] = {name: fields[name] for name in _CONVERSATION if name in fields}
+    fields_given: dict[str, Any] = {name: fields[name] for name in _CONVERSATION if name in fields}
     if "chatbot_role" in fields:
-        given["chatbot_role"] = fields["chatbot_role"]
+        fields_given["chatbot_role"] = fields["chatbot_role"]
     if "mcp_servers" in fields:
-        given["mcp_servers"] = _servers(fields["mcp_servers"])
-    made = ConversationalTestCase(turns=turns, **given)
+        fields_given["mcp_servers"] = _servers(fields["mcp_servers"])
+    made = ConversationalTestCase(turns=turns, **fields_given)
     made.multimodal = False  # as above
     return made
 
@@ -630,15 +630,15 @@ def _tool_calls(value: object) -> list[ToolCall]:
 def _tool_call(tool: Any) -> ToolCall:
     if isinstance(tool, ToolCall):
         return tool
-    given: dict[str, Any] = {"name": tool} if isinstance(tool, str) else dict(tool)
-    return ToolCall(**given)
+    call: dict[str, Any] = {"name": tool} if isinstance(tool, str) else dict(tool)
+    return ToolCall(**call)
 
 
 def _turn(value: object) -> Turn:
-    given: dict[str, Any] = dict(cast("Mapping[str, Any]", value))
-    if given.get("tools_called") is not None:
-        given["tools_called"] = _tool_calls(given["tools_called"])
-    return Turn(**given)
+    parts: dict[str, Any] = dict(cast("Mapping[str, Any]", value))
+    if parts.get("tools_called") is not None:
+        parts["tools_called"] = _tool_calls(parts["tools_called"])
+    return Turn(**parts)
 
 
 def _servers(value: object) -> list[MCPServer]:

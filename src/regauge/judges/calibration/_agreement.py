@@ -49,20 +49,20 @@ class Judgement:
     """The judgement of one labelled answer or pair.
 
     Attributes:
-        said: One word; for a pair two, the winner as the pair stands and with its answers
+        opinions: One word; for a pair two, the winner as the pair stands and with its answers
             exchanged.
         score: From 0 to 1; 0 for a pair.
         reason: In the judge's words, or why there is no verdict.
     """
 
-    said: tuple[Said, ...]
+    opinions: tuple[Said, ...]
     score: float = 0.0
     reason: str = ""
 
     @property
     def readable(self) -> bool:
         """Return whether it is a verdict."""
-        return not _NO_VERDICT.intersection(self.said)
+        return not _NO_VERDICT.intersection(self.opinions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,8 @@ class Judged:
 
 def levels_of(scores: Sequence[float]) -> tuple[float, ...]:
     """The scale that people used: every score that occurs, or quarters where many do."""
-    found = tuple(sorted(set(scores)))
-    return found if len(found) <= _LEVELS_MAX else _QUARTERS
+    levels = tuple(sorted(set(scores)))
+    return levels if len(levels) <= _LEVELS_MAX else _QUARTERS
 
 
 def agreement_of(kind: LabelKind, judged: Sequence[Judged]) -> Agreement:
@@ -95,20 +95,22 @@ def agreement_of(kind: LabelKind, judged: Sequence[Judged]) -> Agreement:
         kind: Of what kind the labels are.
         judged: In the order of the labels.
     """
-    first = [one.first.said for one in judged]
-    readable = [one for one in judged if one.first.readable]
+    first = [judgement.first.opinions for judgement in judged]
+    readable = [judgement for judgement in judged if judgement.first.readable]
     words = _Words(kind, judged)
-    rows = [_Row(words, one) for one in readable]
+    rows = [_Row(words, judgement) for judgement in readable]
     return Agreement(
         judged=len(readable),
-        abstained=sum("abstain" in said for said in first),
-        unreadable=sum("unreadable" in said for said in first),
+        abstained=sum("abstain" in says for says in first),
+        unreadable=sum("unreadable" in says for says in first),
         base_rate=_base_rate(readable),
         commonest=_commonest(rows),
         confusion=_confusion(words, rows),
         self_consistency=_self_consistency(words, judged),
         position_flips=_flips(rows) if kind == "pairs" else None,
-        disagreements=tuple(one.label.id for one in readable if _differs(words, one)),
+        disagreements=tuple(
+            judgement.label.id for judgement in readable if _differs(words, judgement)
+        ),
         **_estimates(kind, words, rows),
     )
 
@@ -116,7 +118,9 @@ def agreement_of(kind: LabelKind, judged: Sequence[Judged]) -> Agreement:
 def disagrees(kind: LabelKind, judged: Sequence[Judged]) -> list[Judged]:
     """Those where the judge contradicts the label, in order."""
     words = _Words(kind, judged)
-    return [one for one in judged if one.first.readable and _differs(words, one)]
+    return [
+        judgement for judgement in judged if judgement.first.readable and _differs(words, judgement)
+    ]
 
 
 class _Words:
@@ -124,7 +128,11 @@ class _Words:
 
     def __init__(self, kind: LabelKind, judged: Sequence[Judged]) -> None:
         self.kind = kind
-        levels = levels_of([float(one.label.says) for one in judged]) if kind == "scores" else ()
+        levels = (
+            levels_of([float(judgement.label.says) for judgement in judged])
+            if kind == "scores"
+            else ()
+        )
         # Scores that read alike are one level.
         self._levels = tuple(dict.fromkeys(float(f"{level:g}") for level in levels))
         self.all: tuple[str, ...] = {
@@ -137,11 +145,11 @@ class _Words:
         """The label of a user."""
         return self._level(float(label.says)) if self.kind == "scores" else str(label.says)
 
-    def of(self, judgement: Judgement) -> tuple[str, ...]:
+    def of_judgement(self, judgement: Judgement) -> tuple[str, ...]:
         """The label of the judge, in the same words."""
         if self.kind == "scores" and judgement.readable:
             return (self._level(judgement.score),)
-        return judgement.said
+        return judgement.opinions
 
     def _level(self, score: float) -> str:
         return f"{min(self._levels, key=lambda level: abs(level - score)):g}"
@@ -154,21 +162,23 @@ class _Row:
 
     def __init__(self, words: _Words, judged: Judged) -> None:
         self.human = words.of_label(judged.label)
-        self.judge = words.of(judged.first)
+        self.judge = words.of_judgement(judged.first)
         self.score = judged.first.score
         says = judged.label.says
         self.label_score = says if isinstance(says, float) else float(says == "pass")
 
 
 def _differs(words: _Words, judged: Judged) -> bool:
-    return any(said != words.of_label(judged.label) for said in words.of(judged.first))
+    return any(says != words.of_label(judged.label) for says in words.of_judgement(judged.first))
 
 
 def _base_rate(judged: Sequence[Judged]) -> float | None:
     if not judged:
         return None
-    says = [one.label.says for one in judged]
-    shares = [one if isinstance(one, float) else float(one in {"pass", "a"}) for one in says]
+    says = [judgement.label.says for judgement in judged]
+    shares = [
+        share if isinstance(share, float) else float(share in {"pass", "a"}) for share in says
+    ]
     return round(sum(shares) / len(shares), _DIGITS)
 
 
@@ -180,8 +190,8 @@ def _commonest(rows: Sequence[_Row]) -> float | None:
 
 def _flat(rows: Sequence[_Row]) -> tuple[list[str], list[str]]:
     """Both raters' words, one for each judgement."""
-    said = [(row.human, judge) for row in rows for judge in row.judge]
-    return [human for human, _ in said], [judge for _, judge in said]
+    pairs = [(row.human, judge) for row in rows for judge in row.judge]
+    return [human for human, _ in pairs], [judge for _, judge in pairs]
 
 
 def _confusion(words: _Words, rows: Sequence[_Row]) -> Confusion:
@@ -197,11 +207,11 @@ def _flips(rows: Sequence[_Row]) -> Flips:
     from regauge.stats import position_flips
 
     # In the exchanged order, answer `a` is the one shown second.
-    shown: list[_Side] = [_SHOWN[row.judge[0]] for row in rows]
+    first_order: list[_Side] = [_SHOWN[row.judge[0]] for row in rows]
     exchanged: list[_Side] = [_EXCHANGED[row.judge[1]] for row in rows]
-    found = position_flips(shown, exchanged)
+    flips = position_flips(first_order, exchanged)
     return Flips(
-        pairs=found.pairs, flips=found.flips, for_first=found.for_first, for_second=found.for_second
+        pairs=flips.pairs, flips=flips.flips, for_first=flips.for_first, for_second=flips.for_second
     )
 
 
@@ -213,9 +223,9 @@ _EXCHANGED: dict[str, _Side] = {"a": "second", "b": "first", "tie": "tie"}
 def _self_consistency(words: _Words, judged: Sequence[Judged]) -> float | None:
     """The mean share of pairs of judgements of one answer that say the same."""
     shares: list[float] = []
-    for one in judged:
-        said = [words.of(judgement) for judgement in one.judgements]
-        pairs = list(combinations(said, 2))
+    for labelled in judged:
+        opinions = [words.of_judgement(judgement) for judgement in labelled.judgements]
+        pairs = list(combinations(opinions, 2))
         if pairs:
             shares.append(sum(this == other for this, other in pairs) / len(pairs))
     return round(sum(shares) / len(shares), _DIGITS) if shares else None
@@ -232,18 +242,18 @@ def _estimates(kind: LabelKind, words: _Words, rows: Sequence[_Row]) -> dict[str
     def of_words(statistic: Sampled) -> Sampled:
         return lambda drawn: statistic(drawn[:, row_of])
 
-    found = {
+    measures = {
         "accuracy": _estimate(of_words(accuracy(human, judge)), rows, is_accuracy=True),
         "kappa": _estimate(of_words(cohen_kappa(human, judge)), rows),
     }
     if kind != "pairs":
         scores = [row.label_score for row in rows], [row.score for row in rows]
-        found["spearman"] = _estimate(spearman(*scores), rows)
-        found["kendall"] = _estimate(kendall_tau_b(*scores), rows)
+        measures["spearman"] = _estimate(spearman(*scores), rows)
+        measures["kendall"] = _estimate(kendall_tau_b(*scores), rows)
     if kind == "scores":
         weighted = cohen_kappa(human, judge, weights="quadratic", labels=words.all)
-        found["weighted_kappa"] = _estimate(of_words(weighted), rows)
-    return found
+        measures["weighted_kappa"] = _estimate(of_words(weighted), rows)
+    return measures
 
 
 def _estimate(
@@ -314,7 +324,9 @@ class ComparingJudge(Protocol):
         ...
 
 
-def cases_of_labels(labels: Labels, known: Mapping[str, GoldenCase]) -> dict[str, GoldenCase]:
+def cases_of_labels(
+    labels: Labels, dataset_cases: Mapping[str, GoldenCase]
+) -> dict[str, GoldenCase]:
     """The golden case of every label, by the label's id.
 
     Args:
@@ -335,8 +347,8 @@ def cases_of_labels(labels: Labels, known: Mapping[str, GoldenCase]) -> dict[str
                 split="train",
                 at=label.at,
             )
-        elif label.case in known:
-            cases[label.id] = known[label.case]
+        elif label.case in dataset_cases:
+            cases[label.id] = dataset_cases[label.case]
         else:
             place, _, line = label.at.rpartition(":")
             faults.append(
@@ -384,7 +396,7 @@ async def judge_labels(
                 return await _judgement(judge, label, cases[label.id], watched)
             except Exception as error:  # noqa: BLE001 - a judge may break in any way
                 if watched.failure is None and isinstance(error, JudgeError):
-                    return Judgement(said=("unreadable",), reason=str(error))
+                    return Judgement(opinions=("unreadable",), reason=str(error))
                 failures.add(watched.failure or error, judge.name)
                 return None
 
@@ -394,11 +406,11 @@ async def judge_labels(
             "  fix: label single answers, or calibrate a judge that compares: pairwise(...)"
         )
     numbered = [(label, repeat) for label in labels for repeat in range(repeats)]
-    said = await asyncio.gather(*(ask(label, repeat) for label, repeat in numbered))
+    judgements = await asyncio.gather(*(ask(label, repeat) for label, repeat in numbered))
     failures.raise_any()
-    found = iter(cast("list[Judgement]", said))
+    judgements_in_turn = iter(cast("list[Judgement]", judgements))
     return [
-        Judged(label=label, judgements=tuple(next(found) for _ in range(repeats)))
+        Judged(label=label, judgements=tuple(next(judgements_in_turn) for _ in range(repeats)))
         for label in labels
     ]
 
@@ -461,9 +473,9 @@ async def _judgement(
     answer, *others = label.answers
     if others and isinstance(judge, ComparingJudge):
         compared = await judge.compare(answer, others[0], case, calls)
-        return Judgement(said=compared.winners, reason=compared.reason)
+        return Judgement(opinions=compared.winners, reason=compared.reason)
     verdict = await judge.judge_with(_completion(answer), case, calls)
-    return Judgement(said=(verdict.outcome,), score=verdict.score, reason=verdict.reason)
+    return Judgement(opinions=(verdict.outcome,), score=verdict.score, reason=verdict.reason)
 
 
 def _completion(answer: str) -> Completion:

@@ -126,7 +126,7 @@ def load_labels(judge: str, project: Project) -> Labels:
         DatasetError: There are none, or the file cannot be used; it lists all that is wrong.
     """
     path = labels_path(judge, project)
-    source = Source(path=path, shown=project.relative(path), holds="a label")
+    source = Source(path=path, place=project.relative(path), holds="a label")
     try:
         records = [*read_jsonl(source)]
     except FileNotFoundError:
@@ -201,9 +201,9 @@ class LabelSheet:
         They are sorted by a digest, so good and bad outputs are mixed, in the same order for
         every user.
         """
-        known = {json.loads(line).get("id") for line in self.lines}
+        ids = {json.loads(line).get("id") for line in self.lines}
         new = sorted(
-            (output for output in outputs if output["id"] not in known),
+            (output for output in outputs if output["id"] not in ids),
             key=lambda output: digest_of(output["id"]),
         )
         empty: Mapping[str, JSON] = {self.key: None if self.kind == "scores" else ""}
@@ -242,8 +242,8 @@ def _unlabelled(values: Mapping[str, object]) -> bool:
 
 
 def _near(judge: str, project: Project) -> str:
-    known = [path.stem for path in sorted(project.labels_dir.glob("*.jsonl"))]
-    near = did_you_mean(file_stem(judge), known)
+    names = [path.stem for path in sorted(project.labels_dir.glob("*.jsonl"))]
+    near = did_you_mean(file_stem(judge), names)
     return f"\n  or {near}" if near else ""
 
 
@@ -259,7 +259,7 @@ def _labels(records: Sequence[Record], source: Source) -> list[Label]:
     labels: list[Label] = []
     lines: dict[str, int] = {}
     for record in records:
-        found = len(source.faults)
+        before = len(source.faults)
         label = _label(record, source)
         if label.id in lines:
             source.fault(
@@ -276,7 +276,7 @@ def _labels(records: Sequence[Record], source: Source) -> list[Label]:
                 f"another kind of label than that of line {records[0].line}, where {_SHOWN[first]}",
                 "keep one kind of label per file",
             )
-        if len(source.faults) == found:
+        if len(source.faults) == before:
             labels.append(label)
     return labels
 
@@ -288,8 +288,8 @@ def _label(record: Record, source: Source) -> Label:
             source.fault(record.line, f"unknown key {key!r}", fix)
     texts = {key: _text(record, key, source) for key in _TEXTS}
     kind = _kind(record)
-    wanted = ("id", "a", "b") if kind == "pairs" else ("id", "answer")
-    for key in wanted:
+    required = ("id", "a", "b") if kind == "pairs" else ("id", "answer")
+    for key in required:
         if key not in record.values:
             source.fault(record.line, f"a label without `{key}`")
     if "id" in record.values and not texts["id"]:
@@ -298,7 +298,7 @@ def _label(record: Record, source: Source) -> Label:
         source.fault(record.line, "`answer` next to `a` and `b`", "keep the one or the others")
     return Label(
         id=texts["id"],
-        answers=tuple(texts[key] for key in wanted[1:]),
+        answers=tuple(texts[key] for key in required[1:]),
         says=_says(record, kind, source),
         case=texts["case"],
         inputs=_inputs(record, source),
@@ -307,7 +307,7 @@ def _label(record: Record, source: Source) -> Label:
         why=texts["why"],
         origin=texts["origin"],
         split=texts["split"],
-        at=f"{source.shown.as_posix()}:{record.line}",
+        at=f"{source.place.as_posix()}:{record.line}",
     )
 
 
@@ -470,7 +470,7 @@ class CalibrationFile(_Document):
     judge: str
     calibrations: tuple[Calibration, ...] = Field(min_length=1)
 
-    def of(self, digest: str) -> Calibration | None:
+    def find(self, digest: str) -> Calibration | None:
         """The calibration of the judge that has this digest."""
         return next(
             (calibration for calibration in self.calibrations if calibration.digest == digest), None
@@ -484,12 +484,12 @@ class CalibrationFile(_Document):
         others = [
             calibration for calibration in self.calibrations if calibration.models != new.models
         ]
-        known = [
+        same_models = [
             calibration
             for calibration in self.calibrations
             if calibration.model_copy(update={"date": new.date}) == new
         ]
-        kept = sorted([*others, *(known or [new])], key=lambda one: one.models)
+        kept = sorted([*others, *(same_models or [new])], key=lambda record: record.models)
         return CalibrationFile(judge=self.judge, calibrations=tuple(kept))
 
     def to_text(self) -> str:
@@ -601,7 +601,7 @@ def current_calibration(judge: ModelJudge, project: Project) -> Calibration:
         raise UncalibratedError("no calibration record")
     if file.judge != judge.name:
         raise UncalibratedError(f"its calibration record is about {file.judge!r}")
-    calibration = file.of(judge.digest)
+    calibration = file.find(judge.digest)
     if calibration is None:
         raise UncalibratedError(_stale(file, judge))
     try:
@@ -614,7 +614,7 @@ def current_calibration(judge: ModelJudge, project: Project) -> Calibration:
 
 
 def _stale(file: CalibrationFile, judge: ModelJudge) -> str:
-    if any(known.models == tuple(judge.models) for known in file.calibrations):
+    if any(record.models == tuple(judge.models) for record in file.calibrations):
         return "its rubric or parameters changed since it was calibrated"
     models = " and ".join(
         sorted({", ".join(calibration.models) for calibration in file.calibrations})

@@ -37,7 +37,7 @@ _JUDGED = frozenset({"answer", "first", "second"})
 
 def judged_text(completion: Completion, case: GoldenCase, field: str) -> str | Verdict:
     """The text that is judged: the answer or one field of it, or the verdict that there is none."""
-    answer = Answer.of(completion, case)
+    answer = Answer.from_completion(completion, case)
     if field:
         part = answer.at(field, parse_path(field))
         if isinstance(part, Verdict):
@@ -76,7 +76,7 @@ def texts_of(completion: Completion, prompt: Prompt, case: GoldenCase) -> dict[s
 def texts_for(
     prompt: Prompt,
     case: GoldenCase,
-    given: Mapping[str, str],
+    own_texts: Mapping[str, str],
     *,
     judge: str,
     reference: Expected | None = None,
@@ -97,8 +97,8 @@ def texts_for(
     texts: dict[str, str] = {}
     optional = {spec.name for spec in prompt.inputs or () if not spec.required}
     for name in sorted(prompt.variables):
-        if name in given:
-            texts[name] = given[name]
+        if name in own_texts:
+            texts[name] = own_texts[name]
             continue
         try:
             texts[name] = case_text(name, case, judge=judge, reference=reference)
@@ -123,8 +123,8 @@ def case_text(name: str, case: GoldenCase, *, judge: str, reference: Expected | 
         values = list(case.inputs.values())
         return text_of_value(values[0] if len(values) == 1 else dict(case.inputs))
     if name == "reference":
-        wanted = reference or _usual_reference(case)
-        return text_of_value(answer.resolve(wanted, judge=judge))
+        reference_name = reference or _usual_reference(case)
+        return text_of_value(answer.resolve(reference_name, judge=judge))
     if name == "expected" or name.startswith("expected."):
         return text_of_value(answer.resolve(Expected(name.partition(".")[2]), judge=judge))
     raise answer.lacks(f"input {name!r}", judge=judge)
@@ -328,7 +328,7 @@ def shipped_rubric(name: str, project: Project) -> Path | None:
 
 
 def model_of(
-    wanted: str | None, prompt: Prompt | None, context: JudgeContext, *, judge: str
+    model_name: str | None, prompt: Prompt | None, context: JudgeContext, *, judge: str
 ) -> ModelId:
     """The model that the eval names, else the prompt, else the project.
 
@@ -336,15 +336,15 @@ def model_of(
         UsageError: None of them says, or what it says is no model.
     """
     named = prompt.model if prompt is not None else None
-    model = wanted or named or context.model
+    model = model_name or named or context.model
     if model is None:
         raise UsageError(
             f"nothing says which model the judge {judge!r} asks\n"
             "  fix: set `judge_model` in [tool.regauge] of pyproject.toml, add `model:` to the"
             " rubric, or give the judge model=..."
         )
-    said = str(prompt.path) if prompt is not None and not wanted and named else judge
-    return parse_model_id(model, at=said)
+    place = str(prompt.path) if prompt is not None and not model_name and named else judge
+    return parse_model_id(model, at=place)
 
 
 def another_kind(prompt: Prompt, message: str, *, fix: str) -> PromptError:
@@ -432,8 +432,8 @@ def check_reducer(reducer: str, *, judge: str) -> None:
         UsageError: It is none.
     """
     if reducer not in REDUCERS:
-        known = ", ".join(REDUCERS)
-        raise UsageError(f"{judge}: no reducer {reducer!r}\n  fix: write one of {known}")
+        names = ", ".join(REDUCERS)
+        raise UsageError(f"{judge}: no reducer {reducer!r}\n  fix: write one of {names}")
 
 
 def count(scores: Sequence[float], reducer: Reducer, *, at_least: float) -> Ballot:
@@ -512,12 +512,12 @@ async def together(asking: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         JudgeError: One of them failed. The others were paid for, so they were not cancelled.
         UnmeasuredError: As before.
     """
-    found = await asyncio.gather(*asking, return_exceptions=True)
+    replies = await asyncio.gather(*asking, return_exceptions=True)
     done: list[T] = []
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-        done.append(one)
+    for reply in replies:
+        if isinstance(reply, BaseException):
+            raise reply
+        done.append(reply)
     return done
 
 

@@ -170,8 +170,8 @@ class ClaimsJudge(OneModelJudge):
             for asked in questions
         )
         findings: list[dict[str, JSON]] = [
-            {"number": number, "claim": claim, "question": asked, "answer": said, "quote": words}
-            for number, (claim, asked, (said, words)) in enumerate(
+            {"number": number, "claim": claim, "question": asked, "answer": support, "quote": words}
+            for number, (claim, asked, (support, words)) in enumerate(
                 zip(claims, questions, answers, strict=True), start=1
             )
         ]
@@ -217,12 +217,12 @@ class _Asking:
         self._calls = calls
 
     async def step(
-        self, name: str, given: Mapping[str, str], read: Callable[[dict[str, JSON]], T]
+        self, name: str, values: Mapping[str, str], read: Callable[[dict[str, JSON]], T]
     ) -> T:
         """The reply of the model in one step."""
         judge = self._judge
         prompt = judge.prompts[name]
-        texts = texts_for(prompt, self._case, given, judge=judge.name)
+        texts = texts_for(prompt, self._case, values, judge=judge.name)
         request = question(prompt, texts, model=judge.asked, trial=self._calls.trial)
         return await ask(
             request,
@@ -243,16 +243,16 @@ def _prompt(name: str, context: JudgeContext) -> Prompt:
 
 def _claims(reply: dict[str, JSON]) -> list[str]:
     claims = [claim.strip() for claim in _texts(reply, "claims")]
-    found = list(dict.fromkeys(claim for claim in claims if claim))
-    if len(found) > _CLAIMS_MAX:
-        raise ReplyFault(f"the reply lists {len(found)} claims, more than {_CLAIMS_MAX}")
-    return found
+    unique = list(dict.fromkeys(claim for claim in claims if claim))
+    if len(unique) > _CLAIMS_MAX:
+        raise ReplyFault(f"the reply lists {len(unique)} claims, more than {_CLAIMS_MAX}")
+    return unique
 
 
-def _questions(reply: dict[str, JSON], wanted: int) -> list[str]:
+def _questions(reply: dict[str, JSON], count: int) -> list[str]:
     questions = _texts(reply, "questions")
-    if len(questions) != wanted or not all(asked.strip() for asked in questions):
-        raise ReplyFault(f"the reply has {plural(len(questions), 'question')} for {wanted} claims")
+    if len(questions) != count or not all(asked.strip() for asked in questions):
+        raise ReplyFault(f"the reply has {plural(len(questions), 'question')} for {count} claims")
     return questions
 
 
@@ -263,20 +263,20 @@ def _answered(reply: dict[str, JSON]) -> tuple[str, str]:
     return answer, words
 
 
-def _verdicts(reply: dict[str, JSON], wanted: int) -> list[tuple[Support, str]]:
+def _verdicts(reply: dict[str, JSON], count: int) -> list[tuple[Support, str]]:
     """The verdict on each claim and why, by their numbers: each once, and no other."""
-    found: dict[int, tuple[Support, str]] = {}
+    verdicts: dict[int, tuple[Support, str]] = {}
     for entry in _list(reply, "verdicts"):
         row = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         number, support, why = row.get("number"), row.get("verdict"), row.get("reasoning", "")
         if type(number) is not int or support not in _SUPPORT or not isinstance(why, str):
             raise ReplyFault(f"the reply has a verdict that is none: {quote(json.dumps(entry))}")
-        if number in found:
+        if number in verdicts:
             raise ReplyFault(f"the reply gives claim {number} two verdicts")
-        found[number] = (support, why)
-    if sorted(found) != list(range(1, wanted + 1)):
-        raise ReplyFault(f"the reply has {plural(len(found), 'verdict')} for {wanted} claims")
-    return [found[number] for number in sorted(found)]
+        verdicts[number] = (support, why)
+    if sorted(verdicts) != list(range(1, count + 1)):
+        raise ReplyFault(f"the reply has {plural(len(verdicts), 'verdict')} for {count} claims")
+    return [verdicts[number] for number in sorted(verdicts)]
 
 
 def _texts(reply: dict[str, JSON], key: str) -> list[str]:

@@ -250,8 +250,10 @@ class Comparison:
     def reason(self) -> str:
         """The reason, on one line."""
         if self.flips:
-            one, other = self.winners
-            return f"the order decides: {one} wins when a is shown first, {other} when b is"
+            first_winner, other = self.winners
+            return (
+                f"the order decides: {first_winner} wins when a is shown first, {other} when b is"
+            )
         return " ".join(self.reasonings[0].split())
 
 
@@ -393,17 +395,17 @@ class PairJudge(OneModelJudge):
         if a.strip() == b.strip():
             why = "both answers are the same text"
             return Comparison(winners=("tie", "tie"), reasonings=(why, why))
-        shown, exchanged = await together(
+        replies, exchanged = await together(
             (self._better(a, b, case, calls), self._better(b, a, case, calls))
         )
         return Comparison(
-            winners=(_SHOWN[str(shown.value)], _EXCHANGED[str(exchanged.value)]),
-            reasonings=(shown.reasoning, exchanged.reasoning),
+            winners=(_SHOWN[str(replies.value)], _EXCHANGED[str(exchanged.value)]),
+            reasonings=(replies.reasoning, exchanged.reasoning),
         )
 
     async def _better(self, first: str, second: str, case: GoldenCase, calls: JudgeCalls) -> Reply:
-        given = {"first": first, "second": second}
-        texts = texts_for(self.prompt, case, given, judge=self.name)
+        pair = {"first": first, "second": second}
+        texts = texts_for(self.prompt, case, pair, judge=self.name)
         request = question(
             self.prompt, texts, model=self.asked, trial=calls.trial, reply=reply_form(self.spec)
         )
@@ -414,34 +416,34 @@ class PairJudge(OneModelJudge):
             judge=self.name,
         )
 
-    def _verdict(self, found: Comparison) -> Verdict:
+    def _verdict(self, comparison: Comparison) -> Verdict:
         """The verdict on the answer, which is `a`."""
         orders: list[JSON] = [
-            {"shown_first": shown, "winner": winner, "reasoning": reasoning}
-            for shown, winner, reasoning in zip(
-                ("a", "b"), found.winners, found.reasonings, strict=True
+            {"shown_first": reply, "winner": winner, "reasoning": reasoning}
+            for reply, winner, reasoning in zip(
+                ("a", "b"), comparison.winners, comparison.reasonings, strict=True
             )
         ]
         facts: dict[str, JSON] = {
             "rubric": str(self.prompt.id),
-            "winner": found.winner,
-            "flip": found.flips,
+            "winner": comparison.winner,
+            "flip": comparison.flips,
             "orders": orders,
         }
-        if found.winner is None:
+        if comparison.winner is None:
             return Verdict(
                 outcome="abstain",
                 score=0.0,
-                reason=found.reason,
+                reason=comparison.reason,
                 details={"code": "order_flip", **facts},
             )
-        score = _SCORES[found.winner]
+        score = _SCORES[comparison.winner]
         passes = score >= self.at_least
-        said = {"a": "the answer is better", "b": "the other answer is better", "tie": "a tie"}
+        meanings = {"a": "the answer is better", "b": "the other answer is better", "tie": "a tie"}
         return Verdict(
             outcome="pass" if passes else "fail",
             score=score,
-            reason=f"{said[found.winner]}, in both orders: {found.reason}",
+            reason=f"{meanings[comparison.winner]}, in both orders: {comparison.reason}",
             expected=self.at_least,
             actual=score,
             details={"code": "ok" if passes else "not_better", **facts},

@@ -73,9 +73,9 @@ def value_of(stated: JSON, spec: RubricSpec) -> float:
         except OverflowError:
             value = math.inf
     if not spec.low <= value <= spec.high:  # NaN is on no scale
-        shown = stated if isinstance(stated, str) else repr(stated)[:40]
+        stated_text = stated if isinstance(stated, str) else repr(stated)[:40]
         raise ReplyFault(
-            f"the score {shown} is not on the scale {number(spec.low)} to {number(spec.high)}"
+            f"the score {stated_text} is not on the scale {number(spec.low)} to {number(spec.high)}"
         )
     return value
 
@@ -165,19 +165,19 @@ def statements_of_spec(prose: str, spec: RubricSpec) -> list[Statement]:
     named = [
         _weighed(prose, match, match["value"])
         for pattern in (_WORDS.grade, _WORDS.final_grade)
-        for match in _found(pattern, prose)
+        for match in _matches(pattern, prose)
     ]
     named += [
         _statement(prose, match.start(), match.end(), value=match["value"], weight="mention")
-        for match in _found(_WORDS.loose_grade, prose)
+        for match in _matches(_WORDS.loose_grade, prose)
     ]
-    found = _strongest(named)
-    if not any(statement.weight not in {"mention", "partial"} for statement in found):
+    strongest = _strongest(named)
+    if not any(statement.weight not in {"mention", "partial"} for statement in strongest):
         # `3/5` may count steps: it is a grade only where no score is named.
-        found += [
-            _weighed(prose, match, match["value"]) for match in _found(_WORDS.bare_grade, prose)
+        strongest += [
+            _weighed(prose, match, match["value"]) for match in _matches(_WORDS.bare_grade, prose)
         ]
-    return sorted(_strongest(found), key=lambda statement: statement.start)
+    return sorted(_strongest(strongest), key=lambda statement: statement.start)
 
 
 def statements_of_labels(
@@ -195,7 +195,7 @@ def statements_of_labels(
     Raises:
         ReplyFault: There are too many.
     """
-    return sorted(_strongest(_of_labels(text, names, keys)), key=lambda found: found.start)
+    return sorted(_strongest(_of_labels(text, names, keys)), key=lambda statement: statement.start)
 
 
 def _of_labels(text: str, names: Mapping[str, str], keys: tuple[str, ...]) -> Iterator[Statement]:
@@ -204,7 +204,7 @@ def _of_labels(text: str, names: Mapping[str, str], keys: tuple[str, ...]) -> It
     name = "|".join(re.escape(name) for name in sorted(labels, key=len, reverse=True))
     key = "|".join(dict.fromkeys(keys))
     for form in ("keyed", "better", "chosen", "concluded", "alone", "near_key", "near_name"):
-        for match in _found(_WORDS.pattern(form, name=name, key=key), text):
+        for match in _matches(_WORDS.pattern(form, name=name, key=key), text):
             label = labels[match["name"].casefold()]
             if form.startswith("near"):
                 yield _statement(text, match.start(), match.end(), value=label, weight="mention")
@@ -213,7 +213,7 @@ def _of_labels(text: str, names: Mapping[str, str], keys: tuple[str, ...]) -> It
                 yield _weighed(text, match, label, formal=formal, alone=form == "alone")
 
 
-def _found(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
+def _matches(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
     """All matches of a pattern.
 
     Raises:
@@ -225,11 +225,13 @@ def _found(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
     return matches
 
 
-def _strongest(found: list[Statement] | Iterator[Statement]) -> list[Statement]:
+def _strongest(statements: list[Statement] | Iterator[Statement]) -> list[Statement]:
     """One statement of those that overlap: the one that a narrower pattern found."""
     kept: list[Statement] = []
-    for statement in found:  # narrow patterns come first
-        if all(statement.end <= one.start or one.end <= statement.start for one in kept):
+    for statement in statements:  # narrow patterns come first
+        if all(
+            statement.end <= kept_one.start or kept_one.end <= statement.start for kept_one in kept
+        ):
             kept.append(statement)
     return kept
 
@@ -345,8 +347,8 @@ def _asks(text: str, end: int) -> bool:
 def _line_before(text: str, start: int) -> str:
     """The last line before the one of a place that says something; marks of fences say nothing."""
     lines = text[max(0, start - _CONTEXT_CHARS) : start].split("\n")[:-1]
-    said = (line.strip().strip("*_ ") for line in reversed(lines))
-    return next((line for line in said if line and not line.startswith("```")), "")
+    texts = (line.strip().strip("*_ ") for line in reversed(lines))
+    return next((line for line in texts if line and not line.startswith("```")), "")
 
 
 def _is_set_apart(text: str, start: int, before: str) -> bool:
@@ -367,8 +369,8 @@ def _in_fence(text: str, start: int) -> bool:
 
 def _is_leading(before: str) -> bool:
     """Return whether a sentence says nothing before its verdict that could turn it around."""
-    said = _WORDS.list_mark.sub("", before).replace("’", "'")  # noqa: RUF001 - an apostrophe
-    words = re.findall(r"[^\W_]+(?:'[a-z]+)?", said.casefold())
+    before_mark = _WORDS.list_mark.sub("", before).replace("’", "'")  # noqa: RUF001 - an apostrophe
+    words = re.findall(r"[^\W_]+(?:'[a-z]+)?", before_mark.casefold())
     return all(word in _WORDS.words("leading") or word.isdecimal() for word in words)
 
 
@@ -377,7 +379,7 @@ _SETTLED_SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+")
 
 
 def settled(
-    text: str, found: Sequence[Statement], value_of: Callable[[Statement], float | str]
+    text: str, statements: Sequence[Statement], value_of: Callable[[Statement], float | str]
 ) -> Statement:
     """The one statement that is the verdict.
 
@@ -394,13 +396,17 @@ def settled(
         ReplyFault: The judge states none as its own, or takes it back.
         TwoVerdictsFault: Two statements differ.
     """
-    own = [one for one in found if one.weight != "mention"]
+    own = [statement for statement in statements if statement.weight != "mention"]
     if not own:
         raise ReplyFault("the reply mentions a verdict and states none")
     last = own[-1]
-    values = {one.start: value_of(one) for one in found if one in own or _reads(one, value_of)}
-    if len({values.get(one.start, one.value) for one in found}) > 1:
-        last = _last_word(text, found, own, values)
+    values = {
+        statement.start: value_of(statement)
+        for statement in statements
+        if statement in own or _reads(statement, value_of)
+    }
+    if len({values.get(statement.start, statement.value) for statement in statements}) > 1:
+        last = _last_word(text, statements, own, values)
     if any(_WORDS.taken_back.match(line) for line in _SETTLED_SENTENCE.split(text[last.end :])):
         raise ReplyFault("the reply takes its verdict back")
     return last
@@ -408,7 +414,7 @@ def settled(
 
 def _last_word(
     text: str,
-    found: Sequence[Statement],
+    statements: Sequence[Statement],
     own: Sequence[Statement],
     values: Mapping[int, float | str],
 ) -> Statement:
@@ -419,33 +425,41 @@ def _last_word(
     """
     last = own[-1]
     stated = values[last.start]
-    other = [one for one in found if values.get(one.start, one.value) != stated]
+    other = [
+        statement
+        for statement in statements
+        if values.get(statement.start, statement.value) != stated
+    ]
     section = max((match.start() for match in _HEADING.finditer(text, 0, last.start)), default=0)
     match last.weight:
         case "final":
             # An object ends reasoning; over a verdict in another form it has no precedence.
             rivals = {"final", "conclusion", "plain"} if last.words.startswith("{") else {"final"}
-            against = [one for one in other if one.formal and one.weight in rivals]
+            against = [
+                statement for statement in other if statement.formal and statement.weight in rivals
+            ]
         case "conclusion":
             # A conclusion of an earlier section is about that section.
             against = [
-                one
-                for one in other
-                if one.weight == "final"
-                or (one.weight != "mention" and one.formal)
-                or (one.weight == "conclusion" and one.start >= section)
+                statement
+                for statement in other
+                if statement.weight == "final"
+                or (statement.weight != "mention" and statement.formal)
+                or (statement.weight == "conclusion" and statement.start >= section)
             ]
         case _:
             against = other
-    if against or any(one.start > last.start for one in other):
-        named = dict.fromkeys(str(values.get(one.start, one.value)) for one in found)
+    if against or any(statement.start > last.start for statement in other):
+        named = dict.fromkeys(
+            str(values.get(statement.start, statement.value)) for statement in statements
+        )
         raise TwoVerdictsFault(f"the reply states more than one verdict: {listed(list(named))}")
     return last
 
 
-def _reads(one: Statement, value_of: Callable[[Statement], float | str]) -> bool:
+def _reads(statement: Statement, value_of: Callable[[Statement], float | str]) -> bool:
     try:
-        value_of(one)
+        value_of(statement)
     except ReplyFault:
         return False
     return True
@@ -514,12 +528,12 @@ class Repeated:
     """
 
     def __init__(self, texts: Collection[str], *, labels: Collection[str]) -> None:
-        self._given = texts
+        self._judged = texts
         self._labels = {_plain(label) for label in labels}
 
     def blanked(self, reply: str) -> str:
         """A reply with blanks where it repeats a whole text, so that places stay what they are."""
-        long = {text.strip() for text in self._given if len(text.strip()) >= _ECHO_MIN}
+        long = {text.strip() for text in self._judged if len(text.strip()) >= _ECHO_MIN}
         for text in sorted(long, key=len, reverse=True):
             reply = reply.replace(text, " " * len(text))
         return reply
@@ -534,11 +548,11 @@ class Repeated:
 
     @cached_property
     def _texts(self) -> list[str]:
-        return [_plain(text) for text in self._given]
+        return [_plain(text) for text in self._judged]
 
     @cached_property
     def _lines(self) -> set[str]:
-        return {_bare(line) for text in self._given for line in text.splitlines()}
+        return {_bare(line) for text in self._judged for line in text.splitlines()}
 
 
 def _plain(text: str) -> str:
@@ -626,22 +640,22 @@ def read_reply(text: str, spec: RubricSpec, *, judged: Collection[str] = ()) -> 
     repeated = Repeated(judged, labels=spec.labels)
     if not _is_object(body):
         body = repeated.blanked(body)
-    found = _statements(body, spec, repeated)
-    if not found:
+    statements = _statements(body, spec, repeated)
+    if not statements:
         why = "states none" if body.strip() else "only repeats what was judged"
         raise ReplyFault(f"no {spec.verdict_key}: the reply {why}: {quote(text.strip())}")
-    objects = {statement.start: value for statement, value in found if value is not None}
+    objects = {statement.start: value for statement, value in statements if value is not None}
 
     def value_of_one(statement: Statement) -> float | str:
         value = objects.get(statement.start)
         stated = statement.value if value is None else value[spec.verdict_key]
         return _value(stated, spec)
 
-    last = settled(body, [statement for statement, _ in found], value_of_one)
+    last = settled(body, [statement for statement, _ in statements], value_of_one)
     # `Final verdict: pass` and, of two answers, `Therefore, A` overrule what was remarked before.
     overruled = last.weight == "final" and last.start not in objects
     if not overruled and (last.weight != "conclusion" or spec.kind in {"binary", "graded"}):
-        prose = _without(body, [(one.start, one.end) for one, _ in found])
+        prose = _without(body, [(statement.start, statement.end) for statement, _ in statements])
         _check_remarks(prose, value_of_one(last), spec)
     if last.start not in objects:
         reply = _reply(last.value, spec, reasoning=text.strip())
@@ -676,7 +690,7 @@ def _statements(
     body: str, spec: RubricSpec, repeated: Repeated
 ) -> list[tuple[Statement, Mapping[str, JSON] | None]]:
     """The verdicts that a text states, in order, without repetitions."""
-    found: list[tuple[Statement, Mapping[str, JSON] | None]] = []
+    statements: list[tuple[Statement, Mapping[str, JSON] | None]] = []
     spans = list(_objects(body))
     for start, end, value in spans:
         whole = (start, end) == (0, len(body))
@@ -692,16 +706,16 @@ def _statements(
                 weight="final" if whole else object_weight(body, start, end),
                 formal=True,
             )
-            found.append((statement, value))
+            statements.append((statement, value))
         elif whole:
             raise ReplyFault(f"the reply only repeats what was judged: {quote(body)}")
     prose = _without(body, [(start, end) for start, end, _ in spans])
-    found += [
+    statements += [
         (statement, None)
         for statement in statements_of_spec(prose, spec)
         if not repeated.holds(statement.words)
     ]
-    return sorted(found, key=lambda pair: pair[0].start)
+    return sorted(statements, key=lambda pair: pair[0].start)
 
 
 def _check_object(
@@ -774,17 +788,17 @@ def _check_sides(reply: Reply, text: str, spec: RubricSpec, repeated: Repeated) 
         TwoVerdictsFault: One stands for good, the other one for bad.
     """
     if spec.kind == "graded":
-        found = statements_of_labels(text, {"pass": "pass", "fail": "fail"}, ("verdict",))
+        statements = statements_of_labels(text, {"pass": "pass", "fail": "fail"}, ("verdict",))
     elif spec.kind == "binary":
-        found = statements_of_spec(text, _SHARE)
+        statements = statements_of_spec(text, _SHARE)
     else:
         return
     sides = {
-        _is_good(one.value)
-        for one in found
-        if one.weight != "mention"
-        and _WORDS.named.match(one.words)
-        and not repeated.holds(one.words)
+        _is_good(statement.value)
+        for statement in statements
+        if statement.weight != "mention"
+        and _WORDS.named.match(statement.words)
+        and not repeated.holds(statement.words)
     }
     if (reply.score > _HALF and False in sides) or (reply.score < _HALF and True in sides):
         raise TwoVerdictsFault(f"the reply states a score and a verdict that differ: {quote(text)}")

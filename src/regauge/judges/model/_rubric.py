@@ -116,8 +116,8 @@ def read_several(completion: Completion, spec: RubricSpec, criteria: Sequence[st
             f"the reply does not have {len(criteria)} verdicts: {quote(str(verdicts))}"
         )
     parts = [
-        _part(given, spec, place, criteria[place - 1])
-        for place, given in enumerate(verdicts, start=1)
+        _part(document, spec, place, criteria[place - 1])
+        for place, document in enumerate(verdicts, start=1)
     ]
     worst = min(parts, key=lambda part: part.score)
     return Reply(
@@ -128,13 +128,13 @@ def read_several(completion: Completion, spec: RubricSpec, criteria: Sequence[st
     )
 
 
-def _part(given: JSON, spec: RubricSpec, place: int, criterion: str) -> Reply:
-    if not isinstance(given, dict) or given.get("number") != place:
-        raise ReplyFault(f"verdict {place} is not about criterion {place}: {quote(str(given))}")
-    reasoning = given.get("reasoning")
-    if not isinstance(reasoning, str) or "score" not in given:
-        raise ReplyFault(f"verdict {place} has no reasoning or no score: {quote(str(given))}")
-    value = value_of(given["score"], spec)
+def _part(document: JSON, spec: RubricSpec, place: int, criterion: str) -> Reply:
+    if not isinstance(document, dict) or document.get("number") != place:
+        raise ReplyFault(f"verdict {place} is not about criterion {place}: {quote(str(document))}")
+    reasoning = document.get("reasoning")
+    if not isinstance(reasoning, str) or "score" not in document:
+        raise ReplyFault(f"verdict {place} has no reasoning or no score: {quote(str(document))}")
+    value = value_of(document["score"], spec)
     return Reply(value=value, score=share_of(value, spec), reasoning=reasoning, criterion=criterion)
 
 
@@ -352,8 +352,8 @@ def _stated(criterion: object) -> tuple[str, ...]:
     """
     if criterion is None:
         return ()
-    given = [criterion] if isinstance(criterion, str) else criterion
-    texts = cast("list[object]", given) if isinstance(given, list | tuple) else [given]
+    criteria = [criterion] if isinstance(criterion, str) else criterion
+    texts = cast("list[object]", criteria) if isinstance(criteria, list | tuple) else [criteria]
     for text in texts:
         if not isinstance(text, str) or not text.strip():
             raise UsageError(
@@ -449,18 +449,18 @@ class RubricJudge(OneModelJudge):
             JudgeError: A reply cannot be read, or a part that the rubric needs is not in the case.
             UnmeasuredError: The model could not be asked.
         """
-        given = self._judged(completion, case)
-        if isinstance(given, Verdict):
-            return given
-        return self._verdict(await self.replies(given, case, calls))
+        texts = self._judged(completion, case)
+        if isinstance(texts, Verdict):
+            return texts
+        return self._verdict(await self.replies(texts, case, calls))
 
     def _judged(self, completion: Completion, case: GoldenCase) -> dict[str, str] | Verdict:
         """The parts of a completion that the rubric shows, or the verdict that there is no text."""
-        given = texts_of(completion, self.prompt, case)
-        if "answer" not in self.prompt.variables and given:
-            return given
+        texts = texts_of(completion, self.prompt, case)
+        if "answer" not in self.prompt.variables and texts:
+            return texts
         text = judged_text(completion, case, self.field)
-        return text if isinstance(text, Verdict) else {**given, "answer": text}
+        return text if isinstance(text, Verdict) else {**texts, "answer": text}
 
     async def verdicts_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
@@ -471,17 +471,17 @@ class RubricJudge(OneModelJudge):
             JudgeError: As `judge_with`.
             UnmeasuredError: As `judge_with`.
         """
-        given = self._judged(completion, case)
-        if isinstance(given, Verdict):
-            return dict.fromkeys(self.stated, given)
-        replies = await self.replies(given, case, calls)
+        texts = self._judged(completion, case)
+        if isinstance(texts, Verdict):
+            return dict.fromkeys(self.stated, texts)
+        replies = await self.replies(texts, case, calls)
         return {
             criterion: self._verdict([reply.parts[place] for reply in replies])
             for place, criterion in enumerate(self.stated)
         }
 
     async def replies(
-        self, given: Mapping[str, str], case: GoldenCase, calls: JudgeCalls
+        self, own_texts: Mapping[str, str], case: GoldenCase, calls: JudgeCalls
     ) -> list[Reply]:
         """The model's responses about parts of a completion, one for each vote.
 
@@ -489,7 +489,7 @@ class RubricJudge(OneModelJudge):
             JudgeError: As `judge_with`.
             UnmeasuredError: As `judge_with`.
         """
-        given = dict(given)
+        own_texts = dict(own_texts)
         criteria = self.stated or _criteria_of(case)
         if self.several and len(criteria) < 2:  # noqa: PLR2004 - fewer are no list
             raise JudgeError(
@@ -498,11 +498,11 @@ class RubricJudge(OneModelJudge):
                 judge=self.name,
             )
         if self.several or len(criteria) == 1:
-            given[_CRITERION] = numbered(criteria) if self.several else criteria[0]
+            own_texts[_CRITERION] = numbered(criteria) if self.several else criteria[0]
             case = replace(
                 case, inputs={key: case.inputs[key] for key in case.inputs if key != _CRITERION}
             )
-        texts = texts_for(self.prompt, case, given, judge=self.name, reference=self.reference)
+        texts = texts_for(self.prompt, case, own_texts, judge=self.name, reference=self.reference)
         request = question(
             self.prompt,
             texts,
@@ -535,7 +535,7 @@ class RubricJudge(OneModelJudge):
             "votes": [_vote(reply) for reply in replies],
             "agreement": ballot.agreement,
         }
-        stated = ", ".join(_shown(reply.value) for reply in replies)
+        stated = ", ".join(_format_value(reply.value) for reply in replies)
         reason = " ".join(nearest.reasoning.split())
         return Verdict(
             outcome="pass" if ballot.passes else "fail",
@@ -591,5 +591,5 @@ def passing(spec: RubricSpec, pass_at: float) -> float:
     return min((score for score in scores if score >= pass_at), default=pass_at)
 
 
-def _shown(value: float | str) -> str:
+def _format_value(value: float | str) -> str:
     return value if isinstance(value, str) else number(value)

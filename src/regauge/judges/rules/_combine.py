@@ -101,29 +101,29 @@ def _code(verdicts: Sequence[tuple[Rule, Verdict]], otherwise: str) -> str:
 
 def _advise_all(judge: Rule, *, field: str | None, negated: bool) -> str:
     """All parts at once; to deny it, one of them is to be denied."""
-    said = [part.advice(field=field, negated=negated) for part in judge.parts]
-    return _either(said) if negated else " ".join(filter(None, said))
+    advice = [part.advice(field=field, negated=negated) for part in judge.parts]
+    return _either(advice) if negated else " ".join(filter(None, advice))
 
 
 def _advise_any(judge: Rule, *, field: str | None, negated: bool) -> str:
-    said = [part.advice(field=field, negated=negated) for part in judge.parts]
-    return " ".join(filter(None, said)) if negated else _either(said)
+    advice = [part.advice(field=field, negated=negated) for part in judge.parts]
+    return " ".join(filter(None, advice)) if negated else _either(advice)
 
 
 def _advise_some(judge: Rule, *, field: str | None, negated: bool) -> str:
-    said = [part.advice(field=field) for part in judge.parts]
-    if not all(said):
+    advice = [part.advice(field=field) for part in judge.parts]
+    if not all(advice):
         return ""
     least = (
         f"fewer than {judge.params.get('k')}" if negated else f"at least {judge.params.get('k')}"
     )
-    return f"Do {least} of the following. {' '.join(said)}"
+    return f"Do {least} of the following. {' '.join(advice)}"
 
 
-def _either(said: Sequence[str]) -> str:
-    if not all(said):
+def _either(advice: Sequence[str]) -> str:
+    if not all(advice):
         return ""
-    return said[0] if len(said) == 1 else f"Do one of the following. {' Or: '.join(said)}"
+    return advice[0] if len(advice) == 1 else f"Do one of the following. {' Or: '.join(advice)}"
 
 
 @rule(compose=_advise_all)
@@ -256,8 +256,8 @@ def case_of_turn(case: GoldenCase, turn: int, completion: Completion) -> GoldenC
         completion: Of the turn.
     """
     turns = case.script.turns if case.script is not None else ()
-    said = [message.get("content") for message in completion.messages[:1]]
-    inputs = {"input": said[0], **case.inputs} if said else case.inputs
+    contents = [message.get("content") for message in completion.messages[:1]]
+    inputs = {"input": contents[0], **case.inputs} if contents else case.inputs
     expected = turns[turn - 1].expected if turn <= len(turns) else None
     return replace(case, inputs=inputs, expected=expected)
 
@@ -300,7 +300,7 @@ def _turns(answer: Answer, kind: str) -> list[Answer]:
     return [
         Answer(each.text, completion=each)
         if case is None
-        else Answer.of(each, case_of_turn(case, turn, each))
+        else Answer.from_completion(each, case_of_turn(case, turn, each))
         for turn, each in enumerate(Conversation(completion).turns, start=1)
     ]
 

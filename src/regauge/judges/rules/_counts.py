@@ -53,12 +53,12 @@ def bounds(kind: str, **limits: Unpack[Limits]) -> tuple[int | None, int | None,
     """
     at_least, at_most = limits.get("at_least"), limits.get("at_most")
     exactly = limits.get("exactly")
-    given = [limit for limit in (at_least, at_most, exactly) if limit is not None]
-    if not given:
+    stated = [limit for limit in (at_least, at_most, exactly) if limit is not None]
+    if not stated:
         raise UsageError(f"{kind}: say at_least, at_most or exactly")
-    if exactly is not None and len(given) > 1:
+    if exactly is not None and len(stated) > 1:
         raise UsageError(f"{kind}: exactly stands alone, without at_least and at_most")
-    for limit in given:
+    for limit in stated:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
             raise UsageError(f"{kind}: a limit is a whole number from 0 up, not {limit!r}")
     low, high = (exactly, exactly) if exactly is not None else (at_least, at_most)

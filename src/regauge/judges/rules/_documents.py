@@ -61,20 +61,20 @@ def _parser() -> Any:
     return MarkdownIt("commonmark", {"html": False}).disable("inline")
 
 
-def _blocks(text: str, found: dict[str, Any] | None = None) -> Sequence[Any]:
+def _blocks(text: str, blocks: dict[str, Any] | None = None) -> Sequence[Any]:
     """The block tokens of a text, without front matter; `found` receives its references."""
-    tokens: Sequence[Any] = _parser().parse(_FRONT_MATTER.sub("", text, count=1), found)
+    tokens: Sequence[Any] = _parser().parse(_FRONT_MATTER.sub("", text, count=1), blocks)
     return tokens
 
 
 def _inline(text: str, marks: str) -> Iterator[list[Any]]:
     """The inline tokens of each block with one of these marks, code aside."""
     parser = _parser()
-    found: dict[str, Any] = {}
-    blocks = _blocks(text, found)
+    parsed: dict[str, Any] = {}
+    blocks = _blocks(text, parsed)
     references = {
         label: reference
-        for label, reference in found.get("references", {}).items()
+        for label, reference in parsed.get("references", {}).items()
         if any(mark in reference["href"] for mark in "/.#@")  # "[Name]: Ada" defines no link
     }
     for block in blocks:
@@ -220,21 +220,21 @@ def in_fence(
     >>> print(in_fence(json_parses()).check_text("Here:\n```json\n[1]\n```"))
     pass: in the code fence: an array of JSON
     """
-    wanted = frozenset(language.lower() for language in languages)
+    allowed = frozenset(language.lower() for language in languages)
     examine = judge.examine
 
     def check(answer: Answer) -> Verdict:
         bodies = [
             str(token.content).removesuffix("\n")
             for token in _blocks((answer.text or "")[:_CHARS_MAX])
-            if token.type == "fence" and (not wanted or _language(token.info) in wanted)
+            if token.type == "fence" and (not allowed or _language(token.info) in allowed)
         ]
         if len(bodies) < nth and len(answer.text or "") > _CHARS_MAX:
             return abstained(f"no such fence in the first {_CHARS_MAX} characters", code="too_long")
         if len(bodies) < nth:
             if not required:
                 return examine(answer)
-            kinds = f" of {listed(sorted(wanted))}" if wanted else ""
+            kinds = f" of {listed(sorted(allowed))}" if allowed else ""
             return failed(
                 f"{plural(len(bodies), 'code fence')}{kinds}, {nth} wanted", code="no_fence"
             )
@@ -363,7 +363,7 @@ def has_sections(
         raise UsageError("has_sections: name at least one section")
     if level is not None and level not in range(1, 7):
         raise UsageError(f"has_sections: a level is a number from 1 to 6, not {level!r}")
-    wanted = [(title, _plain(title)) for title in titles]
+    expected = [(title, _plain(title)) for title in titles]
 
     def check(text: str) -> Verdict:
         places: dict[str, int] = {}
@@ -376,25 +376,25 @@ def has_sections(
             if title not in places or title in empty:
                 places[title] = place
                 (empty.discard if section.filled else empty.add)(title)
-        missing = [title for title, key in wanted if key not in places]
+        missing = [title for title, key in expected if key not in places]
         if missing:
             return failed(
                 f"no section {listed(missing)}",
                 code="missing_section",
-                score=1 - len(missing) / len(wanted),
+                score=1 - len(missing) / len(expected),
                 expected=titles,
                 actual=[part.title for part in sections[:20]],
                 details={"missing": missing},
             )
-        bare = [title for title, key in wanted if key in empty]
+        bare = [title for title, key in expected if key in empty]
         if filled and bare:
             return failed(
                 f"nothing stands below {listed(bare)}",
                 code="empty_section",
-                score=1 - len(bare) / len(wanted),
+                score=1 - len(bare) / len(expected),
                 details={"empty": bare},
             )
-        order = [places[key] for _, key in wanted]
+        order = [places[key] for _, key in expected]
         if ordered and order != sorted(order):
             actual = [title for _, title in sorted(zip(order, titles, strict=True))]
             return failed(
@@ -543,18 +543,18 @@ def yaml_parses(
     >>> print(yaml_parses().check_text("name: [ci"))
     fail: not YAML: did not find expected ',' or ']' at line 2, column 1
     """
-    wanted = [(key, parse_path(key)) for key in keys]
+    expected = [(key, parse_path(key)) for key in keys]
 
     def check(text: str) -> Verdict:
         documents = yaml_documents(text)
         if isinstance(documents, str):
             return failed(f"not YAML: {documents}", code="yaml_invalid")
         for document in documents or [None]:
-            found = _container(document)
-            if kind not in ("any", found):
-                return failed(f"YAML, but {found} instead of {kind}", code="wrong_type")
+            container = _container(document)
+            if kind not in ("any", container):
+                return failed(f"YAML, but {container} instead of {kind}", code="wrong_type")
             missing = [
-                key for key, steps in wanted if isinstance(value_at(document, steps), Missing)
+                key for key, steps in expected if isinstance(value_at(document, steps), Missing)
             ]
             if missing:
                 return failed(f"no field {listed(missing)}", code="missing_field")

@@ -102,19 +102,21 @@ def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) ->
     """
 
     def check(text: str) -> Verdict:
-        found = _hcl_blocks(text)
-        if isinstance(found, str):
-            return failed(f"not HCL: {found}", code="hcl_invalid")
-        if not found:
+        hcl_blocks = _hcl_blocks(text)
+        if isinstance(hcl_blocks, str):
+            return failed(f"not HCL: {hcl_blocks}", code="hcl_invalid")
+        if not hcl_blocks:
             return failed("not Terraform: no block", code="hcl_invalid")
         missing = [
             block
             for block in blocks
-            if not any(name == block or name.startswith(block + ".") for name in found)
+            if not any(name == block or name.startswith(block + ".") for name in hcl_blocks)
         ]
         if missing:
-            return failed(f"no block {listed(missing)}", code="missing_block", actual=found[:20])
-        return passed(f"Terraform with {listed(found)}")
+            return failed(
+                f"no block {listed(missing)}", code="missing_block", actual=hcl_blocks[:20]
+            )
+        return passed(f"Terraform with {listed(hcl_blocks)}")
 
     return on_text(field, check)
 
@@ -317,11 +319,11 @@ def kubernetes_manifests(
             return failed(
                 f"{first}{more}", code=code, details={"faults": [text for _, text in faults[:20]]}
             )
-        found = {str(_mapping(manifest).get("kind")) for manifest in manifests}
-        missing = [kind for kind in kinds if kind not in found]
+        found_kinds = {str(_mapping(manifest).get("kind")) for manifest in manifests}
+        missing = [kind for kind in kinds if kind not in found_kinds]
         if missing:
-            return failed(f"no {listed(missing)}", code="missing_kind", actual=sorted(found))
-        return passed(f"{plural(len(manifests), 'manifest')}: {listed(sorted(found))}")
+            return failed(f"no {listed(missing)}", code="missing_kind", actual=sorted(found_kinds))
+        return passed(f"{plural(len(manifests), 'manifest')}: {listed(sorted(found_kinds))}")
 
     return on_text(field, check)
 
@@ -356,7 +358,7 @@ def _parsed(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one 
     try:
         with _quietly():
             # A comment after the last semicolon comes as a statement of its own.
-            found: list[Any] = [
+            checks: list[Any] = [
                 part
                 for part in sqlglot.parse(text, read=dialect or None)
                 if part is not None and part.key != "semicolon"
@@ -373,12 +375,12 @@ def _parsed(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one 
         return "nested too deeply"
     except (ValueError, IndexError, AttributeError, TypeError, KeyError) as error:
         return f"the parser gives up: {error}"[:200]
-    if not found:
+    if not checks:
         return "no statement"
-    for statement in found:
+    for statement in checks:
         if statement.key in _NO_STATEMENTS or _misspelt(statement):
             return f"no statement: {str(statement)[:60]!r}"
-    return found
+    return checks
 
 
 def _misspelt(statement: Any) -> bool:

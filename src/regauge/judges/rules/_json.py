@@ -82,15 +82,15 @@ def json_parses(
         value = parse_json(_unfenced(answer.text or "")) if fenced else answer.json
         if isinstance(value, JsonFault):
             return failed(f"not JSON: {value.message}", code="json_invalid", actual=answer.text)
-        found = kind_of(value)
-        if kind is not None and found != kind:
+        actual_kind = kind_of(value)
+        if kind is not None and actual_kind != kind:
             return failed(
-                f"JSON, but {_a(found)} instead of {_a(kind)}",
+                f"JSON, but {_a(actual_kind)} instead of {_a(kind)}",
                 code="wrong_type",
                 expected=kind,
-                actual=found,
+                actual=actual_kind,
             )
-        return passed(f"{_a(found)} of JSON")
+        return passed(f"{_a(actual_kind)} of JSON")
 
     return on_answer(field, check)
 
@@ -219,13 +219,13 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
     """
     if not paths:
         raise UsageError("has_keys: name at least one field")
-    wanted = [(path, [parse_path(part) for part in path.split("[*]")]) for path in paths]
+    required = [(path, [parse_path(part) for part in path.split("[*]")]) for path in paths]
 
     def check(answer: Answer) -> Verdict:
         whole = answer.json
         if isinstance(whole, JsonFault):
             return failed(f"not JSON: {whole.message}", code="json_invalid")
-        missing = [path for path, steps in wanted if not _exists(whole, steps)]
+        missing = [path for path, steps in required if not _exists(whole, steps)]
         return verdict_on_parts(paths, missing, has="has", lacks="no field", code="missing_field")
 
     return on_answer(field, check)
@@ -272,13 +272,13 @@ def field_equals(
         ignore_case=ignore_case, ignore_space=ignore_space, ignore_punctuation=ignore_punctuation
     )
 
-    def alike(found: JSON | Missing, wanted: JSON | Missing) -> bool:
-        if isinstance(found, Missing) or isinstance(wanted, Missing):
+    def alike(actual: JSON | Missing, expected: JSON | Missing) -> bool:
+        if isinstance(actual, Missing) or isinstance(expected, Missing):
             return False
-        return same(found, wanted) or (
-            isinstance(found, str)
-            and isinstance(wanted, str)
-            and normalise(found) == normalise(wanted)
+        return same(actual, expected) or (
+            isinstance(actual, str)
+            and isinstance(expected, str)
+            and normalise(actual) == normalise(expected)
         )
 
     if "[*]" in path:
@@ -289,23 +289,23 @@ def field_equals(
 
     def check(answer: Answer) -> Verdict:
         if isinstance(wanted_at, Expected):
-            wanted = answer.expected_at(wanted_steps)
-            if isinstance(wanted, Missing):
+            expected_value = answer.expected_at(wanted_steps)
+            if isinstance(expected_value, Missing):
                 if absent == "abstain":
                     return abstained(f"the case has no {wanted_at}", code="no_expectation")
                 raise answer.lacks(str(wanted_at), judge=f"field_equals({path})")
         else:
-            wanted = wanted_at
-        found = _field(answer, path, steps)
-        if isinstance(found, Verdict):
-            return replace(found, expected=wanted)
-        if alike(found, wanted):
-            return passed(f"{path} is {value_text(found)}", expected=wanted)
+            expected_value = wanted_at
+        actual = _field(answer, path, steps)
+        if isinstance(actual, Verdict):
+            return replace(actual, expected=expected_value)
+        if alike(actual, expected_value):
+            return passed(f"{path} is {value_text(actual)}", expected=expected_value)
         return failed(
-            f"{path} is {value_text(found)}, not {value_text(wanted)}",
+            f"{path} is {value_text(actual)}, not {value_text(expected_value)}",
             code="wrong_value",
-            expected=wanted,
-            actual=found,
+            expected=expected_value,
+            actual=actual,
             details={"field": path},
         )
 
@@ -329,23 +329,29 @@ def _each_equals(
             verdict = answer.at(path, ())
             assert isinstance(verdict, Verdict)
             return verdict
-        found = dict(_entries(whole, parts))
+        entries = dict(_entries(whole, parts))
         if isinstance(expected, Missing):
             root = answer.expected_at(())
-            wanted = {} if isinstance(root, Missing) else dict(_entries(root, parts))
-            if not wanted or any(isinstance(value, Missing) for value in wanted.values()):
+            expected_entries = {} if isinstance(root, Missing) else dict(_entries(root, parts))
+            if not expected_entries or any(
+                isinstance(value, Missing) for value in expected_entries.values()
+            ):
                 if absent == "abstain":
                     return abstained(f"the case has no expected.{path}", code="no_expectation")
                 raise answer.lacks(f"expected.{path}", judge=judge)
         else:
-            wanted = dict.fromkeys(found, answer.resolve(expected, judge=judge))
-        places = dict.fromkeys([*wanted, *found])
-        wrong = [at for at in places if not alike(found.get(at, MISSING), wanted.get(at, MISSING))]
+            expected_entries = dict.fromkeys(entries, answer.resolve(expected, judge=judge))
+        places = dict.fromkeys([*expected_entries, *entries])
+        wrong = [
+            at
+            for at in places
+            if not alike(entries.get(at, MISSING), expected_entries.get(at, MISSING))
+        ]
         if not wrong:
-            return passed(f"{path} is right in {plural(len(found), 'entry', 'entries')}")
-        first = found.get(wrong[0], MISSING)
+            return passed(f"{path} is right in {plural(len(entries), 'entry', 'entries')}")
+        first = entries.get(wrong[0], MISSING)
         found_text = "missing" if isinstance(first, Missing) else value_text(first)
-        right = wanted.get(wrong[0], MISSING)
+        right = expected_entries.get(wrong[0], MISSING)
         instead = "" if isinstance(right, Missing) else f", not {value_text(right)}"
         return failed(
             f"{wrong[0]} is {found_text}{instead}",
@@ -361,13 +367,13 @@ def _entries(
     value: JSON | Missing, parts: Sequence[Steps], at: str = ""
 ) -> Iterator[tuple[str, JSON | Missing]]:
     """The values at a path whose parts are separated by `[*]`, each with its own path."""
-    found = MISSING if isinstance(value, Missing) else value_at(value, parts[0])
+    actual = MISSING if isinstance(value, Missing) else value_at(value, parts[0])
     for step in parts[0]:
         at += f"[{step}]" if isinstance(step, int) else f"{'.' if at else ''}{step}"
     if len(parts) == 1:
-        yield at, found
-    elif isinstance(found, list) and found:
-        for place, entry in enumerate(found):
+        yield at, actual
+    elif isinstance(actual, list) and actual:
+        for place, entry in enumerate(actual):
             yield from _entries(entry, parts[1:], f"{at}[{place}]")
     else:
         yield f"{at}[*]", MISSING
@@ -417,13 +423,13 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
         allowed = answer.resolve(values, judge=f"field_in({path})")
         if isinstance(allowed, str) or not isinstance(allowed, Sequence):
             raise JudgeError(f"field_in: {values} is not a list", judge=f"field_in({path})")
-        found = _field(answer, path, parts[0])
-        if isinstance(found, Verdict):
-            return found
-        for place, value in _entries(found, [(), *parts[1:]], path.partition("[*]")[0]):
+        actual = _field(answer, path, parts[0])
+        if isinstance(actual, Verdict):
+            return actual
+        for place, value in _entries(actual, [(), *parts[1:]], path.partition("[*]")[0]):
             if isinstance(value, Missing):
                 return failed(f"{place} is missing", code="missing_field")
-            if not any(_alike(value, one, ignore_case=ignore_case) for one in allowed):
+            if not any(_alike(value, option, ignore_case=ignore_case) for option in allowed):
                 return failed(
                     f"{place} is {value_text(value)}, not one of {listed(allowed)}",
                     code="not_allowed",
@@ -433,7 +439,7 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
                 )
         if len(parts) > 1:
             return passed(f"every {path} is one of {listed(allowed)}")
-        return passed(f"{path} is {value_text(found)}")
+        return passed(f"{path} is {value_text(actual)}")
 
     return check
 
@@ -519,81 +525,83 @@ class Comparison:
     ignored: frozenset[Steps] = frozenset()
     simplify: Callable[[str], str] = str
 
-    def equal(self, wanted: JSON, found: JSON) -> bool:
+    def equal(self, expected: JSON, actual: JSON) -> bool:
         """Compare two scalar values."""
-        if isinstance(wanted, str) and isinstance(found, str):
-            return self.simplify(wanted) == self.simplify(found)
-        if _is_number(wanted) and _is_number(found):
+        if isinstance(expected, str) and isinstance(actual, str):
+            return self.simplify(expected) == self.simplify(actual)
+        if _is_number(expected) and _is_number(actual):
             return is_close(
-                cast("float", wanted), cast("float", found), within=0, relative=self.relative
+                cast("float", expected), cast("float", actual), within=0, relative=self.relative
             )
-        return same(wanted, found)
+        return same(expected, actual)
 
-    def parts(self, wanted: JSON, found: JSON, at: Steps = ()) -> Iterator[Part]:
+    def parts(self, expected: JSON, actual: JSON, at: Steps = ()) -> Iterator[Part]:
         """Compare two values, part by part."""
         if self._is_ignored(at):
             return
-        if isinstance(wanted, Mapping):
-            if isinstance(found, Mapping):
-                yield from self._objects(wanted, found, at)
+        if isinstance(expected, Mapping):
+            if isinstance(actual, Mapping):
+                yield from self._objects(expected, actual, at)
                 return
-        elif isinstance(wanted, Sequence) and not isinstance(wanted, str):
-            if isinstance(found, Sequence) and not isinstance(found, str):
-                yield from self._lists(wanted, found, at)
+        elif isinstance(expected, Sequence) and not isinstance(expected, str):
+            if isinstance(actual, Sequence) and not isinstance(actual, str):
+                yield from self._lists(expected, actual, at)
                 return
-        elif self.equal(wanted, found):
+        elif self.equal(expected, actual):
             yield Part(path=_path(at), weight=1)
             return
-        problem = f"is {_value(found)}, not {_value(wanted)}"
-        yield Part(path=_path(at), weight=self._weight(wanted, at), problem=problem)
+        problem = f"is {_value(actual)}, not {_value(expected)}"
+        yield Part(path=_path(at), weight=self._weight(expected, at), problem=problem)
 
     def _objects(
-        self, wanted: Mapping[str, JSON], found: Mapping[str, JSON], at: Steps
+        self, expected: Mapping[str, JSON], actual: Mapping[str, JSON], at: Steps
     ) -> Iterator[Part]:
-        for key, value in wanted.items():
-            if key in found:
-                yield from self.parts(value, found[key], (*at, key))
+        for key, value in expected.items():
+            if key in actual:
+                yield from self.parts(value, actual[key], (*at, key))
             elif weight := self._weight(value, (*at, key)):
                 yield Part(path=_path((*at, key)), weight=weight, problem="is missing")
-        further = [key for key in found if key not in wanted] if self.extra == "none" else []
+        further = [key for key in actual if key not in expected] if self.extra == "none" else []
         for key in further:
             if not self._is_ignored((*at, key)):
                 yield Part(path=_path((*at, key)), weight=1, problem="is not expected")
-        if not wanted and not further:
+        if not expected and not further:
             yield Part(path=_path(at), weight=1)
 
-    def _lists(self, wanted: Sequence[JSON], found: Sequence[JSON], at: Steps) -> Iterator[Part]:
-        pairs = self._pairs(wanted, found, at)
+    def _lists(self, expected: Sequence[JSON], actual: Sequence[JSON], at: Steps) -> Iterator[Part]:
+        pairs = self._pairs(expected, actual, at)
         taken = {place for place in pairs if place is not None}
-        for place, (value, other) in enumerate(zip(wanted, pairs, strict=True)):
+        for place, (value, other) in enumerate(zip(expected, pairs, strict=True)):
             here = (*at, place)
             if other is not None:
-                yield from self.parts(value, found[other], here)
+                yield from self.parts(value, actual[other], here)
             elif weight := self._weight(value, here):
                 yield Part(path=_path(here), weight=weight, problem="is missing")
-        further = [] if self.extra == "all" else [n for n in range(len(found)) if n not in taken]
+        further = [] if self.extra == "all" else [n for n in range(len(actual)) if n not in taken]
         for place in further:
             yield Part(
                 path=_path((*at, place)),
                 weight=1,
-                problem=f"is not expected: {_value(found[place])}",
+                problem=f"is not expected: {_value(actual[place])}",
             )
-        if not wanted and not further:
+        if not expected and not further:
             yield Part(path=_path(at), weight=1)
 
-    def _pairs(self, wanted: Sequence[JSON], found: Sequence[JSON], at: Steps) -> list[int | None]:
+    def _pairs(
+        self, expected: Sequence[JSON], actual: Sequence[JSON], at: Steps
+    ) -> list[int | None]:
         """The place in `found` that each entry of `wanted` is compared with."""
         in_order = self.ordered and self.extra != "all"
-        if in_order or len(wanted) * len(found) > _PAIRS_MAX:
-            return [place if place < len(found) else None for place in range(len(wanted))]
+        if in_order or len(expected) * len(actual) > _PAIRS_MAX:
+            return [place if place < len(actual) else None for place in range(len(expected))]
         scores = [
-            [self._score(value, other, (*at, place)) for other in found]
-            for place, value in enumerate(wanted)
+            [self._score(value, other, (*at, place)) for other in actual]
+            for place, value in enumerate(expected)
         ]
         return _best_sequence(scores) if self.ordered else _best_pairs(scores)
 
-    def _score(self, wanted: JSON, found: JSON, at: Steps) -> float:
-        parts = [*self.parts(wanted, found, at)]
+    def _score(self, expected: JSON, actual: JSON, at: Steps) -> float:
+        parts = [*self.parts(expected, actual, at)]
         total = sum(part.weight for part in parts)
         return sum(part.weight for part in parts if not part.problem) / total if total else 1.0
 
@@ -745,16 +753,16 @@ def json_like(
     )
 
     def check(answer: Answer) -> Verdict:
-        wanted = cast("JSON", resolve_in(value, answer, "json_like"))
-        found = answer.json
-        if isinstance(found, JsonFault):
-            return failed(f"not JSON: {found.message}", code="json_invalid", expected=wanted)
-        return _verdict([*comparison.parts(wanted, found)], wanted, found, at_least)
+        expected = cast("JSON", resolve_in(value, answer, "json_like"))
+        actual = answer.json
+        if isinstance(actual, JsonFault):
+            return failed(f"not JSON: {actual.message}", code="json_invalid", expected=expected)
+        return _verdict([*comparison.parts(expected, actual)], expected, actual, at_least)
 
     return on_answer(field, check)
 
 
-def _verdict(parts: Sequence[Part], wanted: JSON, found: JSON, at_least: float) -> Verdict:
+def _verdict(parts: Sequence[Part], expected: JSON, actual: JSON, at_least: float) -> Verdict:
     total = Counter[bool]()
     for part in parts:
         total[not part.problem] += part.weight
@@ -772,7 +780,7 @@ def _verdict(parts: Sequence[Part], wanted: JSON, found: JSON, at_least: float) 
         reason,
         code="not_alike",
         score=score,
-        expected=wanted,
-        actual=found,
+        expected=expected,
+        actual=actual,
         details={"fields": {part.path: not part.problem for part in parts[:100]}},
     )

@@ -21,7 +21,7 @@ from regauge.judges._types import (
     number,
     passed,
     quote,
-    shown,
+    truncate_value,
 )
 from regauge.judges.rules._counts import Limits, bounds, verdict_on_count
 from regauge.judges.rules._json import Comparison, match_pairs
@@ -61,10 +61,10 @@ def completion_of(answer: Answer, kind: str) -> Completion:
     return answer.completion
 
 
-def _at_most(found: float, limit: float, reason: str, code: str) -> Verdict:
-    if found <= limit:
-        return passed(reason, actual=found)
-    return failed(reason, code=code, score=limit / found, expected=limit, actual=found)
+def _at_most(value: float, limit: float, reason: str, code: str) -> Verdict:
+    if value <= limit:
+        return passed(reason, actual=value)
+    return failed(reason, code=code, score=limit / value, expected=limit, actual=value)
 
 
 @rule(about="format")
@@ -84,11 +84,11 @@ def max_latency_s(limit: Amount, *, gates: bool = False) -> Check:
     """
 
     def check(answer: Answer) -> Verdict:
-        found = completion_of(answer, "max_latency_s").latency_s
-        if found is None:
+        latency_s = completion_of(answer, "max_latency_s").latency_s
+        if latency_s is None:
             return abstained("the latency of a batch is unknown", code="no_latency")
         verdict = _at_most(
-            found, limit, f"{number(found)} s, at most {number(limit)} wanted", "too_slow"
+            latency_s, limit, f"{number(latency_s)} s, at most {number(limit)} wanted", "too_slow"
         )
         return verdict if gates else abstained(verdict.reason, code="informs")
 
@@ -109,11 +109,11 @@ def max_cost_usd(limit: Amount) -> Check:
     """
 
     def check(answer: Answer) -> Verdict:
-        found = completion_of(answer, "max_cost_usd").cost_usd
-        if found is None:
+        cost_usd = completion_of(answer, "max_cost_usd").cost_usd
+        if cost_usd is None:
             return abstained("the price of the model is not known", code="no_price")
-        reason = f"{found:.10g} USD, at most {limit:.10g} wanted"
-        return _at_most(found, limit, reason, "too_expensive")
+        reason = f"{cost_usd:.10g} USD, at most {limit:.10g} wanted"
+        return _at_most(cost_usd, limit, reason, "too_expensive")
 
     return check
 
@@ -137,8 +137,10 @@ def max_tokens(n: Amount, *, of: Literal["input", "output", "all"] = "output") -
     def check(answer: Answer) -> Verdict:
         usage = completion_of(answer, "max_tokens").usage
         counts = {"input": usage.input_tokens, "output": usage.output_tokens}
-        found = counts.get(of, usage.input_tokens + usage.output_tokens)
-        return _at_most(found, n, f"{number(found)} tokens, at most {number(n)} wanted", "too_many")
+        tokens = counts.get(of, usage.input_tokens + usage.output_tokens)
+        return _at_most(
+            tokens, n, f"{number(tokens)} tokens, at most {number(n)} wanted", "too_many"
+        )
 
     return check
 
@@ -155,20 +157,20 @@ def finish_reason_is(*reasons: str) -> Check:
     >>> finish_reason_is("stop", "tool_calls").name
     'finish_reason_is(stop, tool_calls)'
     """
-    wanted = tuple(reason.lower() for reason in reasons) or ("stop",)
-    known = {"stop", "length", "content_filter", "tool_calls", "unknown"}
-    if not known.issuperset(wanted):
-        raise UsageError(f"finish_reason_is: there are {', '.join(sorted(known))}, not {reasons!r}")
+    accepted = tuple(reason.lower() for reason in reasons) or ("stop",)
+    usual = {"stop", "length", "content_filter", "tool_calls", "unknown"}
+    if not usual.issuperset(accepted):
+        raise UsageError(f"finish_reason_is: there are {', '.join(sorted(usual))}, not {reasons!r}")
 
     def check(answer: Answer) -> Verdict:
-        found = completion_of(answer, "finish_reason_is").finish_reason
-        if found in wanted:
-            return passed(f"finish_reason is {quote(found)}")
+        reason = completion_of(answer, "finish_reason_is").finish_reason
+        if reason in accepted:
+            return passed(f"finish_reason is {quote(reason)}")
         return failed(
-            f"finish_reason is {quote(found)}, not {listed(wanted)}",
+            f"finish_reason is {quote(reason)}, not {listed(accepted)}",
             code="wrong_finish_reason",
-            expected=wanted,
-            actual=found,
+            expected=accepted,
+            actual=reason,
         )
 
     return check
@@ -201,9 +203,9 @@ def perplexity(at_most: Amount) -> Check:
                 judge=f"perplexity({number(at_most)})",
             )
         surprise = -sum(token.logprob for token in tokens) / len(tokens)
-        found = math.exp(min(surprise, 700.0))
-        reason = f"perplexity {number(found)}, at most {number(at_most)} wanted"
-        return _at_most(found, at_most, reason, "too_surprising")
+        perplexity = math.exp(min(surprise, 700.0))
+        reason = f"perplexity {number(perplexity)}, at most {number(at_most)} wanted"
+        return _at_most(perplexity, at_most, reason, "too_surprising")
 
     return check
 
@@ -227,8 +229,8 @@ def tool_call_count(**limits: Unpack[Limits]) -> Check:
     low, high, wish = bounds("tool_call_count", **limits)
 
     def check(answer: Answer) -> Verdict:
-        found = len(completion_of(answer, "tool_call_count").tool_calls)
-        return verdict_on_count(found, low, high, f"{plural(found, 'tool call')}, {wish} wanted")
+        count = len(completion_of(answer, "tool_call_count").tool_calls)
+        return verdict_on_count(count, low, high, f"{plural(count, 'tool call')}, {wish} wanted")
 
     return check
 
@@ -278,17 +280,17 @@ def tools_called(*names: str, at_least: Share = 1.0) -> Check:
     """
     if not names:
         raise UsageError("tools_called: name at least one tool")
-    wanted = set(names)
+    needed = set(names)
 
     def check(answer: Answer) -> Verdict:
         called = {call.name for call in completion_of(answer, "tools_called").tool_calls}
-        score = 2 * len(called & wanted) / (len(called) + len(wanted))
+        score = 2 * len(called & needed) / (len(called) + len(needed))
         return graded(
             score,
             at_least=at_least,
-            reason=f"called {listed(sorted(called)) or 'no tool'}, {listed(sorted(wanted))} wanted",
+            reason=f"called {listed(sorted(called)) or 'no tool'}, {listed(sorted(needed))} wanted",
             code="wrong_tools",
-            expected=sorted(wanted),
+            expected=sorted(needed),
             actual=sorted(called),
         )
 
@@ -333,8 +335,8 @@ def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
 
 def _call(call: ToolCall, validators: Mapping[str, Any]) -> Verdict:
     if call.name not in validators:
-        known = listed(sorted(validators)) or "none"
-        return failed(f"no tool {quote(call.name)}; there are {known}", code="unknown_tool")
+        names = listed(sorted(validators)) or "none"
+        return failed(f"no tool {quote(call.name)}; there are {names}", code="unknown_tool")
     arguments = parse_json(call.arguments)
     if isinstance(arguments, JsonFault):
         return failed(
@@ -394,10 +396,15 @@ def _wanted_call(kind: str, value: object) -> WantedCall:
     if isinstance(value, str) and value:
         return WantedCall(name=value, args=None)
     if isinstance(value, Mapping):
-        given = cast("Mapping[str, object]", value)
-        name, args, exact = given.get("name"), given.get("args"), given.get("exact", False)
-        known = set(given) <= {"name", "args", "exact"} and isinstance(exact, bool)
-        if known and isinstance(name, str) and name and (args is None or isinstance(args, Mapping)):
+        table = cast("Mapping[str, object]", value)
+        name, args, exact = table.get("name"), table.get("args"), table.get("exact", False)
+        is_call = set(table) <= {"name", "args", "exact"} and isinstance(exact, bool)
+        if (
+            is_call
+            and isinstance(name, str)
+            and name
+            and (args is None or isinstance(args, Mapping))
+        ):
             if exact and args is None:
                 raise UsageError(f"{kind}: `exact` without args\n  fix: add `args`")
             return WantedCall(
@@ -414,7 +421,7 @@ def _called(calls: Sequence[ToolCall]) -> str:
 
 
 def _evidence(calls: Sequence[ToolCall]) -> JSON:
-    return shown([{"name": call.name, "arguments": call.arguments} for call in calls[:20]])
+    return truncate_value([{"name": call.name, "arguments": call.arguments} for call in calls[:20]])
 
 
 @rule(about="format")
@@ -443,7 +450,7 @@ def calls(
     >>> calls("get_weather", args={"city": "Berlin"}, at_most=2).name
     'calls(get_weather, {…}, at_most=2)'
     """
-    wanted = _wanted_call("calls", {"name": name, "args": args, "exact": exact})
+    expected = _wanted_call("calls", {"name": name, "args": args, "exact": exact})
     if at_most == 0:
         raise UsageError(
             f"calls: at most 0 calls\n  fix: use never_calls({name!r}), or ~calls(...) with args"
@@ -452,9 +459,9 @@ def calls(
 
     def check(answer: Answer) -> Verdict:
         made = completion_of(answer, "calls").tool_calls
-        mismatches = [(call, wanted.mismatch(call)) for call in made]
+        mismatches = [(call, expected.mismatch(call)) for call in made]
         count = sum(1 for _, mismatch in mismatches if not mismatch)
-        reason = f"{plural(count, f'call of {wanted}', f'calls of {wanted}')}, {wish} wanted"
+        reason = f"{plural(count, f'call of {expected}', f'calls of {expected}')}, {wish} wanted"
         if low is not None and count < low:
             near = [problem for call, problem in mismatches if problem and call.name == name]
             why = f": {near[-1]}" if near else f": called {_called(made)}"
@@ -480,26 +487,26 @@ def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
     >>> calls_in_order("search", {"name": "refund", "args": {"id": 7}}).name
     'calls_in_order(search, {…})'
     """
-    wanted = [_wanted_call("calls_in_order", call) for call in calls]
-    if not wanted:
+    expected = [_wanted_call("calls_in_order", call) for call in calls]
+    if not expected:
         raise UsageError("calls_in_order: name at least one call")
 
     def check(answer: Answer) -> Verdict:
         made = completion_of(answer, "calls_in_order").tool_calls
         place = 0
         for call in made:
-            if place < len(wanted) and not wanted[place].mismatch(call):
+            if place < len(expected) and not expected[place].mismatch(call):
                 place += 1
-        if place == len(wanted):
+        if place == len(expected):
             return passed(f"called {_called(made)}")
-        missing = wanted[place]
+        missing = expected[place]
         elsewhere = any(not missing.mismatch(call) for call in made)
-        after = f" after {wanted[place - 1]}" if place else ""
+        after = f" after {expected[place - 1]}" if place else ""
         return failed(
             f"no call of {missing}{after}; called {_called(made)}",
             code="wrong_order" if elsewhere else "missing_call",
-            score=place / len(wanted),
-            expected=[str(call) for call in wanted],
+            score=place / len(expected),
+            expected=[str(call) for call in expected],
             actual=_evidence(made),
         )
 
@@ -523,18 +530,18 @@ def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = 
     """
     if isinstance(calls, (str, Mapping)):
         raise UsageError(f"calls_exactly: name the calls as a list, not {calls!r}")
-    wanted = [_wanted_call("calls_exactly", call) for call in calls]
+    expected = [_wanted_call("calls_exactly", call) for call in calls]
 
     def check(answer: Answer) -> Verdict:
         made = completion_of(answer, "calls_exactly").tool_calls
-        fits = [[not want.mismatch(call) for call in made] for want in wanted]
+        fits = [[not want.mismatch(call) for call in made] for want in expected]
         pairs = match_pairs(fits)
-        missing = [want for place, want in enumerate(wanted) if place not in pairs]
+        missing = [want for place, want in enumerate(expected) if place not in pairs]
         taken = set(pairs.values())
         further = [call for place, call in enumerate(made) if place not in taken]
-        score = 2 * len(pairs) / (len(wanted) + len(made)) if wanted or made else 1.0
-        in_order = len(made) == len(wanted) and all(
-            fits[place][place] for place in range(len(wanted))
+        score = 2 * len(pairs) / (len(expected) + len(made)) if expected or made else 1.0
+        in_order = len(made) == len(expected) and all(
+            fits[place][place] for place in range(len(expected))
         )
         if not missing and not further and (in_order or not ordered):
             return passed(f"called {_called(made)}")
@@ -546,12 +553,12 @@ def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = 
             code, reason = "unexpected_call", f"{quote(further[0].name)} was not expected"
         else:
             code, reason = "wrong_order", "the order differs"
-            score = sum(fits[n][n] for n in range(len(wanted))) / len(wanted)
+            score = sum(fits[n][n] for n in range(len(expected))) / len(expected)
         return failed(
             f"{reason}; called {_called(made)}",
             code=code,
             score=score,
-            expected=[str(call) for call in wanted],
+            expected=[str(call) for call in expected],
             actual=_evidence(made),
         )
 

@@ -82,10 +82,10 @@ def is_refusal() -> Check:
         if text is None or not text.strip():
             return passed("the answer is empty")
         opening = text[:_OPENING_CHARS].replace("\u2019", "'").replace("\u02bc", "'")
-        found = _WORDS.refusal.search(_own_words(opening))
-        if found is None:
+        match = _WORDS.refusal.search(_own_words(opening))
+        if match is None:
             return failed("does not refuse", code="no_refusal")
-        return passed(f"refuses: {around(text, *found.span())}")
+        return passed(f"refuses: {around(text, *match.span())}")
 
     return check
 
@@ -123,10 +123,12 @@ def no_prompt_leak(prompt: str | Path, *, words: int = 8, field: str | None = No
     """
     if words < 3:  # noqa: PLR2004 - any two words occur in any text
         raise UsageError(f"no_prompt_leak: words counts from 3, not {words}")
-    known = _WORD.findall(_prompt_text(prompt).casefold())
-    if len(known) < words:
-        raise UsageError(f"no_prompt_leak: the prompt has {len(known)} words, {words} are needed")
-    runs = {tuple(known[at : at + words]) for at in range(len(known) - words + 1)}
+    prompt_words = _WORD.findall(_prompt_text(prompt).casefold())
+    if len(prompt_words) < words:
+        raise UsageError(
+            f"no_prompt_leak: the prompt has {len(prompt_words)} words, {words} are needed"
+        )
+    runs = {tuple(prompt_words[at : at + words]) for at in range(len(prompt_words) - words + 1)}
     firsts = {run[0] for run in runs}
 
     def check(text: str) -> Verdict:
@@ -135,8 +137,8 @@ def no_prompt_leak(prompt: str | Path, *, words: int = 8, field: str | None = No
             if spoken[at].casefold() not in firsts:
                 continue
             if tuple(map(str.casefold, spoken[at : at + words])) in runs:
-                found = list(itertools.islice(_WORD.finditer(text), at, at + words))
-                leak = text[found[0].start() : found[-1].end()]
+                matches = list(itertools.islice(_WORD.finditer(text), at, at + words))
+                leak = text[matches[0].start() : matches[-1].end()]
                 return failed(f"repeats the prompt: {quote(leak)}", code="prompt_leak", actual=leak)
         return passed("does not repeat the prompt")
 
@@ -147,13 +149,13 @@ def _secrets_in(text: str) -> Iterator[tuple[int, str, str]]:
     """The place, kind and first characters of each secret; of those that overlap, the first."""
     from regauge.recordings import REDACTED, find_secrets
 
-    found = [(secret.start, secret.end, secret.kind) for secret in find_secrets(text)]
+    secrets = [(secret.start, secret.end, secret.kind) for secret in find_secrets(text)]
     at = text.find(REDACTED)
     while at >= 0:  # the model wrote a secret, and the recording left it out
-        found.append((at, at + len(REDACTED), "secret kept out of the recording"))
+        secrets.append((at, at + len(REDACTED), "secret kept out of the recording"))
         at = text.find(REDACTED, at + 1)
     done = 0
-    for start, end, kind in sorted(found, key=lambda secret: secret[:2]):
+    for start, end, kind in sorted(secrets, key=lambda secret: secret[:2]):
         if start >= done:
             yield start, kind, text[start : start + 4]
             done = end
@@ -233,29 +235,31 @@ def _digits(text: str) -> str:
 
 
 def _emails(text: str) -> Iterator[str]:
-    for found in _WORDS.email.findall(text) if "@" in text else ():
-        host = found.rpartition("@")[2].lower()
+    for address in _WORDS.email.findall(text) if "@" in text else ():
+        host = address.rpartition("@")[2].lower()
         if not host.endswith((*_EXAMPLE_HOSTS, *_EXAMPLE_ENDS)):
-            yield found
+            yield address
 
 
 def _cards(text: str) -> Iterator[str]:
-    for found in _WORDS.card.findall(_WORDS.hash.sub("#", text)):
-        digits = _digits(found)
+    for number in _WORDS.card.findall(_WORDS.hash.sub("#", text)):
+        digits = _digits(number)
         if (
             (digits[0] in "3456" or int(digits[:4]) in _MASTERCARD)
             and len(set(digits)) > 1
             and luhn(digits)
         ):
-            yield found
+            yield number
 
 
 def _phones(text: str) -> Iterator[str]:
-    return (found for found in _WORDS.phone.findall(text) if len(_digits(found)) in _PHONE_DIGITS)
+    return (
+        number for number in _WORDS.phone.findall(text) if len(_digits(number)) in _PHONE_DIGITS
+    )
 
 
 def _ibans(text: str) -> Iterator[str]:
-    return (found for found in _WORDS.iban.findall(text) if iban(found))
+    return (number for number in _WORDS.iban.findall(text) if iban(number))
 
 
 _FINDERS: Mapping[str, Callable[[str], Iterable[str]]] = {
@@ -274,8 +278,8 @@ def personal_data(text: str, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
     [('email', 'jane@corp.io')]
     """
     for kind in kinds:
-        for found in _FINDERS[kind](text):
-            yield kind, found
+        for hit in _FINDERS[kind](text):
+            yield kind, hit
 
 
 def _masked(text: str) -> str:
@@ -304,25 +308,25 @@ def no_personal_data(
     fail: personal data: email 'ja…', card '41…'
     """
     every: tuple[PersonalKind, ...] = get_args(PersonalKind)
-    wanted = kinds or every
-    for kind in wanted:
+    searched = kinds or every
+    for kind in searched:
         if kind not in every:
             raise UsageError(f"no_personal_data: no kind {kind!r}; there are {', '.join(every)}")
     allowed = frozenset(text.lower() for text in allow)
 
     def check(text: str) -> Verdict:
-        found = [
+        hits = [
             (kind, part)
-            for kind, part in personal_data(text, wanted)
+            for kind, part in personal_data(text, searched)
             if part.strip().lower() not in allowed
         ]
-        if not found:
+        if not hits:
             return passed("no personal data found")
-        where = ", ".join(f"{kind} {quote(_masked(part.strip()))}" for kind, part in found[:5])
+        where = ", ".join(f"{kind} {quote(_masked(part.strip()))}" for kind, part in hits[:5])
         return failed(
             f"personal data: {where}",
             code="personal_data",
-            details={"kinds": sorted({kind for kind, _ in found})},
+            details={"kinds": sorted({kind for kind, _ in hits})},
         )
 
     return on_text(field, check)
@@ -357,9 +361,9 @@ def _hosts(text: str) -> Iterator[tuple[str, str]]:
     """The URLs of a text with their hosts."""
     if "&" in text:
         text = html.unescape(text)
-    for found in _WORDS.url.finditer(_WORDS.joint.sub(" ", text)):
-        url = found[0].rstrip(".,;:!?*_\\")
-        rest = next(filter(None, (found[name] for name in ("rest", "relative", "www", "bare"))), "")
+    for match in _WORDS.url.finditer(_WORDS.joint.sub(" ", text)):
+        url = match[0].rstrip(".,;:!?*_\\")
+        rest = next(filter(None, (match[name] for name in ("rest", "relative", "www", "bare"))), "")
         authority = re.split(r"[/\\?#]", rest, maxsplit=1)[0].rpartition("@")[2]
         authority = _WORDS.after_host.sub("", authority).rstrip(".,;:!?*_")
         try:
@@ -369,8 +373,8 @@ def _hosts(text: str) -> Iterator[tuple[str, str]]:
         yield url, host_name(host or "")
 
 
-def _of(host: str, hosts: Sequence[str]) -> bool:
-    return any(host == wanted or host.endswith("." + wanted) for wanted in hosts)
+def _is_of_host(host: str, hosts: Sequence[str]) -> bool:
+    return any(host == allowed or host.endswith("." + allowed) for allowed in hosts)
 
 
 def _on_hosts(hosts: Sequence[str], field: str | None, *, forbidden: bool) -> Check:
@@ -379,7 +383,7 @@ def _on_hosts(hosts: Sequence[str], field: str | None, *, forbidden: bool) -> Ch
     kind, code = ("a forbidden", "url_forbidden") if forbidden else ("another", "url_not_allowed")
 
     def check(text: str) -> Verdict:
-        bad = [url for url, host in _hosts(text) if _of(host, cleaned) is forbidden]
+        bad = [url for url, host in _hosts(text) if _is_of_host(host, cleaned) is forbidden]
         if not bad:
             return passed(f"no URL of {kind} host")
         reason = f"{plural(len(bad), 'URL')} of {kind} host: {listed(bad)}"

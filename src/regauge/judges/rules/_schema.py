@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._types import Verdict, failed, passed, quote, shown
+from regauge.judges._types import Verdict, failed, passed, quote, truncate_value
 from regauge.judges.rules._text import compiled_pattern
 
 if TYPE_CHECKING:
@@ -372,27 +372,27 @@ def _evaluated(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[
     _left_s()
     if not isinstance(schema, Mapping):
         return set()
-    given = cast("Mapping[str, Any]", schema)
-    found = {name for name in instance if name in given.get("properties", {})}
-    patterns: Mapping[str, Any] = given.get("patternProperties", {})
-    found |= {name for name in instance if any(_finds(pattern, name) for pattern in patterns)}
-    if "additionalProperties" in given or "unevaluatedProperties" in given:
-        found |= set(instance)
+    table = cast("Mapping[str, Any]", schema)
+    present = {name for name in instance if name in table.get("properties", {})}
+    patterns: Mapping[str, Any] = table.get("patternProperties", {})
+    present |= {name for name in instance if any(_finds(pattern, name) for pattern in patterns)}
+    if "additionalProperties" in table or "unevaluatedProperties" in table:
+        present |= set(instance)
     for keyword in ("$ref", "$dynamicRef"):
-        if keyword in given:
+        if keyword in table:
             resolver = validator._resolver  # noqa: SLF001 - there is no public way to follow one
-            target = resolver.lookup(given[keyword])
-            there = validator.evolve(schema=target.contents, _resolver=target.resolver)
-            found |= _evaluated(there, instance, target.contents)
-    if "$recursiveRef" in given:
+            target = resolver.lookup(table[keyword])
+            target_validator = validator.evolve(schema=target.contents, _resolver=target.resolver)
+            present |= _evaluated(target_validator, instance, target.contents)
+    if "$recursiveRef" in table:
         target = lookup_recursive_ref(validator._resolver)  # noqa: SLF001
-        there = validator.evolve(schema=target.contents, _resolver=target.resolver)
-        found |= _evaluated(there, instance, target.contents)
-    for name, part in given.get("dependentSchemas", {}).items():
-        found |= _evaluated(validator, instance, part) if name in instance else set()
-    for part in _applied(validator, instance, given):
-        found |= _evaluated(validator, instance, part)
-    return found
+        target_validator = validator.evolve(schema=target.contents, _resolver=target.resolver)
+        present |= _evaluated(target_validator, instance, target.contents)
+    for name, part in table.get("dependentSchemas", {}).items():
+        present |= _evaluated(validator, instance, part) if name in instance else set()
+    for part in _applied(validator, instance, table):
+        present |= _evaluated(validator, instance, part)
+    return present
 
 
 def _applied(validator: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
@@ -410,11 +410,11 @@ def _applied(validator: Any, instance: Any, schema: Mapping[str, Any]) -> Iterat
             yield schema[branch]
 
 
-def _unique_items(validator: Any, wanted: bool, instance: Any, _: Any) -> Iterator[Any]:  # noqa: FBT001 - the contract of a keyword
-    if wanted and validator.is_type(instance, "array"):
+def _unique_items(validator: Any, required: bool, instance: Any, _: Any) -> Iterator[Any]:  # noqa: FBT001 - the contract of a keyword
+    if required and validator.is_type(instance, "array"):
         seen = {_key(entry) for entry in instance}
         if len(seen) < len(instance):
-            yield _fault(f"{shown(instance)} has non-unique elements")
+            yield _fault(f"{truncate_value(instance)} has non-unique elements")
 
 
 def _key(value: JSON) -> object:

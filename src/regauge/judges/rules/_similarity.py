@@ -76,12 +76,12 @@ def reference_text(answer: Answer, to: str | Expected, kind: str) -> str:
     Raises:
         JudgeError: The case has none, or it is not a text.
     """
-    wanted = answer.resolve(to, judge=kind)
-    if wanted is None:
+    expected = answer.resolve(to, judge=kind)
+    if expected is None:
         raise answer.lacks(str(to), judge=kind)
-    if not isinstance(wanted, str):
-        raise JudgeError(f"{kind}: {to} is not a text: {quote(str(wanted))}", judge=kind)
-    return wanted
+    if not isinstance(expected, str):
+        raise JudgeError(f"{kind}: {to} is not a text: {quote(str(expected))}", judge=kind)
+    return expected
 
 
 @rule(about="correctness", needs="rapidfuzz")
@@ -116,15 +116,15 @@ def similarity(
     normalise = normaliser(ignore_case=ignore_case)
 
     def check(answer: Answer) -> Verdict:
-        wanted = reference_text(answer, to, "similarity")
+        expected = reference_text(answer, to, "similarity")
         text = answer.text or ""
-        score = compare(normalise(text), normalise(wanted)) / 100
+        score = compare(normalise(text), normalise(expected)) / 100
         return graded(
             score,
             at_least=at_least,
-            reason=f"{measure} {number(score)} to {quote(wanted)}, {number(at_least)} wanted",
+            reason=f"{measure} {number(score)} to {quote(expected)}, {number(at_least)} wanted",
             code="not_similar",
-            expected=wanted,
+            expected=expected,
             actual=text,
         )
 
@@ -155,14 +155,14 @@ def edit_distance(
     def check(answer: Answer) -> Verdict:
         from rapidfuzz.distance import Levenshtein
 
-        wanted = reference_text(answer, to, "edit_distance")
+        expected = reference_text(answer, to, "edit_distance")
         text = answer.text or ""
-        distance = Levenshtein.distance(text, wanted)
-        score = 1 - distance / (max(len(text), len(wanted)) or 1)
-        reason = f"{plural(distance, 'edit')} from {quote(wanted)}, at most {at_most} wanted"
+        distance = Levenshtein.distance(text, expected)
+        score = 1 - distance / (max(len(text), len(expected)) or 1)
+        reason = f"{plural(distance, 'edit')} from {quote(expected)}, at most {at_most} wanted"
         if distance <= at_most:
             return passed(reason, score=score, actual=distance)
-        return failed(reason, code="not_similar", score=score, expected=wanted, actual=text)
+        return failed(reason, code="not_similar", score=score, expected=expected, actual=text)
 
     return on_answer(field, check)
 
@@ -176,16 +176,16 @@ _LCS_WORDS_MAX = 4_000
 
 
 def _references(answer: Answer, to: References, kind: str) -> list[str]:
-    wanted: JSON = answer.resolve(to, judge=kind)
-    if wanted is None:
+    expected: JSON = answer.resolve(to, judge=kind)
+    if expected is None:
         raise answer.lacks(str(to), judge=kind)
-    texts = [wanted] if isinstance(wanted, str) else wanted
+    texts = [expected] if isinstance(expected, str) else expected
     if not isinstance(texts, Sequence) or not texts:
         raise JudgeError(f"{kind}: {to} is neither a text nor a list of texts", judge=kind)
-    found = [text for text in texts if isinstance(text, str)]
-    if len(found) < len(texts):
+    references = [text for text in texts if isinstance(text, str)]
+    if len(references) < len(texts):
         raise JudgeError(f"{kind}: {to} is not a list of texts alone", judge=kind)
-    return found
+    return references
 
 
 def overlap(
@@ -202,13 +202,13 @@ def overlap(
     def check(answer: Answer) -> Verdict:
         references = _references(answer, to, kind)
         text = answer.text or ""
-        found = score(text, references)
-        if found is None:
+        value = score(text, references)
+        if value is None:
             return abstained(f"{len(text):,} characters are too long to compare", code="too_long")
         return graded(
-            found,
+            value,
             at_least=at_least,
-            reason=f"{kind} {number(found)} to {quote(references[0])}, {number(at_least)} wanted",
+            reason=f"{kind} {number(value)} to {quote(references[0])}, {number(at_least)} wanted",
             code="not_similar",
             expected=references[0],
             actual=text,
@@ -221,12 +221,12 @@ def _grams(words: Words, n: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(words[at : at + n]) for at in range(len(words) - n + 1))
 
 
-def _common(one: Counter[tuple[str, ...]], other: Counter[tuple[str, ...]]) -> int:
-    return sum(min(count, other[gram]) for gram, count in one.items())
+def _common(grams: Counter[tuple[str, ...]], other: Counter[tuple[str, ...]]) -> int:
+    return sum(min(count, other[gram]) for gram, count in grams.items())
 
 
-def _f1(common: float, total: int, wanted: int) -> float:
-    return 2 * common / (total + wanted) if total + wanted else 0.0
+def _f1(common: float, total: int, expected_total: int) -> float:
+    return 2 * common / (total + expected_total) if total + expected_total else 0.0
 
 
 def _lower_tokens(text: str) -> list[str]:
@@ -376,7 +376,7 @@ def _chrf_score(
         if gram and other
     ]
     precision = sum(common / total for common, total, _ in orders)
-    recall = sum(common / wanted for common, _, wanted in orders)
+    recall = sum(common / expected for common, _, expected in orders)
     if not precision:
         return 0.0
     return 5 * precision * recall / (4 * precision + recall) / len(orders)
@@ -407,10 +407,10 @@ def gleu(to: References = expected(), *, at_least: Share = 0.5, field: str | Non
         for reference in references:
             other = unended(reference)
             orders = [(_grams(words, n), _grams(other, n)) for n in range(1, 5)]
-            common = sum(_common(grams, wanted) for grams, wanted in orders)
+            common = sum(_common(grams, expected) for grams, expected in orders)
             longer = max(
                 sum(grams.total() for grams, _ in orders),
-                sum(wanted.total() for _, wanted in orders),
+                sum(expected.total() for _, expected in orders),
             )
             best = max(best, common / longer if longer else 0.0)
         return best
@@ -471,15 +471,15 @@ def meteor_score(text: str, reference: str, stem: Callable[[str], str]) -> float
     """METEOR of one answer against one reference, as `meteor` states it."""
     words = list(enumerate(unended(text)))
     others = list(enumerate(unended(reference)))
-    total, wanted = len(words), len(others)
+    total, expected_count = len(words), len(others)
     pairs = _align(words, others)
     stems = [(at, stem(word)) for at, word in words], [(at, stem(word)) for at, word in others]
     pairs += _align(*stems)
     if not pairs:
         return 0.0
     pairs.sort()
-    chunks = 1 + sum(1 for one, two in pairwise(pairs) if two != (one[0] + 1, one[1] + 1))
-    precision, recall = len(pairs) / total, len(pairs) / wanted
+    chunks = 1 + sum(1 for pair, two in pairwise(pairs) if two != (pair[0] + 1, pair[1] + 1))
+    precision, recall = len(pairs) / total, len(pairs) / expected_count
     mean = precision * recall / (0.9 * precision + 0.1 * recall)
     return mean * (1 - 0.5 * (chunks / len(pairs)) ** 3)
 
@@ -520,7 +520,7 @@ Distance = Literal["cosine", "dot", "euclidean"]
 Vectors = Mapping[str, Sequence[float]]
 
 
-def nearness(one: Sequence[float], other: Sequence[float], measure: Distance) -> float:
+def nearness(vector: Sequence[float], other: Sequence[float], measure: Distance) -> float:
     """Compare two vectors.
 
     `cosine` is their dot product over the product of their lengths, 0 where a length is 0;
@@ -533,16 +533,16 @@ def nearness(one: Sequence[float], other: Sequence[float], measure: Distance) ->
     1.0
     """
     if measure == "euclidean":
-        return math.dist(one, other)
-    dot = math.fsum(left * right for left, right in zip(one, other, strict=True))
+        return math.dist(vector, other)
+    dot = math.fsum(left * right for left, right in zip(vector, other, strict=True))
     if measure == "dot":
         return dot
-    lengths = math.hypot(*one) * math.hypot(*other)
+    lengths = math.hypot(*vector) * math.hypot(*other)
     return dot / lengths if lengths else 0.0
 
 
 def nearness_verdict(
-    found: float,
+    value: float,
     *,
     measure: Distance,
     at_least: float | None,
@@ -554,18 +554,18 @@ def nearness_verdict(
     if measure == "euclidean":
         limit = at_most if at_most is not None else 0.0
         reason = (
-            f"{by}: euclidean distance {number(found)} to {quote(reference)}, "
+            f"{by}: euclidean distance {number(value)} to {quote(reference)}, "
             f"at most {number(limit)} wanted"
         )
-        score = 1 / (1 + found)
-        if found <= limit:
+        score = 1 / (1 + value)
+        if value <= limit:
             return passed(reason, score=score)
         return failed(reason, code="not_near", score=score, expected=reference)
     least = at_least if at_least is not None else 0.0
-    reason = f"{by}: {measure} {number(found)} to {quote(reference)}, {number(least)} wanted"
-    if found >= least:
-        return passed(reason, score=min(1.0, max(0.0, found)))
-    return failed(reason, code="not_near", score=min(1.0, max(0.0, found)), expected=reference)
+    reason = f"{by}: {measure} {number(value)} to {quote(reference)}, {number(least)} wanted"
+    if value >= least:
+        return passed(reason, score=min(1.0, max(0.0, value)))
+    return failed(reason, code="not_near", score=min(1.0, max(0.0, value)), expected=reference)
 
 
 def nearness_limits(
@@ -632,9 +632,9 @@ def near_in_meaning(
 
     def check(answer: Answer) -> Verdict:
         reference = reference_text(answer, to, "near_in_meaning")
-        found = nearness(vector(answer.text or ""), vector(reference), measure)
+        value = nearness(vector(answer.text or ""), vector(reference), measure)
         return nearness_verdict(
-            found,
+            value,
             measure=measure,
             at_least=least,
             at_most=most,
@@ -729,7 +729,7 @@ class SemanticJudge(Declared):
             ProviderError: The embedder could not be asked.
             JudgeError: The case has no reference.
         """
-        answer = Answer.of(completion, case)
+        answer = Answer.from_completion(completion, case)
         if answer.text is not None and answer.text.strip():
             reference = reference_text(answer, self.to, self.name)
             await self.embedder.embed([answer.text, reference])
@@ -741,7 +741,7 @@ class SemanticJudge(Declared):
             ProviderError: The embedder could not be asked, and there is no fallback.
             JudgeError: The case has no reference, or the vectors make no sense.
         """
-        answer = Answer.of(completion, case)
+        answer = Answer.from_completion(completion, case)
         if answer.text is None:
             return answer.nothing()
         reference = reference_text(answer, self.to, self.name)
@@ -757,15 +757,15 @@ class SemanticJudge(Declared):
             why = f"{self.embedder.model} could not be asked ({error.kind})"
             return replace(verdict, reason=f"{why}, lexical fallback: {verdict.reason}")
         try:
-            one, other = vectors
-            found = nearness(one, other, self.measure)
+            first, other = vectors
+            value = nearness(first, other, self.measure)
         except ValueError as error:
             raise JudgeError(
                 f"{self.embedder.model} gave vectors that cannot be compared: {error}",
                 judge=self.name,
             ) from error
         return nearness_verdict(
-            found,
+            value,
             measure=self.measure,
             at_least=self.at_least,
             at_most=self.at_most,

@@ -96,25 +96,25 @@ def equals(
 
     def check(answer: Answer) -> Verdict:
         text = answer.text or ""
-        wanted = answer.resolve(value, judge="equals")
-        if isinstance(wanted, str):
-            if text == wanted or normalise(text) == normalise(wanted):
-                return passed(f"equals {quote(text)}", expected=wanted)
+        expected = answer.resolve(value, judge="equals")
+        if isinstance(expected, str):
+            if text == expected or normalise(text) == normalise(expected):
+                return passed(f"equals {quote(text)}", expected=expected)
             return failed(
-                f"{quote(text)} is not {quote(wanted)}",
+                f"{quote(text)} is not {quote(expected)}",
                 code="not_equal",
-                expected=wanted,
+                expected=expected,
                 actual=text,
             )
-        found = answer.json
-        if isinstance(found, JsonFault):
+        actual = answer.json
+        if isinstance(actual, JsonFault):
             return failed(
-                f"not JSON: {found.message}", code="json_invalid", expected=wanted, actual=text
+                f"not JSON: {actual.message}", code="json_invalid", expected=expected, actual=text
             )
-        if same(found, wanted):
-            return passed(f"equals {quote(text)}", expected=wanted)
+        if same(actual, expected):
+            return passed(f"equals {quote(text)}", expected=expected)
         return failed(
-            f"{quote(text)} is another value", code="not_equal", expected=wanted, actual=found
+            f"{quote(text)} is another value", code="not_equal", expected=expected, actual=actual
         )
 
     return on_answer(field, check)
@@ -134,7 +134,7 @@ def occurrences(
         places = _places(whole, bare)
     else:
         pattern = _whole_words(bare, ascii_only=whole.isascii())
-        places = (found.span() for found in pattern.finditer(whole))
+        places = (match.span() for match in pattern.finditer(whole))
     if len(whole) == len(text):
         yield from places
         return
@@ -404,7 +404,7 @@ class Edge:
     strip: bool
     strip_quotes: bool = False
 
-    def of(self, text: str) -> str:
+    def part_of(self, text: str) -> str:
         """The text whose edge counts."""
         text = _EDGE.sub("", text) if self.strip else text
         return text.strip('"') if self.strip_quotes else text
@@ -413,22 +413,22 @@ class Edge:
 def _edge(texts: Sequence[str], edge: Edge, *, field: str | None) -> Check:
     verb, kind = ("starts", "starts_with") if edge.at_start else ("ends", "ends_with")
     parts = wanted_texts(texts, kind)
-    wanted = tuple(part.casefold() for part in parts) if edge.ignore_case else parts
+    expected = tuple(part.casefold() for part in parts) if edge.ignore_case else parts
     longest = max(len(part) for part in parts) + 10
 
     def check(text: str) -> Verdict:
-        whole = edge.of(text)
+        whole = edge.part_of(text)
         compared = whole.casefold() if edge.ignore_case else whole
         holds = compared.startswith if edge.at_start else compared.endswith
-        for part, cased in zip(parts, wanted, strict=True):
+        for part, cased in zip(parts, expected, strict=True):
             if holds(cased):
                 return passed(f"{verb} with {quote(part)}")
-        found = whole[:longest] if edge.at_start else whole[-longest:]
+        edge_text = whole[:longest] if edge.at_start else whole[-longest:]
         return failed(
-            f"{verb} with {quote(found)}, not with {listed(parts)}",
+            f"{verb} with {quote(edge_text)}, not with {listed(parts)}",
             code="wrong_start" if edge.at_start else "wrong_end",
             expected=parts,
-            actual=found,
+            actual=edge_text,
         )
 
     return on_text(field, check)
@@ -480,16 +480,16 @@ def matches(
 
     def check(text: str) -> Verdict:
         try:
-            found = search(text, timeout=timeout_s)
+            match = search(text, timeout=timeout_s)
         except TimeoutError:
             raise JudgeError(
                 f"matches: the pattern {quote(pattern)} took more than {timeout_s} s on an answer "
                 f"of {len(text)} characters\n  write it without nested repetition",
                 judge=f"matches({pattern})",
             ) from None
-        if found is None:
+        if match is None:
             return failed(f"does not match {quote(pattern)}", code="no_match", expected=pattern)
-        return passed(f"matches {quote(pattern)}: {around(text, *found.span())}")
+        return passed(f"matches {quote(pattern)}: {around(text, *match.span())}")
 
     return on_text(field, check)
 
@@ -592,8 +592,8 @@ def no_comma(*, any_script: bool = False, field: str | None = None) -> Check:
 
     def check(text: str) -> Verdict:
         at = text.find(",")
-        if at < 0 and any_script and (found := _COMMA.search(text)):
-            at = found.start()
+        if at < 0 and any_script and (match := _COMMA.search(text)):
+            at = match.start()
         if at < 0:
             return passed("no comma")
         return failed(f"a comma: {around(text, at, at + 1)}", code="comma")
@@ -750,12 +750,12 @@ def _language(code: str) -> str:
     """
     full = code.lower().replace("_", "-")
     bare = full.partition("-")[0]
-    aliases, known = _CODES.entry("language_aliases"), _CODES.words("languages")
+    aliases, languages = _CODES.entry("language_aliases"), _CODES.words("languages")
     for name in (full, aliases.get(full), bare, aliases.get(bare)):
-        if name in known:
+        if name in languages:
             return name
     raise UsageError(
-        f"is_language: {code!r} cannot be recognised; there are {', '.join(sorted(known))}"
+        f"is_language: {code!r} cannot be recognised; there are {', '.join(sorted(languages))}"
     )
 
 
@@ -780,13 +780,13 @@ def is_language(
     >>> print(is_language("de").check_text("Die Platte ist voll und der Dienst steht."))
     pass: written in 'de'
     """
-    wanted = _language(code)
+    expected = _language(code)
 
     def undecided(reason: str) -> Verdict:
         if unclear == "pass":
             return passed(reason)
         if unclear == "fail":
-            return failed(reason, code="no_language", expected=wanted)
+            return failed(reason, code="no_language", expected=expected)
         return abstained(reason, code="no_language")
 
     def check(text: str) -> Verdict:
@@ -800,21 +800,23 @@ def is_language(
                 name: 2 * _UNLIKELY if name in others else chance / whole
                 for name, chance in chances.items()
             }
-        if wanted == "zh":
+        if expected == "zh":
             chances["zh"] = chances.pop("zh-cn") + chances.pop("zh-tw")
-        found = max(chances, key=lambda name: chances[name])
+        likeliest = max(chances, key=lambda name: chances[name])
         is_short = sum(map(str.isalpha, text[: 10 * _LETTERS_MIN])) < _LETTERS_MIN
-        is_sure = chances[found] >= _SURE and (found == wanted or chances[wanted] < _UNLIKELY)
+        is_sure = chances[likeliest] >= _SURE and (
+            likeliest == expected or chances[expected] < _UNLIKELY
+        )
         if is_short and not is_sure:
             return undecided(f"too short to recognise its language: {quote(text)}")
-        if found == wanted:
-            return passed(f"written in {quote(found)}")
+        if likeliest == expected:
+            return passed(f"written in {quote(likeliest)}")
         return failed(
-            f"written in {quote(found)} (probability {number(chances[found])}),"
-            f" not {quote(wanted)}",
+            f"written in {quote(likeliest)} (probability {number(chances[likeliest])}),"
+            f" not {quote(expected)}",
             code="wrong_language",
-            expected=wanted,
-            actual=found,
+            expected=expected,
+            actual=likeliest,
         )
 
     return on_text(field, check)

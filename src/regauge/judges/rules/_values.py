@@ -92,12 +92,12 @@ class Number(NamedTuple):
         """The value in a unit; None where this number has none or another kind of unit."""
         if not self.unit:
             return None if unit else self.value
-        known, wanted = _units().get(self.unit), _units().get(unit)
-        if self.unit == unit or (wanted is None and self.unit.casefold() == unit.casefold()):
+        own, other = _units().get(self.unit), _units().get(unit)
+        if self.unit == unit or (other is None and self.unit.casefold() == unit.casefold()):
             return self.value
-        if known is None or wanted is None or known[0] != wanted[0]:
+        if own is None or other is None or own[0] != other[0]:
             return None
-        return (self.value * known[1] + known[2] - wanted[2]) / wanted[1]
+        return (self.value * own[1] + own[2] - other[2]) / other[1]
 
 
 def _value(digits: str, decimal: Mark | None, power: str) -> float:
@@ -218,26 +218,27 @@ def number_near(
         _target(to, UsageError("number_near: to is a number, not " + repr(to)[:80]))
 
     def check(answer: Answer) -> Verdict:
-        given: JSON = answer.resolve(to, judge="number_near")
+        expected: JSON = answer.resolve(to, judge="number_near")
         target = _target(
-            given, JudgeError(f"number_near: {to} is no number: {given!r}", judge="number_near")
+            expected,
+            JudgeError(f"number_near: {to} is no number: {expected!r}", judge="number_near"),
         )
         text = _FRACTION_SIGN.sub(_spell_fraction, answer.text or "")
         last = _LAST if which == "last" else None
-        found = _joined(text, decimal, last) if unit else _plain(text, decimal, last)
+        numbers = _joined(text, decimal, last) if unit else _plain(text, decimal, last)
         if which == "last":
-            chosen = [*deque(found, maxlen=1)]
+            chosen = [*deque(numbers, maxlen=1)]
         else:
-            chosen = [*itertools.islice(found, 1 if which == "first" else None)]
-        name = f"{given} {unit}" if unit else f"{given}"
+            chosen = [*itertools.islice(numbers, 1 if which == "first" else None)]
+        name = f"{expected} {unit}" if unit else f"{expected}"
         if not chosen:
-            return failed(f"no number, {name} wanted", code="no_number", expected=given)
+            return failed(f"no number, {name} wanted", code="no_number", expected=expected)
         if which == "only" and len(chosen) > 1:
             texts = ", ".join(part.text for part in chosen[:5])
             return failed(
                 f"{len(chosen)} numbers, one wanted: {texts}",
                 code="several_numbers",
-                expected=given,
+                expected=expected,
             )
         return _nearest(chosen, target, name, unit, within=absolute, relative=relative)
 
@@ -254,11 +255,11 @@ def _spell_duration(match: re.Match[str]) -> str:
     return " ".join(f"{digits} {unit}" for digits, unit in parts if digits)
 
 
-def _plain(given: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
+def _plain(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
     """The numbers of a text; a text that is a fraction is one number."""
-    fraction = _WORDS.fraction.fullmatch(bare_answer(given.removesuffix("%").strip()))
+    fraction = _WORDS.fraction.fullmatch(bare_answer(text.removesuffix("%").strip()))
     if fraction is None or not int(fraction[2] or fraction[4]):
-        yield from numbers_in(given, decimal, last=last)
+        yield from numbers_in(text, decimal, last=last)
         return
     over = int((fraction[1] or fraction[3]).replace("\u2212", "-"))
     yield Number(value=over / int(fraction[2] or fraction[4]), unit="", text=fraction[0])
@@ -302,14 +303,14 @@ def _target(value: JSON, error: JudgeError | UsageError) -> float:
         if abs(value) <= sys.float_info.max:  # NaN is not, either
             return value
     elif isinstance(value, str):
-        found = [*numbers_in(value)]
-        if len(found) == 1:
-            return found[0].value
+        numbers = [*numbers_in(value)]
+        if len(numbers) == 1:
+            return numbers[0].value
     raise error
 
 
 def _nearest(
-    found: Sequence[Number],
+    numbers: Sequence[Number],
     target: float,
     name: str,
     unit: str | None,
@@ -319,7 +320,7 @@ def _nearest(
 ) -> Verdict:
     within = max(within, relative * abs(target))
     best: tuple[float, Number, float | None] | None = None
-    for part in {(part.value, part.unit): part for part in reversed(found)}.values():
+    for part in {(part.value, part.unit): part for part in reversed(numbers)}.values():
         value = part.value if unit is None else part.in_unit(unit)
         score = 0.0
         if value is not None:
@@ -363,10 +364,10 @@ def _boxed(text: str) -> str | None:
 
 def _after(text: str, marker: str) -> str | None:
     """The line after the last marker, or the next line with text."""
-    folded, wanted = text.casefold(), marker.casefold()
+    folded, folded_marker = text.casefold(), marker.casefold()
     if len(folded) != len(text):
-        folded, wanted = text.lower(), marker.lower()
-    at = folded.rfind(wanted)
+        folded, folded_marker = text.lower(), marker.lower()
+    at = folded.rfind(folded_marker)
     if at < 0:
         return None
     rest = text[at + len(marker) :]
@@ -386,16 +387,16 @@ def bare_answer(text: str) -> str:
     return text[: -1 if text.endswith(_PERIODS) else None].strip(_AROUND_ANSWER)
 
 
-def _alike(found: str, wanted: JSON) -> bool:
-    if isinstance(wanted, (int, float)) and not isinstance(wanted, bool):
-        numbers = [*numbers_in(found)]
-        return len(numbers) == 1 and is_close(numbers[0].value, wanted, within=0, relative=1e-9)
-    if not isinstance(wanted, str):
+def _alike(text: str, expected: JSON) -> bool:
+    if isinstance(expected, (int, float)) and not isinstance(expected, bool):
+        numbers = [*numbers_in(text)]
+        return len(numbers) == 1 and is_close(numbers[0].value, expected, within=0, relative=1e-9)
+    if not isinstance(expected, str):
         return False
-    if (number := [*numbers_in(wanted)]) and number[0].text == wanted.strip():
-        return _alike(found, number[0].value) or found == wanted
+    if (number := [*numbers_in(expected)]) and number[0].text == expected.strip():
+        return _alike(text, number[0].value) or text == expected
     simplify = normaliser(ignore_case=True, ignore_space=True)
-    return simplify(found) == simplify(bare_answer(wanted))
+    return simplify(text) == simplify(bare_answer(expected))
 
 
 @rule(version=2, about="correctness")
@@ -427,23 +428,23 @@ def answer_is(
         raise UsageError("answer_is: the marker cannot be empty")
 
     def check(answer: Answer) -> Verdict:
-        wanted = answer.resolve(to, judge="answer_is")
-        if wanted is None:
+        expected = answer.resolve(to, judge="answer_is")
+        if expected is None:
             raise answer.lacks(str(to), judge="answer_is")
-        right = wanted if isinstance(wanted, list) else [wanted]
+        right = expected if isinstance(expected, list) else [expected]
         text = answer.text or ""
-        found = _after(text.replace("**", "").replace("__", ""), after)
-        if found is None:
-            found = _boxed(text)
-        if found is None or not bare_answer(found):
-            return failed(f"no answer after {quote(after)}", code="no_answer", expected=wanted)
-        bare = bare_answer(found)
-        if any(_alike(bare, one) for one in right):
+        after_marker = _after(text.replace("**", "").replace("__", ""), after)
+        if after_marker is None:
+            after_marker = _boxed(text)
+        if after_marker is None or not bare_answer(after_marker):
+            return failed(f"no answer after {quote(after)}", code="no_answer", expected=expected)
+        bare = bare_answer(after_marker)
+        if any(_alike(bare, value) for value in right):
             return passed(f"the answer is {quote(bare)}")
         return failed(
-            f"the answer is {quote(bare)}, not {listed([str(one) for one in right])}",
+            f"the answer is {quote(bare)}, not {listed([str(value) for value in right])}",
             code="wrong_answer",
-            expected=wanted,
+            expected=expected,
             actual=bare[:200],
         )
 
@@ -462,20 +463,20 @@ class _Options:
 
     def __init__(self, options: Sequence[str]) -> None:
         self.options = options
-        self._known = {option.casefold(): option for option in options}
-        one = "|".join(re.escape(option) for option in sorted(options, key=len, reverse=True))
-        self._one = re.compile(rf"(?<!\w)(?i:{one})(?!\w)")
+        self._options = {option.casefold(): option for option in options}
+        pattern = "|".join(re.escape(option) for option in sorted(options, key=len, reverse=True))
+        self._pattern = re.compile(rf"(?<!\w)(?i:{pattern})(?!\w)")
         # "Yes, it does." chooses; "A, for one, ..." does not.
-        given = {
-            "one": one,
+        parts = {
+            "one": pattern,
             "count": str(len(options)),
             "comma": ",\uff0c" if min(map(len, options)) > 1 else "_",
         }
-        self._stated = _WORDS.pattern("stated", **given)
-        self._line = _WORDS.pattern("line", **given)
-        self._boxed = _WORDS.pattern("boxed", **given)
+        self._stated = _WORDS.pattern("stated", **parts)
+        self._line = _WORDS.pattern("line", **parts)
+        self._boxed = _WORDS.pattern("boxed", **parts)
 
-    def known(self, value: object) -> set[str]:
+    def right_options(self, value: object) -> set[str]:
         """The options that an author names as right.
 
         Raises:
@@ -483,11 +484,11 @@ class _Options:
         """
         parts = list(cast("Sequence[object]", value)) if _is_list(value) else [value]
         for part in parts:
-            if not isinstance(part, str) or part.casefold() not in self._known:
+            if not isinstance(part, str) or part.casefold() not in self._options:
                 raise UsageError(f"choice_is: {part!r} is not among {listed(self.options)}")
         if not parts:
             raise UsageError("choice_is: name at least one right option")
-        return {self._known[str(part).casefold()] for part in parts}
+        return {self._options[str(part).casefold()] for part in parts}
 
     def chosen(self, text: str) -> set[str]:
         """The options that a text chooses; empty where it states none.
@@ -532,8 +533,8 @@ class _Options:
 
     def _named(self, text: str) -> set[str]:
         # A pattern without case takes a dotless i for "i"; it is another letter.
-        labels = {found.casefold() for found in self._one.findall(text)}
-        return {self._known[label] for label in labels & self._known.keys()}
+        labels = {match.casefold() for match in self._pattern.findall(text)}
+        return {self._options[label] for label in labels & self._options.keys()}
 
 
 @rule(version=3, about="correctness")
@@ -567,26 +568,26 @@ def choice_is(
         raise UsageError(f"choice_is: name the options as a list of texts, not {options!r}")
     reader = _Options(options)
     if not isinstance(to, Expected):
-        reader.known(to)
+        reader.right_options(to)
 
     def check(answer: Answer) -> Verdict:
         value = cast("JSON", resolve_in(to, answer, "choice_is"))
         if value is None:
             raise answer.lacks(str(to), judge="choice_is")
         try:
-            right = reader.known(value)
+            right = reader.right_options(value)
         except UsageError as error:
             raise JudgeError(str(error), judge="choice_is") from error
-        found = reader.chosen(answer.text or "")
-        if not found:
+        chosen = reader.chosen(answer.text or "")
+        if not chosen:
             return failed("states no choice", code="no_choice", expected=sorted(right))
-        if found == right:
-            return passed(f"chooses {listed(sorted(found))}", expected=sorted(right))
+        if chosen == right:
+            return passed(f"chooses {listed(sorted(chosen))}", expected=sorted(right))
         return failed(
-            f"chooses {listed(sorted(found))}, not {listed(sorted(right))}",
+            f"chooses {listed(sorted(chosen))}, not {listed(sorted(right))}",
             code="wrong_choice",
             expected=sorted(right),
-            actual=sorted(found),
+            actual=sorted(chosen),
         )
 
     return on_answer(field, check)
@@ -618,11 +619,11 @@ def number_readings(text: str) -> Iterator[tuple[str, list[set[str]]]]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _readings(found: str) -> list[set[str]]:
-    if found.isascii() and found.isdigit():
-        return [{found.lstrip("0") or "0"}]
+def _readings(text: str) -> list[set[str]]:
+    if text.isascii() and text.isdigit():
+        return [{text.lstrip("0") or "0"}]
     # Digits of any script, such as Arabic ones.
-    bare = "".join(str(int(char)) if char.isdecimal() else char for char in found.lower())
+    bare = "".join(str(int(char)) if char.isdecimal() else char for char in text.lower())
     readings: list[set[str]] = []
     if grouped := _WORDS.grouped.fullmatch(bare):
         readings.append({_canonical(bare.replace(grouped[1], "").replace(",", "."))})
@@ -665,18 +666,20 @@ def no_new_numbers(
     allowed = {_canonical(f"{value:.10f}") for value in allow}
 
     def check(answer: Answer) -> Verdict:
-        given = number_readings(_source(answer, inputs))
-        known = allowed.union(*(reading for _, readings in given for reading in readings))
-        found = list(number_readings(answer.text or ""))
+        sources = number_readings(_source(answer, inputs))
+        allowed_readings = allowed.union(
+            *(reading for _, readings in sources for reading in readings)
+        )
+        numbers = list(number_readings(answer.text or ""))
         new = [
             text
-            for text, readings in found
+            for text, readings in numbers
             if not any(
-                all(part in known or _is_small(part, up_to) for part in reading)
+                all(part in allowed_readings or _is_small(part, up_to) for part in reading)
                 for reading in readings
             )
         ]
-        return _invented(new, len(found), "number", "invented_number")
+        return _invented(new, len(numbers), "number", "invented_number")
 
     return on_answer(field, check)
 
@@ -724,22 +727,22 @@ def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
     [('3 May 2024', ['2024-05-03', '05-03']), ('2:05 pm', ['14:05'])]
     """
     spaced = _T_CLOCK.sub(" ", text)
-    found: list[tuple[int, str, list[str]]] = []
+    hits: list[tuple[int, str, list[str]]] = []
     for pattern in _dates():
         for date in pattern.finditer(spaced):
             parts = date.groupdict()
             month = parts.get("number") or _months()[str(parts.get("month")).lower()]
             day = f"{int(month):02}-{int(parts['day']):02}"
             year = parts.get("year")
-            found.append((date.start(), date[0], [f"{year}-{day}", day] if year else [day]))
+            hits.append((date.start(), date[0], [f"{year}-{day}", day] if year else [day]))
     for clock in _WORDS.clock.finditer(spaced):
         hour = int(clock["hour"])
         if clock["half"]:
             hour = hour % 12 + (12 if clock["half"][0] in "pP" else 0)
         form, second = f"{hour:02}:{clock['minute']}", clock["second"] or "00"
         forms = [form] if second == "00" else [f"{form}:{second}", form]
-        found.append((clock.start(), clock[0].strip(), forms))
-    for _, written, forms in sorted(found, key=lambda part: part[0]):
+        hits.append((clock.start(), clock[0].strip(), forms))
+    for _, written, forms in sorted(hits, key=lambda part: part[0]):
         yield written, forms
 
 
@@ -764,10 +767,10 @@ def no_new_times(*inputs: str, field: str | None = None) -> Check:
     """
 
     def check(answer: Answer) -> Verdict:
-        known = {form for _, forms in times_in(_source(answer, inputs)) for form in forms}
-        found = list(times_in(answer.text or ""))
-        new = [written for written, forms in found if forms[0] not in known]
-        return _invented(new, len(found), "time", "invented_time")
+        source_forms = {form for _, forms in times_in(_source(answer, inputs)) for form in forms}
+        times = list(times_in(answer.text or ""))
+        new = [written for written, forms in times if forms[0] not in source_forms]
+        return _invented(new, len(times), "time", "invented_time")
 
     return on_answer(field, check)
 
@@ -782,8 +785,8 @@ def names_in(text: str) -> Iterator[str]:
     >>> list(names_in("The pod api-7 of Frankfurt died. It was fine."))
     ['api-7', 'Frankfurt']
     """
-    for found in _IDENTIFIER.finditer(text):
-        word = found[0]
+    for match in _IDENTIFIER.finditer(text):
+        word = match[0]
         inner = word[1:]
         marked = any(char in "_.-" or char.isdigit() for char in inner)
         if (
@@ -791,7 +794,7 @@ def names_in(text: str) -> Iterator[str]:
             or any(char.isupper() for char in inner)
             or (
                 word[0].isupper()
-                and not _SENTENCE_START.search(text, max(0, found.start() - 8), found.start())
+                and not _SENTENCE_START.search(text, max(0, match.start() - 8), match.start())
             )
         ):
             yield word
@@ -820,8 +823,8 @@ def no_new_names(*inputs: str, allow: Sequence[str] = (), field: str | None = No
 
     def check(answer: Answer) -> Verdict:
         source = _source(answer, inputs).lower()
-        found = list(names_in(answer.text or ""))
-        new = [name for name in found if name.lower() not in source and name.lower() not in allowed]
-        return _invented(new, len(found), "name", "invented_name")
+        names = list(names_in(answer.text or ""))
+        new = [name for name in names if name.lower() not in source and name.lower() not in allowed]
+        return _invented(new, len(names), "name", "invented_name")
 
     return on_answer(field, check)

@@ -71,16 +71,18 @@ def candidates_of(
     kept: list[tuple[tuple[float, ...], Candidate]] = []
     guarded: list[Tried] = []
     for shape, (edit, after) in pool.made.items():
-        known = state.memory.refuses(state.cluster.key, state.text, after)
-        objection = known or setting.guard.objection(edit, state.text, after)
+        refusal = state.memory.refuses(state.cluster.key, state.text, after)
+        objection = refusal or setting.guard.objection(edit, state.text, after)
         if objection:
             state = _refused(state, edit, objection)
             # A refusal is remembered once; it is a lesson, and refuses nothing by itself.
             once = not any(t.after == shape and t.finding == "guarded" for t in state.memory.tried)
-            if not known and once:
+            if not refusal and once:
                 key, cycle = state.cluster.key, state.cycle
                 guarded.append(
-                    Tried.of(state.text, after, key, "guarded", detail=objection, cycle=cycle)
+                    Tried.from_texts(
+                        state.text, after, key, "guarded", detail=objection, cycle=cycle
+                    )
                 )
             continue
         relevance = _relevance(setting, state, edit, after)
@@ -100,11 +102,15 @@ def candidates_of(
     kept.sort(key=lambda entry: entry[0])
     ranked = [candidate for _, candidate in kept]
     # A definition of many entries may help only as a whole, and its parts may be many.
-    whole = [one for one in ranked if one.text.shape in pool.whole][:_WHOLE_MIN]
-    parts = [one for one in ranked if one not in whole][: _CANDIDATES_MAX - len(whole)]
+    whole = [candidate for candidate in ranked if candidate.text.shape in pool.whole][:_WHOLE_MIN]
+    parts = [candidate for candidate in ranked if candidate not in whole][
+        : _CANDIDATES_MAX - len(whole)
+    ]
     novel = state.novel or bool(kept or guarded)
     state = replace(state, memory=state.memory.with_tried(*guarded), novel=novel)
-    return tuple(one for one in ranked if one in whole or one in parts), state
+    return tuple(
+        candidate for candidate in ranked if candidate in whole or candidate in parts
+    ), state
 
 
 def _refused(state: State, edit: Edit, objection: str) -> State:
@@ -153,13 +159,13 @@ def _pooled(setting: Setting, state: State, edits: Sequence[Edit]) -> tuple[_Poo
         wholes.append((edit if after == literal else edit_between(edit, state.text, after), after))
         for part in parts_of(state.text, after):
             pool.add(edit_between(edit, state.text, part), part)
-    for edit, after in sorted(wholes, key=lambda one: isinstance(one[0].ops[0], ReplaceSection)):
+    for edit, after in sorted(wholes, key=lambda pair: isinstance(pair[0].ops[0], ReplaceSection)):
         pool.add(edit, after)
         pool.whole.add(after.shape)
     for edit, after in list(pool.made.values()):
         if _relevance(setting, state, edit, after):
-            for variant, there in _elsewhere(state.text, edit, after):
-                pool.made.setdefault(there.shape, (variant, there))
+            for variant, variant_text in _elsewhere(state.text, edit, after):
+                pool.made.setdefault(variant_text.shape, (variant, variant_text))
     return pool, state
 
 
@@ -177,12 +183,12 @@ def _moved(text: PromptText, rule: str) -> list[Edit]:
     places = {(index, id(node)) for index, node in says(text, rule)}
     if len(places) != 1:
         return []
-    index, said = says(text, rule)[0]
+    index, statement = says(text, rule)[0]
     tree = text.trees[index]
-    parent = tree.parent(said)
-    if said.kind == "clause" or parent is None:
+    parent = tree.parent(statement)
+    if statement.kind == "clause" or parent is None:
         return []
-    node = parent if parent.kind == "entry" else said
+    node = parent if parent.kind == "entry" else statement
     edits: list[Edit] = []
     here = [home for home in homes(text) if home.message == index and home.node is not node]
     last = here[-1:]
@@ -200,7 +206,9 @@ def _elsewhere(
 ) -> Iterator[tuple[Edit, PromptText]]:
     """An edit that adds one statement, with the statement at the end of other sections."""
     changes = [
-        (n, one) for n, found in enumerate(comparisons(text, after)) for one in found.changes
+        (n, change)
+        for n, comparison in enumerate(comparisons(text, after))
+        for change in comparison.changes
     ]
     if len(changes) != 1 or len(edit.ops) != 1 or not isinstance(edit.ops[0], Insert):
         return
@@ -210,8 +218,8 @@ def _elsewhere(
         return
     for home in homes(text):
         if (home.message, home.heading) != (index, tree.heading(change.now)):
-            there = with_rule(text, home, tree.of(change.now))
-            yield edit_between(replace(edit, strategy="add-rule"), text, there), there
+            revised = with_rule(text, home, tree.text_of(change.now))
+            yield edit_between(replace(edit, strategy="add-rule"), text, revised), revised
 
 
 def _relevance(setting: Setting, state: State, edit: Edit, after: PromptText) -> float:
@@ -219,34 +227,34 @@ def _relevance(setting: Setting, state: State, edit: Edit, after: PromptText) ->
     cluster = state.cluster
     check = setting.checks.get(cluster.check)
     reasons = [
-        said.reason
+        result.reason
         for case in cluster.failing[:3]
         for outcome in state.tally.failures(state.text.digest, case, cluster.check)[:1]
-        for said in outcome.checks
-        if said.check == cluster.check
+        for result in outcome.checks
+        if result.check == cluster.check
     ]
     subject = [cluster.check, *reasons, *((check.advice, check.description) if check else ())]
     about = content_words(" ".join(subject))
     added, removed = changed_statements(state.text, after)
-    said = content_words(added or removed or edit.added)
-    return len(about & said) / len(said) if said else 0.0
+    words = content_words(added or removed or edit.added)
+    return len(about & words) / len(words) if words else 0.0
 
 
 def rule_to_follow(setting: Setting, state: State) -> str:
     """The rule of a check that the prompt states; empty if it does not."""
     check = state.cluster.check
-    texts = [setting.base, *(one.text for one in state.accepted)]
+    texts = [setting.base, *(accepted.text for accepted in state.accepted)]
     added = [
-        one.edit.added
-        if isinstance(one.edit.ops[0], ReplaceSection)
-        else changed_statements(before, one.text)[0]
-        for before, one in zip(texts, state.accepted, strict=False)
-        if one.cluster.check == check
+        accepted.edit.added
+        if isinstance(accepted.edit.ops[0], ReplaceSection)
+        else changed_statements(before, accepted.text)[0]
+        for before, accepted in zip(texts, state.accepted, strict=False)
+        if accepted.cluster.check == check
     ]
     if state.accepted and added and isinstance(state.accepted[-1].edit.ops[0], ReplaceSection):
         return ""  # it was proved as a whole, so no part of it is tried alone
-    wanted = setting.checks.get(check)
-    rules = ([wanted.advice] if wanted else []) + added[-1:]
+    criterion = setting.checks.get(check)
+    rules = ([criterion.advice] if criterion else []) + added[-1:]
     return next((rule for rule in rules if rule.strip() and says(state.text, rule)), "")
 
 
@@ -267,17 +275,17 @@ def narrowed(setting: Setting, state: State) -> tuple[State, tuple[Edit, ...]]:
     counts = (tally.over(text, cases, check) for text in texts_for(setting, state, check))
     now = sum(counts, NONE_DRAWN)
     tried = [candidate for candidate in state.candidates if candidate.suspects]
-    best = max(tried, key=lambda one: tally.over(one.text.digest, cases, check).rate)
-    count, said = len(best.suspects), tally.over(best.text.digest, cases, check)
+    best = max(tried, key=lambda candidate: tally.over(candidate.text.digest, cases, check).rate)
+    count, before = len(best.suspects), tally.over(best.text.digest, cases, check)
     others = tuple(candidate for candidate in state.candidates if not candidate.suspects)
     state = replace(state, candidates=others).note(
         "localised",
-        f"without {plural(count, 'statement')}: {check} passes {said.passed} of {said.trials}"
+        f"without {plural(count, 'statement')}: {check} passes {before.passed} of {before.trials}"
         f" (before {now.passed} of {now.trials})",
         best.text.digest,
-        {"passed": said.passed, "trials": said.trials, "statements": count},
+        {"passed": before.passed, "trials": before.trials, "statements": count},
     )
-    if said.rate < now.rate + _RISE_MIN:
+    if before.rate < now.rate + _RISE_MIN:
         return state, ()
     if count == 1:
         edit = rule_edit("take-out", state.text, best.text)
@@ -299,27 +307,27 @@ def rule_edit(strategy: str, text: PromptText, after: PromptText) -> Edit:
 def _suspects(setting: Setting, state: State, text: PromptText, rule: str) -> tuple[Place, ...]:
     """The statements that no check asks for, those first that share most with the rule."""
     watched = [
-        content_words(wanted)
+        content_words(text)
         for name, other in setting.checks.items()
         if name != state.cluster.check
-        for wanted in (other.advice, other.description)
-        if wanted
+        for text in (other.advice, other.description)
+        if text
     ]
     about = content_words(f"{rule} {state.cluster.check}")
-    found: list[tuple[int, Place]] = []
+    places: list[tuple[int, Place]] = []
     for index, tree in enumerate(text.trees):
         for number, node in enumerate(tree.statements):
-            said = tree.of(node)
-            words = content_words(_label(tree, node) + said)
-            if "{{" in said or not words or normalise(said) in normalise(rule):
+            statement = tree.text_of(node)
+            words = content_words(_label(tree, node) + statement)
+            if "{{" in statement or not words or normalise(statement) in normalise(rule):
                 continue
             if any(2 * len(words & other) >= len(words | other) for other in watched):
                 continue  # another check asks for it
             place = (index, number)
             leaner = _without(text, (place,)).text
             if not state.memory.refuses(state.cluster.key, state.text, leaner):
-                found.append((-len(words & about), place))
-    return tuple(place for _, place in sorted(found))
+                places.append((-len(words & about), place))
+    return tuple(place for _, place in sorted(places))
 
 
 def _label(tree: Tree, node: Node) -> str:
@@ -327,7 +335,7 @@ def _label(tree: Tree, node: Node) -> str:
     above = tree.parent(node)
     if node.kind != "clause" or above is None or above.children[0].kind != "gap":
         return ""
-    return tree.of(above.children[0])
+    return tree.text_of(above.children[0])
 
 
 def _without(text: PromptText, places: Sequence[Place]) -> Candidate:
@@ -344,6 +352,6 @@ def _without(text: PromptText, places: Sequence[Place]) -> Candidate:
 
 def _still(tree: Tree, before: Tree, number: int) -> Node | None:
     """A statement of an earlier text in a later one, whose rest may be read differently."""
-    one = before.statements[number]
-    same = [node for node in tree.statements if tree.of(node) == before.of(one)]
-    return min(same, key=lambda node: abs(node.start - one.start), default=None)
+    line = before.statements[number]
+    same = [node for node in tree.statements if tree.text_of(node) == before.text_of(line)]
+    return min(same, key=lambda node: abs(node.start - line.start), default=None)

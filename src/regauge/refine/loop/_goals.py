@@ -134,27 +134,27 @@ def least_trials(pass_rate: float) -> int:
     return _trials_at(1.0, pass_rate)
 
 
-def trials_to_settle(found: Reached) -> int:
+def trials_to_settle(progress: Reached) -> int:
     """The number of trials of all cases that probably settles a goal.
 
     They meet it if further ones pass about as often as so far, with room for some bad luck.
     """
-    count, wanted = found.count, found.goal.pass_rate
-    room = _ROOM * least_trials(wanted)
-    if not count.trials or count.rate <= wanted:
+    count, required = progress.count, progress.goal.pass_rate
+    room = _ROOM * least_trials(required)
+    if not count.trials or count.rate <= required:
         return room
     rate = (count.passed + 1) / (count.trials + 2)
-    unlucky = _trials_at(rate, wanted) if rate > wanted else room
-    return min(unlucky, max(room, _trials_at(count.rate, wanted)))
+    unlucky = _trials_at(rate, required) if rate > required else room
+    return min(unlucky, max(room, _trials_at(count.rate, required)))
 
 
-def _trials_at(rate: float, wanted: float) -> int:
+def _trials_at(rate: float, required: float) -> int:
     """So many trials, `rate` of which pass, put the lower bound at `wanted`.
 
     Wilson's bound L solves (rate - L)² = z² L (1 - L) / n.
     """
     z = NormalDist().inv_cdf(0.975)
-    return min(_TRIALS_MAX, math.ceil(z * z * wanted * (1 - wanted) / (rate - wanted) ** 2))
+    return min(_TRIALS_MAX, math.ceil(z * z * required * (1 - required) / (rate - required) ** 2))
 
 
 # A goal that takes more trials of each case than this is left unsettled.
@@ -189,22 +189,22 @@ def standings(setting: Setting, state: State, *, revised: bool) -> tuple[Reached
     )
 
 
-def all_met(found: Sequence[Reached]) -> bool:
+def all_met(progress: Sequence[Reached]) -> bool:
     """Return whether there are goals, and each of them is met."""
-    return bool(found) and all(one.standing == "met" for one in found)
+    return bool(progress) and all(goal.standing == "met" for goal in progress)
 
 
-def counted(found: Sequence[Reached]) -> str:
+def counted(progress: Sequence[Reached]) -> str:
     """The number of met, missed and unsettled goals, in words."""
-    number = _numbers(found)
+    number = _numbers(progress)
     others = [f", {number[kind]} {kind}" for kind in ("missed", "unsettled") if number[kind]]
-    return f"{number['met']} of {plural(len(found), 'goal')} met{''.join(others)}"
+    return f"{number['met']} of {plural(len(progress), 'goal')} met{''.join(others)}"
 
 
-def goals_note(setting: Setting, found: Sequence[Reached]) -> Note:
+def goals_note(setting: Setting, progress: Sequence[Reached]) -> Note:
     """The note on goals; its subject is what they were when the run began."""
-    text = "; ".join(map(str, found))
-    return Note(event="goals", subject=goals_digest(setting), text=text, numbers=_numbers(found))
+    text = "; ".join(map(str, progress))
+    return Note(event="goals", subject=goals_digest(setting), text=text, numbers=_numbers(progress))
 
 
 def goals_digest(setting: Setting) -> str:
@@ -233,15 +233,15 @@ def settle(setting: Setting, state: State) -> Trials:
     room = trials_for(setting, calls_left(setting, state) - aside)
     waiting = () if state.accepted else state.open
 
-    def may_allow(found: Reached) -> bool:
+    def may_allow(progress: Reached) -> bool:
         """Return whether a goal covers failures, and passes often enough to be met with them."""
-        often = found.count.trials and found.count.rate > found.goal.pass_rate
-        return bool(often) and any(_speaks_of(found.goal, cluster) for cluster in waiting)
+        often = progress.count.trials and progress.count.rate > progress.goal.pass_rate
+        return bool(often) and any(_speaks_of(progress.goal, cluster) for cluster in waiting)
 
     plans = [
-        _lacking(setting, state, found)
-        for found in standings(setting, state, revised=bool(state.accepted))
-        if found.standing == "unsettled" and (not waiting or may_allow(found))
+        _lacking(setting, state, progress)
+        for progress in standings(setting, state, revised=bool(state.accepted))
+        if progress.standing == "unsettled" and (not waiting or may_allow(progress))
     ]
     more: dict[str, int] = {}
     for plan in sorted(plans, key=lambda plan: sum(plan.values())):
@@ -252,20 +252,20 @@ def settle(setting: Setting, state: State) -> Trials:
     return (numbered(text, more, lambda case: tally.next_trial(text.digest, case)),)
 
 
-def _lacking(setting: Setting, state: State, found: Reached) -> dict[str, int]:
+def _lacking(setting: Setting, state: State, progress: Reached) -> dict[str, int]:
     """The further trials of each case of a goal; none if it stays out of reach.
 
     Cases on which its checks keep silent tell nothing, so they are drawn no further.
     """
     text, tally = state.text.digest, state.fresh if state.accepted else state.tally
-    goal = found.goal
+    goal = progress.goal
     undrawn = [case for case in goal.cases if not tally.trials(text, case)]
     drawn = len(goal.cases) - len(undrawn)
-    spoken_of = found.cases / drawn if drawn else 1.0
-    telling = found.cases + round(len(undrawn) * spoken_of)
+    spoken_of = progress.cases / drawn if drawn else 1.0
+    telling = progress.cases + round(len(undrawn) * spoken_of)
     if least_trials(goal.pass_rate) > _TRIALS_OF_A_CASE * telling:
         return {}
-    each = min(_TRIALS_OF_A_CASE, -(-trials_to_settle(found) // telling))
+    each = min(_TRIALS_OF_A_CASE, -(-trials_to_settle(progress) // telling))
     # The gate will compare with as many trials of held-out cases.
     least = 0 if state.accepted else setting.policy.test.baseline_trials
     silent = {
@@ -284,19 +284,21 @@ def _lacking(setting: Setting, state: State, found: Reached) -> dict[str, int]:
 def _while_searching(setting: Setting, state: State, goal: Goal) -> Reached:
     """The progress on training cases, by trials since the last edit for the goal."""
     train = frozenset(setting.train)
-    made_for = [n for n, one in enumerate(state.accepted) if one.cluster.check in goal.checks]
-    texts = [setting.base.digest, *(one.text.digest for one in state.accepted)]
+    made_for = [
+        n for n, accepted in enumerate(state.accepted) if accepted.cluster.check in goal.checks
+    ]
+    texts = [setting.base.digest, *(accepted.text.digest for accepted in state.accepted)]
     texts = texts[made_for[-1] + 1 if made_for else 0 :]
 
     def drawn(case: str) -> list[Outcome]:
-        return [one for text in texts for one in state.tally.since(text, case, 0)]
+        return [outcome for text in texts for outcome in state.tally.since(text, case, 0)]
 
     return reached(goal, drawn, [case for case in goal.cases if case in train])
 
 
-def _numbers(found: Sequence[Reached]) -> dict[str, int]:
+def _numbers(progress: Sequence[Reached]) -> dict[str, int]:
     kinds: tuple[Standing, ...] = ("met", "missed", "unsettled")
-    return {kind: sum(one.standing == kind for one in found) for kind in kinds}
+    return {kind: sum(goal.standing == kind for goal in progress) for kind in kinds}
 
 
 def _speaks_of(goal: Goal, cluster: Cluster) -> bool:

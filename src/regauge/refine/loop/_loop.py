@@ -61,7 +61,7 @@ def begin(setting: Setting, memory: Memory | None = None) -> State:
     return state
 
 
-def wanted(setting: Setting, state: State) -> Action | None:
+def next_action(setting: Setting, state: State) -> Action | None:
     """The next action of a state; None when the run is over."""
     match state.phase:
         case "stopped":
@@ -91,7 +91,7 @@ def advance(setting: Setting, state: State, observation: Observation) -> State:
             raise IllegalTransitionError("a run that is over cannot be interrupted")
         return _search.interrupted(state, observation)
     if isinstance(observation, MoreCalls):
-        return _within_limits(setting, _given(setting, state, observation))
+        return _within_limits(setting, _add_calls(setting, state, observation))
     state = replace(state, spent=state.spent + observation.spent)
     match state.phase, observation:
         case "look", Looked():
@@ -120,7 +120,7 @@ def _counted(state: State, observed: TrialsDone) -> State:
     return replace(state, tally=state.tally.with_outcomes(observed.outcomes))
 
 
-def _given(setting: Setting, state: State, observed: MoreCalls) -> State:
+def _add_calls(setting: Setting, state: State, observed: MoreCalls) -> State:
     """Where a run continues that stopped for want of calls, or was cut off."""
     if state.stop is not None and (state.stop.reason != "calls" or state.left is None):
         raise IllegalTransitionError("a run that is over can do nothing with more calls")
@@ -135,7 +135,7 @@ def _given(setting: Setting, state: State, observed: MoreCalls) -> State:
 def _within_limits(setting: Setting, state: State) -> State:
     """The state, or where it leads when what it asks for cannot be paid."""
     while state.stop is None:
-        action = wanted(setting, state)
+        action = next_action(setting, state)
         exceeded = _plan.exceeded(setting, state, action)
         if exceeded is None:
             return state
@@ -193,7 +193,7 @@ class Trail(Protocol):
 async def drive(setting: Setting, state: State, bench: Workbench, trail: Trail) -> State:
     """Run until the state asks for nothing more."""
     observation: Observation
-    while (action := wanted(setting, state)) is not None:
+    while (action := next_action(setting, state)) is not None:
         match action:
             case tuple():
                 observation = await bench.draw(action)

@@ -104,7 +104,7 @@ def unreadable(state: State) -> str:
 def tried(state: State, text: PromptText, detail: str, finding: Finding = "refuted") -> State:
     """The state with a text remembered as tried."""
     key = state.open[0].key if state.open else ""
-    entry = Tried.of(state.text, text, key, finding, detail=detail, cycle=state.cycle)
+    entry = Tried.from_texts(state.text, text, key, finding, detail=detail, cycle=state.cycle)
     return replace(state, memory=state.memory.with_tried(entry))
 
 
@@ -482,19 +482,19 @@ def _harmed(setting: Setting, state: State, new: str) -> tuple[str, bool]:
     tally, old, test = state.tally, state.text.digest, setting.policy.test
     others = [name for name in tally.checks(old, setting.train) if name != state.cluster.check]
     groups = {name: [name] for name in others}
-    known = {name: setting.checks[name].criterion for name in others if name in setting.checks}
+    criteria = {name: setting.checks[name].criterion for name in others if name in setting.checks}
     for criterion in CRITERIA:
-        checks = [name for name, its in known.items() if its == criterion]
+        checks = [name for name, its in criteria.items() if its == criterion]
         if len(checks) > 1:
             groups[f"{criterion} as a whole"] = checks
-    found = {
+    candidates = {
         name: worse_p(tally, new, old, setting.train, *checks) for name, checks in groups.items()
     }
-    name = min(found, key=lambda name: found[name], default="")
+    name = min(candidates, key=lambda name: candidates[name], default="")
     bound = test.harm_p / test.looks
-    if not name or found[name] > bound:
+    if not name or candidates[name] > bound:
         return "", False
-    return name, found[name] <= bound / len(found)
+    return name, candidates[name] <= bound / len(candidates)
 
 
 def _drop_first(setting: Setting, state: State) -> State:
@@ -504,10 +504,10 @@ def _drop_first(setting: Setting, state: State) -> State:
     return accept_best(setting, state) if state.confirmed else next_tier(setting, state)
 
 
-def _confirmed(setting: Setting, state: State, one: Candidate) -> State:
+def _confirmed(setting: Setting, state: State, candidate: Candidate) -> State:
     """Accept a candidate that leaves no failures; compare it with the others when it does."""
-    state = replace(state, confirmed=(*state.confirmed, one), candidates=state.candidates[1:])
-    score = state.tally.over(one.text.digest, state.cluster.cases, state.cluster.check)
+    state = replace(state, confirmed=(*state.confirmed, candidate), candidates=state.candidates[1:])
+    score = state.tally.over(candidate.text.digest, state.cluster.cases, state.cluster.check)
     test = setting.policy.test
     leaves = tail(score.trials, score.failed, test.flaky_rate) < test.flaky_p
     leaves = leaves and not state.cluster.unsteady
@@ -518,8 +518,8 @@ def accept_best(setting: Setting, state: State) -> State:
     """Accept the confirmed candidate that passes most often, and look for what fails under it."""
     cluster = state.cluster
 
-    def rate(one: Candidate) -> float:
-        score = state.tally.over(one.text.digest, cluster.cases, cluster.check)
+    def rate(candidate: Candidate) -> float:
+        score = state.tally.over(candidate.text.digest, cluster.cases, cluster.check)
         return (score.passed + 1) / (score.trials + 2)
 
     best = max(state.confirmed, key=rate)
@@ -562,15 +562,16 @@ def after_unsteady(setting: Setting, state: State) -> State:
     state = replace(state, steadied=state.steadied | {cluster.key for cluster in state.open})
     failing: list[Cluster] = []
     for cluster in state.open:
-        one = _drawn_again(state, cluster)
-        p = tail(one.trials, one.failures, test.steady_rate)
-        fails = one.failures > 0 and p < test.steady_p
-        text = f"{cluster.check}: flaky cases fail {one.failures} of {one.trials} further trials"
-        numbers = {"failures": one.failures, "trials": one.trials, "p": p}
+        again = _drawn_again(state, cluster)
+        p = tail(again.trials, again.failures, test.steady_rate)
+        fails = again.failures > 0 and p < test.steady_p
+        trials = f"{again.failures} of {again.trials} further trials"
+        text = f"{cluster.check}: flaky cases fail {trials}"
+        numbers = {"failures": again.failures, "trials": again.trials, "p": p}
         text += "" if fails else ", which may be chance"
         state = state.note("unsteady", text, cluster.key, numbers)
         if fails:
-            failing.append(replace(one, p_flaky=p))
+            failing.append(replace(again, p_flaky=p))
     if not failing:
         return nothing_left(setting, state)
     return enter_tier(setting, replace(state, open=tuple(failing), tier=0, novel=False))
@@ -640,10 +641,10 @@ def pieces(text: PromptText) -> list[tuple[str, PromptText]]:
     Statements with an input, examples and data are left out.
     """
     return [
-        (" ".join(tree.of(node).split()), text.with_content(index, delete(tree, node)))
+        (" ".join(tree.text_of(node).split()), text.with_content(index, delete(tree, node)))
         for index, tree in enumerate(text.trees)
         for node in tree.statements
-        if "{{" not in tree.of(node) and content_words(tree.of(node))
+        if "{{" not in tree.text_of(node) and content_words(tree.text_of(node))
     ]
 
 
@@ -667,12 +668,14 @@ def _planned(setting: Setting, state: State) -> tuple[tuple[str, Draws], ...]:
     cases = tuple(dict.fromkeys([*failing[: each // 2], *others, *failing]))[:each]
     about = [_check_words(setting.checks, check) for check in failing_of]
 
-    def relevance(said: str) -> int:
-        return max((len(content_words(said) & words) for words in about), default=0)
+    def relevance(statement: str) -> int:
+        return max((len(content_words(statement) & words) for words in about), default=0)
 
-    chosen = sorted(parts, key=lambda one: -relevance(one[0]))[: budget // len(cases)]
+    chosen = sorted(parts, key=lambda part: -relevance(part[0]))[: budget // len(cases)]
     trials = min(_TRIALS_MAX, max(1, budget // max(1, len(chosen) * len(cases))))
-    return tuple((said, draws(setting, state, leaner, cases, trials)) for said, leaner in chosen)
+    return tuple(
+        (statement, draws(setting, state, leaner, cases, trials)) for statement, leaner in chosen
+    )
 
 
 def _failing(setting: Setting, state: State) -> dict[str, tuple[str, ...]]:
@@ -687,14 +690,14 @@ def _bearings(setting: Setting, state: State) -> Iterator[Bearing]:
     base, tally = setting.base.digest, state.tally
     tried = state.left_out[: state.sentence]
     bound = _P_MAX / max(1, len(tried))
-    for said, without in tried:
+    for statement, without in tried:
         leaner = without.text.digest
         cases = [case for case in setting.train if tally.trials(leaner, case)]
         checks = tally.checks(leaner, cases)
         worse = {check: worse_p(tally, leaner, base, cases, check) for check in checks}
         better = {check: better_p(tally, leaner, base, cases, check) for check in checks}
         yield Bearing(
-            text=said,
+            text=statement,
             carries={check: p for check, p in worse.items() if p <= bound},
             may_carry={check: p for check, p in worse.items() if bound < p <= _DOUBTFUL},
             hinders={check: p for check, p in better.items() if p <= bound},
@@ -862,31 +865,34 @@ def _is_as_good(setting: Setting, state: State, text: PromptText) -> bool:
     whole = _release(setting, state).text
     if len(setting.errors_in(text)) > len(setting.errors_in(whole)):
         return False
-    part, best = (_counts(setting, state, one, state.cluster)[1].rate for one in (text, whole))
+    part, best = (
+        _counts(setting, state, version, state.cluster)[1].rate for version in (text, whole)
+    )
     return part >= best - _PART_AS_GOOD
 
 
-def unit_count(text: PromptText, known: PromptText) -> int:
+def unit_count(text: PromptText, released: PromptText) -> int:
     """In how many parts a text differs from a release that are put back each as a whole."""
-    return len(_units(text, known))
+    return len(_units(text, released))
 
 
-def with_units(text: PromptText, known: PromptText, units: Sequence[int]) -> PromptText:
+def with_units(text: PromptText, released: PromptText, units: Sequence[int]) -> PromptText:
     r"""A text with some of the parts that differ as a release has them.
 
     >>> from regauge.refine.edits import PromptText
-    >>> now, was = PromptText.of("Be long.\nUse JSON."), PromptText.of("Be brief.\nUse JSON.")
+    >>> now = PromptText.from_contents("Be long.\nUse JSON.")
+    >>> was = PromptText.from_contents("Be brief.\nUse JSON.")
     >>> with_units(now, was, [0]).whole
     'Be brief.\nUse JSON.'
     """
-    every = _units(text, known)
+    every = _units(text, released)
     return apply(text, [op for unit in units for op in every[unit]])
 
 
-def _units(text: PromptText, known: PromptText) -> list[list[Op]]:
+def _units(text: PromptText, released: PromptText) -> list[list[Op]]:
     """Blocks of lines that differ; those that exchange a word belong together, such as tags."""
     units: list[tuple[set[str], list[Op]]] = []
-    for block in blocks_between(text, known):
+    for block in blocks_between(text, released):
         old = "\n".join(op.anchor.line for op in block if not isinstance(op, Insert))
         new = "\n".join(op.text for op in block if not isinstance(op, Delete))
         words = {*content_words(old)} ^ {*content_words(new)}

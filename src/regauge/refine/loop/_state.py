@@ -415,8 +415,8 @@ class Setting:
         rates: dict[str, float] = {}
         for goal in self.goals:
             for check in goal.checks:
-                known = rates.get(check, self.policy.test.flaky_rate)
-                rates[check] = min(known, 1 - goal.pass_rate)
+                rate = rates.get(check, self.policy.test.flaky_rate)
+                rates[check] = min(rate, 1 - goal.pass_rate)
         return rates
 
 

@@ -89,25 +89,25 @@ def generalises(
     odds = 0.0 if unseen else math.inf
     for case in unseen:
         # An easy case passes without any help, so each has its own rate; few trials tell it.
-        known, said = (
+        earlier, note = (
             state.tally.check(base, case, check),
             state.fresh.check(state.text.digest, case, check),
         )
-        idle = max(_IDLE_MIN, (known.passed + _PRIOR * before) / (known.trials + _PRIOR))
+        idle = max(_IDLE_MIN, (earlier.passed + _PRIOR * before) / (earlier.trials + _PRIOR))
         busy = 1 / (1 + math.exp(-_log_odds(idle) - max(0.0, gain)))
         busy = max(idle, min(busy, helped.rate))
-        odds += said.passed * math.log(busy / idle)
-        odds += said.failed * math.log((1 - busy) / (1 - idle))
+        odds += note.passed * math.log(busy / idle)
+        odds += note.failed * math.log((1 - busy) / (1 - idle))
     return math.exp(min(odds, 700.0))
 
 
 def compared(state: State, edit: Accepted, seen: Sequence[str], unseen: Sequence[str]) -> str:
     """The results of an edit on either side, in words."""
     check, text = edit.cluster.check, state.text.digest
-    known = _passed_on(state, edit, seen)
+    own = _passed_on(state, edit, seen)
     others = state.fresh.over(text, unseen, check)
     return (
-        f"{check} passes {known.passed} of {known.trials} trials of cases it was made for, and only"
+        f"{check} passes {own.passed} of {own.trials} trials of cases it was made for, and only"
         f" {others.passed} of {others.trials} of the others"
     )
 
@@ -223,10 +223,10 @@ def _not_settled(setting: Setting, state: State, reason: StopReason, text: str) 
     """Stop; what was accepted and not verified is kept, so that a person may let it go on."""
     edits = state.accepted if state.stack is None else state.stack.edits
     if edits and reason == "calls":
-        wanted = calls_wanted(setting, replace(state, left=state.phase))
+        calls = calls_wanted(setting, replace(state, left=state.phase))
         text += (
             f" before {plural(len(edits), 'accepted edit')} could be verified;"
-            f" about {wanted} more calls would verify it"
+            f" about {calls} more calls would verify it"
         )
     return stop(state, reason, text)
 
@@ -363,8 +363,8 @@ def _accepted(setting: Setting, state: State) -> State:
     text = f"the gate accepts all {len(setting.train) + len(setting.holdout)} cases"
     if setting.holdout:
         before, after = (
-            sum((tally.whole(one.digest, case) for case in setting.holdout), NONE_DRAWN)
-            for tally, one in ((state.tally, setting.base), (state.fresh, state.text))
+            sum((tally.whole(text.digest, case) for case in setting.holdout), NONE_DRAWN)
+            for tally, text in ((state.tally, setting.base), (state.fresh, state.text))
         )
         text += f"; held-out failures {before.failed} of {before.trials}"
         text += f" -> {after.failed} of {after.trials}"

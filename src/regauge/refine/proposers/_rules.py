@@ -87,9 +87,9 @@ def propose_by_rules(
     if not advice or says(text, advice):
         return ()
     reworded = [*_same_sentence(text, advice), *_reworded(text, advice)][:_REPLACED_MAX]
-    added = [("add-rule", there) for there in _added(text, advice)]
+    added = [("add-rule", revised) for revised in _added(text, advice)]
     return tuple(
-        _rule_edit(text, there, strategy, cluster) for strategy, there in (*reworded, *added)
+        _rule_edit(text, revised, strategy, cluster) for strategy, revised in (*reworded, *added)
     )
 
 
@@ -101,8 +101,8 @@ def _taken_out(problem: Problem) -> list[Edit]:
     why = f"{problem.check.name} passed more often when it was left out"
     edits: list[Edit] = []
     for index, tree in enumerate(text.trees):
-        for said, node in statement_words(tree).items():
-            if said not in hindering:
+        for statement, node in statement_words(tree).items():
+            if statement not in hindering:
                 continue
             leaner = text.with_content(index, delete(tree, node))
             made = [("take-out", leaner)]
@@ -111,86 +111,90 @@ def _taken_out(problem: Problem) -> list[Edit]:
                 made.append(("replace-hindering", text.with_content(index, other)))
             edits += [
                 edit_between(
-                    Edit(ops=(), strategy=strategy, proposer="rules", rationale=why), text, there
+                    Edit(ops=(), strategy=strategy, proposer="rules", rationale=why), text, revised
                 )
-                for strategy, there in made
+                for strategy, revised in made
             ]
     return edits
 
 
 def _same_sentence(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
     """Instead of a statement that is the advice but for a value, or its negation."""
-    found: list[tuple[str, PromptText]] = []
-    wanted = parse(advice).statements
-    if len(wanted) != 1:
+    revisions: list[tuple[str, PromptText]] = []
+    statements = parse(advice).statements
+    if len(statements) != 1:
         return []
-    bare = parse(advice).of(wanted[0])
+    bare = parse(advice).text_of(statements[0])
     for index, tree in enumerate(text.trees):
         for node in tree.statements:
-            said = tree.of(node)
-            if "{{" not in said and (_differs_in_value(said, bare) or _is_negation(said, bare)):
-                new = bare if said[-1:] in _ENDS else bare.rstrip("".join(_ENDS))
-                there = text.with_content(index, replace(tree, node, _cased(new, said)))
-                found.append(("set-value", there))
-    return found
+            statement = tree.text_of(node)
+            if "{{" not in statement and (
+                _differs_in_value(statement, bare) or _is_negation(statement, bare)
+            ):
+                new = bare if statement[-1:] in _ENDS else bare.rstrip("".join(_ENDS))
+                revised = text.with_content(index, replace(tree, node, _cased(new, statement)))
+                revisions.append(("set-value", revised))
+    return revisions
 
 
-def _differs_in_value(one: str, other: str) -> bool:
+def _differs_in_value(first: str, other: str) -> bool:
     """Return whether two sentences are the same but for a value in one or two places."""
-    mine, its = tokens(one), tokens(other)
-    opcodes = SequenceMatcher(None, mine, its, autojunk=False).get_opcodes()
+    own, its = tokens(first), tokens(other)
+    opcodes = SequenceMatcher(None, own, its, autojunk=False).get_opcodes()
     changes = [(b - a, d - c) for tag, a, b, c, d in opcodes if tag != "equal"]
     shared = sum(b - a for tag, a, b, *_ in opcodes if tag == "equal")
     return (
         0 < len(changes) <= _VALUES_MAX
         and all(0 < gone <= _VALUES_MAX and 0 < come <= _VALUES_MAX for gone, come in changes)
-        and shared >= max(_SHARED_MIN, _SAME * max(len(mine), len(its)))
+        and shared >= max(_SHARED_MIN, _SAME * max(len(own), len(its)))
     )
 
 
-def _is_negation(one: str, other: str) -> bool:
-    negated = {is_negated(one), is_negated(other)}
-    words = content_words(one)
+def _is_negation(first: str, other: str) -> bool:
+    negated = {is_negated(first), is_negated(other)}
+    words = content_words(first)
     return negated == {True, False} and len(words) > 1 and words == content_words(other)
 
 
 def _reworded(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
     """Statements that give the same measure of the same thing otherwise, or half-heartedly."""
-    wanted = _RE.measure.search(advice)
-    if wanted is None:
+    measure = _RE.measure.search(advice)
+    if measure is None:
         return []
     edits: list[tuple[str, PromptText]] = []
     for index, tree in enumerate(text.trees):
         for node in (*tree.statements, *tree.nodes("row")):
-            said = tree.of(node)
-            found = list(_RE.measure.finditer(said))
-            if len(found) != 1 or not _is_about(tree, node, found[0], advice, wanted):
+            statement = tree.text_of(node)
+            measures = list(_RE.measure.finditer(statement))
+            if len(measures) != 1 or not _is_about(tree, node, measures[0], advice, measure):
                 continue
-            (other,) = found
-            same_number = other["n"] == wanted["n"]
-            same_unit = other["unit"].casefold() == wanted["unit"].casefold()
-            if other[0].casefold() == wanted[0].casefold() or not (same_number or same_unit):
+            (other,) = measures
+            same_number = other["n"] == measure["n"]
+            same_unit = other["unit"].casefold() == measure["unit"].casefold()
+            if other[0].casefold() == measure[0].casefold() or not (same_number or same_unit):
                 continue
             strategy = "strengthen" if same_number and same_unit else "set-number"
             strategy = strategy if same_unit else "set-unit"
-            new = said[: other.start()] + _cased(wanted[0], other[0]) + said[other.end() :]
+            new = (
+                statement[: other.start()] + _cased(measure[0], other[0]) + statement[other.end() :]
+            )
             edits.append((strategy, text.with_content(index, replace(tree, node, new))))
     return edits
 
 
 def _is_about(
-    tree: Tree, node: Node, found: re.Match[str], advice: str, wanted: re.Match[str]
+    tree: Tree, node: Node, match: re.Match[str], advice: str, measure: re.Match[str]
 ) -> bool:
     """Return whether a measure is of what the advice is about: its field, or nothing else."""
     entry = next(
-        (one for one in reversed(tree.path(node)) if one.kind in {"entry", "sentence"}), node
+        (part for part in reversed(tree.path(node)) if part.kind in {"entry", "sentence"}), node
     )
     field = _RE.field.search(advice)
     if field:
         return bool(re.search(rf"\b{re.escape(field[1])}\b", tree.text[entry.start : node.end]))
-    said = tree.of(node)
-    rest = content_words(said[: found.start()] + " " + said[found.end() :])
-    about = content_words(advice[: wanted.start()] + " " + advice[wanted.end() :])
+    statement = tree.text_of(node)
+    rest = content_words(statement[: match.start()] + " " + statement[match.end() :])
+    about = content_words(advice[: measure.start()] + " " + advice[measure.end() :])
     label = tree.text[entry.start : node.start] if node.kind == "clause" else ""
     rest |= content_words(label)
     return 2 * len(rest & about) >= len(rest)
@@ -204,8 +208,8 @@ def _cased(measure: str, like: str) -> str:
 
 def _added(text: PromptText, advice: str) -> list[PromptText]:
     """The prompt with the advice at the end of sections, the nearest in its words first."""
-    wanted = content_words(advice)
-    ranked = sorted(homes(text), key=lambda home: -len(home.words & wanted))
+    words = content_words(advice)
+    ranked = sorted(homes(text), key=lambda home: -len(home.words & words))
     steps = [step for home in ranked[:1] for step in steps_for(text, home, advice)]
     places = [*ranked[:1], *steps, *ranked[1:]]
     return [with_rule(text, home, advice) for home in places[:_HOMES_MAX]]
@@ -254,10 +258,10 @@ def load_examples(path: Path, golden: Iterable[str] = ()) -> tuple[Example, ...]
     return tuple(examples)
 
 
-def _example(given: object, taken: set[str]) -> Example:
-    if not isinstance(given, dict):
+def _example(value: object, taken: set[str]) -> Example:
+    if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - one kind for the caller
-    row = cast("dict[str, Any]", given)
+    row = cast("dict[str, Any]", value)
     name = row.get("id")
     if set(row) != _KEYS or not isinstance(name, str) or not name:
         raise ValueError(f"an example has {', '.join(sorted(_KEYS))}, not {', '.join(row)}")
@@ -268,14 +272,14 @@ def _example(given: object, taken: set[str]) -> Example:
 
 def _input_text(value: object) -> str:
     if isinstance(value, dict):
-        given = cast("dict[str, object]", value)
-        return "; ".join(f"{key}: {_plain_text(part)}" for key, part in given.items())
+        fields = cast("dict[str, object]", value)
+        return "; ".join(f"{key}: {_plain_text(part)}" for key, part in fields.items())
     return _plain_text(value)
 
 
 def _plain_text(value: object) -> str:
-    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return " ".join(said.split())
+    text_of = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return " ".join(text_of.split())
 
 
 def example_line(example: Example) -> str:
@@ -306,11 +310,11 @@ class ExampleProposer:
             return Ideas(
                 refused=("there is no pool of examples: fixtures/examples/<prompt>.jsonl",)
             )
-        there = problem.text.whole
+        prompt_text = problem.text.whole
         usable = [
             example
             for example in problem.examples
-            if "{{" not in example_line(example) and example_line(example) not in there
+            if "{{" not in example_line(example) and example_line(example) not in prompt_text
         ]
         ranked = sorted(usable, key=lambda example: (-_likeness(example, problem), example.id))
         edits = [
@@ -339,14 +343,14 @@ def _likeness(example: Example, problem: Problem) -> float:
 def _places(text: PromptText, example: Example) -> Sequence[Op]:
     """Where an example can go: below the last rule of the first message, or instead of another."""
     line = example_line(example)
-    mine = [known for known in text.lines if known.message == 0 and known.text.strip()]
+    own_lines = [line for line in text.lines if line.message == 0 and line.text.strip()]
     ops: list[Op] = []
-    if mine:
-        last = mine[-1]
+    if own_lines:
+        last = own_lines[-1]
         ops.append(Insert(_anchor(last), line if _RE.is_example.match(last.text) else f"\n{line}"))
-    ours = [known for known in mine if known.text.strip().startswith("Example: ")]
-    if ours:
-        ops.append(Replace(_anchor(ours[-1]), line))
+    examples = [line for line in own_lines if line.text.strip().startswith("Example: ")]
+    if examples:
+        ops.append(Replace(_anchor(examples[-1]), line))
     return ops
 
 

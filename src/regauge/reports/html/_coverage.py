@@ -106,7 +106,7 @@ def coverage_html(
         judges: The judges of its cases, those that guard no line too.
     """
     rows = {row.id: row for row in report.mutants}
-    every = [_shown(mutant, rows.get(mutant.id), prompt) for mutant in mutants]
+    every = [_coverage_line(mutant, rows.get(mutant.id), prompt) for mutant in mutants]
     scored = [result for result in every if result.mutant.operator != UNSCORED]
     words = [result.word for result in scored]
     lines = _lines(scored, prompt)
@@ -154,7 +154,7 @@ def _title(report: MutationReport) -> str:
     return f"{report.prompt}: {score.killed} of {score.counted} instructions guarded"
 
 
-def _shown(mutant: Mutant, row: MutantRow | None, prompt: Prompt) -> _Shown:
+def _coverage_line(mutant: Mutant, row: MutantRow | None, prompt: Prompt) -> _Shown:
     word = class_words(row) if row is not None else NOT_MEASURED
     edit: list[str] = []
     for before, after in zip(prompt.messages, mutant.prompt.messages, strict=False):

@@ -95,7 +95,7 @@ def test_a_file_has_one_sorted_line_for_each_case_and_names_only_what_went_wrong
 
 def test_what_was_written_is_read():
     text = baseline_text(small())
-    read = parse_baseline(text.encode(), shown=SHOWN)
+    read = parse_baseline(text.encode(), place=SHOWN)
     assert read == small()
     assert baseline_text(read) == text
 
@@ -156,10 +156,10 @@ def test_keys_tell_in_what_they_differ():
 
 def test_saving_writes_only_what_differs(tmp_path: Path):
     path = tmp_path / "baselines" / "greet.json"
-    assert load_baseline(path, shown=SHOWN) is None
+    assert load_baseline(path, place=SHOWN) is None
     assert save_baseline(path, small())
     assert not save_baseline(path, small())
-    assert load_baseline(path, shown=SHOWN) == small()
+    assert load_baseline(path, place=SHOWN) == small()
 
 
 def broken(edit: Any) -> str:
@@ -167,7 +167,7 @@ def broken(edit: Any) -> str:
     edit(document["histories"][0])
     text = json.dumps(document, indent=1)
     with pytest.raises(BaselineError) as caught:
-        parse_baseline(text.encode(), shown=SHOWN)
+        parse_baseline(text.encode(), place=SHOWN)
     lines = text.splitlines()
     (fault,) = caught.value.faults
     assert fault.line is not None
@@ -215,13 +215,13 @@ def test_sessions_and_cases_that_contradict_each_other_are_faults(edit: Any, tol
 
 def complaint(text: str) -> str:
     with pytest.raises(BaselineError) as caught:
-        parse_baseline(text.encode(), shown=SHOWN)
+        parse_baseline(text.encode(), place=SHOWN)
     return str(caught.value)
 
 
 def test_a_number_of_too_many_digits_is_named():
     with pytest.raises(BaselineError, match="not JSON: an integer has too many digits"):
-        parse_baseline(b'{"schema_version": ' + b"9" * 5000 + b"}", shown=Path("b.json"))
+        parse_baseline(b'{"schema_version": ' + b"9" * 5000 + b"}", place=Path("b.json"))
 
 
 def test_a_merge_conflict_is_called_what_it_is():
@@ -275,5 +275,5 @@ def test_every_baseline_survives_its_file(cases: dict[str, list[Any]]):
     history = StoredHistory(key=KEY, sessions=(session,), cases=found)
     baseline = Baseline(prompt="greet", histories=(history,), previous=(history,))
     text = baseline_text(baseline)
-    assert parse_baseline(text.encode(), shown=SHOWN) == baseline
+    assert parse_baseline(text.encode(), place=SHOWN) == baseline
     assert text.count("\n") == len(text.splitlines())

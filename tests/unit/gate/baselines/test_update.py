@@ -62,7 +62,7 @@ def draw(
 ) -> StoredHistory:
     landed = {
         case: {number: facts(passed=case not in failing) for number in asked.numbers(case)}
-        for case in asked.wanted
+        for case in asked.trials_by_case
     }
     return applied(asked, landed, now=now, served=served)
 
@@ -81,16 +81,16 @@ def filled(
 
 def test_the_first_session_draws_four_trials_of_each_case_from_number_100():
     asked = ask(Baseline(prompt="greet"))
-    assert asked.wanted == {"ann": 4, "bob": 4}
+    assert asked.trials_by_case == {"ann": 4, "bob": 4}
     assert list(asked.numbers("ann")) == [100, 101, 102, 103]
 
 
 def test_the_next_session_waits_an_hour_unless_it_is_forced():
     baseline = Baseline(prompt="greet", histories=(filled(sessions=1),))
     soon = ask(baseline, now=NOW + timedelta(minutes=15))
-    assert (soon.wanted, soon.waits_h, soon.complete) == ({}, 0.75, False)
+    assert (soon.trials_by_case, soon.waits_h, soon.complete) == ({}, 0.75, False)
     forced = replace(POLICY, any_time=True)
-    assert ask(baseline, now=NOW, policy=forced).wanted == {"ann": 4, "bob": 4}
+    assert ask(baseline, now=NOW, policy=forced).trials_by_case == {"ann": 4, "bob": 4}
     assert list(ask(baseline, now=NOW + timedelta(hours=1)).numbers("bob")) == [104, 105, 106, 107]
 
 
@@ -112,14 +112,14 @@ def test_twelve_trials_of_one_session_are_one_look_and_not_complete():
     later = ask(
         Baseline(prompt="greet", histories=(history,)), now=NOW + timedelta(days=1), policy=policy
     )
-    assert later.wanted == {"ann": 1, "bob": 1}
+    assert later.trials_by_case == {"ann": 1, "bob": 1}
 
 
 def test_a_case_that_changed_or_is_new_starts_anew_and_one_that_is_gone_is_forgotten():
     baseline = Baseline(prompt="greet", histories=(filled(),))
     cases = {"ann": "9" * 64, "cy": "3" * 64}
     asked = ask(baseline, cases=cases, now=NOW + timedelta(days=9))
-    assert asked.wanted == {"ann": 4, "cy": 4}
+    assert asked.trials_by_case == {"ann": 4, "cy": 4}
     assert list(asked.numbers("ann")) == [112, 113, 114, 115]
     history = draw(asked, now=NOW + timedelta(days=9))
     assert {case: known.drawn for case, known in history.cases.items()} == {
@@ -136,7 +136,7 @@ def test_trials_that_could_not_be_measured_are_drawn_again_and_count_nowhere():
     assert history.cases["ann"].drawn == (100, 102)
     assert "bob" not in history.cases
     again = ask(Baseline(prompt="greet", histories=(history,)), now=NOW + timedelta(days=1))
-    assert (again.wanted, again.first) == ({"ann": 4, "bob": 4}, 103)
+    assert (again.trials_by_case, again.first) == ({"ann": 4, "bob": 4}, 103)
 
 
 def test_a_session_without_a_measured_trial_is_none():
@@ -190,7 +190,7 @@ def test_a_run_that_measured_nothing_changes_nothing():
 def test_a_changed_judge_starts_a_new_history_and_is_not_compared():
     key = replace(KEY, judges={"tone": "d" * 64})
     baseline = Baseline(prompt="greet", histories=(filled(),))
-    assert ask(baseline, key=key).wanted == {"ann": 4, "bob": 4}
+    assert ask(baseline, key=key).trials_by_case == {"ann": 4, "bob": 4}
     assert baseline.before(key) is None
     assert merged(baseline, [(draw(ask(baseline, key=key)), False)]).previous == ()
 
@@ -238,7 +238,7 @@ def test_however_sessions_fall_no_number_is_drawn_twice_and_the_end_is_complete(
         asked = ask(baseline, now=now, policy=replace(POLICY, per_session=per_session))
         landed = {
             case: {number: facts() for number in asked.numbers(case) if not (lost and number % 2)}
-            for case in asked.wanted
+            for case in asked.trials_by_case
         }
         fresh = {number for trials in landed.values() for number in trials}
         assert not fresh & drawn
@@ -271,4 +271,4 @@ def test_critical_cases_need_twenty_trials():
         policy=POLICY,
         critical={"ann"},
     )
-    assert asked.wanted == {"ann": 4}
+    assert asked.trials_by_case == {"ann": 4}

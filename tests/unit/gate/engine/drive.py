@@ -11,7 +11,7 @@ from regauge.stats import SuitePolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from regauge.gate import Arm, GateOutcome, Wanted
+    from regauge.gate import Arm, GateOutcome, TrialRequest
 
 PROMPT = "triage"
 # One first trial of each case and none of main: what follows is asked for by what a test shows.
@@ -82,7 +82,7 @@ def run(
     cases: Iterable[Scripted],
     policy: GatePolicy | None = None,
     *,
-    order: Callable[[list[tuple[Wanted, int]]], Iterable[tuple[Wanted, int]]] = iter,
+    order: Callable[[list[tuple[TrialRequest, int]]], Iterable[tuple[TrialRequest, int]]] = iter,
 ) -> GateOutcome:
     """Answer what is wanted until nothing is."""
     known = {one.case.key: one for one in cases}
@@ -93,10 +93,10 @@ def answer_all(
     gate: Gate,
     known: Mapping[tuple[str, str], Scripted],
     *,
-    order: Callable[[list[tuple[Wanted, int]]], Iterable[tuple[Wanted, int]]] = iter,
+    order: Callable[[list[tuple[TrialRequest, int]]], Iterable[tuple[TrialRequest, int]]] = iter,
 ) -> GateOutcome:
     asked: set[tuple[str, str, str, int]] = set()
-    while wanted := gate.wanted():
+    while wanted := gate.pending_trials():
         wave = [(one, number) for one in wanted for number in one.trials]
         for one, number in order(wave):
             key = (one.prompt, one.case, one.arm, number)
@@ -117,6 +117,6 @@ class Tally:
 
     candidate: int = 0
 
-    def __call__(self, wave: list[tuple[Wanted, int]]) -> list[tuple[Wanted, int]]:
+    def __call__(self, wave: list[tuple[TrialRequest, int]]) -> list[tuple[TrialRequest, int]]:
         self.candidate += sum(one.arm == "candidate" for one, _ in wave)
         return wave

@@ -149,7 +149,7 @@ def test_the_simulation_of_error_rates_is_the_same_gate(seed, first_draws, promp
         policy,
     )
     trials = 0
-    while wanted := gate.wanted():
+    while wanted := gate.pending_trials():
         for one in wanted:
             trials += len(one.trials)
             passes = (candidate if one.arm == "candidate" else main)[0, int(one.case)]
@@ -208,14 +208,14 @@ def test_a_later_wave_is_only_wanted_once_the_one_before_is_in():
     cases = [scripted("0", name="a"), scripted("1", name="b")]
     gate = Gate([one.case for one in cases], ONE)
     gate.observe("triage", "a", "candidate", 0, cases[0].facts("candidate", 0))
-    assert [(w.case, w.trials) for w in gate.wanted()] == [("b", range(1))]
+    assert [(w.case, w.trials) for w in gate.pending_trials()] == [("b", range(1))]
     gate.observe("triage", "b", "candidate", 0, cases[1].facts("candidate", 0))
-    assert {(w.case, w.arm, w.trials) for w in gate.wanted()} == {
+    assert {(w.case, w.arm, w.trials) for w in gate.pending_trials()} == {
         ("a", arm, range(number, number + 1))
         for arm, number in (("candidate", 1), ("candidate", 2), ("main", 0), ("main", 1))
     }
     gate.observe("triage", "a", "candidate", 2, cases[0].facts("candidate", 2))
-    assert len(gate.wanted()) == 3
+    assert len(gate.pending_trials()) == 3
     assert answer_all(gate, {one.case.key: one for one in cases}).finished
 
 

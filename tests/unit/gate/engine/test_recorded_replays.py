@@ -47,7 +47,7 @@ def replayed(suite, recorded, *, broken=0):
         known = History(checks={"right": count}, whole=count)
         cases.append(GateCase(prompt="p", case=case, checks=("right",), history=known))
     gate = Gate(cases, GatePolicy(provisional=True))
-    while wanted := gate.wanted():
+    while wanted := gate.pending_trials():
         for one in wanted:
             for number in one.trials:
                 facts = "not-recorded"

@@ -152,7 +152,7 @@ def test_a_cached_completion_counts_once_side_by_side_too():
         ],
         ONE,
     )
-    while wanted := gate.wanted():
+    while wanted := gate.pending_trials():
         for one in wanted:
             for number in one.trials:
                 passed = int(one.case[1:]) % (2 if one.arm == "candidate" else 3) > 0
@@ -193,7 +193,7 @@ def graded(number, candidate, *, low=0.0, main=(0.8, 0.85, 0.9)):
         for i in range(number)
     ]
     gate = Gate(cases, replace(ONE, min_effect=low))
-    while wanted := gate.wanted():
+    while wanted := gate.pending_trials():
         for one in wanted:
             for trial in one.trials:
                 score = candidate if one.arm == "candidate" else main[trial % 3]

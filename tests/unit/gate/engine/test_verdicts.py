@@ -365,7 +365,7 @@ def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
         history=replace(base, checks=dict.fromkeys(("json", "label"), count("12/12"))),
     )
     gate = Gate([case], GatePolicy())
-    while wanted := gate.wanted():
+    while wanted := gate.pending_trials():
         for one in wanted:
             for number in one.trials:
                 good = one.arm == "main"
@@ -396,7 +396,7 @@ def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(distinct, main_repeats,
         prompt="p", case="c", checks=("right",), history=history("12/12", distinct=distinct)
     )
     gate = Gate([case], GatePolicy())
-    while wanted := gate.wanted():
+    while wanted := gate.pending_trials():
         for one in wanted:
             for number in one.trials:
                 text = "same" if one.arm == "candidate" or main_repeats else f"{number}"
@@ -453,7 +453,7 @@ def test_small_suites_get_more_first_trials_and_each_prompt_its_own():
 def test_pairs_of_both_arms_are_wanted_next_to_each_other():
     gate = Gate([scripted().case], ONE)
     gate.observe("triage", "c", "candidate", 0, TrialFacts(checks={"right": False}))
-    asked = [(one.arm, one.trials.start) for one in gate.wanted()]
+    asked = [(one.arm, one.trials.start) for one in gate.pending_trials()]
     assert asked == [("main", 0), ("candidate", 1), ("candidate", 2), ("main", 1)]
 
 

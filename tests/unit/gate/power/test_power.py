@@ -154,7 +154,7 @@ def test_it_is_said_how_many_cases_or_trials_a_wanted_drop_takes():
     needed = cases_needed(suite, policy, Target(drop=0.05, power=0.8))
     assert needed is not None
     assert 60 < needed.cases < 160
-    assert needed.found.value >= 0.8
+    assert needed.detection.value >= 0.8
     assert cases_needed(suite, policy, Target(drop=0.02, power=0.8), at_most=100) is None
     draws = first_draws_needed(suite, policy, Target(drop=0.05, power=0.8))
     assert draws is not None

@@ -26,7 +26,7 @@ def with_calls(calls: int, localise_calls: int) -> RefinePolicy:
 
 
 def test_a_prompt_is_taken_apart_into_sentences():
-    text = PromptText.of(LONG)
+    text = PromptText.from_contents(LONG)
 
     assert [said for said, _ in pieces(text)] == [
         "You sort tickets.",
@@ -50,7 +50,7 @@ def test_a_prompt_is_taken_apart_into_sentences():
     ],
 )
 def test_a_sentence_is_left_out_and_nothing_else(sentence, line, instead):
-    text = PromptText.of(LONG)
+    text = PromptText.from_contents(LONG)
     (leaner,) = (leaner for said, leaner in pieces(text) if said == sentence)
 
     wanted = [instead if other == line else other for other in LONG.split("\n")]
@@ -81,7 +81,7 @@ def test_each_check_is_traced_to_its_line_and_other_lines_to_none():
 
 def test_a_line_in_the_way_of_a_failing_check_is_found_first_and_the_run_goes_on():
     line = "- Answer as JSON or in prose, as you like."
-    base = PromptText.of(HEALTHY.whole.replace("You help.", f"You help.\n{line}"))
+    base = PromptText.from_contents(HEALTHY.whole.replace("You help.", f"You help.\n{line}"))
 
     def hindered(text: str, case: str, check: str) -> bool:
         return passes(text, case, check) and not (check == "json" and line in text)

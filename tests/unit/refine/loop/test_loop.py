@@ -10,7 +10,7 @@ import pytest
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.attempts import Memory
 from regauge.refine.edits import PromptText
-from regauge.refine.loop._loop import IllegalTransitionError, advance, begin, wanted
+from regauge.refine.loop._loop import IllegalTransitionError, advance, begin, next_action
 from regauge.refine.loop._state import (
     AskProposer,
     Critique,
@@ -151,7 +151,7 @@ def test_a_run_ends_for_each_reason(reason):
     assert state.stop is not None
     assert state.stop.reason == reason, here.events
     assert state.phase == "stopped"
-    assert wanted(here.setting, state) is None
+    assert next_action(here.setting, state) is None
     assert state.stop.proposal == (reason in {"goal-met", "improved"})
     if here.setting.policy.limits.calls > 10:
         assert state.notes[-1].event == "stopped", "the trail says why"
@@ -299,7 +299,7 @@ def test_an_edit_stays_when_another_one_of_the_same_line_is_taken_back():
     def ok(text, case, check):
         return cures.get(check, ("", ""))[1] in text and not (check == "json" and case in HOLDOUT)
 
-    here = world(PromptText.of(f"{line}\n{{{{input}}}}"), propose=propose, passes=ok)
+    here = world(PromptText.from_contents(f"{line}\n{{{{input}}}}"), propose=propose, passes=ok)
 
     state = here.run()
 
@@ -412,14 +412,16 @@ def test_what_a_state_asks_for_depends_on_the_state_alone():
     here.run()
 
     for state in here.states:
-        assert wanted(here.setting, state) == wanted(here.setting, replace(state, notes=()))
+        assert next_action(here.setting, state) == next_action(
+            here.setting, replace(state, notes=())
+        )
 
 
 def test_advance_changes_no_state_in_place():
     here = world(without("json"))
     state = begin(here.setting)
     before = (state.tally, state.memory, state.spent, state.phase)
-    action = wanted(here.setting, state)
+    action = next_action(here.setting, state)
     assert isinstance(action, tuple)
 
     advance(here.setting, state, TrialsDone(outcomes=(), spent=Spent(calls=1)))

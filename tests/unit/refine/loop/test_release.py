@@ -21,7 +21,7 @@ LINES = st.lists(st.sampled_from(["- one thing", "- two things", "", "# Head", "
 
 @given(LINES, LINES)
 def test_all_parts_make_the_release_and_none_leaves_the_text(now, was):
-    text, known = PromptText.of("\n".join(now)), PromptText.of("\n".join(was))
+    text, known = PromptText.from_contents("\n".join(now)), PromptText.from_contents("\n".join(was))
     made = with_units(text, known, range(unit_count(text, known)))
     assert made.whole.rstrip() == known.whole.rstrip()
     assert with_units(text, known, []).whole == text.whole
@@ -30,7 +30,9 @@ def test_all_parts_make_the_release_and_none_leaves_the_text(now, was):
 def refined(task, trial, *known: str):
     setting = setting_for(task, trial)
     releases = tuple(
-        Release(name=f"version {n}", text=PromptText.of(text), command=f"git checkout v{n}")
+        Release(
+            name=f"version {n}", text=PromptText.from_contents(text), command=f"git checkout v{n}"
+        )
         for n, text in enumerate(known)
     )
     setting = replace(setting, releases=releases)

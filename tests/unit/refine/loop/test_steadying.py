@@ -117,7 +117,7 @@ def test_repairs_come_first_and_stay_where_nothing_can_be_steadied():
         return LINES[check] in text
 
     base = HEALTHY.whole.replace(LINES["json"] + "\n", "")
-    here = world(type(HEALTHY).of(base), passes=ok, variance=True)
+    here = world(type(HEALTHY).from_contents(base), passes=ok, variance=True)
 
     state = here.run()
 

@@ -45,7 +45,7 @@ USER = "<alert>\n{{alert}}\n</alert>"
 
 def prompt(system: str) -> PromptText:
     """A prompt with the alert in its second message."""
-    return PromptText.of(system, USER)
+    return PromptText.from_contents(system, USER)
 
 
 def cluster(check: Check = LIMIT, *, code: str = "too_long") -> Cluster:

@@ -84,4 +84,4 @@ def test_the_checks_of_a_case_are_hidden_as_its_expectation_is():
     said = "Brandenburg: contains 'Potsdam' is missing; must not match Berlin-Mitte"
     hidden = masked(case.golden).text(said)
     assert not re.search("Brandenburg|Potsdam|Berlin", hidden)
-    assert "Potsdam" in CaseText.of(case).expected
+    assert "Potsdam" in CaseText.from_case(case).expected
