@@ -305,6 +305,23 @@ class Slow(Memoised):
     judged.run().assert_outcomes(passed=3)
 
 
+def test_a_judge_is_loaded_on_the_main_thread_before_the_first_test(judged: EvalProject) -> None:
+    """Warning filters that a package sets on another thread are lost at the end of a test."""
+    heavy = """
+import os, threading
+
+class Heavy(Memoised):
+    def prepare(self):
+        assert threading.current_thread() is threading.main_thread()
+        assert "test_triage" not in os.environ.get("PYTEST_CURRENT_TEST", "")
+"""
+    judged.judged_by(
+        "min_chars(1), asking('heavy', 'local:judge', kind=Heavy)",
+        more=MODEL_JUDGE + MEMOISED + heavy + MODEL_JUDGES_GATE,
+    )
+    judged.run().assert_outcomes(passed=3)
+
+
 @pytest.mark.parametrize(
     ("options", "budget", "cases"),
     [

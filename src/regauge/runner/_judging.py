@@ -493,8 +493,8 @@ class ModelJudging:
         """The recordings that judgements of a prompt's completions have used so far."""
         return self._used.setdefault(prompt, Used())
 
-    def prepare(self, judge: ModelJudge) -> Future[None]:
-        """Have what a judge measures with loaded, in a thread of its own; once for each judge."""
+    def prepare(self, judge: ModelJudge, *, here: bool = False) -> Future[None]:
+        """Load what a judge measures with, once for each judge; in a thread unless `here`."""
         with self._lock:
             prepared = self._prepared.get(id(judge))
             if prepared is not None:
@@ -503,7 +503,9 @@ class ModelJudging:
             self._prepared[id(judge)] = (judge, future)
         # Who stops waiting for it does not end it for the others.
         future.set_running_or_notify_cancel()
-        if _is_memoised(judge):
+        if _is_memoised(judge) and here:
+            _prepare(judge, future)
+        elif _is_memoised(judge):
             threading.Thread(
                 target=_prepare, args=(judge, future), name="regauge-prepare", daemon=True
             ).start()
@@ -598,8 +600,10 @@ def _is_memoised(judge: ModelJudge) -> TypeGuard[MemoisedJudge]:
 def _prepare(judge: MemoisedJudge, future: Future[None]) -> None:
     try:
         judge.prepare()
-    except BaseException as error:  # noqa: BLE001 - it belongs to the callers that wait
-        future.set_exception(error)
+    except BaseException as error:
+        future.set_exception(error)  # it belongs to the callers that wait
+        if isinstance(error, KeyboardInterrupt):
+            raise
     else:
         future.set_result(None)
 

@@ -96,7 +96,6 @@ class Lookahead(Generic[Landed]):
         perform: Does what one draw takes; what it raises reaches the caller that takes that draw.
         window: How many draws may be under way or waiting to be taken.
         close: Gives back connections when the run is over.
-        meanwhile: Called once, when all draws that may be under way are.
     """
 
     def __init__(
@@ -106,12 +105,10 @@ class Lookahead(Generic[Landed]):
         perform: Callable[[Draw], Coroutine[Any, Any, Landed]],
         window: AheadWindow,
         close: Callable[[], Coroutine[Any, Any, None]],
-        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         self._draws = draws
         self._perform = perform
         self._window = window
-        self._meanwhile: Callable[[], None] | None = meanwhile
         self._close = close
         self._position = {draw.id: n for n, draw in enumerate(draws)}
         self._futures: dict[tuple[int, int], Future[Landed]] = {}
@@ -225,7 +222,6 @@ class Lookahead(Generic[Landed]):
     async def _walk(self) -> None:
         for position, draw in enumerate(self._draws):
             while position >= self._taken + self._window.reach(self._landed * self._held_up):
-                self._begun()
                 self._window.moved.clear()
                 await self._window.moved.wait()
             with self._lock:
@@ -235,12 +231,6 @@ class Lookahead(Generic[Landed]):
             self._start(draw, future)
             # Let answers land between starts, however long the list of draws is.
             await asyncio.sleep(0)
-        self._begun()
-
-    def _begun(self) -> None:
-        meanwhile, self._meanwhile = self._meanwhile, None
-        if meanwhile is not None:
-            meanwhile()
 
     def _start(self, draw: Draw, future: Future[Landed]) -> None:
         task = self._loop.create_task(self._settle(draw, future))

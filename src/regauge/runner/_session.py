@@ -295,11 +295,6 @@ class EvalSession:
         Args:
             meanwhile: Called once while the first answers are awaited, where any have to be.
         """
-
-        def prepare() -> None:
-            self._trials.prepare(self.plan.missing)
-            meanwhile()
-
         draws = self.plan.asks
         if not draws or self.options.record == "none":
             asking = any(planned.suite.standings for planned in self.plan.cases)
@@ -314,9 +309,12 @@ class EvalSession:
             draws,
             perform=self._trials.ask,
             window=window,
-            meanwhile=prepare,
             close=drawing.aclose,
         ) as self._lookahead:
+            # On this thread, and before a test begins: packages such as requests set filters of
+            # warnings while they are imported, and each test restores those that it began with.
+            self._trials.prepare(self.plan.missing)
+            meanwhile()
             yield
         # Its lists of all draws make room for the recordings that are written next.
         self._lookahead = None

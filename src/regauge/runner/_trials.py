@@ -188,11 +188,11 @@ class Trials:
                 await judging.verdict(judge, target, answer.completion)
 
     def prepare(self, draws: Sequence[Draw]) -> None:
-        """Have what will measure the answers of these draws loaded while they are awaited."""
+        """Load what will measure the answers of these draws."""
         for suite in {id(draw.planned.suite): draw.planned.suite for draw in draws}.values():
             for judge in suite.model_judges:
                 if isinstance(judge, MemoisedJudge):
-                    self._judging.prepare(judge)
+                    self._judging.prepare(judge, here=True)
 
     def find(self, draw: Draw) -> SourcedCompletion:
         """The answer of a draw, where nothing has to be asked.

@@ -121,38 +121,6 @@ def test_a_window_that_shrinks_holds_back_what_has_not_begun():
         until(lambda: len(model.started) == 12)
 
 
-def test_what_can_be_done_meanwhile_begins_once_the_window_is_full():
-    draws = draws_of(12)
-    model = Model()
-    begun: list[int] = []
-    with Lookahead(
-        draws,
-        perform=model.perform,
-        window=AheadWindow(lambda: 5),
-        close=model.close,
-        meanwhile=lambda: begun.append(len(model.started)),
-    ) as lookahead:
-        for draw in draws:
-            take(lookahead, draw)
-    # The fifth was begun, and its task has not run yet.
-    assert len(begun) == 1
-    assert begun[0] >= 4
-
-
-def test_what_can_be_done_meanwhile_begins_where_the_window_is_never_full():
-    draws = draws_of(2)
-    begun = threading.Event()
-    model = Model()
-    with Lookahead(
-        draws,
-        perform=model.perform,
-        window=AheadWindow(lambda: 5),
-        close=model.close,
-        meanwhile=begun.set,
-    ):
-        assert begun.wait(10)
-
-
 def held_up(
     draws: list[Draw], window: AheadWindow, loaded: threading.Event
 ) -> tuple[Any, list[int]]:
