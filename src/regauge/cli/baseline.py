@@ -372,7 +372,7 @@ _MOST_CASES = 3_000
     default=0.8,
     show_default=True,
     metavar="RATE",
-    help="TrialRequest sensitivity for --drop.",
+    help="Wanted sensitivity for --drop.",
 )
 @seed_option
 @json_option

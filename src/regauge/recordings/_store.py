@@ -443,13 +443,12 @@ class LocalStore:
         now = time.time()
         row = (key.digest, key.trial, self._session)
         claim = (*row, self._owner, self._holder, now + lease_s)
-        session = " AND session = ?" if self._fresh_only else ""
         with self._writing() as database:
             # Nearly every claim is the first and only one.
             if database.execute(
                 "INSERT INTO claims SELECT ?, ?, ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM answers"
-                f" WHERE digest = ? AND trial = ?{session}) ON CONFLICT DO NOTHING",  # noqa: S608 - one of two texts
-                (*claim, *row[: 3 if session else 2]),
+                " WHERE digest = ? AND trial = ? AND (session = ? OR ?)) ON CONFLICT DO NOTHING",
+                (*claim, *row, not self._fresh_only),
             ).rowcount:
                 return "mine"
             if self._body(database, key) is not None:
