@@ -8,7 +8,6 @@ import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard, cast, get_args
 
@@ -20,6 +19,7 @@ from regauge.judges._registry import judge_from_spec, rule_versions, with_prompt
 from regauge.judges._rule import Rule
 from regauge.judges._types import (
     ModelJudge,
+    RunOnlyJudge,
     Standing,
     UnboundJudge,
     abstained,
@@ -27,7 +27,6 @@ from regauge.judges._types import (
     failed,
     is_semantic,
     number,
-    outside_run,
     passed,
     standing_of,
 )
@@ -116,7 +115,7 @@ def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule 
         kind=_NAME,
         params={},
         name=_NAME,
-        digest=digest_of(_made_of(made.functions)),
+        digest=digest_of(_made_of(made.functions, versions_of_checks())),
         examine=examine,
         description="Applies the checks that the golden case brings.",
         own=all(judge.own for judge in made.judges.values() if isinstance(judge, Rule)),
@@ -209,10 +208,8 @@ def _calling(of_case: Mapping[str, _Checks]) -> tuple[ModelJudge, ...]:
     return tuple({judge.digest: judge for judge in named}.values())
 
 
-def _made_of(
-    functions: Sequence[str], versions: Mapping[str, int] | None = None
-) -> dict[str, JSON]:
-    rules = dict(versions or versions_of_checks())
+def _made_of(functions: Sequence[str], versions: Mapping[str, int]) -> dict[str, JSON]:
+    rules = dict(versions)
     own: dict[str, JSON] = {
         "kind": _NAME,
         "version": 1,
@@ -242,10 +239,7 @@ def changed_rules(judge: Rule | CaseChecks, digest: str, versions: Mapping[str, 
     """
     if _READING not in versions or (isinstance(judge, Rule) and not judge.own):
         return ""
-    functions = () if isinstance(judge, Rule) else judge.functions
-    document = _made_of(functions, versions)
-    if isinstance(judge, CaseChecks):
-        document["judges"] = sorted({calibrated.digest for calibrated in judge.calibrated})
+    document = _made_of((), versions) if isinstance(judge, Rule) else judge.made_of(versions)
     if digest_of(document) != digest:
         return ""
     now = versions_of_checks()
@@ -257,15 +251,13 @@ def changed_rules(judge: Rule | CaseChecks, digest: str, versions: Mapping[str, 
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CaseChecks:
+class CaseChecks(RunOnlyJudge):
     """The checks of cases, where some of them call a model or an embedding model.
 
     Attributes:
         of_case: By the case's id.
         calibrated: The judges whose calibration the checks rest on, each once.
         functions: The digests of functions and of rules of other packages.
-        name: What reports call it.
-        criterion: The kind of quality it is about.
     """
 
     of_case: Mapping[str, _Checks]
@@ -309,29 +301,18 @@ class CaseChecks:
         }
         return replace(self, of_case=of_case)
 
-    @cached_property
-    def _digest(self) -> str:
-        return digest_of(
-            {
-                **_made_of(self.functions),
-                "judges": sorted({calibrated.digest for calibrated in self.calibrated}),
-            }
-        )
+    def _made_of(self) -> dict[str, JSON]:
+        return self.made_of(versions_of_checks())
 
-    @property
-    def digest(self) -> str:
-        """Over the versions of rules, and the rubrics and models that checks rest on."""
-        return self._digest
+    def made_of(self, versions: Mapping[str, int]) -> dict[str, JSON]:
+        """What the digest is over, with these versions of the rules."""
+        judges = sorted({calibrated.digest for calibrated in self.calibrated})
+        return {**_made_of(self.functions, versions), "judges": judges}
 
     def standing_in(self, project: Project) -> Standing:
         """Blocking: checks of uncalibrated judges are left out of each verdict instead."""
         del project
         return Standing(gates=True, reason="checks of calibrated judges and of rules decide")
-
-    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise: only a run can call models."""
-        del completion
-        raise outside_run(self.name, case)
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls

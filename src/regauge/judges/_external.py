@@ -15,7 +15,7 @@ from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer
 from regauge.judges._external_calls import CommandCalls, HttpCalls
 from regauge.judges._function import ResultReader
-from regauge.judges._types import Declared, Standing, calibrated_standing, outside_run
+from regauge.judges._types import Declared, RunOnlyJudge, Standing, calibrated_standing
 from regauge.providers import CompletionRequest
 from regauge.strict_json import read_json
 
@@ -103,7 +103,11 @@ class UnboundExternal(Declared):
             UsageError: One of its files cannot be read.
         """
         return ExternalJudge(
-            declared=self, root=context.project.root, files=_contents(self, context.project.root)
+            name=self.name,
+            criterion=self.criterion or "correctness",
+            declared=self,
+            root=context.project.root,
+            files=_contents(self, context.project.root),
         )
 
 
@@ -265,7 +269,7 @@ def _contents(declared: UnboundExternal, root: Path) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ExternalJudge:
+class ExternalJudge(RunOnlyJudge):
     """An external judge that is ready to judge.
 
     Attributes:
@@ -277,16 +281,6 @@ class ExternalJudge:
     declared: UnboundExternal
     root: Path
     files: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        """The name for users; labels and calibration are filed under it."""
-        return self.declared.name
-
-    @property
-    def criterion(self) -> Criterion:
-        """The kind of quality it is about."""
-        return self.declared.criterion or "correctness"
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -309,22 +303,14 @@ class ExternalJudge:
             "files": dict(self.files),
         }
 
-    @cached_property
-    def _digest(self) -> str:
-        made = self.declared
-        return digest_of(
-            {
-                "kind": made.kind,
-                **self._parameters,
-                "pass_at": made.pass_at,
-                "deterministic": made.deterministic,
-            }
-        )
-
-    @property
-    def digest(self) -> str:
-        """Over the arguments, files, names of variables and version; not over the time limit."""
-        return self._digest
+    def _made_of(self) -> dict[str, JSON]:
+        made = self.declared  # the time limit changes no verdict
+        return {
+            "kind": made.kind,
+            **self._parameters,
+            "pass_at": made.pass_at,
+            "deterministic": made.deterministic,
+        }
 
     @cached_property
     def _calls(self) -> Provider:
@@ -352,11 +338,6 @@ class ExternalJudge:
         if self.declared.deterministic:
             return Standing(gates=True, reason="declared deterministic")
         return calibrated_standing(self, project)
-
-    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise: only a run records calls."""
-        del completion
-        raise outside_run(self.name, case)
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls

@@ -165,7 +165,7 @@ async def run_program(
 
     Args:
         arguments: The program and its arguments.
-        given: Its standard input.
+        stdin: Its standard input.
         environ: Its environment.
         directory: Where it runs.
         timeout_s: How long it may run, in seconds; it ends with all that it started.
@@ -346,7 +346,7 @@ async def send(
     Args:
         method: The HTTP method.
         url: Where.
-        given: The body of the request, as JSON; None sends none.
+        body: The body of the request, as JSON; None sends none.
         headers: Further headers.
         timeout_s: How long it may take, in seconds.
         output_max: How many bytes are read.

@@ -139,7 +139,10 @@ class _Function:
     """A function and what is known of it before it is called.
 
     Attributes:
-        filled: The names of the values that are passed, by place and by keyword.
+        call: The function.
+        results: Reads what it returns.
+        by_place: The names of the values that are passed by place.
+        by_name: The same for those passed by keyword, by its parameter.
         asserts: Whether it contains an `assert`, so that to return nothing is to pass.
     """
 

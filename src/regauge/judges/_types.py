@@ -6,14 +6,16 @@ import json
 import math
 import sysconfig
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeGuard, cast, runtime_checkable
 
 from regauge.criteria import CRITERIA
-from regauge.digests import JSON
+from regauge.digests import JSON, digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.wording import did_you_mean
 
@@ -322,13 +324,44 @@ class Declared:
         return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
 
-def outside_run(judge: str, case: GoldenCase) -> JudgeError:
-    """The error of a judge that asks a model, and is asked itself where nothing is recorded."""
-    return JudgeError(
-        f"{judge} asks a model, which only a run can do; case {case.id!r} stays unmeasured\n"
-        "  fix: run it with pytest evals",
-        judge=judge,
-    )
+@dataclass(frozen=True, kw_only=True)
+class RunOnlyJudge(ABC):
+    """A judge that only a run can ask, known by a digest over what it is made of.
+
+    Attributes:
+        name: What people read; labels and calibration are filed under it.
+        criterion: What it is about; no part of the digest.
+    """
+
+    name: str
+    criterion: Criterion
+
+    @abstractmethod
+    def _made_of(self) -> Mapping[str, JSON]:
+        """Everything that may change a verdict."""
+
+    @property
+    def digest(self) -> str:
+        """Over everything that may change a verdict, worked out once."""
+        return self._digest
+
+    # A property of its own: to pyright a cached one is not what the protocol asks for.
+    @cached_property
+    def _digest(self) -> str:
+        return digest_of(dict(self._made_of()))
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Raise: outside a run nothing is recorded.
+
+        Raises:
+            JudgeError: Always.
+        """
+        del completion
+        raise JudgeError(
+            f"{self.name} asks a model, which only a run can do; case {case.id!r} stays"
+            " unmeasured\n  fix: run it with pytest evals",
+            judge=self.name,
+        )
 
 
 EXTERNAL: Final = frozenset({"command_judge", "http_judge"})

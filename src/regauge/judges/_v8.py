@@ -41,7 +41,7 @@ def run_script(
 
     Args:
         code: An expression that is a function of one argument; its result is awaited.
-        given: The argument.
+        document: The argument.
         timeout_s: Seconds until the script is ended.
         memory_mb: Megabytes that the script may take.
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from regauge.errors import JudgeError
 from regauge.judges._answer import JsonFault, find_json, parse_json
@@ -59,7 +59,7 @@ def fence_arguments(arguments: Mapping[str, Any], replacements: Mapping[str, str
 
     Args:
         arguments: By the name of the variable.
-        known: The fields of the test case, as prompts show them.
+        replacements: The fields of the test case, as prompts show them.
     """
     texts = {
         name: str(value)
@@ -160,9 +160,6 @@ class _List(list[Any]):
 
     def __format__(self, spec: str, /) -> str:
         return self._whole
-
-    def __getitem__(self, place: SupportsIndex | slice, /) -> Any:
-        return super().__getitem__(place)
 
 
 class _Object:

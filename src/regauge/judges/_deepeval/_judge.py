@@ -20,7 +20,7 @@ from enum import Enum
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path, PurePath
 from types import CellType, CodeType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError, UsageError
@@ -29,11 +29,11 @@ from regauge.judges._deepeval import FIELDS, METRICS
 from regauge.judges._deepeval._ask import Asking, texts_in
 from regauge.judges._types import (
     Measurement,
+    RunOnlyJudge,
     Verdict,
     abstained,
     failed,
     number,
-    outside_run,
     passed,
     truncate_value,
 )
@@ -438,26 +438,23 @@ _USUAL_CALLS: Final = 3
 _KEPT: Final = 50  # verdicts shown of one measurement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeepevalJudge:
+@dataclass(frozen=True, kw_only=True)
+class DeepevalJudge(RunOnlyJudge):
     """A metric of deepeval, bound to a project.
 
     Attributes:
         metric: deepeval's name of it, a class, something that makes one, or a metric to copy.
         options: What its class is called with.
-        name: What people read.
         fields: Where the fields of a test case come from.
         model: Who is asked; None for metrics that make no calls.
         parameters: How it is asked.
         threshold: What the score is held to; None for the metric's own.
-        criterion: What it is about; no part of any digest.
         measurement_digest: Over metric, options, fields, model, parameters, and deepeval's version
             and prompts.
     """
 
     metric: Any
     options: Mapping[str, Any]
-    name: str
     fields: Fields
     model: ModelId | None
     parameters: Mapping[str, JSON]
@@ -494,23 +491,12 @@ class DeepevalJudge:
         )
         object.__setattr__(self, "measurement_digest", digest)
 
-    @property
-    def digest(self) -> str:
-        """Over the measurement and the threshold."""
-        return digest_of({"measurement": self.measurement_digest, "threshold": self.threshold})
+    def _made_of(self) -> dict[str, JSON]:
+        return {"measurement": self.measurement_digest, "threshold": self.threshold}
 
     def prepare(self) -> None:
         """Import deepeval, which takes a second or two."""
         load()
-
-    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise: outside a run there is no model to call.
-
-        Raises:
-            JudgeError: Always.
-        """
-        del completion
-        raise outside_run(self.name, case)
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
@@ -674,8 +660,8 @@ def _measurement(metric: Any, score: Any, count: _Judged, *, better: bool) -> Me
         "threshold": getattr(metric, "threshold", None),
         "better": "higher" if better else "lower",
     }
-    if count.count is not None:
-        details["judged"] = {"what": count.what, "count": count.count}
+    if count.number is not None:
+        details["judged"] = {"what": count.what, "count": count.number}
     verdicts: object = getattr(metric, "verdicts", None)
     if isinstance(verdicts, list) and verdicts:
         some = cast("list[object]", verdicts)[:_KEPT]
@@ -700,21 +686,18 @@ def _described(verdict: Any) -> JSON:
     return truncate_value(value)
 
 
-class _Judged:
+class _Judged(NamedTuple):
     """The number of verdicts of a metric.
 
     Attributes:
         what: What they are, such as `claims`; empty where the metric counts nothing.
-        count: How many; None where the metric counts nothing.
+        number: How many; None where the metric counts nothing.
         vacuous: Whether there was nothing to judge, so that the score says nothing.
     """
 
-    __slots__ = ("count", "vacuous", "what")
-
-    def __init__(self, what: str = "", count: int | None = None, *, vacuous: bool = False) -> None:
-        self.what = what
-        self.count = count
-        self.vacuous = vacuous
+    what: str = ""
+    number: int | None = None
+    vacuous: bool = False
 
 
 def _judged(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judged:

@@ -331,7 +331,7 @@ def cases_of_labels(
 
     Args:
         labels: Each names a case or brings its own.
-        known: The cases of the datasets, by id.
+        dataset_cases: The cases of the datasets, by id.
 
     Raises:
         DatasetError: Labels name cases that are not there; all of them at once.

@@ -6,16 +6,14 @@ import asyncio
 import hashlib
 import json
 import statistics
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError, UsageError
 from regauge.judges._answer import Answer, Expected, parse_path
-from regauge.judges._types import Verdict, number, outside_run
+from regauge.judges._types import RunOnlyJudge, Verdict, number
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest, parse_model_id, shown_messages, shown_output
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from typing import Any
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._types import JudgeCalls, JudgeContext
@@ -87,7 +84,7 @@ def texts_for(
         prompt: The judge's prompt.
         case: What inputs that are not given are looked up in: its inputs first; then `input`, all
             of them; `reference`; `expected` and `expected.PATH`.
-        given: What the judge knows itself, such as `answer`.
+        own_texts: What the judge knows itself, such as `answer`.
         judge: Its name, for errors.
         reference: What `reference` stands for.
 
@@ -354,48 +351,16 @@ def another_kind(prompt: Prompt, message: str, *, fix: str) -> PromptError:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOnlyJudge(ABC):
-    """A judge that only a run can ask, known by a digest over what it is made of.
-
-    Attributes:
-        name: What people read; labels and calibration are filed under it.
-        at_least: The score from 0 to 1 that passes.
-        criterion: What it is about; no part of the digest.
-    """
-
-    name: str
-    at_least: float
-    criterion: Criterion
-
-    @abstractmethod
-    def _made_of(self) -> dict[str, JSON]:
-        """Everything that may change a verdict."""
-
-    @property
-    def digest(self) -> str:
-        """Over everything that may change a verdict, worked out once."""
-        return self._digest
-
-    # A property of its own: to pyright a cached one is not what the protocol asks for.
-    @cached_property
-    def _digest(self) -> str:
-        return digest_of(self._made_of())
-
-    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise, for only a run knows how to ask."""
-        del completion
-        raise outside_run(self.name, case)
-
-
-@dataclass(frozen=True, kw_only=True)
 class OneModelJudge(RunOnlyJudge):
     """A judge that asks one model about an answer, or about a part of it.
 
     Attributes:
+        at_least: The score from 0 to 1 that passes.
         asked: Who is asked.
         field: The part of a JSON answer that is judged; empty for all of it.
     """
 
+    at_least: float
     asked: ModelId
     field: str = ""
 

@@ -10,6 +10,7 @@ from regauge.judges._answer import Answer, Expected
 from regauge.judges._types import (
     Declared,
     ModelJudge,
+    RunOnlyJudge,
     UnboundJudge,
     Verdict,
     abstained,
@@ -19,7 +20,6 @@ from regauge.judges._types import (
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
-    RunOnlyJudge,
     another_kind,
     ask,
     check_at_least,
@@ -142,6 +142,7 @@ class PanelJudge(RunOnlyJudge):
 
     members: tuple[ModelJudge, ...]
     reducer: Reducer
+    at_least: float
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -389,7 +389,7 @@ def settled(
 
     Args:
         text: The text they are in.
-        found: All statements, in order, at least one.
+        statements: All of them, in order, at least one.
         value_of: The verdict that a statement names.
 
     Raises:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, cast, overload
 
-from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer
 from regauge.judges._function import as_rule
@@ -17,6 +15,7 @@ from regauge.judges._types import (
     NO_ANSWER,
     Declared,
     ModelJudge,
+    RunOnlyJudge,
     UnboundJudge,
     Verdict,
     abstained,
@@ -25,7 +24,6 @@ from regauge.judges._types import (
     failed,
     graded,
     number,
-    outside_run,
     passed,
     usual_calls,
 )
@@ -35,8 +33,8 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
     from regauge.judges._function import JudgeFunction
     from regauge.judges._types import JudgeCalls, JudgeContext
     from regauge.providers import Completion
@@ -435,18 +433,14 @@ class UnboundTurns(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnsJudge:
+class TurnsJudge(RunOnlyJudge):
     """An LLM judge of turns that is ready to judge.
 
     Attributes:
-        name: What reports call it.
-        criterion: The kind of quality it is about.
         inner: What judges a turn.
         turn: The one that is judged; None for all.
     """
 
-    name: str
-    criterion: Criterion
     inner: ModelJudge
     turn: int | None
 
@@ -465,21 +459,8 @@ class TurnsJudge:
         """Those of the inner judge; of two turns where it judges all."""
         return usual_calls(self.inner) * (1 if self.turn else 2)
 
-    @cached_property
-    def _digest(self) -> str:
-        return digest_of(
-            {"kind": "turns", "version": 1, "judge": self.inner.digest, "turn": self.turn}
-        )
-
-    @property
-    def digest(self) -> str:
-        """Over the inner judge and the turn."""
-        return self._digest
-
-    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise: only a run can call models."""
-        del completion
-        raise outside_run(self.name, case)
+    def _made_of(self) -> dict[str, JSON]:
+        return {"kind": "turns", "version": 1, "judge": self.inner.digest, "turn": self.turn}
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls

@@ -61,9 +61,9 @@ def _parser() -> Any:
     return MarkdownIt("commonmark", {"html": False}).disable("inline")
 
 
-def _blocks(text: str, blocks: dict[str, Any] | None = None) -> Sequence[Any]:
-    """The block tokens of a text, without front matter; `found` receives its references."""
-    tokens: Sequence[Any] = _parser().parse(_FRONT_MATTER.sub("", text, count=1), blocks)
+def _blocks(text: str, parsed: dict[str, Any] | None = None) -> Sequence[Any]:
+    """The block tokens of a text, without front matter; `parsed` receives its references."""
+    tokens: Sequence[Any] = _parser().parse(_FRONT_MATTER.sub("", text, count=1), parsed)
     return tokens
 
 
