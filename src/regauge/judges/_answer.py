@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
 
 # How many characters of failed attempts are read before what is left counts as prose.
-_FAILED_CHARS_MAX = 1_000_000
+FAILED_CHARS_MAX = 1_000_000
 
 # An attempt costs as much as reading this many characters, whatever its length; one that ends in a
 # RecursionError costs as much as this many. Larger numbers end the search earlier.
-_ATTEMPT_CHARS = 50
-
+ATTEMPT_CHARS = 50
 _TOO_DEEP_CHARS = 50_000
 
 
@@ -84,7 +83,7 @@ def find_json(text: str) -> Iterator[JSON]:
     [{'a': [1]}, [2]]
     """
     at, failed_chars = 0, 0
-    while failed_chars < _FAILED_CHARS_MAX:
+    while failed_chars < FAILED_CHARS_MAX:
         begins = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
         if not begins:
             return
@@ -92,7 +91,7 @@ def find_json(text: str) -> Iterator[JSON]:
         try:
             value, at = _decoder.raw_decode(text, start)
         except json.JSONDecodeError as fault:
-            failed_chars += fault.pos - start + _ATTEMPT_CHARS
+            failed_chars += fault.pos - start + ATTEMPT_CHARS
             at = start + 1
         except (ValueError, RecursionError):
             failed_chars += _TOO_DEEP_CHARS
@@ -342,6 +341,19 @@ class Answer:
         if isinstance(value_there, Missing):
             raise self.lacks(str(value), judge=judge)
         return value_there
+
+    def resolve_text(self, value: JSON | Expected, *, judge: str) -> str:
+        """A parameter of a rule that is a text, looked up in the case where it says so.
+
+        Raises:
+            JudgeError: The case has none, or it is not a text.
+        """
+        text = self.resolve(value, judge=judge)
+        if text is None:
+            raise self.lacks(str(value), judge=judge)
+        if not isinstance(text, str):
+            raise JudgeError(f"{judge}: {value} is not a text: {quote(str(text))}", judge=judge)
+        return text
 
     def lacks(self, what: str, *, judge: str) -> JudgeError:
         """The error of a case that does not say what a judge needs to know."""

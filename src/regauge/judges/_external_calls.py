@@ -34,13 +34,16 @@ OUTPUT_MAX: Final = 1_000_000
 
 Result = TypeVar("Result")
 
-# The end of an error output has its reason. Shorter secrets would remove ordinary words. The last
-# is the interval at which an ended process is noticed.
+# The end of an error output has its reason.
 _STDERR_SHOWN: Final = 400
 _ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+# Shorter secrets are ordinary words, which errors would lose.
 _SECRET_CHARS: Final = 6
+# More attempts help against longer outages of a service, and delay the report of a broken one.
 _ATTEMPTS: Final = 4
+# The size of a pipe on Linux: what one read can return.
 _STEP: Final = 65_536
+# The interval at which an ended process is noticed; a longer one delays each call by half of it.
 _LOOK_S: Final = 0.005
 # Shells and the guard of commands end with this and the number of the signal.
 _SIGNALS: Final = 128

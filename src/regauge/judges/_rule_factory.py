@@ -13,6 +13,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence, Set as AbstractSet
+from dataclasses import KW_ONLY, dataclass
 from inspect import get_annotations
 from pathlib import PurePath
 from typing import (
@@ -193,11 +194,11 @@ def rule_digest(kind: str, params: Mapping[str, JSON], *, version: int, reading:
     return digest_of({"kind": kind, "version": version, "reading": reading, "params": dict(params)})
 
 
+@dataclass(eq=False)
 class RuleFactory(Generic[P]):
     """Makes rules of one kind; call it with the rule's parameters.
 
     Attributes:
-        kind: The name of the rule.
         build: The function that takes the parameters and returns the check.
         version: Raised whenever the rule may judge an answer differently than before.
         opposite: Set for a rule without a negation: the fix, for the error.
@@ -207,26 +208,22 @@ class RuleFactory(Generic[P]):
         contents: Reads the files that parameters name, for the digest; None where they name none.
     """
 
-    def __init__(
-        self,
-        build: Callable[P, Check],
-        *,
-        version: int,
-        opposite: str,
-        about: Criterion | None,
-        compose: Compose | None,
-        needs: str,
-        contents: Contents | None,
-    ) -> None:
-        self.kind = build.__name__.rstrip("_")
-        self.build = build
-        self.version = version
-        self.opposite = opposite
-        self.about: Criterion | None = about
-        self.compose = compose
-        self.needs = needs
-        self.contents = contents
-        functools.update_wrapper(self, build)
+    build: Callable[P, Check]
+    _: KW_ONLY
+    version: int = 1
+    opposite: str = ""
+    about: Criterion | None = None
+    compose: Compose | None = None
+    needs: str = ""
+    contents: Contents | None = None
+
+    def __post_init__(self) -> None:
+        functools.update_wrapper(self, self.build)
+
+    @property
+    def kind(self) -> str:
+        """The name of the rule."""
+        return self.build.__name__.rstrip("_")
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -340,14 +340,10 @@ def _contradicts(prose: str, value: object) -> bool:
 
 def _stated(value: object) -> Iterator[object]:
     """The verdicts, scores and winners in an object, however deep."""
-    if isinstance(value, Mapping):
-        for name, part in cast("Mapping[str, object]", value).items():
-            if name in {"verdict", "score", "winner"}:
-                yield part
-            yield from _stated(part)
-    elif isinstance(value, list):
-        for part in cast("list[object]", value):
-            yield from _stated(part)
+    for part in walk(value):
+        if isinstance(part, Mapping):
+            fields = cast("Mapping[str, object]", part)
+            yield from (fields[name] for name in ("verdict", "score", "winner") if name in fields)
 
 
 def response_format(name: str, schema: Mapping[str, Any]) -> dict[str, JSON]:
@@ -368,17 +364,13 @@ def response_format(name: str, schema: Mapping[str, Any]) -> dict[str, JSON]:
     }
 
 
-def _has_free_keys(value: object) -> bool:
-    if isinstance(value, list):
-        return any(_has_free_keys(part) for part in cast("list[object]", value))
-    if not isinstance(value, Mapping):
-        return False
-    node = cast("Mapping[str, object]", value)
-    if node.get("type") == "object" and not node.get("properties"):
-        return True
-    if node.get("additionalProperties") not in (None, False):
-        return True
-    return any(_has_free_keys(part) for part in node.values())
+def _has_free_keys(schema: object) -> bool:
+    nodes = (cast("Mapping[str, object]", p) for p in walk(schema) if isinstance(p, Mapping))
+    return any(
+        (node.get("type") == "object" and not node.get("properties"))
+        or node.get("additionalProperties") not in (None, False)
+        for node in nodes
+    )
 
 
 def _strict(value: object, *, names: bool = False) -> Any:

@@ -45,8 +45,8 @@ Support = Literal["supported", "contradicted", "not stated"]
 
 _SUPPORT: Final[tuple[Support, ...]] = get_args(Support)
 _STEPS: Final = ("claims-extract", "claims-question", "claims-answer", "claims-compare")
-# Each claim is a call: the first bounds the cost of a reply that lists words, the second is for
-# estimates.
+# Each claim is a call: the first bounds the cost of a reply that lists words. The second is for
+# estimates alone: a wrong one makes `--dry-run` wrong until calls are recorded.
 _CLAIMS_MAX: Final = 60
 _CLAIMS_USUAL: Final = 5
 

@@ -21,6 +21,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, cast
 
+from regauge.judges._answer import ATTEMPT_CHARS, FAILED_CHARS_MAX
 from regauge.judges._types import listed, number, quote
 from regauge.lexicon import Lexicon
 from regauge.prompts import RubricSpec
@@ -514,8 +515,9 @@ def _pattern(spec: RubricSpec) -> re.Pattern[str]:
     return _WORDS.pattern(f"remark_{spec.kind}", name="|".join(map(re.escape, labels)))
 
 
+# Shorter words, or a shorter text, stand in a reply by chance (both in characters). Larger numbers
+# let more of a repeated text count as the judge's own words.
 _WORDS_MIN: Final = 3
-# A shorter text stands in a reply by chance.
 _ECHO_MIN: Final = 20
 
 
@@ -565,9 +567,6 @@ def _bare(line: str) -> str:
     return _plain(line).strip(">#-.!\"'")
 
 
-# How many characters of failed attempts at JSON are read before what is left counts as prose.
-_FAILED_CHARS_MAX: Final = 1_000_000
-_ATTEMPT_CHARS: Final = 50
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _HALF: Final = 0.5
 _SHARE: Final = RubricSpec(kind="graded")
@@ -850,7 +849,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
         ReplyFault: One gives a key twice, or is never closed.
     """
     at, failed_chars = 0, 0
-    while failed_chars < _FAILED_CHARS_MAX and (start := text.find("{", at)) >= 0:
+    while failed_chars < FAILED_CHARS_MAX and (start := text.find("{", at)) >= 0:
         try:
             value, end = _DECODER.raw_decode(text, start)
         except json.JSONDecodeError as fault:
@@ -858,7 +857,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
             if (never_closed or start == 0) and _OBJECT_BEGINS.match(text, start):
                 why = "is cut off" if never_closed else f"is not JSON ({fault.msg})"
                 raise ReplyFault(f"the reply {why}: {quote(text)}") from None
-            failed_chars += fault.pos - start + _ATTEMPT_CHARS
+            failed_chars += fault.pos - start + ATTEMPT_CHARS
             at = start + 1
         except TwiceError as fault:
             raise ReplyFault(f"the reply gives {fault.key!r} twice") from None
@@ -873,7 +872,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
 
 def _whole_number(digits: str) -> int | float:
     # Python refuses to read thousands of digits; no scale goes that far.
-    return int(digits) if len(digits) < _ATTEMPT_CHARS else float(digits)
+    return int(digits) if len(digits) < ATTEMPT_CHARS else float(digits)
 
 
 _DECODER: Final = json.JSONDecoder(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, Unpack
@@ -174,6 +175,10 @@ def count_rule(
 _LENGTHS = frozenset({"max_words", "max_chars", "min_words", "min_chars"})
 
 
+def _word_counter(by: WordUnit) -> Callable[[str], Count]:
+    return functools.partial(count_words, by_letters=by == "letters")
+
+
 @rule(version=2, about="format")
 def word_count(
     *, by: WordUnit = "spaces", field: str | None = None, **limits: Unpack[Limits]
@@ -197,13 +202,7 @@ def word_count(
     >>> print(word_count(at_least=2, at_most=4).check_text("The disk is full."))
     pass: 4 words, at least 2 and at most 4 wanted
     """
-    return counted(
-        "word_count",
-        lambda text: count_words(text, by_letters=by == "letters"),
-        "word",
-        field=field,
-        **limits,
-    )
+    return counted("word_count", _word_counter(by), "word", field=field, **limits)
 
 
 @rule(version=2, about="format")
@@ -226,13 +225,7 @@ def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     >>> print(max_words(3).check_text("The disk is full."))
     fail (0.75): 4 words, at most 3 wanted
     """
-    return counted(
-        "max_words",
-        lambda text: count_words(text, by_letters=by == "letters"),
-        "word",
-        at_most=n,
-        field=field,
-    )
+    return counted("max_words", _word_counter(by), "word", at_most=n, field=field)
 
 
 @rule(version=2, about="format")
@@ -254,13 +247,7 @@ def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     >>> print(min_words(3).check_text("Disk full."))
     fail (0.67): 2 words, at least 3 wanted
     """
-    return counted(
-        "min_words",
-        lambda text: count_words(text, by_letters=by == "letters"),
-        "word",
-        at_least=n,
-        field=field,
-    )
+    return counted("min_words", _word_counter(by), "word", at_least=n, field=field)
 
 
 @rule(about="format")

@@ -408,7 +408,8 @@ def has_sections(
     return on_text(field, check)
 
 
-# Longer outputs are no YAML to check.
+# Longer or deeper outputs fail: the time of parsing grows with the length, and each level takes
+# several frames of Python's stack, of which it has 1,000.
 _YAML_CHARS_MAX = 100_000
 _YAML_DEPTH_MAX = 200
 
@@ -793,8 +794,7 @@ _HTML: Final = Lexicon("regauge.judges", file="data/formats.toml")
 _HTML_TAG = re.compile(
     r"</?([A-Za-z][A-Za-z0-9]*)(?=[\s/>])[^<>]*>|<!doctype\s+html", re.IGNORECASE
 )
-
-
+# Longer outputs fail; the time of parsing grows with the length.
 _HTML_CHARS_MAX = 200_000
 
 

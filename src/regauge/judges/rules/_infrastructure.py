@@ -328,6 +328,7 @@ def kubernetes_manifests(
     return on_text(field, check)
 
 
+# Longer outputs fail; the time of parsing grows with the length.
 _SQL_CHARS_MAX = 50_000
 _INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*?(\w+)'>")
 _NO_STATEMENTS = frozenset({"alias", "literal", "column", "paren", "identifier", "boolean", "null"})

@@ -70,20 +70,6 @@ def _measure(name: Measure) -> Callable[[str, str], float]:
             return fuzz.token_sort_ratio
 
 
-def reference_text(answer: Answer, to: str | Expected, kind: str) -> str:
-    """The text an answer is compared with.
-
-    Raises:
-        JudgeError: The case has none, or it is not a text.
-    """
-    expected = answer.resolve(to, judge=kind)
-    if expected is None:
-        raise answer.lacks(str(to), judge=kind)
-    if not isinstance(expected, str):
-        raise JudgeError(f"{kind}: {to} is not a text: {quote(str(expected))}", judge=kind)
-    return expected
-
-
 @rule(about="correctness", needs="rapidfuzz")
 def similarity(
     to: str | Expected = expected(),
@@ -116,7 +102,7 @@ def similarity(
     normalise = normaliser(ignore_case=ignore_case)
 
     def check(answer: Answer) -> Verdict:
-        expected = reference_text(answer, to, "similarity")
+        expected = answer.resolve_text(to, judge="similarity")
         text = answer.text or ""
         score = compare(normalise(text), normalise(expected)) / 100
         return graded(
@@ -155,7 +141,7 @@ def edit_distance(
     def check(answer: Answer) -> Verdict:
         from rapidfuzz.distance import Levenshtein
 
-        expected = reference_text(answer, to, "edit_distance")
+        expected = answer.resolve_text(to, judge="edit_distance")
         text = answer.text or ""
         distance = Levenshtein.distance(text, expected)
         score = 1 - distance / (max(len(text), len(expected)) or 1)
@@ -170,6 +156,8 @@ def edit_distance(
 References = str | Sequence[str] | Expected
 Words = Sequence[str]
 _ROUGE_WORD = re.compile(r"[^\W_]+")
+# Stands for the share of n-grams where none is shared: its logarithm is finite, and one such order
+# lowers BLEU to a fiftieth or less.
 _TINY = 1e-7
 # Longer texts than this make the longest common subsequence cost more than it tells.
 _LCS_WORDS_MAX = 4_000
@@ -631,7 +619,7 @@ def near_in_meaning(
         return vectors[text]
 
     def check(answer: Answer) -> Verdict:
-        reference = reference_text(answer, to, "near_in_meaning")
+        reference = answer.resolve_text(to, judge="near_in_meaning")
         value = nearness(vector(answer.text or ""), vector(reference), measure)
         return nearness_verdict(
             value,
@@ -731,7 +719,7 @@ class SemanticJudge(Declared):
         """
         answer = Answer.from_completion(completion, case)
         if answer.text is not None and answer.text.strip():
-            reference = reference_text(answer, self.to, self.name)
+            reference = answer.resolve_text(self.to, judge=self.name)
             await self.embedder.embed([answer.text, reference])
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
@@ -744,7 +732,7 @@ class SemanticJudge(Declared):
         answer = Answer.from_completion(completion, case)
         if answer.text is None:
             return answer.nothing()
-        reference = reference_text(answer, self.to, self.name)
+        reference = answer.resolve_text(self.to, judge=self.name)
         if not answer.text.strip():
             # Endpoints refuse such texts, and the answer is at fault, not they.
             return failed("the answer is blank", code="not_near", expected=reference)

@@ -218,13 +218,7 @@ def contains(
 
     def check(answer: Answer) -> Verdict:
         whole = answer.text or ""
-        part = answer.resolve(text, judge="contains")
-        if part is None:
-            raise answer.lacks(str(text), judge="contains")
-        if not isinstance(part, str):
-            raise JudgeError(
-                f"contains: {text} is not a text: {quote(str(part))}", judge="contains"
-            )
+        part = answer.resolve_text(text, judge="contains")
         place = find(whole, part)
         if place is None:
             return failed(f"does not contain {quote(part)}", code="missing_text", expected=part)
@@ -736,7 +730,9 @@ _CODES: Final = Lexicon("regauge.judges", file="data/formats.toml")
 # Letters of languages that also use Chinese characters, which alone are most likely Chinese.
 _HAN: Final = re.compile("[\u3400-\u9fff]")
 _OWN_LETTERS: Final = {"ja": re.compile("[\u3041-\u30ff]"), "ko": re.compile("[\uac00-\ud7a3]")}
-# A text of fewer letters is judged only where the evidence is strong.
+# A text of fewer letters is judged only where the evidence is strong: the likeliest language has at
+# least the first probability and, if it is another one, the expected language less than the second.
+# Stricter numbers make more short texts unclear.
 _LETTERS_MIN = 20
 _SURE = 0.9
 _UNLIKELY = 1e-3
