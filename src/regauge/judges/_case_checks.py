@@ -305,7 +305,7 @@ class CaseChecks(RunOnlyJudge):
         return self.made_of(versions_of_checks())
 
     def made_of(self, versions: Mapping[str, int]) -> dict[str, JSON]:
-        """What the digest is over, with these versions of the rules."""
+        """The contents of the digest, with these versions of the rules."""
         judges = sorted({calibrated.digest for calibrated in self.calibrated})
         return {**_made_of(self.functions, versions), "judges": judges}
 
