@@ -25,6 +25,7 @@ from regauge.judges._types import (
     abstained,
     calibrated_judges,
     failed,
+    is_number,
     is_semantic,
     number,
     passed,
@@ -447,7 +448,7 @@ def _check(spec: JSON, made: _MadeJudges, *, turn: int) -> _CaseCheck:
     weight, tier, metric = (options.get(key) for key in _OPTIONS)
     if weight is None:
         weight = 1
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+    if not is_number(weight) or not 0 < weight < math.inf:
         raise UsageError(f"the weight {weight!r} is not a number above 0")
     if tier is not None and tier not in _TIERS:
         raise UsageError(f"no such tier: {tier!r}\n  fix: one of {', '.join(_TIERS)}")

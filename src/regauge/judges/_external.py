@@ -15,7 +15,7 @@ from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer
 from regauge.judges._external_calls import CommandCalls, HttpCalls
 from regauge.judges._function import ResultReader
-from regauge.judges._types import Declared, RunOnlyJudge, Standing, calibrated_standing
+from regauge.judges._types import Declared, RunOnlyJudge, Standing, calibrated_standing, is_number
 from regauge.providers import CompletionRequest
 from regauge.strict_json import read_json
 
@@ -86,8 +86,7 @@ class UnboundExternal(Declared):
                 )
         for what, most in (("pass_at", 1), ("timeout_s", _TIMEOUT_MAX_S)):
             value: object = getattr(self, what)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not 0 <= cast("float", value) <= most or (most > 1 and not value):
+            if not is_number(value) or not 0 <= value <= most or (most > 1 and not value):
                 raise UsageError(f"{kind}: {what} is a number up to {most}, not {value!r}")
         if not isinstance(cast("object", self.deterministic), bool):
             raise UsageError(f"{kind}: deterministic is true or false, not {self.deterministic!r}")

@@ -23,7 +23,7 @@ from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, JsonFault, Missing
 from regauge.judges._function import sources_of
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, failed, passed, quote
+from regauge.judges._types import Verdict, failed, is_number, passed, quote
 from regauge.project import Project
 from regauge.regular_file import read_regular
 
@@ -97,10 +97,9 @@ def _of_mapping(result: Mapping[str, Any], label: str, pass_at: float | None) ->
     score, reason = result.get("score"), result.get("reason")
     if ("pass" in result or "pass_" in result) and not flag and flag is not False:
         return failed(f"it returned pass: {flag!r:.100}, not False", code="no_result")
-    real = isinstance(score, int | float) and not isinstance(score, bool)
-    if not isinstance(flag, bool) or not real or not isinstance(reason, str):
+    if not isinstance(flag, bool) or not is_number(score) or not isinstance(reason, str):
         raise _no_verdict(label, dict(result))
-    value = float(cast("float", score))
+    value = float(score)
     held = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
     text = " ".join(reason.split())[:_REASON_MAX] or f"it returned {str(flag).lower()}"
     if flag and pass_at is not None and value < pass_at:
@@ -213,9 +212,7 @@ def _one_of(kind: str, code: str | None, file: str | None, pass_at: object) -> N
     text = code if code is not None else file
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f"{kind}: {'code' if file is None else 'file'} is empty")
-    if pass_at is not None and (
-        not isinstance(pass_at, int | float) or isinstance(pass_at, bool) or math.isnan(pass_at)
-    ):
+    if pass_at is not None and (not is_number(pass_at) or math.isnan(pass_at)):
         raise UsageError(f"{kind}: pass_at is a number, not {pass_at!r}")
 
 
@@ -441,8 +438,7 @@ def _limits(kind: str, timeout_s: object, memory_mb: object) -> None:
         ("timeout_s", timeout_s, 0.01, _TIMEOUT_MAX_S),
         ("memory_mb", memory_mb, _MEMORY_MIN_MB, _MEMORY_MAX_MB),
     ):
-        real = isinstance(value, int | float) and not isinstance(value, bool)
-        if not real or not least <= cast("float", value) <= most:
+        if not is_number(value) or not least <= value <= most:
             raise UsageError(f"{kind}: {name} is a number from {least:g} to {most}, not {value!r}")
     if not isinstance(memory_mb, int):
         raise UsageError(f"{kind}: memory_mb is a whole number, not {memory_mb!r}")

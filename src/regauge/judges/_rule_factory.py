@@ -41,7 +41,7 @@ from regauge.judges._answer import (
 )
 from regauge.judges._function import as_rule
 from regauge.judges._rule import AdviceTemplate, Rule, first_sentence
-from regauge.judges._types import quote
+from regauge.judges._types import is_number, quote
 from regauge.on_demand import require
 from regauge.strict_json import walk
 
@@ -163,9 +163,9 @@ class Range(NamedTuple):
 
     def holds(self, value: object) -> bool:
         """Return whether a value is one of them; NaN and infinity are none."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not is_number(value) or not isinstance(value, int | self.kind):
             return False
-        return isinstance(value, int | self.kind) and self.least <= value <= self.most
+        return self.least <= value <= self.most
 
 
 RANGES: Final[Mapping[str, Range]] = {

@@ -81,6 +81,15 @@ def number(value: float) -> str:
     return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number: to Python, True is one, too.
+
+    >>> is_number(1), is_number(0.5), is_number(True)
+    (True, True, False)
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def listed(values: Sequence[JSON], limit: int = 6) -> str:
     """Values in quotes with commas, the rest counted."""
     head = ", ".join(

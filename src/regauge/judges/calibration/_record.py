@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from regauge.datasets import Record, Source, read_jsonl
 from regauge.digests import JSON, digest_of
 from regauge.errors import DatasetError, Fault, FaultyFileError, UsageError
+from regauge.judges._types import is_number
 from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
 
@@ -325,8 +326,7 @@ def _says(record: Record, kind: LabelKind, source: Source) -> str | float:
         source.fault(record.line, "`label` next to `score`", "keep one of them")
     if kind == "scores":
         score = values["score"]
-        # True is a number to Python.
-        if isinstance(score, (int, float)) and not isinstance(score, bool) and 0 <= score <= 1:
+        if is_number(score) and 0 <= score <= 1:
             return float(score)
         source.fault(record.line, f"the score is {str(score)[:40]!r}, not a number from 0 to 1")
         return 0.0

@@ -8,12 +8,12 @@ import json
 import statistics
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError, UsageError
 from regauge.judges._answer import Answer, Expected, parse_path
-from regauge.judges._types import RunOnlyJudge, Verdict, number
+from regauge.judges._types import RunOnlyJudge, Verdict, is_number, number
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest, parse_model_id, shown_messages, shown_output
 
@@ -275,8 +275,7 @@ def check_at_least(judge: str, at_least: object, *, parameter: str = "at_least")
     Raises:
         UsageError: It is not between 0 and 1.
     """
-    sound = isinstance(at_least, int | float) and not isinstance(at_least, bool)
-    if not sound or not 0 <= cast("float", at_least) <= 1:
+    if not is_number(at_least) or not 0 <= at_least <= 1:
         raise UsageError(f"{judge}: {parameter} is a score from 0 to 1, not {at_least!r}")
 
 

@@ -30,7 +30,16 @@ from regauge.judges._answer import (
 )
 from regauge.judges._rule import Check, Rule, on_answer, on_text
 from regauge.judges._rule_factory import Amount, Share, resolve_in, rule
-from regauge.judges._types import Verdict, abstained, failed, listed, number, passed, value_text
+from regauge.judges._types import (
+    Verdict,
+    abstained,
+    failed,
+    is_number,
+    listed,
+    number,
+    passed,
+    value_text,
+)
 from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.judges.rules._text import normaliser, verdict_on_parts
 from regauge.regular_file import read_regular
@@ -529,10 +538,8 @@ class Comparison:
         """Compare two scalar values."""
         if isinstance(expected, str) and isinstance(actual, str):
             return self.simplify(expected) == self.simplify(actual)
-        if _is_number(expected) and _is_number(actual):
-            return is_close(
-                cast("float", expected), cast("float", actual), within=0, relative=self.relative
-            )
+        if is_number(expected) and is_number(actual):
+            return is_close(expected, actual, within=0, relative=self.relative)
         return same(expected, actual)
 
     def parts(self, expected: JSON, actual: JSON, at: Steps = ()) -> Iterator[Part]:
@@ -622,10 +629,6 @@ class Comparison:
         if isinstance(value, Sequence) and not isinstance(value, str):
             return sum(self._weight(part, (*at, n)) for n, part in enumerate(value)) or 1
         return 1
-
-
-def _is_number(value: JSON) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _path(at: Steps) -> str:

@@ -18,7 +18,7 @@ from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
 from regauge.judges._rule import Check, on_answer
 from regauge.judges._rule_factory import Amount, resolve_in, rule
-from regauge.judges._types import Verdict, failed, listed, passed, quote
+from regauge.judges._types import Verdict, failed, is_number, listed, passed, quote
 from regauge.judges.rules._json import is_close
 from regauge.judges.rules._text import normaliser
 from regauge.lexicon import Lexicon
@@ -299,7 +299,7 @@ def _target(value: JSON, error: JudgeError | UsageError) -> float:
     Raises:
         JudgeError, UsageError: It is none; the given error.
     """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_number(value):
         if abs(value) <= sys.float_info.max:  # NaN is not, either
             return value
     elif isinstance(value, str):
@@ -388,7 +388,7 @@ def bare_answer(text: str) -> str:
 
 
 def _alike(text: str, expected: JSON) -> bool:
-    if isinstance(expected, (int, float)) and not isinstance(expected, bool):
+    if is_number(expected):
         numbers = [*numbers_in(text)]
         return len(numbers) == 1 and is_close(numbers[0].value, expected, within=0, relative=1e-9)
     if not isinstance(expected, str):
