@@ -13,10 +13,10 @@ from regauge.judges import json_parses
 from regauge.project import Project
 from regauge.recordings import Recording, utc_now
 from regauge.runner import (
+    CaseRequest,
     Draw,
     EvalSession,
     PlannedCase,
-    Question,
     RunOptions,
     SourcedCompletion,
     calls_of,
@@ -208,7 +208,7 @@ def record_at_once(root: Path) -> Path:
         draw = Draw(PlannedCase(suite, case), 0)
         draw.planned.plan()
         converses = draw.planned.converses
-        made = calls_of(draw, lambda _: answer)[1] if converses else [Question.of_draw(draw)]
+        made = calls_of(draw, lambda _: answer)[1] if converses else [CaseRequest.of_draw(draw)]
         recordings = [
             Recording(
                 key=question.key,

@@ -26,7 +26,7 @@ if __name__ == "__main__":
 from benchmarks._gate_suites import MIXES, draw_suites, lowered, lowered_by_logit, world_of
 from benchmarks.real_answers import TASKS, passes_of
 from regauge.gate import GatePolicy
-from regauge.gate.power import Chances, Played, play
+from regauge.gate.power import Chances, SimulatedRun, play
 from regauge.stats import (
     AUDIT_STEPS,
     FULL_AUDIT,
@@ -91,12 +91,12 @@ def measured(
     runs: int,
     policy: GatePolicy | None = None,
     seed: int = 7,
-) -> Played:
+) -> SimulatedRun:
     """Run the gate on one scenario many times; one seed gives one result."""
     held = policy or GatePolicy()
     stored = held.baseline_trials_of(cases)
     chunk = max(1, min(_CHUNK, _CELLS_AT_ONCE // cases))
-    parts: list[Played] = []
+    parts: list[SimulatedRun] = []
     for start in range(0, runs, chunk):
         rng = np.random.default_rng([seed, cases, start, *scenario.encode(), *mix.encode()])
         p = draw_suites(rng, mix, min(chunk, runs - start), cases)
@@ -109,8 +109,10 @@ def measured(
                 Chances(rng, world.main, world.candidate),
             )
         )
-    names = Played.__dataclass_fields__
-    return Played(**{name: np.concatenate([getattr(one, name) for one in parts]) for name in names})
+    names = SimulatedRun.__dataclass_fields__
+    return SimulatedRun(
+        **{name: np.concatenate([getattr(one, name) for one in parts]) for name in names}
+    )
 
 
 def share(
@@ -265,7 +267,7 @@ def real_swings(runs: int) -> Iterator[Row]:
         yield share("real swings", what, "rejected", played.blocked, at_least=worse)
 
 
-def _played(rng: np.random.Generator, p: np.ndarray, q: np.ndarray) -> Played:
+def _played(rng: np.random.Generator, p: np.ndarray, q: np.ndarray) -> SimulatedRun:
     """The gate on suites that pass with `p` on main and with `q` in the change."""
     policy = GatePolicy()
     stored = policy.baseline_trials_of(p.shape[1])

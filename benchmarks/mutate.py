@@ -33,7 +33,7 @@ if __name__ == "__main__":
 from benchmarks._gate_suites import MIXES, draw_suites
 from regauge.datasets import GoldenCase
 from regauge.digests import digest_of
-from regauge.gate import Count, GatePolicy, History, TrialFacts
+from regauge.gate import BaseTrials, Count, GatePolicy, TrialFacts
 from regauge.judges import Rule, judge_from_spec
 from regauge.mutate import (
     Case,
@@ -153,7 +153,7 @@ class Family:
             passed = sum(one.facts.passed is True for one in drawn)
             count = Count(passed=passed, trials=_BASELINE)
             distinct = len({one.output for one in drawn})
-            history = History(
+            history = BaseTrials(
                 checks={"label": count, "note": Count(passed=_BASELINE, trials=_BASELINE)},
                 whole=count,
                 distinct_answers=distinct,

@@ -30,7 +30,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from regauge.gate import GatePolicy
-from regauge.gate.power import Chances, Played, play
+from regauge.gate.power import Chances, SimulatedRun, play
 from regauge.stats import clopper_pearson
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def measure(task: str, *, runs: int, seed: int) -> dict[str, Any]:
     }
 
 
-def gated(rates: NDArray[np.float64], *, runs: int, rng: np.random.Generator) -> Played:
+def gated(rates: NDArray[np.float64], *, runs: int, rng: np.random.Generator) -> SimulatedRun:
     """The gate with its defaults, each run with a baseline of its own."""
     policy = GatePolicy()
     stored = policy.baseline_trials_of(len(rates))

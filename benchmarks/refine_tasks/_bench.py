@@ -28,7 +28,7 @@ from regauge.refine.edits import (
 )
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._loop import begin, drive
-from regauge.refine.loop._state import Critiqued, Proposed, Setting, Spent, TrialsDone
+from regauge.refine.loop._state import Critiqued, LoopConfig, Proposed, Spent, TrialsDone
 from regauge.refine.proposers._rules import propose_by_rules
 from regauge.refine.trials import verify_by_gate
 
@@ -116,7 +116,7 @@ class SimulatedBench:
 
     task: Task
     trial: Trial
-    setting: Setting
+    setting: LoopConfig
     decisions: list[tuple[str, str]] = field(default_factory=list)
     requests: list[tuple[str, ...]] = field(default_factory=list)
 
@@ -207,7 +207,7 @@ def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
     return state, bench, time.perf_counter() - began
 
 
-def setting_for(task: Task, trial: Trial) -> Setting:
+def setting_for(task: Task, trial: Trial) -> LoopConfig:
     """What the loop is told of a task."""
     base = PromptText.from_contents(trial.prompt)
     policy = RefinePolicy(limits=Limits(calls=trial.calls, model_calls=60))
@@ -226,7 +226,7 @@ def setting_for(task: Task, trial: Trial) -> Setting:
     ]
     texts += [CaseText(id=f"input-{n}", texts=(text,)) for n, text in enumerate(trial.inputs)]
     public = [f"{task.advice(name)} {task.reason(name)}" for name in task.names]
-    return Setting(
+    return LoopConfig(
         base=base,
         train=tuple(case.id for case in trial.train),
         holdout=tuple(case.id for case in trial.holdout),

@@ -170,7 +170,7 @@ def git(directory: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     Args:
         directory: In the repository.
         arguments: The command; paths in it are literal.
-        given: Its standard input.
+        stdin: Its standard input.
 
     Raises:
         GitError: git is not installed, takes longer than a minute, or fails.
@@ -194,7 +194,7 @@ def run_git(
     Args:
         directory: In the repository; git itself runs at the top, see `work_tree`.
         arguments: The command.
-        given: Its standard input.
+        stdin: Its standard input.
         extra: Environment variables.
         literal: Treat paths in the command literally.
         timeout_s: Of the command, in seconds.

@@ -29,7 +29,7 @@ from regauge.model_id import is_simulated
 from regauge.mutate import changed_guards
 from regauge.recordings import map_texts
 from regauge.refine.delivery import evidence_lines, headline
-from regauge.refine.refinement import Refinement, RunOptions
+from regauge.refine.refinement import Refinement, RefineOptions
 from regauge.refine.runs import begin_run, only_one, recall, remember_status
 from regauge.refine.subject import declared_goals
 from regauge.reports import (
@@ -617,10 +617,10 @@ def _tone(line: str) -> Any:
     return {"+": "good", "-": "bad"}.get(line[:1], "quiet")
 
 
-def _options(evals: EvalSession, prompt: str, cycles: int, usd: float | None) -> RunOptions:
+def _options(evals: EvalSession, prompt: str, cycles: int, usd: float | None) -> RefineOptions:
     """The cheapest proposer alone, and few cycles."""
     settings = evals.project.settings.refine
-    return RunOptions(
+    return RefineOptions(
         proposers=("rules",),
         cycles=cycles,
         calls=settings.budget_calls,

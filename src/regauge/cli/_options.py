@@ -312,7 +312,7 @@ def named_prompt(prompt_name: str, *, instead: str) -> Path:
     """The file of a prompt; `NAME@1.0.0` is refused with the form that this command takes.
 
     Args:
-        given: A name or a path.
+        prompt_name: A name or a path.
         instead: What to write, with `{name}` and `{version}`.
 
     Raises:

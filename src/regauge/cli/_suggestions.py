@@ -30,7 +30,7 @@ from regauge.mutate import (
 from regauge.providers import parse_model_id
 from regauge.refine.proposers._model import ProposerCalls
 from regauge.reports import money
-from regauge.runner import Question
+from regauge.runner import CaseRequest
 from regauge.scaffold._files import append_case, redacted
 from regauge.stop_signals import run_stoppable
 from regauge.wording import cut, plural
@@ -286,8 +286,8 @@ def with_model_mutants(
 
 
 def _calls(trials: Trials, subject: Subject) -> ProposerCalls:
-    def question(request: CompletionRequest) -> Question:
-        return Question.of_refiner(request, prompt=subject.prompt, command="mutate")
+    def question(request: CompletionRequest) -> CaseRequest:
+        return CaseRequest.of_refiner(request, prompt=subject.prompt, command="mutate")
 
     async def ask(request: CompletionRequest) -> Completion:
         return (await trials.answer(question(request))).completion

@@ -68,7 +68,7 @@ Exit codes: 0 done, 2 wrong use or a faulty file, 3 an answer could not be had, 
 
 
 @dataclass(slots=True, kw_only=True)
-class _Said:
+class _RecordOutput:
     """The output of a command: lines as it runs, or one document at its end."""
 
     as_json: bool
@@ -144,7 +144,7 @@ def command(
     options += [f"--model={model}" for model in models or project.settings.models]
     failures: list[str] = []
     pending: list[str] = []
-    output = _Said(as_json=as_json)
+    output = _RecordOutput(as_json=as_json)
     progress: Progress | None = None
 
     def act(evals: EvalSession) -> None:
@@ -206,7 +206,9 @@ def _unaskable(evals: EvalSession) -> Counter[str]:
     return Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
 
 
-def _estimate(evals: EvalSession, project: Project, output: _Said, *, refresh: bool) -> list[str]:
+def _estimate(
+    evals: EvalSession, project: Project, output: _RecordOutput, *, refresh: bool
+) -> list[str]:
     """Say what is missing; returns what keeps cases from being asked."""
     cases = [case for case in evals.plan.cases if case.error is None]
     draws = Plan(cases=cases).draws() if refresh else evals.plan.missing
@@ -244,7 +246,7 @@ def _judgements(evals: EvalSession, draws: Sequence[Draw]) -> list[MissingJudgem
     return evals.missing_judgements(draws, misses=evals.misses)
 
 
-def _draw(evals: EvalSession, project: Project, output: _Said) -> list[str]:
+def _draw(evals: EvalSession, project: Project, output: _RecordOutput) -> list[str]:
     """Take every missing answer and judge call; returns each kind of failure, with its count."""
     draws = evals.plan.asks
     missing = {draw.id for draw in evals.plan.missing}
@@ -278,7 +280,7 @@ def _draw(evals: EvalSession, project: Project, output: _Said) -> list[str]:
 def _batch(
     evals: EvalSession,
     project: Project,
-    output: _Said,
+    output: _RecordOutput,
     options: BatchOptions,
     pending: list[str],
 ) -> list[str]:
@@ -323,7 +325,7 @@ class _Counts:
 def _publish(
     evals: EvalSession,
     project: Project,
-    output: _Said,
+    output: _RecordOutput,
     counts: _Counts,
     *,
     idle: bool,
@@ -410,7 +412,12 @@ def _embed(evals: EvalSession) -> list[str]:
 
 
 def _prune(
-    evals: EvalSession, project: Project, prompts: tuple[str, ...], output: _Said, *, dry_run: bool
+    evals: EvalSession,
+    project: Project,
+    prompts: tuple[str, ...],
+    output: _RecordOutput,
+    *,
+    dry_run: bool,
 ) -> None:
     """Drop what no eval needs, and say what was dropped.
 

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from regauge.gate._decided import (
         EXIT_CODES as EXIT_CODES,
         Bill as Bill,
-        Compared as Compared,
+        CaseComparison as CaseComparison,
         Comparison as Comparison,
         Decided as Decided,
         FinalDecision as FinalDecision,
@@ -140,11 +140,11 @@ if TYPE_CHECKING:
     from regauge.gate._types import (
         CRITICAL_TRIALS as CRITICAL_TRIALS,
         Arm as Arm,
+        BaseTrials as BaseTrials,
         CaseReport as CaseReport,
         GateCase as GateCase,
         GateOutcome as GateOutcome,
         GatePolicy as GatePolicy,
-        History as History,
         OnBroken as OnBroken,
         PolicyOptions as PolicyOptions,
         TrialFacts as TrialFacts,

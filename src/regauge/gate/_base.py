@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from regauge.errors import Fault
     from regauge.evidence import CaseState, CaseTier
     from regauge.gate._commit import BaseCommit
-    from regauge.gate._refusal import Acknowledged
+    from regauge.gate._refusal import AcceptedChange
     from regauge.gate.baselines import Baseline, KeyDifference, StoredHistory
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
@@ -89,7 +89,7 @@ def anchor_of_base(
         main: The same with the base's prompt.
         prompt: The base's prompt under the name it has there.
         lock: Of the base.
-        known: Baselines of the prompt, the newest first.
+        baselines: Baselines of the prompt, the newest first.
         history: The base's own.
     """
     released = [entry.version for entry in lock.entries_of(prompt.name)]
@@ -214,7 +214,7 @@ def compare_with_base(
             target=target,
         )
     states = states_of(suite, main, before)
-    match = Known()
+    match = BaselineMatch()
     anchor = None
     if main is not None and prompt is not None:
         baselines = (
@@ -403,7 +403,7 @@ def _main_model(suite: Suite, prompt: Prompt, at: BaseCommit, *, across_models: 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class BaselineMatch:
     """The record of the baseline under a key, or the difference to the nearest record.
 
     Attributes:
@@ -415,7 +415,7 @@ class Known:
     judges: tuple[KeyDifference, ...] = ()
 
 
-def known_of(main: Suite, baselines: Sequence[Baseline]) -> Known:
+def known_of(main: Suite, baselines: Sequence[Baseline]) -> BaselineMatch:
     """Look up a suite of the base in baselines, the newest first.
 
     Raises:
@@ -424,10 +424,10 @@ def known_of(main: Suite, baselines: Sequence[Baseline]) -> Known:
     key = key_of(main)
     for each in baselines:
         if (history := each.find(key)) is not None:
-            return Known(history=history)
+            return BaselineMatch(history=history)
     nearest = next((near for each in baselines if (near := each.nearest(key)) is not None), None)
     if nearest is not None:
-        return Known(differences=nearest.key.differences(key))
+        return BaselineMatch(differences=nearest.key.differences(key))
     older = [
         stored.key.differences(key)
         for baseline in baselines
@@ -435,7 +435,7 @@ def known_of(main: Suite, baselines: Sequence[Baseline]) -> Known:
         if stored.key.dataset == key.dataset
     ]
     judges = (part for part in (older[0] if older else ()) if part.part == "judge")
-    return Known(judges=tuple(judges))
+    return BaselineMatch(judges=tuple(judges))
 
 
 def committed_baselines(
@@ -506,7 +506,7 @@ def gate_cases(
     *,
     before: Dataset | None,
     today: Dataset | None,
-    acknowledged: Acknowledged,
+    acknowledged: AcceptedChange,
     judges: tuple[str, ...],
     history: StoredHistory | None,
 ) -> list[GateCase]:
@@ -515,7 +515,7 @@ def gate_cases(
     Args:
         before: The base version's golden cases, where they differ from the change's.
         today: Those that set the tiers.
-        said: What the changelog acknowledges.
+        acknowledged: The cases that the changelog acknowledges.
         judges: The names of the judges that decide.
         history: What is known of main.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from regauge.gate._types import Arm, GateCase, GatePolicy, History, NotRecorded, TrialFacts
+    from regauge.gate._types import Arm, BaseTrials, GateCase, GatePolicy, NotRecorded, TrialFacts
     from regauge.stats import CasePolicy, Direction
 
 
@@ -32,13 +32,13 @@ class Request(NamedTuple):
         paired: Whether the trials run next to those of the other arm in the same wave.
     """
 
-    drawn: Drawn
+    drawn: CaseTrials
     arm: Arm
     stop: int
     paired: bool = False
 
 
-class Drawn:
+class CaseTrials:
     """The trials of one case, by arm and number.
 
     Attributes:
@@ -255,7 +255,7 @@ class Drawn:
         return len(answers) > 1 and not varies(len({*answers}), len(answers))
 
 
-def trials_of(history: History) -> int:
+def trials_of(history: BaseTrials) -> int:
     """The number of trials in a history: that of its most often judged check."""
     return max([history.whole.trials, *(count.trials for count in history.checks.values())])
 
@@ -473,9 +473,9 @@ class CaseStage:
         better: The test for fixed ones, spent on cells that main hardly ever passes.
     """
 
-    def __init__(self, drawn: Sequence[Drawn], policy: GatePolicy) -> None:
+    def __init__(self, drawn: Sequence[CaseTrials], policy: GatePolicy) -> None:
         """Begin once the first round is in."""
-        self.cells: list[tuple[Drawn, str]] = [
+        self.cells: list[tuple[CaseTrials, str]] = [
             (case, check) for case in drawn for check in case.case.checks
         ]
         self._column = {(case.case.key, check): i for i, (case, check) in enumerate(self.cells)}
@@ -500,7 +500,7 @@ class CaseStage:
             for test in (self.worse, self.better):
                 self._look(test, number)
 
-    def test_of(self, drawn: Drawn, check: str) -> tuple[CellTest, int] | None:
+    def test_of(self, drawn: CaseTrials, check: str) -> tuple[CellTest, int] | None:
         """The test that a cell is in, and its column; None where nothing was to be tested."""
         column = self._column.get((drawn.case.key, check))
         if column is None:
@@ -511,7 +511,7 @@ class CaseStage:
         return None
 
     def _next_requests(self, number: int, step: int) -> list[Request]:
-        cases: dict[tuple[str, str], Drawn] = {}
+        cases: dict[tuple[str, str], CaseTrials] = {}
         paired: set[tuple[str, str]] = set()
         for test in (self.worse, self.better):
             columns: list[int] = test.open[1].tolist()

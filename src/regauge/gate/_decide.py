@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from regauge.gate._audit import AuditReport
     from regauge.gate._bar import MovedBar
     from regauge.gate._commit import BaseCommit
-    from regauge.gate._decided import Compared
+    from regauge.gate._decided import CaseComparison
     from regauge.gate._decision_log import Change
     from regauge.gate._run import GateProgress
     from regauge.gate._types import GateOutcome, GatePolicy
@@ -293,7 +293,7 @@ def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
     return replace(report, result="base-worse") if worse else report
 
 
-def _replaced_notes(session: EvalSession, compared: Sequence[Compared]) -> Iterator[str]:
+def _replaced_notes(session: EvalSession, compared: Sequence[CaseComparison]) -> Iterator[str]:
     """Notes on candidates of which only some committed completions were recorded again."""
     digests: dict[str, set[str]] = {}
     for each in compared:
@@ -396,7 +396,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_MAX]) + (", ..." if names[_NAMES_MAX:] else "")
 
 
-def _removed(compared: Compared) -> bool:
+def _removed(compared: CaseComparison) -> bool:
     """Return whether a case of main is gone, and the changelog does not accept that."""
     return compared.case.state == "removed" and not compared.case.accepted
 
@@ -464,7 +464,7 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
 
 
 def _likely(
-    changed: Sequence[Compared],
+    changed: Sequence[CaseComparison],
     first: Bill,
     at_first: int,
     policy: GatePolicy,
@@ -491,7 +491,7 @@ def _likely(
 
 
 def _at_most(
-    changed: Sequence[Compared], policy: GatePolicy, session: EvalSession
+    changed: Sequence[CaseComparison], policy: GatePolicy, session: EvalSession
 ) -> Iterator[Bill]:
     """The most trials that may follow the first wave, by prompt and tier."""
     caps: Mapping[str, int] = {
@@ -499,7 +499,7 @@ def _at_most(
         "required": policy.case.cap,
         "tracked": 0,
     }
-    prompts: dict[str, list[Compared]] = {}
+    prompts: dict[str, list[CaseComparison]] = {}
     for each in changed:
         prompts.setdefault(each.case.prompt, []).append(each)
     for cases in prompts.values():
@@ -516,17 +516,17 @@ def _at_most(
             yield bill_draws(again, session).times(of_case + of_suite)
 
 
-def _again(cases: Sequence[Compared]) -> list[Draw]:
+def _again(cases: Sequence[CaseComparison]) -> list[Draw]:
     return [Draw(case.again, 0) for case in cases if case.again is not None]
 
 
-def _asked(compared: Compared) -> tuple[str, str]:
+def _asked(compared: CaseComparison) -> tuple[str, str]:
     planned = compared.candidate
     return (planned.suite.prompt.name, planned.case.id) if planned is not None else ("", "")
 
 
 def _first_wave(
-    compared: Sequence[Compared], policy: GatePolicy, numbers: StoredNumbers
+    compared: Sequence[CaseComparison], policy: GatePolicy, numbers: StoredNumbers
 ) -> Iterator[Draw]:
     by_key = {each.case.key: each for each in compared}
     for request in Gate([each.case for each in compared], policy).pending_trials():

@@ -142,7 +142,7 @@ class SuiteBase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Compared:
+class CaseComparison:
     """One case of a gate run.
 
     Attributes:
@@ -178,9 +178,9 @@ def suite_names(suites: Sequence[Suite]) -> list[str]:
     return names
 
 
-def compared_cases(suites: Iterable[SuiteBase]) -> list[Compared]:
+def compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
     """The cases of all suites, in their order; what is gone counts where nothing was left out."""
-    cases: list[Compared] = []
+    cases: list[CaseComparison] = []
     for suite in suites:
         planned = {each.case.id: each for each in suite.planned}
         graded = _graded(suite.base)
@@ -191,7 +191,7 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[Compared]:
             if candidate is None and (case.state != "removed" or suite.partial):
                 continue
             cases.append(
-                Compared(
+                CaseComparison(
                     case=replace(case, prompt=suite.name),
                     candidate=candidate,
                     again=PlannedCase(again, candidate.case) if candidate is not None else None,
@@ -348,7 +348,7 @@ class Decided:
     """
 
     comparison: Comparison
-    compared: Sequence[Compared]
+    compared: Sequence[CaseComparison]
     outcome: GateOutcome
     trials: Mapping[tuple[str, str, Arm], Sequence[Trial]]
     audit: AuditReport | None = None

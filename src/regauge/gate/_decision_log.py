@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.gate._decided import Compared, FinalDecision
+    from regauge.gate._decided import CaseComparison, FinalDecision
     from regauge.gate._types import GatePolicy
 
 
@@ -135,7 +135,7 @@ class DecisionLog:
 
 
 def key_of_comparison(
-    compared: Sequence[Compared], policy: GatePolicy, *, endpoint_of: Callable[[str], str]
+    compared: Sequence[CaseComparison], policy: GatePolicy, *, endpoint_of: Callable[[str], str]
 ) -> str:
     """The digest of all that a decision depends on, apart from the trials themselves.
 
@@ -176,7 +176,7 @@ def key_of_comparison(
     )
 
 
-def candidate_of(compared: Sequence[Compared]) -> str:
+def candidate_of(compared: Sequence[CaseComparison]) -> str:
     """The digest of the prompts that changed."""
     prompts = {
         f"{each.candidate.suite.prompt.name} {each.candidate.suite.prompt.digest}"

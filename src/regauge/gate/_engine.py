@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from regauge.digests import digest_of
 from regauge.evidence import CheckReport, Count
-from regauge.gate._cases import CaseStage, Drawn, End, Request
+from regauge.gate._cases import CaseStage, CaseTrials, End, Request
 from regauge.gate._suites import SuiteStage
 from regauge.gate._types import CaseReport, GateOutcome, Reason, TrialRequest, accepted_broken
 from regauge.stats import flaky_probability, rule_of_three
@@ -51,7 +51,7 @@ _SURE = 0.95
 _LARGEST_LOG = 700.0
 
 
-def case_report(drawn: Drawn, stage: CaseStage | None, policy: GatePolicy) -> CaseReport:
+def case_report(drawn: CaseTrials, stage: CaseStage | None, policy: GatePolicy) -> CaseReport:
     """The result of a case; trials that are still awaited count as unmeasured."""
     case = drawn.case
     unmeasured, not_recorded = drawn.gaps()
@@ -88,7 +88,7 @@ def case_report(drawn: Drawn, stage: CaseStage | None, policy: GatePolicy) -> Ca
             assert_never(case.state)
 
 
-def critical_policy(drawn: Drawn, policy: GatePolicy) -> CriticalPolicy:
+def critical_policy(drawn: CaseTrials, policy: GatePolicy) -> CriticalPolicy:
     """The policy for a critical case."""
     return replace(policy.critical, strict=policy.critical.strict or drawn.case.strict)
 
@@ -103,7 +103,7 @@ def is_flaky(passed: int, trials: int) -> bool:
     return trials > 0 and flaky_probability(passed, trials) > _SURE
 
 
-def _judged(report: CaseReport, drawn: Drawn, policy: GatePolicy) -> CaseReport:
+def _judged(report: CaseReport, drawn: CaseTrials, policy: GatePolicy) -> CaseReport:
     """The verdict of a case that was drawn, by the rule of its tier and state."""
     if report.tier == "critical":
         return _critical(report, critical_policy(drawn, policy))
@@ -164,7 +164,7 @@ def _only_fix_waits(report: CaseReport) -> bool:
     )
 
 
-def _check_report(drawn: Drawn, check: str, stage: CaseStage | None) -> CheckReport:
+def _check_report(drawn: CaseTrials, check: str, stage: CaseStage | None) -> CheckReport:
     candidate, history = drawn.candidate(check, drawn.own), drawn.history(check)
     flaky = is_flaky(history.passed, history.trials)
     report = CheckReport(
@@ -215,7 +215,7 @@ def _untested(candidate: Count, history: Count, *, lacking: bool, flaky: bool) -
 
 
 def _broken(
-    end: End, drawn: Drawn, candidate: Count, history: Count, *, flaky: bool
+    end: End, drawn: CaseTrials, candidate: Count, history: Count, *, flaky: bool
 ) -> CaseVerdict:
     match end:
         case End.NAMED:
@@ -449,7 +449,7 @@ class Gate:
             case.prompt: policy.first_draws_of(changed[case.prompt]) for case in gate_cases
         }
         self._drawn = [
-            Drawn(
+            CaseTrials(
                 case,
                 first=self._first_trials_of(case),
                 seeds=max(policy.first_history, self._first[case.prompt]),
@@ -464,7 +464,7 @@ class Gate:
         # What was found of single cases; what is drawn for the suites changes nothing in it.
         self._settled: tuple[CaseReport, ...] = ()
         self._suites: list[SuiteStage] = []
-        self._pending: list[tuple[Drawn, Arm, range, bool]] = []
+        self._pending: list[tuple[CaseTrials, Arm, range, bool]] = []
         self._waiting = 0
         self._finished = False
         self._waves = self._process()
@@ -553,7 +553,7 @@ class Gate:
         """The waves from beginning to end; what they show is weighed between them."""
         compared = [drawn for drawn in self._drawn if drawn.case.state in {"changed", "new"}]
         changed = [drawn for drawn in compared if drawn.case.state == "changed"]
-        by_prompt: dict[str, list[Drawn]] = {}
+        by_prompt: dict[str, list[CaseTrials]] = {}
         for drawn in changed:
             by_prompt.setdefault(drawn.case.prompt, []).append(drawn)
         yield list(self._first_wave(compared, by_prompt))
@@ -585,7 +585,7 @@ class Gate:
         yield from _together([suite.waves(blocked=blocked) for suite in self._suites])
 
     def _first_wave(
-        self, compared: list[Drawn], by_prompt: Mapping[str, list[Drawn]]
+        self, compared: list[CaseTrials], by_prompt: Mapping[str, list[CaseTrials]]
     ) -> Iterator[Request]:
         for drawn in compared:
             yield Request(drawn, "candidate", drawn.first)
@@ -603,7 +603,7 @@ class Gate:
             return self._policy.new_trials if case.tier == "required" else 1
         return first
 
-    def _critical_trials(self, compared: list[Drawn]) -> Iterator[list[Request]]:
+    def _critical_trials(self, compared: list[CaseTrials]) -> Iterator[list[Request]]:
         """Further trials of critical cases that failed."""
         wave: list[Request] = []
         for case in compared:
@@ -640,13 +640,13 @@ def _trial_request(key: tuple[str, str], arm: Arm, trials: range) -> TrialReques
     return TrialRequest(prompt=prompt, case=case, arm=arm, trials=trials)
 
 
-def _hash_of(case: Drawn) -> str:
+def _hash_of(case: CaseTrials) -> str:
     """An order of cases that nothing but their records decides."""
     before = case.history()
     return digest_of({"case": [*case.case.key], "before": [before.passed, before.trials]})
 
 
-def _runs(case: Drawn, arm: Arm, asked: range) -> Iterator[range]:
+def _runs(case: CaseTrials, arm: Arm, asked: range) -> Iterator[range]:
     """The parts of a range that are still waited for."""
     start: int | None = None
     for number in asked:

@@ -26,7 +26,7 @@ from regauge.stop_signals import run_stoppable
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 
-    from regauge.gate._types import GatePolicy, History, TrialFacts
+    from regauge.gate._types import BaseTrials, GatePolicy, TrialFacts
     from regauge.gate.baselines import HistoryKey
     from regauge.providers import Completion
     from regauge.runner import EvalSession, PlannedCase, Progress, Trial, Trials
@@ -653,7 +653,7 @@ class Redraw:
             scores={check: self._score_p_value(check, histories) for check in graded},
         )
 
-    def _score_p_value(self, check: str, kept: Sequence[History]) -> float:
+    def _score_p_value(self, check: str, kept: Sequence[BaseTrials]) -> float:
         seed = int(digest_of({"prompt": self._prompt, "check": check})[:8], 16)
         now = [
             [

@@ -196,7 +196,7 @@ _VERSIONS_LOOKED_AT = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledged:
+class AcceptedChange:
     """The entries of a changelog that its base version did not have.
 
     Attributes:
@@ -215,7 +215,7 @@ class Acknowledged:
 
 def acknowledged(
     head: Prompt, base: Prompt | None, *, cases: Iterable[str], gone: Iterable[str]
-) -> Acknowledged:
+) -> AcceptedChange:
     """The cases that an author newly accepts; earlier entries do not count again.
 
     Args:
@@ -239,7 +239,7 @@ def acknowledged(
                     reasons.setdefault(case_entry.case, case_entry.reason)
                     continue
                 faults.append(_pointless(head, key, case_entry.case, case_entry.line, ids))
-    return Acknowledged(
+    return AcceptedChange(
         accepted=accepted,
         removed=removed,
         broke_before=_broke_before(base) if base is not None else {},

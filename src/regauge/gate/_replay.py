@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from regauge.gate._types import History
+    from regauge.gate._types import BaseTrials
     from regauge.gate.baselines import Baseline, StoredHistory
     from regauge.runner import EvalResult, EvalSession, Suite, Trial
 
@@ -60,7 +60,7 @@ class ReplayEvidence:
                 return f"flaky: the base passes {history.whole} trials"
         return _accepted(result) or self._not_broken(result, next(iter(histories), None))
 
-    def _not_broken(self, result: EvalResult, history: History | None) -> str:
+    def _not_broken(self, result: EvalResult, history: BaseTrials | None) -> str:
         trials = self._recorded_by_gate(result)
         if not trials:
             return ""
@@ -109,7 +109,7 @@ class ReplayEvidence:
             recorded = {n for n in every if answers.has(planned, RecordingKey(digest, n))}
         return self._session.replay([Draw(planned, number) for number in sorted(recorded)])
 
-    def _histories(self, result: EvalResult) -> Sequence[History]:
+    def _histories(self, result: EvalResult) -> Sequence[BaseTrials]:
         """The case under this version and, until its baseline is complete, the one before."""
         suite, case = result.suite, result.case
         if id(suite) not in self._stored:

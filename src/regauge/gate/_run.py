@@ -26,7 +26,7 @@ from regauge.stop_signals import run_stoppable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from regauge.gate._decided import Compared
+    from regauge.gate._decided import CaseComparison
     from regauge.gate._types import Arm, GateOutcome, GatePolicy, NotRecorded
     from regauge.runner import EvalSession, PlannedCase, Trial, Trials
 
@@ -88,7 +88,7 @@ class GateRun:
 
     def __init__(
         self,
-        compared: Sequence[Compared],
+        compared: Sequence[CaseComparison],
         policy: GatePolicy,
         *,
         session: EvalSession,

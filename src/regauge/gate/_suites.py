@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from regauge.evidence import Count, SuiteVerdict
-    from regauge.gate._cases import Drawn
+    from regauge.gate._cases import CaseTrials
     from regauge.gate._types import GatePolicy
 
 # Bounds are shown as they are compared, without the tail of a binary fraction.
@@ -162,7 +162,7 @@ class SuiteStage:
     def __init__(
         self,
         prompt: str,
-        drawn: Sequence[Drawn],
+        drawn: Sequence[CaseTrials],
         policy: GatePolicy,
         *,
         prompts: int,
@@ -520,7 +520,7 @@ class SuiteStage:
         self._missing = (unmeasured, not_recorded)
 
 
-def _graded(drawn: Sequence[Drawn]) -> tuple[str, ...]:
+def _graded(drawn: Sequence[CaseTrials]) -> tuple[str, ...]:
     """Checks whose scores on main carry more than pass or fail, by name."""
     checks = {check for case in drawn for check in case.case.checks}
     return tuple(

@@ -200,7 +200,7 @@ NotRecorded: TypeAlias = Literal["not-recorded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class BaseTrials:
     """The trials of the base of one case before this run.
 
     Attributes:
@@ -241,7 +241,7 @@ class GateCase:
     prompt: str
     case: str
     checks: tuple[str, ...]
-    history: History | None = None
+    history: BaseTrials | None = None
     state: CaseState = "changed"
     tier: CaseTier = "required"
     strict: bool = False

@@ -15,7 +15,7 @@ from regauge.atomic import write_whole
 from regauge.errors import Fault, FaultyFileError, GitError, UsageError
 from regauge.evidence import Count
 from regauge.gate._record import CONTROL_FIRST, HISTORY_FIRST
-from regauge.gate._types import History
+from regauge.gate._types import BaseTrials
 from regauge.judges import is_case_checks, versions_of_checks
 from regauge.prompts import Repository
 from regauge.regular_file import read_regular
@@ -219,7 +219,7 @@ class StoredHistory:
         )
         object.__setattr__(self, "graded", graded)
 
-    def history(self, case_id: str, digest: str) -> History | None:
+    def history(self, case_id: str, digest: str) -> BaseTrials | None:
         """The history of a case for the engine; None without one.
 
         Args:
@@ -229,7 +229,7 @@ class StoredHistory:
         if case is None or not case.drawn or case.digest != digest[:CASE_DIGITS]:
             return None
         graded = self.graded
-        return History(
+        return BaseTrials(
             checks=case.checks,
             whole=case.whole,
             scores={name: scores for name, scores in case.scores.items() if name in graded},
@@ -686,7 +686,7 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
 
     Args:
         data: What the file holds, now or in a commit.
-        shown: The file, as people write it.
+        place: The file, as messages name it.
 
     Raises:
         BaselineError: It is no baseline; every fault is listed with its line.

@@ -198,7 +198,9 @@ class SimulatedSuite:
         q[runs, stable[runs % stable.size]] = 0.0
         return q
 
-    def play(self, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int) -> Played:
+    def play(
+        self, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int
+    ) -> SimulatedRun:
         """Run the gate many times, on pass rates that the record leaves open."""
         return self._play(seed, change, runs=runs, suites=0)
 
@@ -217,7 +219,7 @@ class SimulatedSuite:
         *,
         runs: int,
         suites: int,
-    ) -> Played:
+    ) -> SimulatedRun:
         passes, trials = (tuple(arm.tolist()) for arm in self.main)
         p, after = _drawn_rates(passes, trials, seed=seed, runs=runs, suites=suites)
         rng = deepcopy(after)
@@ -274,7 +276,7 @@ class Chances:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class SimulatedRun:
     """The results of simulated runs; every array has shape (runs,).
 
     Attributes:
@@ -313,7 +315,7 @@ def play(
     family: int | None = None,
     prompts: Sequence[IntArray] | None = None,
     recorded: int = 0,
-) -> Played:
+) -> SimulatedRun:
     """Run the gate many times.
 
     Args:
@@ -336,7 +338,7 @@ def _replayed(
     *,
     prompts: Sequence[IntArray] | None,
     recorded: int,
-) -> Played:
+) -> SimulatedRun:
     """Replays are not accepted where their trials are below main's record; pairs are missing."""
     runs, cases = main[0].shape
     columns = prompts or [_range(cases)]
@@ -348,7 +350,7 @@ def _replayed(
         screened = screen((main[0][:, own], main[1][:, own]), (passes, drawn))
         blocked |= screened.p_value <= screen_bound(policy.suite, 0, prompts=len(columns))
     no, none = np.zeros_like(blocked), np.zeros(runs, dtype=np.int64)
-    return Played(
+    return SimulatedRun(
         blocked=blocked,
         undecided=no,
         broken=none,
@@ -387,7 +389,7 @@ class _Runs:
         self._worse = self._tested("worse")
         self._better = self._tested("better")
 
-    def played(self) -> Played:
+    def played(self) -> SimulatedRun:
         runs = len(self._calls)
         named = self._worse.ends == End.NAMED
         fixed = self._better.ends == End.NAMED
@@ -415,7 +417,7 @@ class _Runs:
             if rows.size:
                 worse[rows[self._side_by_side(rows, own, equal)]] = True
         blocked = blocked | worse
-        return Played(
+        return SimulatedRun(
             blocked=blocked,
             undecided=undecided & ~blocked,
             broken=np.asarray(named.sum(axis=1)),
@@ -725,7 +727,7 @@ class OperatingLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needed:
+class RequiredCases:
     """The number of cases like these a wanted power needs.
 
     Attributes:
@@ -868,7 +870,7 @@ def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine |
 
 def cases_needed(
     histories: Sequence[Count], policy: GatePolicy, target: Target, *, at_most: int = 3_000
-) -> Needed | None:
+) -> RequiredCases | None:
     """The number of cases that find a drop of every case's pass rate with a given power.
 
     Args:
@@ -900,7 +902,7 @@ def cases_needed(
             high, reached = middle, tried
         else:
             low = middle
-    return Needed(cases=high, detection=reached)
+    return RequiredCases(cases=high, detection=reached)
 
 
 def first_draws_needed(
@@ -930,5 +932,5 @@ def first_draws_needed(
     return None
 
 
-def _rate(played: Played) -> Rate:
+def _rate(played: SimulatedRun) -> Rate:
     return Rate(hits=int(np.count_nonzero(played.blocked)), runs=len(played.blocked))

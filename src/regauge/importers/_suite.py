@@ -73,7 +73,7 @@ def files_below(directory: Path) -> Iterator[Path]:
         yield from (Path(folder) / name for name in sorted(files))
 
 
-class Suite:
+class ImportedSuite:
     """One source as it is read.
 
     Args:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import Fault, FaultyFileError, UsageError
 from regauge.importers._source import SourceError, is_mapping, list_of, place_of
-from regauge.importers._suite import Row, Suite, text_of
+from regauge.importers._suite import ImportedSuite, Row, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ def read_deepeval(path: Path, /, *, root: Path, name: str = "") -> Imported:
         UsageError: There is none.
         FaultyFileError: The only file cannot be parsed.
     """
-    suite = Suite(path, root=root, name=name, title="deepeval")
+    suite = ImportedSuite(path, root=root, name=name, title="deepeval")
     files = suite.files(*_DATA, ".py", where=_is_deepeval)
     tests = _Tests()
     data: dict[Path, list[Row]] = {}
@@ -115,7 +115,7 @@ def _is_deepeval(text: str) -> bool:
     return code if "import" in head else "input" in head and any(key in head for key in keys)
 
 
-def _add(file: Path, rows: Sequence[Row], judges: Sequence[JSON], suite: Suite) -> None:
+def _add(file: Path, rows: Sequence[Row], judges: Sequence[JSON], suite: ImportedSuite) -> None:
     """Add rows as a dataset; with the texts that they judge as outputs, where all have one."""
     name = suite.stem(file)
     own = [_without_output(row) for row in rows]
@@ -137,7 +137,7 @@ def _without_output(row: Row) -> Row:
 # Goldens
 
 
-def _read_goldens(file: Path, suite: Suite) -> list[Row]:
+def _read_goldens(file: Path, suite: ImportedSuite) -> list[Row]:
     """The rows of a data file.
 
     Raises:
@@ -210,7 +210,7 @@ def _row(values: Mapping[str, Any], place: Place) -> Row:
 # Test files
 
 
-def _read_tests(file: Path, suite: Suite, tests: _Tests) -> None:
+def _read_tests(file: Path, suite: ImportedSuite, tests: _Tests) -> None:
     """Read the metrics, test cases and data files that a test file names.
 
     Raises:
@@ -251,7 +251,7 @@ def _read_tests(file: Path, suite: Suite, tests: _Tests) -> None:
     ]
 
 
-def _module(file: Path, suite: Suite) -> _Module:
+def _module(file: Path, suite: ImportedSuite) -> _Module:
     text = suite.repository.read_text(file)
     try:
         return _Module(ast.parse(text))
@@ -356,7 +356,7 @@ class _Module:
 
 
 def _data_file(
-    values: Mapping[str, Any], call: ast.Call, file: Path, suite: Suite, place: Place
+    values: Mapping[str, Any], call: ast.Call, file: Path, suite: ImportedSuite, place: Place
 ) -> list[Path]:
     """The data file that a call names; none where it cannot be found."""
     path = values.get("file_path")
@@ -375,7 +375,7 @@ def _data_file(
     return []
 
 
-def _judge(module: _Module, call: ast.Call, name: str, suite: Suite, place: Place) -> JSON:
+def _judge(module: _Module, call: ast.Call, name: str, suite: ImportedSuite, place: Place) -> JSON:
     """The judge of a metric."""
     if not module.is_of_deepeval(call):
         return suite.unmeasured(name, "its class is Python, which is not run", place)

@@ -18,7 +18,7 @@ from regauge.importers._source import (
     mapping_of,
     place_of,
 )
-from regauge.importers._suite import Row, Suite, chat_of, text_of
+from regauge.importers._suite import ImportedSuite, Row, chat_of, text_of
 from regauge.on_demand import require
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def read_inspect(path: Path, /, *, root: Path, name: str = "") -> Imported:
         UsageError: There is none, or none can be imported.
         FaultyFileError: The only one cannot be parsed.
     """
-    suite = Suite(path, root=root, name=name, title="Inspect")
+    suite = ImportedSuite(path, root=root, name=name, title="Inspect")
     files = suite.files(".eval")
     if suite.path.is_dir():
         files += suite.files(".json", ".jsonl", ".csv", where=_is_inspect)
@@ -91,7 +91,7 @@ def _is_inspect(text: str) -> bool:
     return "input" in text and ("target" in text or '"eval"' in text or "choices" in text)
 
 
-def _document(file: Path, suite: Suite) -> Any:
+def _document(file: Path, suite: ImportedSuite) -> Any:
     repository = suite.repository
     if file.suffix == ".csv":
         return repository.read_csv(file)
@@ -103,7 +103,7 @@ def _document(file: Path, suite: Suite) -> Any:
 # Datasets
 
 
-def _add_dataset(document: Any, file: Path, suite: Suite) -> None:
+def _add_dataset(document: Any, file: Path, suite: ImportedSuite) -> None:
     """Add the samples of a dataset, which has no scorer.
 
     Raises:
@@ -122,7 +122,7 @@ def _add_dataset(document: Any, file: Path, suite: Suite) -> None:
     suite.add_dataset(suite.stem(file), rows)
 
 
-def _row(sample: Mapping[str, Any], place: Place, suite: Suite) -> Row:
+def _row(sample: Mapping[str, Any], place: Place, suite: ImportedSuite) -> Row:
     """The case of a sample."""
     source = sample["input"]
     chat = chat_of(source) if is_list(source) else None
@@ -165,7 +165,9 @@ def _parsed(cell: str) -> Any:
 # Logs
 
 
-def _add_log(header: Mapping[str, Any], samples: Iterator[Any], file: Path, suite: Suite) -> None:
+def _add_log(
+    header: Mapping[str, Any], samples: Iterator[Any], file: Path, suite: ImportedSuite
+) -> None:
     """Add the samples of a log with their outputs, one per epoch.
 
     Raises:
@@ -254,7 +256,7 @@ def _scorers(header: Mapping[str, Any]) -> list[_Scorer]:
     return scorers
 
 
-def _check(scorer: _Scorer, row: Row, suite: Suite) -> JSON:
+def _check(scorer: _Scorer, row: Row, suite: ImportedSuite) -> JSON:
     """The judge of a scorer, for the target of a sample."""
     targets = [str(target) for target in _listed(row.expected)]
     graded = {"model_graded_qa": "closed-qa", "model_graded_fact": "factuality"}
@@ -351,7 +353,7 @@ def _epoch(name: str) -> int:
 class _Archive:
     """A log in a zip file, whose members are read one by one and within limits."""
 
-    def __init__(self, file: Path, suite: Suite) -> None:
+    def __init__(self, file: Path, suite: ImportedSuite) -> None:
         self._place = suite.repository.relative(file)
         self._data = suite.repository.read_bytes(file, bytes_max=_LOG_MAX)
         self._left = _ALL_MAX

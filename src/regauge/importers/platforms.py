@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import UsageError
 from regauge.importers._source import is_list, is_mapping, list_of, mapping_of, place_of
-from regauge.importers._suite import Row, Suite, chat_of, input_name, text_of
+from regauge.importers._suite import ImportedSuite, Row, chat_of, input_name, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +36,7 @@ def read_langsmith(path: Path, /, *, root: Path, name: str = "") -> Imported:
         UsageError: There is none.
         FaultyFileError: The only file cannot be parsed.
     """
-    return _read(Suite(path, root=root, name=name, title="LangSmith"), "inputs", _example)
+    return _read(ImportedSuite(path, root=root, name=name, title="LangSmith"), "inputs", _example)
 
 
 def read_braintrust(path: Path, /, *, root: Path, name: str = "") -> Imported:
@@ -51,10 +51,12 @@ def read_braintrust(path: Path, /, *, root: Path, name: str = "") -> Imported:
         UsageError: There is none.
         FaultyFileError: The only file cannot be parsed.
     """
-    return _read(Suite(path, root=root, name=name, title="Braintrust"), "input", _row)
+    return _read(ImportedSuite(path, root=root, name=name, title="Braintrust"), "input", _row)
 
 
-def _read(suite: Suite, key: str, row_of: Callable[[Mapping[str, Any], Place], Row]) -> Imported:
+def _read(
+    suite: ImportedSuite, key: str, row_of: Callable[[Mapping[str, Any], Place], Row]
+) -> Imported:
     files = suite.files(".jsonl", ".json", where=lambda text: f'"{key}"' in text)
 
     def read(file: Path) -> None:

@@ -16,7 +16,7 @@ from regauge.importers._source import (
     mapping_of,
     place_of,
 )
-from regauge.importers._suite import Row, Suite, literal
+from regauge.importers._suite import ImportedSuite, Row, literal
 from regauge.importers._templates import (
     TemplateError,
     render,
@@ -72,7 +72,7 @@ class FilePrompt:
         return place_of(self.front, key, otherwise=self.place) if key else self.place
 
 
-def read_front_matter(file: Path, suite: Suite) -> tuple[Mapping[str, Any], str]:
+def read_front_matter(file: Path, suite: ImportedSuite) -> tuple[Mapping[str, Any], str]:
     """The front matter of a file, and the text below it.
 
     Raises:
@@ -94,7 +94,7 @@ def read_front_matter(file: Path, suite: Suite) -> tuple[Mapping[str, Any], str]
 
 
 def set_model(
-    prompt: FilePrompt, name: str, config: Mapping[str, Any], file: Path, suite: Suite
+    prompt: FilePrompt, name: str, config: Mapping[str, Any], file: Path, suite: ImportedSuite
 ) -> None:
     """Set the model, its parameters, the form of the output and the tools.
 
@@ -111,7 +111,7 @@ def set_model(
     prompt.document.update(prompt_parameters(config, context, prompt.at("config", "model")))
 
 
-def set_schema(prompt: FilePrompt, schema: Any, suite: Suite) -> None:
+def set_schema(prompt: FilePrompt, schema: Any, suite: ImportedSuite) -> None:
     """Set the schema of the output; one that is no object is left out."""
     body = mapping_of(schema)
     inner = mapping_of(body.get("schema", body))
@@ -129,7 +129,7 @@ def set_schema(prompt: FilePrompt, schema: Any, suite: Suite) -> None:
     suite.imported.note("person", prompt.at("output"), text)
 
 
-def add_prompt(prompt: FilePrompt, suite: Suite) -> None:
+def add_prompt(prompt: FilePrompt, suite: ImportedSuite) -> None:
     """Add a prompt, and a golden case where there are sample inputs.
 
     Raises:
@@ -201,7 +201,7 @@ def _declared(name: str, declared: Input) -> dict[str, Any]:
     return entry
 
 
-def read_reference(reference: str, file: Path, suite: Suite) -> Any:
+def read_reference(reference: str, file: Path, suite: ImportedSuite) -> Any:
     """The document of a file that a prompt refers to.
 
     Raises:
@@ -258,12 +258,12 @@ def read_prompty(path: Path, /, *, root: Path, name: str = "") -> Imported:
         UsageError: There is none, or none can be imported.
         FaultyFileError: The only one cannot be parsed.
     """
-    suite = Suite(path, root=root, name=name, title="Prompty")
+    suite = ImportedSuite(path, root=root, name=name, title="Prompty")
     suite.read(suite.files(".prompty"), lambda file: _read(file, suite))
     return suite.finish(_FIX)
 
 
-def _read(file: Path, suite: Suite) -> None:
+def _read(file: Path, suite: ImportedSuite) -> None:
     front, body = read_front_matter(file, suite)
     if not front:
         raise UsageError(f"{suite.repository.relative(file)} has no front matter", fix=_FIX)
@@ -320,7 +320,9 @@ def _kinds(front: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield name, mapping_of(body).get("kind", mapping_of(body).get("type"))
 
 
-def _read_inputs(front: Mapping[str, Any], prompt: FilePrompt, file: Path, suite: Suite) -> None:
+def _read_inputs(
+    front: Mapping[str, Any], prompt: FilePrompt, file: Path, suite: ImportedSuite
+) -> None:
     for name, body in _declared_inputs(front):
         if not is_mapping(body) or not any(key in body for key in _DECLARES):
             prompt.inputs[name] = Input()
@@ -344,7 +346,9 @@ def _read_inputs(front: Mapping[str, Any], prompt: FilePrompt, file: Path, suite
     prompt.values.update(mapping_of(sample_value))
 
 
-def _read_model(front: Mapping[str, Any], prompt: FilePrompt, file: Path, suite: Suite) -> None:
+def _read_model(
+    front: Mapping[str, Any], prompt: FilePrompt, file: Path, suite: ImportedSuite
+) -> None:
     model_value = front.get("model")
     model = {"id": model_value} if isinstance(model_value, str) else mapping_of(model_value)
     api = model.get("api", model.get("apiType", "chat"))
@@ -402,7 +406,7 @@ def read_dotprompt(path: Path, /, *, root: Path, name: str = "") -> Imported:
         UsageError: There is none, or none can be imported.
         FaultyFileError: The only one cannot be parsed.
     """
-    suite = Suite(path, root=root, name=name, title="Dotprompt")
+    suite = ImportedSuite(path, root=root, name=name, title="Dotprompt")
     files = [
         file
         for file in suite.files(".prompt")
@@ -412,7 +416,7 @@ def read_dotprompt(path: Path, /, *, root: Path, name: str = "") -> Imported:
     return suite.finish(_DOTPROMPT_FIX)
 
 
-def _read_dotprompt(file: Path, suite: Suite) -> None:
+def _read_dotprompt(file: Path, suite: ImportedSuite) -> None:
     front, body = read_front_matter(file, suite)
     words = "" if file == suite.path else file.name.removesuffix(".prompt").replace(".", "-")
     prompt = FilePrompt(name=suite.name(words), place=suite.place(file), front=front)
@@ -443,7 +447,7 @@ def _read_dotprompt(file: Path, suite: Suite) -> None:
     add_prompt(prompt, suite)
 
 
-def _helper(prompt: FilePrompt, suite: Suite) -> Any:
+def _helper(prompt: FilePrompt, suite: ImportedSuite) -> Any:
     """The marks that divide a prompt into messages; media and sections are noted."""
 
     def text_of_mark(inner: str) -> str | None:
@@ -476,7 +480,7 @@ def _dotprompt_messages(text: str) -> Iterator[tuple[str, str]]:
             yield role, part.strip()
 
 
-def _partial(name: str, file: Path, suite: Suite) -> str:
+def _partial(name: str, file: Path, suite: ImportedSuite) -> str:
     try:
         path = suite.repository.resolve(f"_{name}.prompt", file.parent)
         return read_front_matter(path, suite)[1].strip("\n")

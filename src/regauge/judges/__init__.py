@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         Measurement as Measurement,
         MemoisedJudge as MemoisedJudge,
         ModelJudge as ModelJudge,
-        Standing as Standing,
+        JudgeStatus as JudgeStatus,
         UnboundJudge as UnboundJudge,
         calibrated_judges as calibrated_judges,
         criterion_of as criterion_of,

@@ -18,9 +18,9 @@ from regauge.judges._answer import READING, Answer
 from regauge.judges._registry import judge_from_spec, rule_versions, with_prompt_schema
 from regauge.judges._rule import Rule
 from regauge.judges._types import (
+    JudgeStatus,
     ModelJudge,
     RunOnlyJudge,
-    Standing,
     UnboundJudge,
     abstained,
     calibrated_judges,
@@ -310,10 +310,10 @@ class CaseChecks(RunOnlyJudge):
         judges = sorted({calibrated.digest for calibrated in self.calibrated})
         return {**_made_of(self.functions, versions), "judges": judges}
 
-    def standing_in(self, project: Project) -> Standing:
+    def standing_in(self, project: Project) -> JudgeStatus:
         """Blocking: checks of uncalibrated judges are left out of each verdict instead."""
         del project
-        return Standing(gates=True, reason="checks of calibrated judges and of rules decide")
+        return JudgeStatus(gates=True, reason="checks of calibrated judges and of rules decide")
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
@@ -378,7 +378,7 @@ class _MadeJudges:
 
     def __init__(self, context: JudgeContext) -> None:
         self._context = context
-        self._standings: dict[str, Standing] = {}
+        self._standings: dict[str, JudgeStatus] = {}
         self.judges: dict[str, Rule | ModelJudge | SemanticJudge] = {}
 
     @property
@@ -422,7 +422,7 @@ class _MadeJudges:
             )
         return judge
 
-    def _standing(self, judge: ModelJudge) -> Standing:
+    def _standing(self, judge: ModelJudge) -> JudgeStatus:
         if judge.digest not in self._standings:
             self._standings[judge.digest] = standing_of(judge, self._context.project)
         return self._standings[judge.digest]

@@ -15,7 +15,13 @@ from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer
 from regauge.judges._external_calls import CommandCalls, HttpCalls
 from regauge.judges._function import ResultReader
-from regauge.judges._types import Declared, RunOnlyJudge, Standing, calibrated_standing, is_number
+from regauge.judges._types import (
+    Declared,
+    JudgeStatus,
+    RunOnlyJudge,
+    calibrated_standing,
+    is_number,
+)
 from regauge.providers import CompletionRequest
 from regauge.strict_json import read_json
 
@@ -332,10 +338,10 @@ class ExternalJudge(RunOnlyJudge):
             headers=made.env,
         )
 
-    def standing_in(self, project: Project) -> Standing:
+    def standing_in(self, project: Project) -> JudgeStatus:
         """Blocking where declared deterministic; otherwise as calibration says."""
         if self.declared.deterministic:
-            return Standing(gates=True, reason="declared deterministic")
+            return JudgeStatus(gates=True, reason="declared deterministic")
         return calibrated_standing(self, project)
 
     async def judge_with(

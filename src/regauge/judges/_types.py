@@ -560,7 +560,7 @@ class MemoisedJudge(ModelJudge, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class JudgeStatus:
     """The status of a judge's verdicts: blocking or advisory.
 
     Attributes:
@@ -586,21 +586,21 @@ class UnboundJudge(Protocol):
         ...
 
 
-def standing_of(judge: ModelJudge, project: Project) -> Standing:
+def standing_of(judge: ModelJudge, project: Project) -> JudgeStatus:
     """The status of a judge's verdicts in a project.
 
     A judge decides when its calibration record is about this very judge (rubric, parameters,
     models) and the labels as they are, and meets `[tool.regauge.calibration]`. A judge that has
     `standing_in(project)` answers for itself.
     """
-    own: Callable[[Project], Standing] | None = getattr(judge, "standing_in", None)
+    own: Callable[[Project], JudgeStatus] | None = getattr(judge, "standing_in", None)
     if own is not None:
         return own(project)
     (calibrated,) = calibrated_judges(judge)
     return calibrated_standing(calibrated, project)
 
 
-def calibrated_standing(judge: ModelJudge, project: Project) -> Standing:
+def calibrated_standing(judge: ModelJudge, project: Project) -> JudgeStatus:
     """The status of a judge's verdicts by its own calibration record."""
     # Rules alone read no records, and need nothing to read them with.
     from regauge.judges.calibration._record import UncalibratedError, current_calibration, shortfall
@@ -608,8 +608,8 @@ def calibrated_standing(judge: ModelJudge, project: Project) -> Standing:
     try:
         calibration = current_calibration(judge, project)
     except UncalibratedError as error:
-        return Standing(gates=False, reason=str(error))
+        return JudgeStatus(gates=False, reason=str(error))
     missing = shortfall(calibration, project.settings.calibration)
     if missing:
-        return Standing(gates=False, reason=missing)
-    return Standing(gates=True, reason=f"calibrated on {calibration.date}")
+        return JudgeStatus(gates=False, reason=missing)
+    return JudgeStatus(gates=True, reason=f"calibrated on {calibration.date}")

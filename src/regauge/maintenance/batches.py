@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.providers import Completion
     from regauge.providers.batches import BatchClient, RemoteBatch, ResultLine
-    from regauge.runner import Draw, EvalSession, Question
+    from regauge.runner import CaseRequest, Draw, EvalSession
 
 
 _DIRECTORY: Final = "batches"
@@ -320,7 +320,7 @@ class ProjectBatches:
 
     # The protocol of the runner.
 
-    def find(self, question: Question) -> Completion | None:
+    def find(self, question: CaseRequest) -> Completion | None:
         """The collected completion of a call; None where it is to be requested."""
         custom_id = result_id(question.key)
         if question.judge is not None:
@@ -351,7 +351,7 @@ class ProjectBatches:
             raise PendingError("not in a batch yet")
         return None
 
-    def request(self, question: Question) -> PendingError:
+    def request(self, question: CaseRequest) -> PendingError:
         """Add a call to the next batch."""
         custom_id = result_id(question.key)
         client = self._client(question.request.provider)
@@ -368,7 +368,7 @@ class ProjectBatches:
     def _is_pending(self, name: str) -> PendingError:
         return PendingError(f"under way in batch {name}")
 
-    def _cannot_batch(self, question: Question) -> str | None:
+    def _cannot_batch(self, question: CaseRequest) -> str | None:
         if question.target is not None:
             return f"target {question.model}"
         request = question.request
@@ -381,7 +381,7 @@ class ProjectBatches:
             return f"{question.model}, whose provider takes no batches"
         return None
 
-    def _read(self, question: Question, place: _Place) -> Completion:
+    def _read(self, question: CaseRequest, place: _Place) -> Completion:
         body = place.read().body
         return self._client(question.request.provider).read(question.request, body)
 

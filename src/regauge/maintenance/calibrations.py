@@ -33,7 +33,14 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.judges import ModelJudge
-    from regauge.judges.calibration import Agreement, Confusion, Estimate, Judged, LabelKind, Labels
+    from regauge.judges.calibration import (
+        Agreement,
+        Confusion,
+        Estimate,
+        LabelKind,
+        LabelledVerdict,
+        Labels,
+    )
     from regauge.maintenance.collection import UsedJudge
     from regauge.project import Project
     from regauge.runner import CallTotals
@@ -55,7 +62,7 @@ def usual_labels(judge: ModelJudge, project: Project) -> str:
 
 
 def calibration_of(
-    judge: ModelJudge, labels: Labels, judged: Sequence[Judged], repeats: int
+    judge: ModelJudge, labels: Labels, judged: Sequence[LabelledVerdict], repeats: int
 ) -> Calibration:
     """The calibration that judged labels give, dated today."""
     return Calibration(
@@ -273,7 +280,7 @@ def calibration_lines(calibration: Calibration) -> list[str]:
     return [*lines, "", *_table(agreement.confusion)]
 
 
-def disagreement_lines(kind: LabelKind, judged: Sequence[Judged]) -> list[str]:
+def disagreement_lines(kind: LabelKind, judged: Sequence[LabelledVerdict]) -> list[str]:
     """Where judge and people differ, with both reasons; and what the judge did not decide."""
     lines: list[str] = []
     disagreements = disagrees(kind, judged)
@@ -301,7 +308,7 @@ def used_text(totals: CallTotals) -> str:
 
 
 def calibration_document(
-    judge: ModelJudge, calibration: Calibration, judged: Sequence[Judged], missing: str
+    judge: ModelJudge, calibration: Calibration, judged: Sequence[LabelledVerdict], missing: str
 ) -> dict[str, JSON]:
     """Numbers and judgements as one document, for programs."""
     differing = {disagree.label.id for disagree in disagrees(calibration.labels.kind, judged)}
@@ -358,7 +365,7 @@ def _cells(texts: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
 
 
-def _both_sides(kind: LabelKind, judged: Judged) -> list[str]:
+def _both_sides(kind: LabelKind, judged: LabelledVerdict) -> list[str]:
     label, first = judged.label, judged.first
     where = f" (case {label.case})" if label.case else ""
     says = f"{label.says:g}" if isinstance(label.says, float) else label.says

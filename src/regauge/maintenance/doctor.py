@@ -299,7 +299,7 @@ def _of_last_day(model: str, last: LastDay, today: date) -> DoctorFinding:
     )
 
 
-class EvalsSeen:
+class EvalDiagnostics:
     """The results of collecting the evals.
 
     Attributes:
@@ -363,7 +363,7 @@ class EvalsSeen:
             self.findings += leaks(suite.prompt, suite.dataset)
 
 
-def look_at_evals(project: Project, path: Path, *, reported: Sequence[str]) -> EvalsSeen:
+def look_at_evals(project: Project, path: Path, *, reported: Sequence[str]) -> EvalDiagnostics:
     """Collect the evals, run none of them, and report errors.
 
     Args:
@@ -371,7 +371,7 @@ def look_at_evals(project: Project, path: Path, *, reported: Sequence[str]) -> E
         path: Where they are.
         reported: Faults of prompt files, which are findings already, with their fixes.
     """
-    seen = EvalsSeen()
+    seen = EvalDiagnostics()
     seen.findings += findings_of(lint_labels(project), project, check="labels")
     seen.findings += findings_of(baseline_faults(project), project, check="baselines")
     try:

@@ -74,7 +74,7 @@ from regauge.mutate._suggest import (
     suggest,
     with_cases,
 )
-from regauge.mutate._types import Bench, Case, Found, MutantClass, Observed, Result
+from regauge.mutate._types import Bench, Case, Classification, MutantClass, Observed, Result
 from regauge.mutate._variants import VariantProposer
 
 __all__ = [
@@ -87,10 +87,10 @@ __all__ = [
     "Case",
     "Change",
     "ChangedGuards",
+    "Classification",
     "Draft",
     "DraftBenches",
     "EvalBench",
-    "Found",
     "GuardChange",
     "GuardCount",
     "GuardEstimate",

@@ -24,9 +24,9 @@ from regauge.errors import (
     RegaugeError,
     UnmeasuredError,
 )
-from regauge.gate import Count, History, screen, screen_bound
+from regauge.gate import BaseTrials, Count, screen, screen_bound
 from regauge.mutate._outputs import Outputs
-from regauge.mutate._types import Found
+from regauge.mutate._types import Classification
 from regauge.stats import e_bh, log_e_value, suite_p_value
 from regauge.wording import cut
 
@@ -66,7 +66,7 @@ class Base:
         """True if every case is known to give the same output each time."""
         return all(case.repeats > 1 for case in self.cases.values())
 
-    async def history(self, key: str, more: int = 0) -> History:
+    async def history(self, key: str, more: int = 0) -> BaseTrials:
         """The base's record of a case: of the baseline, or trials that are drawn now.
 
         Args:
@@ -77,7 +77,7 @@ class Base:
             return _added(stored, await self._record(key, more)) if more else stored
         return await self._record(key, _TRIALS + more)
 
-    async def _record(self, key: str, trials: int) -> History:
+    async def _record(self, key: str, trials: int) -> BaseTrials:
         drawn = await self._first(key, trials)
         checks = {
             check: Count(passed=bits.count(True), trials=len(bits) - bits.count(None))
@@ -86,7 +86,7 @@ class Base:
         }
         passed = [trial.facts.passed for trial in drawn]
         whole = Count(passed=passed.count(True), trials=len(passed) - passed.count(None))
-        return History(checks=checks, whole=whole)
+        return BaseTrials(checks=checks, whole=whole)
 
     async def first(self, key: str) -> Observed:
         """The trial of a case that its eval replays."""
@@ -123,9 +123,9 @@ class Base:
             return drawn[:count]
 
 
-def _added(history: History, other: History) -> History:
+def _added(history: BaseTrials, other: BaseTrials) -> BaseTrials:
     checks = {check: count + other.checks[check] for check, count in history.checks.items()}
-    return History(checks=checks, whole=history.whole + other.whole)
+    return BaseTrials(checks=checks, whole=history.whole + other.whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,27 +185,27 @@ class Hunt:
         self._policy = policy
         self._case_policy = policy.gate.case
         self._drawn: dict[str, list[Observed]] = {}
-        self._history: dict[str, History] = {}
+        self._history: dict[str, BaseTrials] = {}
         self._errors: list[Exception] = []
         self._over: set[str] = set()
         self._cells = sum(len(case.checks) for case in base.cases.values() if case.blocks)
         self.calls = 0
 
-    async def run(self) -> Found:
+    async def run(self) -> Classification:
         """Draw until the class is known."""
         try:
             return replace(await self._run(), calls=self.calls)
         except BudgetError:
-            return Found(kind="undecided", reason="out of budget", calls=self.calls)
+            return Classification(kind="undecided", reason="out of budget", calls=self.calls)
         except MissingRecordingError:
-            result = Found(kind="undecided", reason="not recorded", unmeasured=True)
+            result = Classification(kind="undecided", reason="not recorded", unmeasured=True)
         except RegaugeError as error:
             result = _unmeasured(error, self.calls)
         nearest: list[JSON] = [case.key for case, score in self._ranked if score > 0]
         evidence = {"nearest": nearest[:_SHOWN_NEAREST]}
         return replace(result, calls=self.calls, evidence=evidence)
 
-    async def _run(self) -> Found:
+    async def _run(self) -> Classification:
         for batch in _batches([case.key for case, _ in self._ranked]):
             await self._draw(batch)
             if (result := await self._settle()) is not None:
@@ -228,7 +228,7 @@ class Hunt:
             else:
                 self._drawn[key].append(trial)
 
-    async def _settle(self) -> Found | None:
+    async def _settle(self) -> Classification | None:
         """Draw the most suspicious case until no suspect is left, or one is broken."""
         while True:
             await self._learn()
@@ -263,7 +263,7 @@ class Hunt:
                     continue
             self._history[key] = await self._base.history(key)
 
-    async def _look_again(self) -> Found | None:
+    async def _look_again(self) -> Classification | None:
         """Further trials of the cases that share most with the mutated text."""
         shared = [
             case.key for case, score in self._ranked if score > 0 and case.key not in self._over
@@ -356,7 +356,7 @@ class Hunt:
         most = self._policy.gate.improved_at_most
         return history is not None and history.whole.passed <= most * history.whole.trials
 
-    def _broken(self) -> Found | None:
+    def _broken(self) -> Classification | None:
         for case, _ in self._ranked:
             if case.tier != "critical" or not case.blocks:
                 continue
@@ -379,12 +379,12 @@ class Hunt:
 
     def _killed(
         self, keys: Sequence[str], judges: Sequence[str], evidence: dict[str, JSON]
-    ) -> Found:
+    ) -> Classification:
         first = keys[0]
         drawn = self._drawn[first]
         record = self._history.get(first)
         passed = sum(trial.facts.passed is True for trial in drawn)
-        return Found(
+        return Classification(
             kind="killed",
             cases=tuple(dict.fromkeys(keys)),
             judges=tuple(dict.fromkeys(judges)),
@@ -396,17 +396,17 @@ class Hunt:
             },
         )
 
-    async def _classify(self) -> Found:
+    async def _classify(self) -> Classification:
         """The class of a mutant that broke no case, after all of them were drawn."""
         suite = await self._suite("worse")
         if suite is not None:
-            return Found(kind="killed", cases=(), judges=(), evidence=suite)
+            return Classification(kind="killed", cases=(), judges=(), evidence=suite)
         fixed = self._named("better")
         if self._errors:
             return _unmeasured(self._errors[0], self.calls)
         unsettled = self._unsettled()
         if unsettled:
-            return Found(
+            return Classification(
                 kind="undecided",
                 reason=f"the gate leaves {unsettled} undecided",
                 cases=(unsettled,),
@@ -421,12 +421,12 @@ class Hunt:
                 "e_value": _shown_e(max(evidence for *_, evidence in fixed)),
             }
             checks = tuple(dict.fromkeys(check for _, check, _ in fixed))
-            return Found(
+            return Classification(
                 kind="harmful", cases=tuple(keys), judges=checks, evidence={**more, **drawn}
             )
         better = await self._suite("better")
         if better is not None:
-            return Found(kind="harmful", evidence={**better, **drawn})
+            return Classification(kind="harmful", evidence={**better, **drawn})
         return await self._changed(drawn)
 
     def _unsettled(self) -> str:
@@ -473,7 +473,7 @@ class Hunt:
             return float(screen((s, m), (k, r)).p_value)
         return float(suite_p_value(s, m, k, r, direction="better"))
 
-    async def _changed(self, drawn: dict[str, JSON]) -> Found:
+    async def _changed(self, drawn: dict[str, JSON]) -> Classification:
         """The class by outputs: do they differ from the base's by more than these do anyway?"""
         base, policy = self._base, self._policy
         seed = int(digest_of([self._prompt.digest])[:8], 16)
@@ -487,8 +487,8 @@ class Hunt:
             key for key, output in first.items() if base.outputs.novel(output, base_texts[key])
         ]
         if not novel:
-            return Found(kind="no-effect", evidence=drawn)
-        result = Found(
+            return Classification(kind="no-effect", evidence=drawn)
+        result = Classification(
             kind="survived",
             cases=tuple(novel),
             evidence={
@@ -518,7 +518,7 @@ class Hunt:
             return _unmeasured(self._errors[0], self.calls)
         rounded = float(f"{min(1.0, p_value):.2g}")
         if p_value > policy.changed:
-            return Found(kind="no-effect", evidence={"p_value": rounded, **drawn})
+            return Classification(kind="no-effect", evidence={"p_value": rounded, **drawn})
         return replace(result, evidence={"p_value": rounded, **result.evidence})
 
     async def _relevant_p(self, noise: dict[str, float], seed: int) -> float:
@@ -607,6 +607,8 @@ def _has_no_key(result: Observed | Exception) -> TypeGuard[ProviderError]:
     return isinstance(result, ProviderError) and result.kind == "authentication"
 
 
-def _unmeasured(error: Exception, calls: int) -> Found:
+def _unmeasured(error: Exception, calls: int) -> Classification:
     text = str(error) if isinstance(error, RegaugeError) else f"{type(error).__name__}: {error}"
-    return Found(kind="undecided", reason=text.partition("\n")[0], calls=calls, unmeasured=True)
+    return Classification(
+        kind="undecided", reason=text.partition("\n")[0], calls=calls, unmeasured=True
+    )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from regauge.gate import BaseCommit, CaseReport, Comparison, Decided, GateCase, SuiteBase
     from regauge.mutate._operators import Mutant, Operator
     from regauge.mutate._report import Guards, MutantRow, MutantsFile
-    from regauge.mutate._types import Case, Found, MutantClass
+    from regauge.mutate._types import Case, Classification, MutantClass
     from regauge.prompts import Prompt
     from regauge.runner import EvalSession, Suite
 
@@ -427,7 +427,7 @@ class _Measurement:
 
     def run(
         self, mutants: Sequence[Mutant], only: Collection[str] | None = None
-    ) -> tuple[dict[str, Found], str]:
+    ) -> tuple[dict[str, Classification], str]:
         """The classes of some mutants, or why they are not measured.
 
         Args:
@@ -446,7 +446,7 @@ class _Measurement:
 
     async def _measure(
         self, mutants: Sequence[Mutant], only: Collection[str] | None
-    ) -> dict[str, Found]:
+    ) -> dict[str, Classification]:
         session = self._session
         planned = [each for suite in self._group for each in suite.planned]
         subject = subject_of(session, planned, self._head.name)
@@ -622,7 +622,7 @@ def _deleted(old: Mutant | None, rows: Mapping[str, MutantRow], base: _Classes) 
     )
 
 
-def _now(result: Found | None, reason: str) -> _Now:
+def _now(result: Classification | None, reason: str) -> _Now:
     if result is None or result.kind == "undecided":
         return {"after": None, "cases": (), "reason": result.reason if result else reason}
     return {"after": result.kind, "cases": result.cases, "reason": ""}

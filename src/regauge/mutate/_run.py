@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regauge.mutate._hunt import Base, Hunt
 from regauge.mutate._operators import Change, Mutant, probe_groups
-from regauge.mutate._types import Found, Ranking, Result
+from regauge.mutate._types import Classification, Ranking, Result
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -94,7 +94,7 @@ async def measure(
     )
     await run.all()
     for id_, reason in marks.items():
-        run.outcomes[id_] = Found(kind="equivalent", reason=reason)
+        run.outcomes[id_] = Classification(kind="equivalent", reason=reason)
     results = tuple(
         Result(mutant=mutant, outcome=run.outcomes[mutant.id])
         for mutant in mutants
@@ -116,7 +116,7 @@ class _Run:
         progress: Progress,
     ) -> None:
         self.base = base
-        self.outcomes: dict[str, Found] = {}
+        self.outcomes: dict[str, Classification] = {}
         self.calls = 0
         self._mutants = {mutant.id: mutant for mutant in mutants}
         self._blocks = blocks
@@ -171,7 +171,7 @@ class _Run:
         only: Collection[str] | None,
         *,
         first: Collection[str] = (),
-    ) -> Found:
+    ) -> Classification:
         ranked = self._ranking.rank(text, section, first=first)
         if only is not None:
             ranked = [case for case in ranked if case[0].key in only]
@@ -183,7 +183,7 @@ class _Run:
                 self.calls += hunt.calls
                 self._progress.calls = self.calls + self.base.calls
 
-    def _note(self, id_: str, result: Found) -> None:
+    def _note(self, id_: str, result: Classification) -> None:
         self.outcomes[id_] = result
         self._progress.done += 1
 
@@ -236,7 +236,7 @@ def estimate_calls(
 
     Args:
         stored: Trials of the base that are recorded.
-        known: The classes of an earlier measurement, by the id of the mutant; without it the
+        kinds: The classes of an earlier measurement, by the id of the mutant; without it the
             estimate may be wrong by the share of mutants that turn out to be killed.
     """
     if not mutants or not cases:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.gate import CaseTier, History, TrialFacts
+    from regauge.gate import BaseTrials, CaseTier, TrialFacts
     from regauge.mutate._operators import Mutant
     from regauge.prompts import Prompt
 
@@ -41,7 +41,7 @@ class Case:
     key: str
     text: str
     checks: tuple[str, ...]
-    history: History | None = None
+    history: BaseTrials | None = None
     repeats: int = 0
     answer: str = ""
     tier: CaseTier = "required"
@@ -71,7 +71,7 @@ class Bench(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Classification:
     """The class of one prompt text, and the evidence for it.
 
     Attributes:
@@ -100,7 +100,7 @@ class Result:
     """A mutant and its class."""
 
     mutant: Mutant
-    outcome: Found
+    outcome: Classification
 
 
 # The words of a section say which group of cases a text is for; its own words say which case.

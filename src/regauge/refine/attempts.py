@@ -45,7 +45,7 @@ _CHANCES: dict[Finding, int] = {"undecided": 2, "screened-out": 2, "confirmed": 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class Attempt:
     """One edit and the result of it.
 
     Attributes:
@@ -74,7 +74,7 @@ class Tried:
         *,
         detail: str = "",
         cycle: int = 0,
-    ) -> Tried:
+    ) -> Attempt:
         """The result of a test of the edit that leads from one text to another."""
         added, removed = changed_statements(before, after)
         return cls(
@@ -90,7 +90,7 @@ class Tried:
         )
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Tried:
+    def from_json(cls, document: Mapping[str, Any]) -> Attempt:
         """Read what `asdict` makes of it; a ValueError for any other document."""
         return TypeAdapter(cls).validate_python(document)
 
@@ -99,10 +99,10 @@ class Tried:
 class Memory:
     """All edits that were tried, and all texts that were the best one once."""
 
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[Attempt, ...] = ()
     incumbents: tuple[str, ...] = ()
 
-    def with_tried(self, *entries: Tried) -> Memory:
+    def with_tried(self, *entries: Attempt) -> Memory:
         """With more entries at the end."""
         return Memory((*self.tried, *entries), self.incumbents)
 
@@ -142,12 +142,12 @@ class Memory:
         )
         return f"nearly the same edit was tried before: {near.finding}" if near else ""
 
-    def lessons(self, cluster: str) -> tuple[Tried, ...]:
+    def lessons(self, cluster: str) -> tuple[Attempt, ...]:
         """Earlier edits for the same failures, with their results."""
         return tuple(t for t in self.tried if t.cluster == cluster)
 
 
-def _lines(tried: Tried) -> tuple[str, str]:
+def _lines(tried: Attempt) -> tuple[str, str]:
     return tried.added, tried.removed
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Part
     from regauge.refine.analysis import Cluster, Tally
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import Accepted, Setting, State
+    from regauge.refine.loop._state import Accepted, LoopConfig, State
     from regauge.refine.runs import Event, Run
     from regauge.refine.subject import Subject
 
@@ -255,7 +255,7 @@ _FOUND = frozenset({"accepted", "confirmed"})
 def result_of(
     run: str,
     subject: Subject,
-    setting: Setting,
+    setting: LoopConfig,
     state: State,
     *,
     events: Sequence[Event],
@@ -348,7 +348,7 @@ def result_of(
 
 
 def change_of(
-    setting: Setting, state: State, accepted: Accepted, before: PromptText
+    setting: LoopConfig, state: State, accepted: Accepted, before: PromptText
 ) -> dict[str, Any]:
     """One accepted edit of the text before, with the evidence on trials that chose nothing."""
     check, base, new = accepted.cluster.check, setting.base.digest, state.text.digest
@@ -406,7 +406,7 @@ def failing(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def goals_of(setting: Setting, state: State, *, revised: bool) -> dict[str, Any] | None:
+def goals_of(setting: LoopConfig, state: State, *, revised: bool) -> dict[str, Any] | None:
     """Each goal, compared with the prompt as it was and the proposal; None without goals."""
     if not setting.goals:
         return None
@@ -419,7 +419,7 @@ def goals_of(setting: Setting, state: State, *, revised: bool) -> dict[str, Any]
     return {"digest": goals_digest(setting), "reached": reached}
 
 
-def criteria_of(setting: Setting, state: State, *, revised: bool) -> list[dict[str, Any]]:
+def criteria_of(setting: LoopConfig, state: State, *, revised: bool) -> list[dict[str, Any]]:
     """The pass rate of all checks of a criterion, before and with the proposal."""
     cases = (*setting.train, *setting.holdout)
 
@@ -442,7 +442,7 @@ def criteria_of(setting: Setting, state: State, *, revised: bool) -> list[dict[s
     ]
 
 
-def _people(subject: Subject, setting: Setting) -> dict[str, Any] | None:
+def _people(subject: Subject, setting: LoopConfig) -> dict[str, Any] | None:
     """Human feedback in its own words; labels only count."""
     if not setting.feedback:
         return None
@@ -452,7 +452,7 @@ def _people(subject: Subject, setting: Setting) -> dict[str, Any] | None:
     return {"feedback": setting.feedback, "said": evidence}
 
 
-def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | None:
+def _unverified(run: str, setting: LoopConfig, state: State) -> dict[str, Any] | None:
     """The remaining work of a run that used its calls, and the command that continues it."""
     if state.stop is None or state.stop.reason != "calls":
         return None
@@ -475,7 +475,7 @@ def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | No
     }
 
 
-def _still_failing(setting: Setting, state: State) -> list[Cluster]:
+def _still_failing(setting: LoopConfig, state: State) -> list[Cluster]:
     """The open failures that fresh trials of the revision show, with these trials' counts.
 
     Of a check that an accepted edit is for, a chance failure is none.
@@ -499,7 +499,7 @@ def _still_failing(setting: Setting, state: State) -> list[Cluster]:
 
 
 def _suite(
-    setting: Setting, state: State, decisions: Sequence[Mapping[str, Any]]
+    setting: LoopConfig, state: State, decisions: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
     """The results of all cases, and the last decision of the gate."""
     suite_decisions = [d for d in decisions if str(d["event"]).startswith("suite-")]
@@ -514,7 +514,7 @@ def _suite(
     }
 
 
-def _variances(setting: Setting, state: State) -> dict[str, Any]:
+def _variances(setting: LoopConfig, state: State) -> dict[str, Any]:
     """The variance of the prompt before, and of the proposal, over the same cases."""
     texts = {"before": setting.base, **({"after": state.text} if state.accepted else {})}
     reports = {

@@ -275,7 +275,7 @@ _ABBREVIATED_MIN = 3
 _MISSED = math.log(1 - _TAKEN)
 
 
-class Stretches:
+class NGrams:
     """The words of cases, place by place."""
 
     def __init__(
@@ -379,7 +379,7 @@ class Leaks:
         words = [keys(case.expected) for case in cases]
         self._answer_words = [frozenset(w if len(w) <= _ANSWER else ()) for w in words]
         self._values = _counted(_values(case.expected) for case in cases)
-        self._stretches = Stretches(
+        self._stretches = NGrams(
             [
                 (number, text, place == 0)
                 for number, case in enumerate(cases)

@@ -25,7 +25,7 @@ from regauge.providers import parse_model_id
 from regauge.providers.registry import endpoint_of
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.analysis import Check, Cluster
-from regauge.refine.attempts import LookLedger, Memory, Tried, strategy_prior
+from regauge.refine.attempts import Attempt, LookLedger, Memory, strategy_prior
 from regauge.refine.delivery import markdown_of, result_of, revised
 from regauge.refine.edits import Edit, PromptText, ops_between
 from regauge.refine.feedback import Feedback, describe_feedback, labels_of
@@ -39,7 +39,7 @@ from regauge.refine.loop._plan import (
     enough_calls,
     floor_calls,
 )
-from regauge.refine.loop._state import Accepted, Interrupted, MoreCalls, Release, Setting
+from regauge.refine.loop._state import Accepted, Interrupted, LoopConfig, MoreCalls, Release
 from regauge.refine.proposers._protocol import Looks, ProposerContext, load_proposers
 from regauge.refine.runs import (
     TrailError,
@@ -148,7 +148,7 @@ _CALLS_PER_FLOOR = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RefineOptions:
     """The options of a run, from the project and the command line.
 
     Attributes:
@@ -182,24 +182,24 @@ class RunOptions:
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document of the options that are not as by default."""
-        document: dict[str, JSON] = TypeAdapter(RunOptions).dump_python(
+        document: dict[str, JSON] = TypeAdapter(RefineOptions).dump_python(
             self, mode="json", exclude_defaults=True
         )
         return document
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> RunOptions:
+    def from_json(cls, document: Mapping[str, Any]) -> RefineOptions:
         """Read the document that `to_json` writes."""
         return TypeAdapter(cls).validate_python(document)
 
 
 def setting_of(
     subject: Subject,
-    options: RunOptions,
+    options: RefineOptions,
     *,
     critics: frozenset[str],
     judging: Mapping[str, float] | None = None,
-) -> Setting:
+) -> LoopConfig:
     """The setting of a run."""
     marked = replaceable_faults(subject.prompt)
     if marked:
@@ -239,7 +239,7 @@ def setting_of(
         errors = content_errors(text.messages, subject.prompt.response_format)
         return tuple(f"{error.text}; {error.fix}" for error in errors)
 
-    setting = Setting(
+    setting = LoopConfig(
         base=base,
         train=by_split["train"],
         holdout=by_split["holdout"],
@@ -325,7 +325,7 @@ class Estimate:
 
 
 def check_more(
-    setting: Setting, state: State, observed: MoreCalls, *, run: str, prompt: str
+    setting: LoopConfig, state: State, observed: MoreCalls, *, run: str, prompt: str
 ) -> State:
     """Where a run continues with more calls."""
     if state.stop is not None and state.stop.reason != "calls":
@@ -417,7 +417,7 @@ _OF_EARLIER_RUNS = frozenset({"holdout_looks", "prior"})
 
 
 def about(
-    subject: Subject, setting: Setting, options: RunOptions, memory: Memory
+    subject: Subject, setting: LoopConfig, options: RefineOptions, memory: Memory
 ) -> dict[str, JSON]:
     """The first line of an audit trail: all that decides the course of a run."""
     goals: dict[str, JSON] = {
@@ -465,7 +465,7 @@ def _judged_by(subject: Subject) -> dict[str, JSON]:
     }
 
 
-def _people(subject: Subject, setting: Setting) -> JSON:
+def _people(subject: Subject, setting: LoopConfig) -> JSON:
     """The remarks of users in words; labels by their digest alone, as there may be many."""
     if not setting.feedback:
         return None
@@ -510,7 +510,7 @@ class Refinement:
         self,
         evals: EvalSession,
         planned: Sequence[PlannedCase],
-        options: RunOptions,
+        options: RefineOptions,
         memory: Callable[[str], Memory] | Memory | None = None,
         *,
         name: str | None = None,
@@ -564,7 +564,7 @@ class Refinement:
         looks = [name for name, proposer in self._proposers.items() if isinstance(proposer, Looks)]
         self._ledger = LookLedger(evals.project, self.subject.prompt.name, setting.holdout)
         earlier_edits = () if memory is None else edits_of_runs(evals.project)
-        self.setting: Setting = replace(
+        self.setting: LoopConfig = replace(
             setting,
             looked_before=self._ledger.read(),
             goals=bound_goals(options.goals, self.subject, evals.project),
@@ -657,7 +657,7 @@ class Refinement:
     def _retold(self, run: Run, events: Sequence[Event]) -> State:
         """The state a trail leads to, with every decision made again."""
         began = events[0].body
-        self.memory = Memory(tuple(Tried.from_json(entry) for entry in began["memory"]))
+        self.memory = Memory(tuple(Attempt.from_json(entry) for entry in began["memory"]))
         looked = frozenset(map(str, began.get("holdout_looks", ())))
         prior = dict(began.get("prior", {}))
         policy = self.setting.policy
@@ -706,7 +706,7 @@ class Refinement:
         if revision is not None:
             texts = (setting.base, *(accepted.text for accepted in state.accepted))
             edits = [
-                asdict(Tried.from_texts(before, accepted.text, accepted.cluster.key, "accepted"))
+                asdict(Attempt.from_texts(before, accepted.text, accepted.cluster.key, "accepted"))
                 for before, accepted in zip(texts, state.accepted, strict=False)
             ]
             document = {"key": self.memory_key, "edits": edits}

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.errors import Fault, RegaugeError, UsageError, explain_os_error
-from regauge.refine.attempts import AGAINST, Memory, Tried
+from regauge.refine.attempts import AGAINST, Attempt, Memory
 from regauge.refine.loop._loop import advance
 from regauge.refine.loop._state import Interrupted, Observation
 from regauge.regular_file import read_regular
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.project import Project
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import Setting, State
+    from regauge.refine.loop._state import LoopConfig, State
 
 
 @cache
@@ -189,7 +189,7 @@ def cut_back(path: Path) -> None:
             file.truncate(end)
 
 
-def retell(setting: Setting, state: State, events: Sequence[Event], path: Path) -> State:
+def retell(setting: LoopConfig, state: State, events: Sequence[Event], path: Path) -> State:
     """Run the observations of a trail again, and compare every decision.
 
     An interruption is left out, so that the state is the one to go on from.
@@ -390,14 +390,14 @@ def recall(project: Project, prompt: str, key: str) -> Memory:
     try:
         document: Any = read_json(read_regular(_memory_path(project, prompt)))
         entries: list[Any] = document["tried"] if document["key"] == key else []
-        return Memory(tuple(Tried.from_json(entry) for entry in entries))
+        return Memory(tuple(Attempt.from_json(entry) for entry in entries))
     except (OSError, ValueError, KeyError, TypeError):
         return Memory()
 
 
 def remember(project: Project, prompt: str, key: str, memory: Memory) -> None:
     """Keep what a run found, for later runs."""
-    kept: dict[tuple[str, ...], Tried] = {}
+    kept: dict[tuple[str, ...], Attempt] = {}
     for entry in (*recall(project, prompt, key).tried, *memory.tried):
         if entry.finding in AGAINST:
             kept[entry.before, entry.after, entry.cluster, entry.finding] = entry
@@ -426,7 +426,7 @@ def reject(project: Project, run: Run, changes: Sequence[int]) -> None:
     prompt = run.prompt
     path = run.directory / "accepted.json"
     document: Any = read_json(run.read_end(path))
-    entries = [Tried.from_json(document["edits"][number]) for number in changes]
+    entries = [Attempt.from_json(document["edits"][number]) for number in changes]
     refused = [replace(entry, finding="rejected-by-person") for entry in entries]
     remember(project, prompt, document["key"], Memory(tuple(refused)))
 

@@ -30,10 +30,10 @@ from regauge.errors import (
 from regauge.gate import (
     CONTROL_FIRST,
     EVALS_FIRST,
+    BaseTrials,
     Gate,
     GateCase,
     GatePolicy,
-    History,
     TrialFacts,
     tier_held,
 )
@@ -54,9 +54,9 @@ from regauge.refine.loop._state import (
     TrialsDone,
 )
 from regauge.refine.proposers._model import criticised, looked, object_in, proposed
-from regauge.refine.proposers._protocol import Problem, Shown
+from regauge.refine.proposers._protocol import Problem, RedactedCase
 from regauge.refine.subject import cases_of, deciding_judges, public_of
-from regauge.runner import Draw, PlannedCase, Question
+from regauge.runner import CaseRequest, Draw, PlannedCase
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from regauge.refine.analysis import Cluster, Tally
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import Evidence
-    from regauge.refine.loop._state import AskProposer, RunSuite, Setting, State
+    from regauge.refine.loop._state import AskProposer, LoopConfig, RunSuite, State
     from regauge.refine.proposers._protocol import Example, Proposer
     from regauge.refine.subject import Subject
     from regauge.runner import EvalSession, Suite, Trial, Trials
@@ -281,7 +281,7 @@ _ANSWER_CHARS = 1_000
 
 
 def problem_of(
-    setting: Setting,
+    setting: LoopConfig,
     state: State,
     cases: Mapping[str, GoldenCase],
     *,
@@ -323,7 +323,7 @@ def problem_of(
     failing = _representatives(failing, confused, state.cycle)
     passing = _neighbours(passing, failing[:_FAILING_SHOWN], cases)
 
-    def redacted(case: str) -> Shown:
+    def redacted(case: str) -> RedactedCase:
         golden = cases[case]
         return _redact_case(
             state, cluster.check, case, golden, show_goldens=show_goldens, public=public
@@ -432,7 +432,7 @@ def _neighbours(
 
 def _redact_case(
     state: State, check: str, name: str, case: GoldenCase, *, show_goldens: bool, public: str
-) -> Shown:
+) -> RedactedCase:
     failures = state.tally.failures(state.text.digest, name, check)
     outcomes = failures or state.tally.since(state.text.digest, name, 0)
     answer = outcomes[0].answer if outcomes else ""
@@ -440,7 +440,7 @@ def _redact_case(
     hide = masked(case.golden, public=public)
     if show_goldens:
         hide = masked(None)
-    return Shown(
+    return RedactedCase(
         inputs={key: _cut(input_text(value), _INPUT_CHARS) for key, value in case.inputs.items()},
         answer=_cut(hide.text(answer), _ANSWER_CHARS),
         expected=case.expected if show_goldens else masked(case.expected, public=public).shape,
@@ -517,7 +517,7 @@ _PROMPT = "revision"
 
 
 async def verify_by_gate(
-    setting: Setting,
+    setting: LoopConfig,
     state: State,
     action: RunSuite,
     draw: Callable[[Sequence[Draws]], Awaitable[TrialsDone | Interrupted]],
@@ -616,9 +616,9 @@ def _without_repairs(policy: GatePolicy) -> GatePolicy:
     return replace(policy, improved_at_most=-1.0, on_broken="block", first_draws=first, suite=suite)
 
 
-def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -> History:
+def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -> BaseTrials:
     outcomes = tally.since(base.digest, case, 0)
-    return History(
+    return BaseTrials(
         checks={check: tally.check(base.digest, case, check) for check in checks},
         whole=tally.whole(base.digest, case),
         distinct_answers=len({outcome.answer for outcome in outcomes}),
@@ -656,7 +656,7 @@ class SuiteBench:
     """Draws trials of a prompt's evals, whatever its text, and lets their judges judge."""
 
     subject: Subject
-    setting: Setting
+    setting: LoopConfig
     show_goldens: bool
     trials: Trials
     proposers: Mapping[str, Proposer]
@@ -822,8 +822,8 @@ class SuiteBench:
     def _forget(self, request: CompletionRequest) -> None:
         self.trials.forget(self._question(request))
 
-    def _question(self, request: CompletionRequest) -> Question:
-        return Question.of_refiner(request, prompt=self.subject.prompt, command="refine")
+    def _question(self, request: CompletionRequest) -> CaseRequest:
+        return CaseRequest.of_refiner(request, prompt=self.subject.prompt, command="refine")
 
     def _readable(self, text: PromptText, proposed: Proposed) -> Proposed:
         """Without edits whose text the prompt's file cannot hold."""

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from regauge.gate import (
         Arm,
         Baseline,
+        CaseComparison,
         CaseReport,
-        Compared,
         Decided,
         FinalDecision,
         GateOutcome,
@@ -581,7 +581,7 @@ def _case_document(
     )
 
 
-def _evidence(decided: Decided, compared: Compared, nodes: Mapping[int, str]) -> _Evidence:
+def _evidence(decided: Decided, compared: CaseComparison, nodes: Mapping[int, str]) -> _Evidence:
     candidate, main = compared.candidate, compared.main
 
     def answers(arm: Arm) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:

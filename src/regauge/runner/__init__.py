@@ -12,7 +12,7 @@ from __future__ import annotations
 from regauge.runner._answers import (
     Answers as Answers,
     IndependentTrials as IndependentTrials,
-    Published as Published,
+    WrittenRecordings as WrittenRecordings,
 )
 from regauge.runner._conversation import calls_of as calls_of
 from regauge.runner._drawing import Budget as Budget, Progress as Progress
@@ -23,10 +23,10 @@ from regauge.runner._missing import (
 from regauge.runner._plan import (
     PART_RECORDINGS as PART_RECORDINGS,
     PART_TRIALS as PART_TRIALS,
+    CaseRequest as CaseRequest,
     Draw as Draw,
     Plan as Plan,
     PlannedCase as PlannedCase,
-    Question as Question,
     count_lines as count_lines,
     judges_file as judges_file,
 )

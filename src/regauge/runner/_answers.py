@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
     from regauge.providers.embeddings import OpenAIEmbedder
     from regauge.recordings import Claim
-    from regauge.runner._plan import PartFiles, PlannedCase, Question
+    from regauge.runner._plan import CaseRequest, PartFiles, PlannedCase
 
 _File = TypeVar("_File")
 # How long a caller of vectors waits, in seconds, before it looks whether another is done.
 _LOCK_POLL_S = 0.005
 
 
-class Opened(Generic[_File]):
+class FileCache(Generic[_File]):
     """Opens files by name, for several threads; iterates over those that could be read.
 
     Args:
@@ -112,7 +112,7 @@ class IndependentTrials:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class WrittenRecordings:
     """The committed recordings that a run wrote.
 
     Attributes:
@@ -177,7 +177,7 @@ class Answers:
         self.redact = self._redactor.redact
         self._run_owner = run_owner
         self._run_started = run_started
-        self._files = Opened(
+        self._files = FileCache(
             lambda name: RecordingsFile.load(
                 project.recordings_dir / f"{name}.jsonl",
                 redactor=self._redactor,
@@ -265,7 +265,7 @@ class Answers:
         if planned.converses or draw.key not in self.file(planned.suite.prompt.name):
             self.find_draw(draw)
 
-    def find_call(self, question: Question) -> SourcedCompletion | None:
+    def find_call(self, question: CaseRequest) -> SourcedCompletion | None:
         """The answer to a question, or None."""
         return self.find(
             question.file,
@@ -348,11 +348,11 @@ class Answers:
             trial = self._independent.first if self._independent is not None else 0
         return self._local(trial).together()
 
-    def claim(self, question: Question) -> Claim:
+    def claim(self, question: CaseRequest) -> Claim:
         """Ask to be the only one who asks the model for this answer."""
         return self._local(question.trial).claim(self._key_of(question))
 
-    def check_writable(self, question: Question) -> None:
+    def check_writable(self, question: CaseRequest) -> None:
         """Raise where the store takes no answer any more, such as on a full disk.
 
         Raises:
@@ -360,11 +360,11 @@ class Answers:
         """
         self._local(question.trial).check_writable()
 
-    def release(self, question: Question) -> None:
+    def release(self, question: CaseRequest) -> None:
         """Give a claim back without an answer."""
         self._local(question.trial).release(self._key_of(question))
 
-    def keep(self, question: Question, completion: Completion) -> Completion:
+    def keep(self, question: CaseRequest, completion: Completion) -> Completion:
         """Keep a new answer; once this returns, killing the process does not lose it.
 
         Returns:
@@ -392,7 +392,7 @@ class Answers:
         )
         return stored_recording.completion
 
-    def forget(self, question: Question) -> None:
+    def forget(self, question: CaseRequest) -> None:
         """Drop an answer from the local store."""
         if self._mode != "none":
             self._local(question.trial).drop(self._key_of(question))
@@ -401,7 +401,7 @@ class Answers:
         """Say that a session is complete: the next run of the same plan draws again."""
         self._local().finish(session)
 
-    def finish(self, *, complete: bool, publish: bool = True) -> Published:
+    def finish(self, *, complete: bool, publish: bool = True) -> WrittenRecordings:
         """Write new answers to the committed recordings and close the store.
 
         Args:
@@ -446,7 +446,7 @@ class Answers:
                 if isinstance(store, LocalStore):
                     store.close()
             self._stores.clear()
-        return Published(written=written, stored=stored)
+        return WrittenRecordings(written=written, stored=stored)
 
     def _added_as_kept(self, file: RecordingsFile, key: RecordingKey, new: _New) -> bool:
         """Add an answer to a file as this run has encoded it; return whether that is possible."""
@@ -504,7 +504,7 @@ class Answers:
             # What this run has kept is found in the store as well.
             self._new.setdefault(file, {}).setdefault(key, _New(trial, provider, stored))
 
-    def _key_of(self, question: Question) -> RecordingKey:
+    def _key_of(self, question: CaseRequest) -> RecordingKey:
         return self._stored_key(question.key, question.trial, question.request.provider)
 
     def _stored_key(self, key: RecordingKey, trial: int, provider: str) -> RecordingKey:
@@ -570,7 +570,7 @@ class Embeddings:
         self.asked = 0
         self._project = project
         self._environ = environ
-        self._files = Opened(self._read)
+        self._files = FileCache(self._read)
         self._fresh: set[tuple[str, str]] = set()
         self._base: Callable[[Path], bytes | None] | None = None
         self._lock = threading.Lock()

@@ -17,7 +17,7 @@ from regauge.errors import DatasetError, Fault, PromptError, RegaugeError, Unmea
 from regauge.project import PythonTarget
 from regauge.prompts import Message, content_of, load_prompt
 from regauge.providers import CompletionRequest, Usage, parse_model_id, transcript
-from regauge.runner._plan import Question
+from regauge.runner._plan import CaseRequest
 from regauge.runner._result import SourcedCompletion
 from regauge.strict_json import read_json
 from regauge.targets import WorkingFiles, find_modules, load_target
@@ -167,7 +167,7 @@ def _fault(case: GoldenCase, message: str, fix: str) -> Fault:
 
 
 def replay(
-    draw: Draw, find: Callable[[Question], SourcedCompletion | None]
+    draw: Draw, find: Callable[[CaseRequest], SourcedCompletion | None]
 ) -> SourcedCompletion | None:
     """The conversation of a draw from recordings alone; None where a call is not recorded.
 
@@ -176,7 +176,7 @@ def replay(
         RegaugeError: The case cannot be asked.
     """
 
-    async def call(question: Question) -> SourcedCompletion:
+    async def call(question: CaseRequest) -> SourcedCompletion:
         recorded = find(question)
         if recorded is None:
             raise _NotRecordedError
@@ -194,12 +194,12 @@ def replay(
 
 
 def calls_of(
-    draw: Draw, find: Callable[[Question], SourcedCompletion | None]
-) -> tuple[SourcedCompletion | None, list[Question]]:
+    draw: Draw, find: Callable[[CaseRequest], SourcedCompletion | None]
+) -> tuple[SourcedCompletion | None, list[CaseRequest]]:
     """The conversation of a draw as `replay` gives it, and its calls that are recorded."""
-    made: list[Question] = []
+    made: list[CaseRequest] = []
 
-    def noted(question: Question) -> SourcedCompletion | None:
+    def noted(question: CaseRequest) -> SourcedCompletion | None:
         recorded = find(question)
         if recorded is not None:
             made.append(question)
@@ -212,7 +212,7 @@ def calls_of(
 
 
 async def converse(
-    draw: Draw, call: Callable[[Question], Awaitable[SourcedCompletion]]
+    draw: Draw, call: Callable[[CaseRequest], Awaitable[SourcedCompletion]]
 ) -> SourcedCompletion:
     """The conversation of a draw, as one completion with all its messages.
 
@@ -245,7 +245,7 @@ class _Conversation:
     """
 
     def __init__(
-        self, draw: Draw, call: Callable[[Question], Awaitable[SourcedCompletion]]
+        self, draw: Draw, call: Callable[[CaseRequest], Awaitable[SourcedCompletion]]
     ) -> None:
         script = draw.planned.case.script
         assert script is not None
@@ -407,9 +407,9 @@ class _Conversation:
 
     def _question(
         self, request: CompletionRequest, *, asker: str = "", target: Target | None = None
-    ) -> Question:
+    ) -> CaseRequest:
         return replace(
-            Question.of_draw(self._draw, request=request),
+            CaseRequest.of_draw(self._draw, request=request),
             asker_digest=asker or self._suite.prompt.digest,
             target=target if asker else self._suite.target,
         )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regauge.providers import Completion, Provider
     from regauge.recordings import Claim, RecordingKey
     from regauge.runner._answers import Answers
-    from regauge.runner._plan import Draw, Question
+    from regauge.runner._plan import CaseRequest, Draw
     from regauge.runner._spec import RunOptions
     from regauge.targets import Target
 
@@ -242,7 +242,7 @@ class CasesInBudget:
                     del self._unfinished[key]
             self._moved.set()
 
-    async def admit(self, question: Question) -> None:
+    async def admit(self, question: CaseRequest) -> None:
         """Wait until the case of a call may begin.
 
         Raises:
@@ -262,7 +262,7 @@ class CasesInBudget:
                 self._check(self._trials[key], self._most)
             self._unfinished[key] = self._trials[key]
 
-    def add(self, question: Question, charge: Charge) -> None:
+    def add(self, question: CaseRequest, charge: Charge) -> None:
         """Count a call that is paid."""
         if not self._active[question.prompt, question.case]:
             return
@@ -421,7 +421,7 @@ _ASK_AGAIN_MAX_S = 0.8
 class Batches(Protocol):
     """Completions that come in batches: none of them is waited for."""
 
-    def find(self, question: Question) -> Completion | None:
+    def find(self, question: CaseRequest) -> Completion | None:
         """The collected completion of a call; None where it is to be requested.
 
         Raises:
@@ -429,7 +429,7 @@ class Batches(Protocol):
         """
         ...
 
-    def request(self, question: Question) -> PendingError:
+    def request(self, question: CaseRequest) -> PendingError:
         """Add a call to the next batch; returns the reason why it has no completion yet.
 
         Raises:
@@ -489,7 +489,7 @@ class Drawing:
         """The limit of trials that run or wait for a judge: twice the concurrency."""
         return self._options.ahead or 2 * self._providers.width
 
-    async def ask(self, question: Question) -> SourcedCompletion:
+    async def ask(self, question: CaseRequest) -> SourcedCompletion:
         """Get one answer, and keep it; who asks the same at the same time shares it.
 
         Raises:
@@ -528,7 +528,7 @@ class Drawing:
         if not task.cancelled():
             task.exception()  # all who waited have it; maybe no one does any more
 
-    def _collected(self, question: Question, batches: Batches) -> Completion:
+    def _collected(self, question: CaseRequest, batches: Batches) -> Completion:
         """The completion that a batch brought; without one the call goes into the next batch."""
         collected = batches.find(question)
         if collected is not None:
@@ -542,7 +542,7 @@ class Drawing:
             charge.actual_usd, charge.actual_tokens = expected_usd, tokens
         raise pending
 
-    async def _ask(self, question: Question, collected: Completion | None) -> SourcedCompletion:
+    async def _ask(self, question: CaseRequest, collected: Completion | None) -> SourcedCompletion:
         if self._store_error is not None:
             raise RecordingError(self._store_error.faults)
         key = question.key
@@ -573,7 +573,7 @@ class Drawing:
             raise
         return SourcedCompletion(completion=stored, source="live")
 
-    async def _completion(self, question: Question) -> Completion:
+    async def _completion(self, question: CaseRequest) -> Completion:
         """Call the model, within the budget."""
         request = question.request
         provider: Provider
@@ -596,7 +596,7 @@ class Drawing:
         self._usage.add(question, completion)
         return completion
 
-    def _refuse_huge(self, question: Question) -> None:
+    def _refuse_huge(self, question: CaseRequest) -> None:
         """Refuse a request of more text than anyone sends without a question.
 
         Raises:
@@ -618,7 +618,7 @@ class Drawing:
             f" `request_mb_max = {math.ceil(size_mb)}` in [tool.regauge] of pyproject.toml",
         )
 
-    async def _claim(self, question: Question) -> Claim:
+    async def _claim(self, question: CaseRequest) -> Claim:
         return await self._stored(lambda: self._answers.claim(question), may_wait=True)
 
     async def _stored(self, write: Callable[[], Written], *, may_wait: bool = False) -> Written:
@@ -633,7 +633,7 @@ class Drawing:
                         task.cancel()
             raise
 
-    def _expected_usd(self, question: Question, usage: Usage) -> float:
+    def _expected_usd(self, question: CaseRequest, usage: Usage) -> float:
         """The expected cost of a call; a budget needs a price."""
         if self._budget.limit_usd is None:
             return 0.0

@@ -20,7 +20,7 @@ from regauge.providers import (
     parse_model_id,
 )
 from regauge.recordings import RecordingKey
-from regauge.runner._plan import Question, judges_file
+from regauge.runner._plan import CaseRequest, judges_file
 from regauge.runner._providers import price_for
 from regauge.stop_signals import run_stoppable
 
@@ -136,7 +136,7 @@ class ExpectedUsage:
         recordings is taken to have one call per turn, two where there are tools, and one more
         where a persona writes the user's turn.
         """
-        question = Question.of_draw(draw)
+        question = CaseRequest.of_draw(draw)
         usage = self.of_question(question, expected=draw.planned.case.expected)
         script = draw.planned.case.script if draw.planned.converses else None
         if script is None:
@@ -192,7 +192,7 @@ class ExpectedUsage:
             ]
         return by_case
 
-    def of_question(self, question: Question, *, expected: JSON = None) -> Usage:
+    def of_question(self, question: CaseRequest, *, expected: JSON = None) -> Usage:
         """The expected usage of one call of a prompt or judge.
 
         Args:
@@ -215,7 +215,7 @@ class ExpectedUsage:
             output_tokens=_limited(growth * usage.output_tokens / sums.calls, request),
         )
 
-    def add(self, question: Question, completion: Completion) -> None:
+    def add(self, question: CaseRequest, completion: Completion) -> None:
         """Count a completion that was just made."""
         if question.file in self._files:
             self._add(
@@ -226,7 +226,7 @@ class ExpectedUsage:
                 completion.usage,
             )
 
-    def _calls(self, question: Question) -> _FirstCalls | None:
+    def _calls(self, question: CaseRequest) -> _FirstCalls | None:
         """The recorded calls of the prompt or judge; of other models where this one has none."""
         first_calls = self._files.get(question.file)
         if first_calls is None:
@@ -457,7 +457,7 @@ class ExpectedJudging:
     def _unrecorded(self, judge: ModelJudge, draws: Sequence[Draw]) -> ExpectedCalls:
         """Usage of unrecorded judgements from the first requests, less those of earlier judges."""
         samples = draws[:: max(1, len(draws) // _SAMPLES)]
-        asked: dict[RecordingKey, list[Question]] = defaultdict(list)
+        asked: dict[RecordingKey, list[CaseRequest]] = defaultdict(list)
         total = ExpectedCalls()
         for draw in samples:
             completion = self._sample(draw)
@@ -473,7 +473,7 @@ class ExpectedJudging:
                 request for request in requests if RecordingKey.from_request(request) not in shared
             ]
             for request in own:
-                question = Question.of_judge(request, draw=draw, judge=judge)
+                question = CaseRequest.of_judge(request, draw=draw, judge=judge)
                 asked[question.key].append(question)
             further = usual_calls(judge) - len(requests)
             if further > 0 and (own or not requests):
@@ -484,7 +484,7 @@ class ExpectedJudging:
         once = [first for first, *others in asked.values() if others]  # for all cases together
         return sum(map(self._of_question, once), total.times(len(draws) / len(samples)))
 
-    def _of_question(self, question: Question) -> ExpectedCalls:
+    def _of_question(self, question: CaseRequest) -> ExpectedCalls:
         usage = self._usage.of_question(question)
         return ExpectedCalls(
             calls=1,

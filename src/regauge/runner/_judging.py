@@ -30,8 +30,8 @@ from regauge.errors import (
 )
 from regauge.judges import Answer, Measurement, Rule, Verdict, broken_judge, criterion_of
 from regauge.recordings import MeasurementLine, MeasurementsFile, map_texts
-from regauge.runner._answers import Opened
-from regauge.runner._plan import Question, save_file
+from regauge.runner._answers import FileCache
+from regauge.runner._plan import CaseRequest, save_file
 from regauge.runner._result import CallTotals, JudgedVerdict, Trial
 
 if TYPE_CHECKING:
@@ -174,19 +174,19 @@ def _is_numeric(host: Any) -> bool:
     return True
 
 
-Said: TypeAlias = "Mapping[str, JudgedVerdict | UnmeasuredError]"
+ModelVerdicts: TypeAlias = "Mapping[str, JudgedVerdict | UnmeasuredError]"
 _COMPARE_LABELS = frozenset({"choice_is", "equals", "field_equals"})
 
 
 async def judge_trial(
-    draw: Draw, answer: SourcedCompletion, *, opinions: Said, offline: bool
+    draw: Draw, answer: SourcedCompletion, *, opinions: ModelVerdicts, offline: bool
 ) -> Trial:
     """Let every judge say its verdict; one that cannot makes the trial unmeasured.
 
     Args:
         draw: The case and the number of the trial.
         answer: What is judged.
-        said: What judges that ask a model have said already, by name.
+        opinions: The verdicts of LLM judges so far, by name.
         offline: Whether functions of users are kept off the network.
     """
     suite, case = draw.planned.suite, draw.planned.case
@@ -301,7 +301,7 @@ class RunCalls:
 
     judge: ModelJudge
     draw: Draw
-    ask: Callable[[Question, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]]
+    ask: Callable[[CaseRequest, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]]
     counted: set[RecordingKey] = field(default_factory=set["RecordingKey"])
     asked: dict[RecordingKey, None] = field(default_factory=dict["RecordingKey", None])
     totals: CallTotals = field(default_factory=CallTotals)
@@ -327,7 +327,7 @@ class RunCalls:
         Raises:
             UnmeasuredError: There is none.
         """
-        question = Question.of_judge(request, draw=self.draw, judge=self.judge)
+        question = CaseRequest.of_judge(request, draw=self.draw, judge=self.judge)
         self.asked[question.key] = None
         try:
             answer = await self.ask(question, self.judge, self.draw)
@@ -366,7 +366,7 @@ class Measurements:
         self._mode = mode
         self._redact = redact
         self._unpublished = unpublished
-        self._files = Opened(
+        self._files = FileCache(
             lambda name: MeasurementsFile(self._directory / f"{name}.jsonl", own=own)
         )
         self._fresh: set[str] = set()
@@ -466,7 +466,7 @@ class ModelJudging:
     def __init__(
         self,
         *,
-        ask: Callable[[Question, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
+        ask: Callable[[CaseRequest, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
         measurements: Measurements,
         rejudge: Callable[[Draw], bool],
         window: AheadWindow | None = None,
@@ -482,7 +482,7 @@ class ModelJudging:
 
     def asking(
         self,
-        ask: Callable[[Question, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
+        ask: Callable[[CaseRequest, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
     ) -> ModelJudging:
         """The same judges and what is known of them, with replies from elsewhere."""
         other = copy(self)

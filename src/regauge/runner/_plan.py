@@ -163,7 +163,7 @@ def judges_file(prompt: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class CaseRequest:
     """A request to a model for one case.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.providers import parse_model_id
-from regauge.runner._answers import Answers, Embeddings, Published
+from regauge.runner._answers import Answers, Embeddings, WrittenRecordings
 from regauge.runner._conversation import calls_of
 from regauge.runner._drawing import Batches, Budget, Drawing, Progress
 from regauge.runner._expected import ExpectedJudging, ExpectedUsage
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from regauge.runner._answers import IndependentTrials
     from regauge.runner._judging import Used
     from regauge.runner._missing import MissingAnswers, MissingJudgements
-    from regauge.runner._plan import PlannedCase, Question
+    from regauge.runner._plan import CaseRequest, PlannedCase
     from regauge.runner._result import Trial
     from regauge.runner._spec import EvalSpec, RunOptions
     from regauge.runner._suite import Suite
@@ -128,7 +128,7 @@ def recorded_draws(
 
 def _conversations(
     file: RecordingsFile, cases: Collection[PlannedCase]
-) -> Iterator[tuple[Draw, SourcedCompletion | None, list[Question]]]:
+) -> Iterator[tuple[Draw, SourcedCompletion | None, list[CaseRequest]]]:
     """Every recorded conversation with its calls; None in its place where some are missing."""
     conversing = [planned for planned in cases if planned.converses and planned.error is None]
     if not conversing:
@@ -136,7 +136,7 @@ def _conversations(
     trials = sorted({recording.key.trial for recording in file})
     models = {recording.model for recording in file}
 
-    def find(question: Question) -> SourcedCompletion | None:
+    def find(question: CaseRequest) -> SourcedCompletion | None:
         recording = file.get(question.key)
         if recording is None:
             return None
@@ -355,7 +355,7 @@ class EvalSession:
                 trials.append(self._trials.conclude(draw, asked))
         return EvalResult(suite=planned.suite, case=planned.case, trials=tuple(trials), where=where)
 
-    def finish(self, *, complete: bool) -> Published:
+    def finish(self, *, complete: bool) -> WrittenRecordings:
         """Write what was drawn and measured to the committed recordings.
 
         Args:
@@ -366,7 +366,7 @@ class EvalSession:
         if self._cluster is not None:
             self._cluster.stop()
         if self._closed:
-            return Published()
+            return WrittenRecordings()
         try:
             published = self.answers.finish(complete=complete)
         finally:

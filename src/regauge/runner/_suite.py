@@ -14,9 +14,9 @@ from regauge.errors import Fault, PromptError, UsageError
 from regauge.judges import (
     EXTERNAL,
     JudgeContext,
+    JudgeStatus,
     Rule,
     RuleFactory,
-    Standing,
     as_judge,
     judge_from_spec,
     judge_of_checks,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from regauge.runner._spec import EvalSpec, JudgeLike, RunOptions
     from regauge.targets import Target
 
-_RULE = Standing(gates=True, reason="")
+_RULE = JudgeStatus(gates=True, reason="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,7 +70,7 @@ class Suite:
     pass_rate: float
     origin: str
     named_by: str = ""
-    standings: Mapping[str, Standing] = field(default_factory=dict[str, Standing])
+    standings: Mapping[str, JudgeStatus] = field(default_factory=dict[str, JudgeStatus])
     target: Target | None = None
     partners: Partners = field(default_factory=Partners)
 
@@ -100,7 +100,7 @@ class Suite:
         """Return whether no one judges but rules of regauge: pure, quick and silent."""
         return all(isinstance(judge, Rule) and judge.own for judge in self.judges)
 
-    def standing(self, judge: Judge) -> Standing:
+    def standing(self, judge: Judge) -> JudgeStatus:
         """The status of a judge's verdicts; those of rules are blocking."""
         return self.standings.get(judge.name, _RULE)
 
@@ -354,7 +354,7 @@ def _judge(like: JudgeLike, where: str, context: JudgeContext) -> Judge:
     return as_judge(cast("JudgeFunction", like))
 
 
-def _standings(judges: Iterable[Judge], project: Project) -> Mapping[str, Standing]:
+def _standings(judges: Iterable[Judge], project: Project) -> Mapping[str, JudgeStatus]:
     """The statuses of judges that call a model, by name."""
     asking = [cast("ModelJudge", judge) for judge in judges if hasattr(judge, "judge_with")]
     return {judge.name: standing_of(judge, project) for judge in asking}

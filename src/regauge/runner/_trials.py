@@ -13,7 +13,7 @@ from regauge.project import RecordedTarget
 from regauge.recordings import RecordingKey
 from regauge.runner._conversation import converse, replay
 from regauge.runner._judging import ModelJudging, judge_trial
-from regauge.runner._plan import Draw, Question
+from regauge.runner._plan import CaseRequest, Draw
 from regauge.runner._result import Trial
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regauge.judges import ModelJudge
     from regauge.runner._answers import Answers
     from regauge.runner._drawing import Drawing, Progress
-    from regauge.runner._judging import Measurements, Said, Used
+    from regauge.runner._judging import Measurements, ModelVerdicts, Used
     from regauge.runner._lookahead import AheadWindow
     from regauge.runner._missing import Misses
     from regauge.runner._result import JudgedVerdict, SourcedCompletion
@@ -35,11 +35,11 @@ class AskedTrial:
 
     Attributes:
         answer: What is judged.
-        opinions: What the judges that ask a model said of it, by name.
+        opinions: The verdicts of LLM judges on it, by name.
     """
 
     answer: SourcedCompletion
-    opinions: Said
+    opinions: ModelVerdicts
 
     @property
     def failure(self) -> UnmeasuredError | None:
@@ -109,7 +109,7 @@ class Trials:
                 answer = await self._drawn(draw)
             return AskedTrial(answer=answer, opinions=await self.judged(draw, answer))
 
-    async def judged(self, draw: Draw, answer: SourcedCompletion) -> Said:
+    async def judged(self, draw: Draw, answer: SourcedCompletion) -> ModelVerdicts:
         """The verdicts of the judges that call models on a completion, requested together."""
         judges = draw.planned.suite.model_judges
         if not judges:
@@ -139,7 +139,7 @@ class Trials:
     def _copy(self, draw: Draw, target: Draw) -> SourcedCompletion | None:
         """Keep an answer, or all calls of a conversation, under another number, too."""
 
-        def copy(question: Question, key: RecordingKey) -> SourcedCompletion | None:
+        def copy(question: CaseRequest, key: RecordingKey) -> SourcedCompletion | None:
             return self._answers.copy(
                 question.file,
                 key,
@@ -150,10 +150,10 @@ class Trials:
             )
 
         if not draw.planned.converses:
-            return copy(Question.of_draw(draw), draw.key)
+            return copy(CaseRequest.of_draw(draw), draw.key)
         copies: list[SourcedCompletion] = []
 
-        def find(question: Question) -> SourcedCompletion | None:
+        def find(question: CaseRequest) -> SourcedCompletion | None:
             made = copy(question, question.key)
             if made is not None:
                 copies.append(made)
@@ -168,7 +168,7 @@ class Trials:
             return
         made = self._judging.used(draw.planned.suite.prompt.name).calls
 
-        async def copied(question: Question, judge: ModelJudge, _: Draw) -> SourcedCompletion:
+        async def copied(question: CaseRequest, judge: ModelJudge, _: Draw) -> SourcedCompletion:
             digest, trial = question.key.digest, question.key.trial
             # A judge numbers its calls from a multiple of the trial's number.
             for factor in {key.trial // draw.trial for key in made if key.digest == digest}:
@@ -220,7 +220,7 @@ class Trials:
             return trial
         raise AssertionError("a rule waited")
 
-    async def answer(self, question: Question) -> SourcedCompletion:
+    async def answer(self, question: CaseRequest) -> SourcedCompletion:
         """The answer to any question, of no case: recorded, from the local store, or live.
 
         Raises:
@@ -235,7 +235,7 @@ class Trials:
             )
         return await self._drawing.ask(question)
 
-    def forget(self, question: Question) -> None:
+    def forget(self, question: CaseRequest) -> None:
         """Drop the answer to a question from the local store, so that the next one is live."""
         self._answers.forget(question)
 
@@ -243,7 +243,7 @@ class Trials:
         """The recordings that judgements of a prompt's completions have used so far."""
         return self._judging.used(prompt)
 
-    async def _call(self, question: Question) -> SourcedCompletion:
+    async def _call(self, question: CaseRequest) -> SourcedCompletion:
         """The completion of a call: recorded, from the local store, or live."""
         recorded = self._answers.find_call(question)
         if recorded is None:
@@ -260,7 +260,7 @@ class Trials:
             if draw.planned.converses:
                 answer = await converse(draw, self._call)
             else:
-                answer = await self._drawing.ask(Question.of_draw(draw))
+                answer = await self._drawing.ask(CaseRequest.of_draw(draw))
         except Exception:
             self._progress.failed += 1
             raise
@@ -292,7 +292,9 @@ class Trials:
         except UnmeasuredError as error:
             return error
 
-    async def _reply(self, question: Question, judge: ModelJudge, draw: Draw) -> SourcedCompletion:
+    async def _reply(
+        self, question: CaseRequest, judge: ModelJudge, draw: Draw
+    ) -> SourcedCompletion:
         """A reply to a judge: recorded, from the local store, or live."""
         recorded = self._answers.find_call(question)
         if recorded is None and self._drawing is None:

@@ -11,7 +11,7 @@ from regauge.judges.calibration import file_stem, judge_labels
 from regauge.recordings import RecordingKey
 from regauge.runner._answers import Answers
 from regauge.runner._drawing import Budget, Drawing, Progress
-from regauge.runner._plan import Question
+from regauge.runner._plan import CaseRequest
 from regauge.runner._result import CallTotals
 from regauge.stop_signals import run_stoppable
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.judges import ModelJudge
-    from regauge.judges.calibration import Judged, Label
+    from regauge.judges.calibration import Label, LabelledVerdict
     from regauge.project import Project
     from regauge.providers import Completion, CompletionRequest
     from regauge.runner._spec import RunOptions
@@ -69,7 +69,7 @@ class LabelRun:
 
     def judge_all(
         self, labels: Sequence[Label], cases: Mapping[str, GoldenCase], *, repeats: int
-    ) -> list[Judged]:
+    ) -> list[LabelledVerdict]:
         """Judge every label; each reply is kept as soon as it arrives.
 
         Args:
@@ -107,7 +107,7 @@ class LabelRun:
 
     async def _judge_all(
         self, labels: Sequence[Label], cases: Mapping[str, GoldenCase], repeats: int
-    ) -> list[Judged]:
+    ) -> list[LabelledVerdict]:
         if self._options.record != "none":
             self._drawing = Drawing(
                 self._project,
@@ -135,7 +135,7 @@ class LabelRun:
         Raises:
             UnmeasuredError: There is none.
         """
-        question = Question(
+        question = CaseRequest(
             request=request,
             key=RecordingKey.from_request(request),
             file=self._file,

@@ -270,7 +270,7 @@ def read_outputs(
 
     Args:
         data: What it holds; None where there is none.
-        shown: Its path, for errors.
+        place: Its path, for errors.
         name: The target.
         cost_usd: The cost of an output that states none.
 

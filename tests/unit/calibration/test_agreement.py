@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from regauge.judges.calibration import Judged, Judgement, Label, agreement_of, disagrees
+from regauge.judges.calibration import Judgement, Label, LabelledVerdict, agreement_of, disagrees
 
 OTHER = {"pass": "fail", "fail": "pass"}
 
 
 def answer(number, says, *said, score=None):
     """A label of an answer, and what the judge said of it, repeat by repeat."""
-    return Judged(
+    return LabelledVerdict(
         label=Label(id=f"l{number}", case="c", answers=("x",), says=says),
         judgements=tuple(
             Judgement(opinions=(word,), score=float(word == "pass") if score is None else score)
@@ -22,7 +22,7 @@ def answer(number, says, *said, score=None):
 
 
 def pair(number, says, *winners):
-    return Judged(
+    return LabelledVerdict(
         label=Label(id=f"l{number}", case="c", answers=("x", "y"), says=says),
         judgements=(Judgement(opinions=winners),),
     )

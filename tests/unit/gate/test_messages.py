@@ -12,12 +12,12 @@ from hypothesis import given, strategies as st
 from regauge.errors import UsageError
 from regauge.evidence import NetReport, PairsReport, RoundReport
 from regauge.gate import (
+    BaseTrials,
     CaseReport,
     CheckReport,
     Count,
     GateCase,
     GatePolicy,
-    History,
     MessageContext,
     SuiteReport,
     case_from_json,
@@ -302,7 +302,7 @@ counts = st.integers(0, 12).flatmap(
     lambda trials: st.integers(0, trials).map(lambda passed: count(passed, trials))
 )
 histories = st.builds(
-    History,
+    BaseTrials,
     checks=st.dictionaries(st.sampled_from(["a", "b"]), counts),
     whole=counts,
     scores=st.dictionaries(st.sampled_from(["a", "b"]), st.lists(st.floats(0, 1)).map(tuple)),
@@ -313,7 +313,7 @@ histories = st.builds(
 
 @given(history=st.none() | histories, case=st.text(), accepted=st.text())
 def test_a_case_comes_back_from_its_record_as_it_was(
-    history: History | None, case: str, accepted: str
+    history: BaseTrials | None, case: str, accepted: str
 ):
     one = GateCase(prompt="p", case=case, checks=("a", "b"), history=history, accepted=accepted)
     assert case_to_json(one) == json.loads(json.dumps(asdict(one)))

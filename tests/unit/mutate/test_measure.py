@@ -13,10 +13,10 @@ import pytest
 from benchmarks.mutate import make_family, run_family, summary
 from regauge.digests import digest_of
 from regauge.errors import BudgetError, MissingRecordingError, ProviderError
-from regauge.gate import Count, GatePolicy, History, TrialFacts
+from regauge.gate import BaseTrials, Count, GatePolicy, TrialFacts
 from regauge.mutate import (
     Case,
-    Found,
+    Classification,
     HuntPolicy,
     Measured,
     Observed,
@@ -61,7 +61,7 @@ class World:
             passed = 0 if subject == "epsilon" else 12
             count = Count(passed=passed, trials=12)
             answer = self.trial(None, number).facts.answer
-            history = History(checks={"right": count}, whole=count, distinct_answers=1)
+            history = BaseTrials(checks={"right": count}, whole=count, distinct_answers=1)
             known = {"history": history, "repeats": 12, "answer": answer} | more
             found.append(
                 Case(key=str(number), text=f"a {subject} case", checks=("right",), **known)
@@ -104,7 +104,7 @@ def classes(found: Measured) -> dict[str, str]:
     return {one.mutant.text.split()[-1].strip("."): one.outcome.kind for one in found.results}
 
 
-def found_of(found: Measured, subject: str) -> Found:
+def found_of(found: Measured, subject: str) -> Classification:
     return next(one.outcome for one in found.results if subject in one.mutant.text)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.refine.attempts import Memory, Tried
+from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import PromptText, apply, changed_places, changed_statements
 from tests.unit.refine.world import HEALTHY, JSON, adding, deleting, without
 
@@ -16,7 +16,7 @@ AGAINST = ("refuted", "overfit", "suite-refused", "redundant", "rejected-by-pers
 
 def entry(before, after, finding="refuted", cluster="json/missing"):
     added, removed = changed_statements(before, after)
-    return Tried(
+    return Attempt(
         before=before.shape, after=after.shape, cluster=cluster, added=added, removed=removed,
         finding=finding, places=changed_places(before, after),
     )  # fmt: skip
@@ -110,6 +110,6 @@ def test_to_remember_a_refuted_edit_twice_changes_no_answer(times):
 def test_an_entry_is_the_same_after_it_was_written_down():
     made = entry(without("json"), HEALTHY)
 
-    assert Tried.from_json(asdict(made)) == made
+    assert Attempt.from_json(asdict(made)) == made
     with pytest.raises(ValueError, match=r"(?s)finding.*'good'"):
-        Tried.from_json({**asdict(made), "finding": "good"})
+        Attempt.from_json({**asdict(made), "finding": "good"})

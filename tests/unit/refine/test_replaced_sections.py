@@ -6,7 +6,7 @@ import pytest
 
 from regauge.prompts import Replaceable
 from regauge.refine._policy import GuardPolicy, RefinePolicy
-from regauge.refine.attempts import Memory, Tried
+from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import (
     Anchor,
     Edit,
@@ -147,7 +147,7 @@ def test_a_refuted_section_does_not_come_back_in_nearly_the_same_words():
     again = section(f"{SHORT}\n{UTC}\n- Please answer with one object: JSON!")
     after = apply(RULES, edit.ops)
     added, removed = changed_statements(RULES, after)
-    tried = Tried(
+    tried = Attempt(
         before=RULES.shape,
         after=after.shape,
         cluster="json",

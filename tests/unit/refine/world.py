@@ -16,8 +16,8 @@ from regauge.refine.loop._state import (
     Critiqued,
     Interrupted,
     Looked,
+    LoopConfig,
     Proposed,
-    Setting,
     Spent,
     SuiteSaid,
     TrialsDone,
@@ -93,7 +93,7 @@ class World:
         cannot_read: Why no reply of the model can be read.
     """
 
-    setting: Setting
+    setting: LoopConfig
     passes: Callable[[str, str, str], bool] = passes
     propose: Callable[[State, AskProposer], Sequence[Edit]] = repairs
     critique: Callable[[State], Critiqued] = lambda _: Critiqued(
@@ -169,7 +169,7 @@ def world(base: PromptText, policy: RefinePolicy | None = None, **changes: objec
     policy = policy or RefinePolicy()
     cases = [CaseText(id=case, texts=(f"order {case}-x7",)) for case in (*TRAIN, *HOLDOUT)]
     own = {name: changes.pop(name) for name in list(changes) if name in World.__dataclass_fields__}
-    setting = Setting(
+    setting = LoopConfig(
         **{  # type: ignore[arg-type]
             "base": base,
             "train": TRAIN,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge import JudgeError, Message, Verdict
-from regauge.judges import JudgeContext, Standing, min_chars
+from regauge.judges import JudgeContext, JudgeStatus, min_chars
 from regauge.project import Project
 from regauge.providers import Completion, CompletionRequest
 from regauge.runner import Draw, EvalSession, PlannedCase, RunOptions, Trial, golden, spec_of
@@ -152,4 +152,4 @@ def test_a_suite_with_another_prompt_keeps_what_its_judges_count_for(root: Path)
     asking = suite.model_judges
     assert [judge.name for judge in asking] == ["told"]
     assert not suite.standing(asking[0]).gates
-    assert suite.standing(suite.judges[0]) == Standing(gates=True, reason="")
+    assert suite.standing(suite.judges[0]) == JudgeStatus(gates=True, reason="")

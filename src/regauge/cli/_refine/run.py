@@ -26,7 +26,7 @@ from regauge.cli._options import (
     run_options,
     seed_option,
 )
-from regauge.cli._refine.runs import NamedRun, Taking, as_text, check_terminal, on_evals, reviewed
+from regauge.cli._refine.runs import Delivery, NamedRun, as_text, check_terminal, on_evals, reviewed
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import GitHubError, ProviderError, UsageError
 from regauge.git import remote_address
@@ -35,7 +35,7 @@ from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
 from regauge.refine.delivery import headline
 from regauge.refine.feedback import Feedback, describe_feedback, feedback_on_pull, noted_in
-from regauge.refine.refinement import BY_SIGNAL, Refinement, RunOptions, unused_text
+from regauge.refine.refinement import BY_SIGNAL, Refinement, RefineOptions, unused_text
 from regauge.refine.runs import (
     CUT_OFF,
     begin_run,
@@ -202,7 +202,7 @@ def _so_far(evals: EvalSession) -> str:
 def ended(
     project: Project,
     result: Mapping[str, Any],
-    taking: Taking,
+    taking: Delivery,
     *,
     already_shown: bool = False,
     as_json: bool,
@@ -358,11 +358,11 @@ def run_command(
     """Refine the prompt NAME, on its evals and on those of targets that load it."""
     project = Project.find()
     prompt = prompt_of_target(project, prompt, command="regauge refine")
-    asked: RunOptions = _options(project, prompt, options)
+    asked: RefineOptions = _options(project, prompt, options)
     begin = partial(_begun, project, prompt, path, options, as_json=as_json)
     if interactive:
         check_terminal()
-    taking = Taking.prepared(
+    taking = Delivery.prepared(
         project,
         prompt,
         write=apply_it or (interactive and branch is None and not pr),
@@ -418,7 +418,7 @@ def _begun(
     prompt: str,
     path: Path | None,
     options: Mapping[str, Any],
-    asked: RunOptions,
+    asked: RefineOptions,
     *,
     forget: bool,
     as_json: bool,
@@ -466,7 +466,7 @@ def _begun(
     return finished[0] if finished else {}
 
 
-def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> RunOptions:
+def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> RefineOptions:
     """The options from the command line, else from the project."""
     settings = project.settings.refine
     names = values["proposers"].split(",") if values["proposers"] else settings.proposers
@@ -474,7 +474,7 @@ def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> RunOpt
     def chosen(name: str) -> Any:
         return getattr(settings, name) if values[name] is None else values[name]
 
-    return RunOptions(
+    return RefineOptions(
         proposers=tuple(name.strip() for name in names if name.strip()),
         model=values["refiner_model"] or settings.model or "",
         cycles=chosen("max_cycles"),
@@ -547,7 +547,7 @@ def resume_command(
     finished: list[Mapping[str, Any]] = []
 
     def act(evals: EvalSession) -> None:
-        options = RunOptions.from_json(facts["options"])
+        options = RefineOptions.from_json(facts["options"])
         if budget_usd is not None:
             options = replace(options, usd=None)  # what this sitting may cost is kept elsewhere
         refinement = Refinement(evals, evals.plan.cases, options, name=prompt, cut_off=run)
@@ -557,7 +557,7 @@ def resume_command(
 
     with only_one(project, prompt, run.id):
         on_evals(project, prompt, facts.get("evals"), words, act, interrupted=lambda: left_at(run))
-    taking = Taking(
+    taking = Delivery(
         project=project, prompt=prompt, write=False, branch=None, say=saying(as_json=as_json)
     )
     ended(project, finished[0], taking, as_json=as_json)

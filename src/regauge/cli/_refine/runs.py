@@ -31,7 +31,7 @@ from regauge.refine.delivery import (
     roll_back,
     uncommitted,
 )
-from regauge.refine.refinement import Refinement, RunOptions
+from regauge.refine.refinement import Refinement, RefineOptions
 from regauge.refine.runs import (
     cut_off,
     edits_of_runs,
@@ -98,7 +98,7 @@ def reviewed(project: Project, run: Run, result: Mapping[str, Any]) -> list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taking:
+class Delivery:
     """The delivery of a proposal.
 
     Attributes:
@@ -402,7 +402,7 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
     if branch is not None or pr:
         check_not_committed(run, find_prompt(_prompt(run), root=project.root))
-    taking = Taking.prepared(
+    taking = Delivery.prepared(
         project,
         _prompt(run),
         write=branch is None and not pr,
@@ -494,7 +494,7 @@ def _recomputed(project: Project, run: Run) -> int:
     counted: list[int] = []
 
     def act(evals: EvalSession) -> None:
-        options = RunOptions.from_json(facts["options"])
+        options = RefineOptions.from_json(facts["options"])
         refinement = Refinement(evals, evals.plan.cases, options, name=_prompt(run), earlier=run)
         counted.append(refinement.verify(run))
         evals.close()

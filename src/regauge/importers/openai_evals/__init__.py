@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
 from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of
-from regauge.importers._suite import Row, Suite, chat_of, input_name, literal, shared_messages
+from regauge.importers._suite import (
+    ImportedSuite,
+    Row,
+    chat_of,
+    input_name,
+    literal,
+    shared_messages,
+)
 from regauge.importers.openai_evals._api import is_definition, read_definition
 
 if TYPE_CHECKING:
@@ -38,7 +45,7 @@ def read_openai_evals(path: Path, /, *, root: Path, name: str = "") -> Imported:
         UsageError: There is none, or none can be imported.
         FaultyFileError: The only one cannot be parsed.
     """
-    suite = Suite(path, root=root, name=name, title="OpenAI Evals")
+    suite = ImportedSuite(path, root=root, name=name, title="OpenAI Evals")
     files = suite.files(
         ".json", ".yaml", ".yml", where=lambda t: is_definition(t) or is_registry(t)
     )
@@ -90,7 +97,7 @@ def is_registry(text: str) -> bool:
     return _CLASS.search(text) is not None
 
 
-def read_registry(file: Path, suite: Suite) -> None:
+def read_registry(file: Path, suite: ImportedSuite) -> None:
     """Read the evals of a YAML file.
 
     Raises:
@@ -119,7 +126,7 @@ class _Eval:
     """One eval of the registry."""
 
     def __init__(
-        self, file: Path, suite: Suite, body: Mapping[str, Any], place: Place, title: str
+        self, file: Path, suite: ImportedSuite, body: Mapping[str, Any], place: Place, title: str
     ) -> None:
         self._file = file
         self._suite = suite

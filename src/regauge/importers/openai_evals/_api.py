@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.importers._description import Place
-    from regauge.importers._suite import Suite
+    from regauge.importers._suite import ImportedSuite
 
 _FIELD: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.]*)\s*\}\}")
 _ANY_FIELD: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
@@ -88,7 +88,7 @@ def is_definition(text: str) -> bool:
     return '"testing_criteria"' in text
 
 
-def read_definition(file: Path, suite: Suite) -> None:
+def read_definition(file: Path, suite: ImportedSuite) -> None:
     """Read the evals of a file: one, or a list as the API returns it.
 
     Raises:
@@ -111,7 +111,9 @@ def read_definition(file: Path, suite: Suite) -> None:
 class _Eval:
     """One eval of the API."""
 
-    def __init__(self, file: Path, suite: Suite, body: Mapping[str, Any], *, alone: bool) -> None:
+    def __init__(
+        self, file: Path, suite: ImportedSuite, body: Mapping[str, Any], *, alone: bool
+    ) -> None:
         self._file = file
         self._suite = suite
         self._body = body
@@ -349,7 +351,7 @@ class _Criterion:
         self,
         body: Mapping[str, Any],
         place: Place,
-        suite: Suite,
+        suite: ImportedSuite,
         inserted: Sequence[str],
         judged: str,
     ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.errors import UsageError
 from regauge.importers._description import Place, slug, unique
 from regauge.importers._source import is_list, is_mapping, place_of
-from regauge.importers._suite import Suite, files_below
+from regauge.importers._suite import ImportedSuite, files_below
 from regauge.importers.promptfoo._configuration import Configuration
 from regauge.importers.promptfoo._context import Context
 
@@ -49,7 +49,7 @@ def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
         UsageError: There is none, or it is code.
         FaultyFileError: The only one is no YAML, or no configuration.
     """
-    suite = Suite(path, root=root, name=name, title="promptfoo")
+    suite = ImportedSuite(path, root=root, name=name, title="promptfoo")
     configs = _find(suite.path, path)
     stem = slug(name) if name else _stem(suite.path, root)
     imported = suite.imported

@@ -76,7 +76,7 @@ class _UnmeasuredError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
+class _ParsedAssertion:
     """One assertion, with its values rendered.
 
     Attributes:
@@ -193,7 +193,7 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
     negated = kind.startswith("not-")
     kind = kind.removeprefix("not-")
     try:
-        parsed = _Given(
+        parsed = _ParsedAssertion(
             kind=kind,
             negated=negated,
             **_value(kind, body, assertion.place, test, context),
@@ -283,7 +283,7 @@ def _require_function(file: Path, function: str, context: Context) -> None:
         )
 
 
-def _judge(assertion: _Given, context: Context) -> dict[str, JSON]:
+def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     """The judge of an assertion.
 
     Raises:
@@ -318,7 +318,7 @@ def _judge(assertion: _Given, context: Context) -> dict[str, JSON]:
     raise _UnmeasuredError(_REASONS.get(assertion.kind, "promptfoo documents no such type"))
 
 
-def _transformed(assertion: _Given, context: Context) -> dict[str, JSON]:
+def _transformed(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     """A check of an output that code changes first: both become one piece of JavaScript."""
     code = str(assertion.transform)
     if code.strip().startswith("file://"):
@@ -366,7 +366,7 @@ def _module(reference: str, context: Context) -> str:
     )
 
 
-def _code(assertion: _Given, context: Context) -> dict[str, JSON]:
+def _code(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     if assertion.code and re.search(r"\.[mc]?ts\Z", str(assertion.code["file"])):
         raise _UnmeasuredError("it is TypeScript; compile it to JavaScript, and name that file")
     if find_spec("py_mini_racer") is None and assertion.kind == "javascript":
@@ -387,7 +387,7 @@ def _code(assertion: _Given, context: Context) -> dict[str, JSON]:
     return {"not": {name: made}} if assertion.negated else {name: made}
 
 
-def _criterion(assertion: _Given, context: Context) -> dict[str, JSON]:
+def _criterion(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     text = assertion.text.strip()
     if is_list(assertion.value):
         text = "\n".join(f"- {part}" for part in assertion.texts)
@@ -419,7 +419,7 @@ def _criterion(assertion: _Given, context: Context) -> dict[str, JSON]:
     return judge
 
 
-def _set_grader(judge: Mapping[str, JSON], assertion: _Given, context: Context) -> None:
+def _set_grader(judge: Mapping[str, JSON], assertion: _ParsedAssertion, context: Context) -> None:
     """Set the model of an LLM judge, or have the project name one."""
     if assertion.transform is not None:
         why = "the LLM judge reads the output before its transform, which is code"
@@ -434,7 +434,7 @@ def _set_grader(judge: Mapping[str, JSON], assertion: _Given, context: Context) 
         context.suite.need_judge_model(assertion.place)
 
 
-def _require_judge(made: dict[str, JSON], assertion: _Given, context: Context) -> None:
+def _require_judge(made: dict[str, JSON], assertion: _ParsedAssertion, context: Context) -> None:
     """Make the rule, as a run does.
 
     Raises:
@@ -472,7 +472,7 @@ def _split(text: str) -> list[str]:
 # The rules, by type.
 
 
-def _contains(assertion: _Given) -> dict[str, JSON]:
+def _contains(assertion: _ParsedAssertion) -> dict[str, JSON]:
     ignore_case = assertion.kind.startswith("i")
     kind = assertion.kind.removeprefix("i")
     if kind == "contains":
@@ -486,7 +486,7 @@ def _contains(assertion: _Given) -> dict[str, JSON]:
     return {name: {"texts": listed, "ignore_case": True} if ignore_case else listed}
 
 
-def _equals(assertion: _Given) -> dict[str, JSON]:
+def _equals(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if is_mapping(assertion.value) or is_list(assertion.value):
         return {"json_like": {"value": assertion.value, "extra": "none"}}
     if assertion.value is None:
@@ -494,14 +494,14 @@ def _equals(assertion: _Given) -> dict[str, JSON]:
     return {"equals": {"value": text_of(assertion.value)}}
 
 
-def _matches(assertion: _Given) -> dict[str, JSON]:
+def _matches(assertion: _ParsedAssertion) -> dict[str, JSON]:
     try:
         return {"matches": python_pattern(assertion.text)}
     except ValueError as error:
         raise _UnmeasuredError(f"its pattern is none of Python: {error}") from error
 
 
-def _json(assertion: _Given) -> dict[str, JSON]:
+def _json(assertion: _ParsedAssertion) -> dict[str, JSON]:
     schema = assertion.value
     if isinstance(schema, str) and schema.strip():
         import yaml
@@ -517,8 +517,10 @@ def _json(assertion: _Given) -> dict[str, JSON]:
     return {"contains_json": {"schema": cast("JSON", schema)}}
 
 
-def _limit(name: str, *, per: float = 1.0, **more: JSON) -> Callable[[_Given], dict[str, JSON]]:
-    def build(assertion: _Given) -> dict[str, JSON]:
+def _limit(
+    name: str, *, per: float = 1.0, **more: JSON
+) -> Callable[[_ParsedAssertion], dict[str, JSON]]:
+    def build(assertion: _ParsedAssertion) -> dict[str, JSON]:
         limit = assertion.threshold if assertion.threshold is not None else _number(assertion.value)
         if limit is None:
             raise _UnmeasuredError("it has no threshold")
@@ -533,8 +535,8 @@ def _limit(name: str, *, per: float = 1.0, **more: JSON) -> Callable[[_Given], d
 
 def _likeness(
     name: str, default: float, key: str = "at_least"
-) -> Callable[[_Given], dict[str, JSON]]:
-    def build(assertion: _Given) -> dict[str, JSON]:
+) -> Callable[[_ParsedAssertion], dict[str, JSON]]:
+    def build(assertion: _ParsedAssertion) -> dict[str, JSON]:
         if is_list(assertion.value):
             raise _UnmeasuredError("it compares with a list of references")
         limit = assertion.threshold if assertion.threshold is not None else default
@@ -553,7 +555,7 @@ def _bounds(value: object) -> dict[str, JSON]:
     return {name: int(number) for name, number in numbers.items() if number is not None}
 
 
-def _word_count(assertion: _Given) -> dict[str, JSON]:
+def _word_count(assertion: _ParsedAssertion) -> dict[str, JSON]:
     made = _bounds(assertion.value)
     if (number := _number(assertion.value)) is not None:
         made = {"exactly": int(number)}
@@ -562,8 +564,8 @@ def _word_count(assertion: _Given) -> dict[str, JSON]:
     return {"word_count": {**made}}
 
 
-def _elements(name: str) -> Callable[[_Given], dict[str, JSON]]:
-    def build(assertion: _Given) -> dict[str, JSON]:
+def _elements(name: str) -> Callable[[_ParsedAssertion], dict[str, JSON]]:
+    def build(assertion: _ParsedAssertion) -> dict[str, JSON]:
         value = assertion.value
         if is_mapping(value):
             value = value.get("requiredElements")
@@ -575,7 +577,7 @@ def _elements(name: str) -> Callable[[_Given], dict[str, JSON]]:
     return build
 
 
-def _sql(assertion: _Given) -> dict[str, JSON]:
+def _sql(assertion: _ParsedAssertion) -> dict[str, JSON]:
     made: dict[str, JSON] = {}
     if is_mapping(options := assertion.value):
         dialects = {"postgresql": "postgres", "transactsql": "tsql", "mariadb": "mysql"}
@@ -595,20 +597,20 @@ def _sql(assertion: _Given) -> dict[str, JSON]:
     )
 
 
-def _tools(assertion: _Given) -> dict[str, JSON]:
+def _tools(assertion: _ParsedAssertion) -> dict[str, JSON]:
     tools = assertion.value or assertion.test.options.get("tools") or assertion.test.tools
     if not is_list(tools):
         raise _UnmeasuredError("no provider has tools; use tool_calls_match")
     return {"tool_calls_match": {"tools": cast("JSON", tools)}}
 
 
-def _called(assertion: _Given) -> dict[str, JSON]:
+def _called(assertion: _ParsedAssertion) -> dict[str, JSON]:
     names = [str(part) for part in assertion.texts]
     threshold = 1.0 if assertion.threshold is None else assertion.threshold
     return {"tools_called": {"names": [*names], "at_least": threshold}}
 
 
-def _tool_used(assertion: _Given) -> dict[str, JSON]:
+def _tool_used(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if is_mapping(options := assertion.value):
         name = options.get("name")
         if not isinstance(name, str):
@@ -624,7 +626,7 @@ def _tool_used(assertion: _Given) -> dict[str, JSON]:
     return {"all_of": [{"calls": {"name": name}} for name in names]}
 
 
-def _tool_sequence(assertion: _Given) -> dict[str, JSON]:
+def _tool_sequence(assertion: _ParsedAssertion) -> dict[str, JSON]:
     mode, steps = "in_order", assertion.value
     if is_mapping(steps):
         mode, steps = str(steps.get("mode", "in_order")), steps.get("steps")
@@ -636,7 +638,7 @@ def _tool_sequence(assertion: _Given) -> dict[str, JSON]:
     return {"calls_in_order": names}
 
 
-def _steps(assertion: _Given) -> dict[str, JSON]:
+def _steps(assertion: _ParsedAssertion) -> dict[str, JSON]:
     value = assertion.value
     if not is_mapping(value) or value.get("type") not in {None, "tool"}:
         raise _UnmeasuredError("it counts other steps than tool calls")
@@ -646,7 +648,7 @@ def _steps(assertion: _Given) -> dict[str, JSON]:
     return {"tool_call_count": {**made}}
 
 
-_RULES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
+_RULES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]] = {
     **dict.fromkeys(
         ("contains", "icontains", "contains-any", "icontains-any", "contains-all", "icontains-all"),
         _contains,
@@ -686,7 +688,7 @@ _RULES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
 }
 
 
-def _similar(assertion: _Given) -> dict[str, JSON]:
+def _similar(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if is_list(assertion.value):
         raise _UnmeasuredError("it compares with a list of references")
     measure = assertion.kind.partition(":")[2] or "cosine"
@@ -704,7 +706,7 @@ def _similar(assertion: _Given) -> dict[str, JSON]:
     }
 
 
-def _metric(assertion: _Given) -> dict[str, JSON]:
+def _metric(assertion: _ParsedAssertion) -> dict[str, JSON]:
     made: dict[str, JSON] = {"metric": _METRICS[assertion.kind]}
     if assertion.threshold is not None:
         made["threshold"] = assertion.threshold
@@ -720,7 +722,7 @@ def _metric(assertion: _Given) -> dict[str, JSON]:
     return {"deepeval": made}
 
 
-def _goal(assertion: _Given) -> dict[str, JSON]:
+def _goal(assertion: _ParsedAssertion) -> dict[str, JSON]:
     value = assertion.value
     goal = value.get("goal") if is_mapping(value) else value
     if not isinstance(goal, str) or not goal:
@@ -728,7 +730,7 @@ def _goal(assertion: _Given) -> dict[str, JSON]:
     return {"rubric": {"name": "goal-reached", "reference": goal}}
 
 
-_MODEL_JUDGES: Final[Mapping[str, Callable[[_Given], dict[str, JSON]]]] = {
+_MODEL_JUDGES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]] = {
     **dict.fromkeys(("similar", "similar:cosine", "similar:dot", "similar:euclidean"), _similar),
     **dict.fromkeys(
         ("factuality", "model-graded-factuality"),

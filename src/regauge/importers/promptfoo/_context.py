@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.importers._description import NoteKind, Place
-    from regauge.importers._suite import Suite
+    from regauge.importers._suite import ImportedSuite
 
 _ENVIRONMENT = re.compile(r"\{\{-?\s*env\.(?P<name>\w+)[^}]*\}\}|\$\{(?P<shell>\w+)\}")
 _IMPORTED = re.compile(r"^(?:from|import)[ \t]+([A-Za-z]\w*)", re.MULTILINE | re.ASCII)
@@ -35,7 +35,7 @@ class Context:
         path: The configuration.
     """
 
-    def __init__(self, suite: Suite, path: Path) -> None:
+    def __init__(self, suite: ImportedSuite, path: Path) -> None:
         self.suite = suite
         self.imported = suite.imported
         self.repository = suite.repository

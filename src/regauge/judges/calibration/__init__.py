@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from regauge.judges.calibration._agreement import (
     ComparingJudge as ComparingJudge,
-    Judged as Judged,
+    LabelledVerdict as LabelledVerdict,
     Judgement as Judgement,
     agreement_of as agreement_of,
     cases_of_labels as cases_of_labels,

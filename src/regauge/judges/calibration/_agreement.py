@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from regauge.stats._agreement import Sampled
 
 
-Said: TypeAlias = Literal["pass", "fail", "a", "b", "tie", "abstain", "unreadable"]
+Opinion: TypeAlias = Literal["pass", "fail", "a", "b", "tie", "abstain", "unreadable"]
 
 # More levels are a continuous score, which quarters describe.
 _LEVELS_MAX = 10
@@ -55,7 +55,7 @@ class Judgement:
         reason: In the judge's words, or why there is no verdict.
     """
 
-    opinions: tuple[Said, ...]
+    opinions: tuple[Opinion, ...]
     score: float = 0.0
     reason: str = ""
 
@@ -66,7 +66,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class LabelledVerdict:
     """A label, and what the judge said of the same: the first judgement counts.
 
     Attributes:
@@ -88,7 +88,7 @@ def levels_of(scores: Sequence[float]) -> tuple[float, ...]:
     return levels if len(levels) <= _LEVELS_MAX else _QUARTERS
 
 
-def agreement_of(kind: LabelKind, judged: Sequence[Judged]) -> Agreement:
+def agreement_of(kind: LabelKind, judged: Sequence[LabelledVerdict]) -> Agreement:
     """The numbers of a calibration.
 
     Args:
@@ -115,7 +115,7 @@ def agreement_of(kind: LabelKind, judged: Sequence[Judged]) -> Agreement:
     )
 
 
-def disagrees(kind: LabelKind, judged: Sequence[Judged]) -> list[Judged]:
+def disagrees(kind: LabelKind, judged: Sequence[LabelledVerdict]) -> list[LabelledVerdict]:
     """Those where the judge contradicts the label, in order."""
     words = _Words(kind, judged)
     return [
@@ -126,7 +126,7 @@ def disagrees(kind: LabelKind, judged: Sequence[Judged]) -> list[Judged]:
 class _Words:
     """The words that both use: pass and fail, levels of a scale, or the winner of a pair."""
 
-    def __init__(self, kind: LabelKind, judged: Sequence[Judged]) -> None:
+    def __init__(self, kind: LabelKind, judged: Sequence[LabelledVerdict]) -> None:
         self.kind = kind
         levels = (
             levels_of([float(judgement.label.says) for judgement in judged])
@@ -160,7 +160,7 @@ class _Row:
 
     __slots__ = ("human", "judge", "label_score", "score")
 
-    def __init__(self, words: _Words, judged: Judged) -> None:
+    def __init__(self, words: _Words, judged: LabelledVerdict) -> None:
         self.human = words.of_label(judged.label)
         self.judge = words.of_judgement(judged.first)
         self.score = judged.first.score
@@ -168,11 +168,11 @@ class _Row:
         self.label_score = says if isinstance(says, float) else float(says == "pass")
 
 
-def _differs(words: _Words, judged: Judged) -> bool:
+def _differs(words: _Words, judged: LabelledVerdict) -> bool:
     return any(says != words.of_label(judged.label) for says in words.of_judgement(judged.first))
 
 
-def _base_rate(judged: Sequence[Judged]) -> float | None:
+def _base_rate(judged: Sequence[LabelledVerdict]) -> float | None:
     if not judged:
         return None
     says = [judgement.label.says for judgement in judged]
@@ -220,7 +220,7 @@ _SHOWN: dict[str, _Side] = {"a": "first", "b": "second", "tie": "tie"}
 _EXCHANGED: dict[str, _Side] = {"a": "second", "b": "first", "tie": "tie"}
 
 
-def _self_consistency(words: _Words, judged: Sequence[Judged]) -> float | None:
+def _self_consistency(words: _Words, judged: Sequence[LabelledVerdict]) -> float | None:
     """The mean share of pairs of judgements of one answer that say the same."""
     shares: list[float] = []
     for labelled in judged:
@@ -372,7 +372,7 @@ async def judge_labels(
     *,
     calls: Callable[[Label, int], JudgeCalls],
     repeats: int,
-) -> list[Judged]:
+) -> list[LabelledVerdict]:
     """Ask a judge about every label, `repeats` times; an unreadable reply is no verdict.
 
     Args:
@@ -410,7 +410,9 @@ async def judge_labels(
     failures.raise_any()
     judgements_in_turn = iter(cast("list[Judgement]", judgements))
     return [
-        Judged(label=label, judgements=tuple(next(judgements_in_turn) for _ in range(repeats)))
+        LabelledVerdict(
+            label=label, judgements=tuple(next(judgements_in_turn) for _ in range(repeats))
+        )
         for label in labels
     ]
 

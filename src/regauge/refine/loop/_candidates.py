@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from regauge.gate import NONE_DRAWN
-from regauge.refine.attempts import NO_PRIOR, Tried, named
+from regauge.refine.attempts import NO_PRIOR, Attempt, named
 from regauge.refine.edits import (
     Edit,
     EditError,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import Place, Setting, State
+    from regauge.refine.loop._state import LoopConfig, Place, State
     from regauge.statements import Node, Tree
 
 # The strategy of an edit that puts a rule where something kept it from being followed.
@@ -60,7 +60,7 @@ _PLACES_MAX = 3
 
 
 def candidates_of(
-    setting: Setting, state: State, edits: Sequence[Edit]
+    setting: LoopConfig, state: State, edits: Sequence[Edit]
 ) -> tuple[tuple[Candidate, ...], State]:
     """The candidates among edits, the most promising first, and the state that notes refusals.
 
@@ -69,7 +69,7 @@ def candidates_of(
     """
     pool, state = _pooled(setting, state, edits)
     kept: list[tuple[tuple[float, ...], Candidate]] = []
-    guarded: list[Tried] = []
+    guarded: list[Attempt] = []
     for shape, (edit, after) in pool.made.items():
         refusal = state.memory.refuses(state.cluster.key, state.text, after)
         objection = refusal or setting.guard.objection(edit, state.text, after)
@@ -80,7 +80,7 @@ def candidates_of(
             if not refusal and once:
                 key, cycle = state.cluster.key, state.cycle
                 guarded.append(
-                    Tried.from_texts(
+                    Attempt.from_texts(
                         state.text, after, key, "guarded", detail=objection, cycle=cycle
                     )
                 )
@@ -137,7 +137,7 @@ class _Pool:
         self.agreement[after.shape] += 1
 
 
-def _pooled(setting: Setting, state: State, edits: Sequence[Edit]) -> tuple[_Pool, State]:
+def _pooled(setting: LoopConfig, state: State, edits: Sequence[Edit]) -> tuple[_Pool, State]:
     """The prompts that proposals give, whole and in parts."""
     pool = _Pool()
     wholes: list[tuple[Edit, PromptText]] = []
@@ -169,7 +169,7 @@ def _pooled(setting: Setting, state: State, edits: Sequence[Edit]) -> tuple[_Poo
     return pool, state
 
 
-def second_thoughts(setting: Setting, state: State) -> tuple[Edit, ...]:
+def second_thoughts(setting: LoopConfig, state: State) -> tuple[Edit, ...]:
     """The rule in other places, where it is there and not followed well enough.
 
     As part of a line it stays where it is.
@@ -222,7 +222,7 @@ def _elsewhere(
             yield edit_between(replace(edit, strategy="add-rule"), text, revised), revised
 
 
-def _relevance(setting: Setting, state: State, edit: Edit, after: PromptText) -> float:
+def _relevance(setting: LoopConfig, state: State, edit: Edit, after: PromptText) -> float:
     """The share of a check's subject that an edit mentions, from 0 to 1."""
     cluster = state.cluster
     check = setting.checks.get(cluster.check)
@@ -240,7 +240,7 @@ def _relevance(setting: Setting, state: State, edit: Edit, after: PromptText) ->
     return len(about & words) / len(words) if words else 0.0
 
 
-def rule_to_follow(setting: Setting, state: State) -> str:
+def rule_to_follow(setting: LoopConfig, state: State) -> str:
     """The rule of a check that the prompt states; empty if it does not."""
     check = state.cluster.check
     texts = [setting.base, *(accepted.text for accepted in state.accepted)]
@@ -258,14 +258,14 @@ def rule_to_follow(setting: Setting, state: State) -> str:
     return next((rule for rule in rules if rule.strip() and says(state.text, rule)), "")
 
 
-def all_suspects(setting: Setting, state: State) -> Candidate | None:
+def all_suspects(setting: LoopConfig, state: State) -> Candidate | None:
     """The prompt without all statements that may keep a rule from being followed."""
     rule = rule_to_follow(setting, state)
     places = _suspects(setting, state, state.text, rule) if rule else ()
     return _without(state.text, places) if places else None
 
 
-def narrowed(setting: Setting, state: State) -> tuple[State, tuple[Edit, ...]]:
+def narrowed(setting: LoopConfig, state: State) -> tuple[State, tuple[Edit, ...]]:
     """Halves of what helped when it was left out; in the end, edits that take one statement out.
 
     Where leaving statements out does not help, the other candidates remain.
@@ -304,7 +304,7 @@ def rule_edit(strategy: str, text: PromptText, after: PromptText) -> Edit:
     )
 
 
-def _suspects(setting: Setting, state: State, text: PromptText, rule: str) -> tuple[Place, ...]:
+def _suspects(setting: LoopConfig, state: State, text: PromptText, rule: str) -> tuple[Place, ...]:
     """The statements that no check asks for, those first that share most with the rule."""
     watched = [
         content_words(text)

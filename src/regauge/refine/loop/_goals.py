@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.refine.analysis import Cluster, Outcome
-    from regauge.refine.loop._state import Setting, State
+    from regauge.refine.loop._state import LoopConfig, State
 
-Standing = Literal["met", "missed", "unsettled"]
+GoalStatus = Literal["met", "missed", "unsettled"]
 
 # Bad luck in further trials: twice as many allow for a failure or two.
 _ROOM = 2
@@ -50,7 +50,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class GoalProgress:
     """The progress towards a goal.
 
     Attributes:
@@ -63,7 +63,7 @@ class Reached:
     undrawn: int
     low: float
     high: float
-    standing: Standing
+    standing: GoalStatus
 
     def __str__(self) -> str:
         drawn = f"passed {self.count.passed} of {self.count.trials}"
@@ -81,7 +81,7 @@ class Reached:
 
 def reached(
     goal: Goal, outcomes: Callable[[str], Sequence[Outcome]], cases: Sequence[str]
-) -> Reached:
+) -> GoalProgress:
     """Compare trials with a goal.
 
     Cases that failed run more often than others, so a rate over all trials is rather too low, and
@@ -108,13 +108,13 @@ def reached(
         even = math.floor(len(counts) ** 2 / sum(1 / count.trials for count in counts) + 1e-9)
         low = wilson(total.passed, total.trials).low
         high = wilson(min(even, math.ceil(mean * even - 1e-9)), even).high
-    standing: Standing = "unsettled"
+    standing: GoalStatus = "unsettled"
     if not undrawn and counts:
         if low >= goal.pass_rate and mean >= goal.pass_rate:
             standing = "met"
         elif high < goal.pass_rate:
             standing = "missed"
-    return Reached(
+    return GoalProgress(
         goal=goal,
         count=total,
         cases=len(counts),
@@ -134,7 +134,7 @@ def least_trials(pass_rate: float) -> int:
     return _trials_at(1.0, pass_rate)
 
 
-def trials_to_settle(progress: Reached) -> int:
+def trials_to_settle(progress: GoalProgress) -> int:
     """The number of trials of all cases that probably settles a goal.
 
     They meet it if further ones pass about as often as so far, with room for some bad luck.
@@ -161,7 +161,7 @@ def _trials_at(rate: float, required: float) -> int:
 _TRIALS_OF_A_CASE = 12
 
 
-def spared(setting: Setting, state: State, clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
+def spared(setting: LoopConfig, state: State, clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
     """The failures that no goal wants repaired: those it speaks of are met, or none does."""
     if not setting.goals:
         return ()
@@ -173,7 +173,7 @@ def spared(setting: Setting, state: State, clusters: Iterable[Cluster]) -> tuple
     )
 
 
-def standings(setting: Setting, state: State, *, revised: bool) -> tuple[Reached, ...]:
+def standings(setting: LoopConfig, state: State, *, revised: bool) -> tuple[GoalProgress, ...]:
     """The progress towards each goal, over training and held-out cases.
 
     Args:
@@ -189,30 +189,30 @@ def standings(setting: Setting, state: State, *, revised: bool) -> tuple[Reached
     )
 
 
-def all_met(progress: Sequence[Reached]) -> bool:
+def all_met(progress: Sequence[GoalProgress]) -> bool:
     """Return whether there are goals, and each of them is met."""
     return bool(progress) and all(goal.standing == "met" for goal in progress)
 
 
-def counted(progress: Sequence[Reached]) -> str:
+def counted(progress: Sequence[GoalProgress]) -> str:
     """The number of met, missed and unsettled goals, in words."""
     number = _numbers(progress)
     others = [f", {number[kind]} {kind}" for kind in ("missed", "unsettled") if number[kind]]
     return f"{number['met']} of {plural(len(progress), 'goal')} met{''.join(others)}"
 
 
-def goals_note(setting: Setting, progress: Sequence[Reached]) -> Note:
+def goals_note(setting: LoopConfig, progress: Sequence[GoalProgress]) -> Note:
     """The note on goals; its subject is what they were when the run began."""
     text = "; ".join(map(str, progress))
     return Note(event="goals", subject=goals_digest(setting), text=text, numbers=_numbers(progress))
 
 
-def goals_digest(setting: Setting) -> str:
+def goals_digest(setting: LoopConfig) -> str:
     """Over every goal with its checks and cases: the same digest, the same question."""
     return digest_of([{**goal.to_json(), "cases": list(goal.cases)} for goal in setting.goals])
 
 
-def can_settle(setting: Setting, state: State) -> bool:
+def can_settle(setting: LoopConfig, state: State) -> bool:
     """Return whether more trials of the text as it is may meet a goal that is not settled."""
     plans = settle(setting, state)
     return settling(state) not in state.settled and any(plan.trials for plan in plans)
@@ -223,7 +223,7 @@ def settling(state: State) -> str:
     return state.text.digest + ("/open" if state.open and not state.accepted else "")
 
 
-def settle(setting: Setting, state: State) -> Trials:
+def settle(setting: LoopConfig, state: State) -> Trials:
     """More trials of every case of goals that are not settled, as far as they can be paid.
 
     While failures wait for it, only of goals that may turn out to allow them. Goals that take few
@@ -233,7 +233,7 @@ def settle(setting: Setting, state: State) -> Trials:
     room = trials_for(setting, calls_left(setting, state) - aside)
     waiting = () if state.accepted else state.open
 
-    def may_allow(progress: Reached) -> bool:
+    def may_allow(progress: GoalProgress) -> bool:
         """Return whether a goal covers failures, and passes often enough to be met with them."""
         often = progress.count.trials and progress.count.rate > progress.goal.pass_rate
         return bool(often) and any(_speaks_of(progress.goal, cluster) for cluster in waiting)
@@ -252,7 +252,7 @@ def settle(setting: Setting, state: State) -> Trials:
     return (numbered(text, more, lambda case: tally.next_trial(text.digest, case)),)
 
 
-def _lacking(setting: Setting, state: State, progress: Reached) -> dict[str, int]:
+def _lacking(setting: LoopConfig, state: State, progress: GoalProgress) -> dict[str, int]:
     """The further trials of each case of a goal; none if it stays out of reach.
 
     Cases on which its checks keep silent tell nothing, so they are drawn no further.
@@ -281,7 +281,7 @@ def _lacking(setting: Setting, state: State, progress: Reached) -> dict[str, int
     }
 
 
-def _while_searching(setting: Setting, state: State, goal: Goal) -> Reached:
+def _while_searching(setting: LoopConfig, state: State, goal: Goal) -> GoalProgress:
     """The progress on training cases, by trials since the last edit for the goal."""
     train = frozenset(setting.train)
     made_for = [
@@ -296,8 +296,8 @@ def _while_searching(setting: Setting, state: State, goal: Goal) -> Reached:
     return reached(goal, drawn, [case for case in goal.cases if case in train])
 
 
-def _numbers(progress: Sequence[Reached]) -> dict[str, int]:
-    kinds: tuple[Standing, ...] = ("met", "missed", "unsettled")
+def _numbers(progress: Sequence[GoalProgress]) -> dict[str, int]:
+    kinds: tuple[GoalStatus, ...] = ("met", "missed", "unsettled")
     return {kind: sum(goal.standing == kind for goal in progress) for kind in kinds}
 
 
@@ -312,12 +312,12 @@ _STEPS = 20
 _CASES_MAX = 200
 
 
-def can_confirm(setting: Setting, state: State, cluster: Cluster) -> bool:
+def can_confirm(setting: LoopConfig, state: State, cluster: Cluster) -> bool:
     """Return whether an edit that makes the check as good as other ones would be confirmed."""
     return _p_at(setting, state, cluster, _ceiling(setting, state, cluster)) <= _bound(setting)
 
 
-def underpowered_text(setting: Setting, state: State, cluster: Cluster) -> str:
+def underpowered_text(setting: LoopConfig, state: State, cluster: Cluster) -> str:
     """The message about an edit that cannot be confirmed, with its fix."""
     now = 1 - cluster.failures / cluster.trials
     best = _ceiling(setting, state, cluster)
@@ -336,13 +336,13 @@ def underpowered_text(setting: Setting, state: State, cluster: Cluster) -> str:
     )
 
 
-def _bound(setting: Setting) -> float:
+def _bound(setting: LoopConfig) -> float:
     """The p-value that the first edit has to reach at one look."""
     test = setting.policy.test
     return test.alpha * 6 / math.pi**2 / test.looks
 
 
-def _ceiling(setting: Setting, state: State, cluster: Cluster) -> float:
+def _ceiling(setting: LoopConfig, state: State, cluster: Cluster) -> float:
     """The best pass rate to expect of a check: that of the better half of the others."""
     digest = state.text.digest
     rates = [
@@ -357,7 +357,7 @@ def _ceiling(setting: Setting, state: State, cluster: Cluster) -> float:
 
 
 def _p_at(
-    setting: Setting, state: State, cluster: Cluster, rate: float, times: float = 1.0
+    setting: LoopConfig, state: State, cluster: Cluster, rate: float, times: float = 1.0
 ) -> float:
     """The p-value of the last look at an edit that passes this share of the trials."""
     from regauge.stats import suite_p_value
@@ -385,7 +385,7 @@ def _p_at(
     )
 
 
-def _cases_needed(setting: Setting, state: State, cluster: Cluster, rate: float) -> int:
+def _cases_needed(setting: LoopConfig, state: State, cluster: Cluster, rate: float) -> int:
     """The number of such cases that would confirm it; 0 if no tried number would."""
     times = 1.0
     while len(cluster.cases) * times <= _CASES_MAX:

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.refine.attempts import Memory
-    from regauge.refine.loop._state import Draws, Phase, Setting, Trials
+    from regauge.refine.loop._state import Draws, LoopConfig, Phase, Trials
 
 
 class IllegalTransitionError(RuntimeError):
     """A state received an observation that it did not ask for: an error of the driver."""
 
 
-def begin(setting: Setting, memory: Memory | None = None) -> State:
+def begin(setting: LoopConfig, memory: Memory | None = None) -> State:
     """The first state of a run; it stops at once where the budget does not pay for a first look."""
     looks = setting.look and setting.policy.limits.model_calls
     state = State(
@@ -61,7 +61,7 @@ def begin(setting: Setting, memory: Memory | None = None) -> State:
     return state
 
 
-def next_action(setting: Setting, state: State) -> Action | None:
+def next_action(setting: LoopConfig, state: State) -> Action | None:
     """The next action of a state; None when the run is over."""
     match state.phase:
         case "stopped":
@@ -79,7 +79,7 @@ def next_action(setting: Setting, state: State) -> Action | None:
             return _TRIALS[phase][0](setting, state)
 
 
-def advance(setting: Setting, state: State, observation: Observation) -> State:
+def advance(setting: LoopConfig, state: State, observation: Observation) -> State:
     """The state that follows; its `notes` say what was decided.
 
     Raises:
@@ -120,7 +120,7 @@ def _counted(state: State, observed: TrialsDone) -> State:
     return replace(state, tally=state.tally.with_outcomes(observed.outcomes))
 
 
-def _add_calls(setting: Setting, state: State, observed: MoreCalls) -> State:
+def _add_calls(setting: LoopConfig, state: State, observed: MoreCalls) -> State:
     """Where a run continues that stopped for want of calls, or was cut off."""
     if state.stop is not None and (state.stop.reason != "calls" or state.left is None):
         raise IllegalTransitionError("a run that is over can do nothing with more calls")
@@ -132,7 +132,7 @@ def _add_calls(setting: Setting, state: State, observed: MoreCalls) -> State:
     return replace(state, granted=granted, phase=phase, stop=None, left=None)
 
 
-def _within_limits(setting: Setting, state: State) -> State:
+def _within_limits(setting: LoopConfig, state: State) -> State:
     """The state, or where it leads when what it asks for cannot be paid."""
     while state.stop is None:
         action = next_action(setting, state)
@@ -144,8 +144,8 @@ def _within_limits(setting: Setting, state: State) -> State:
     return state
 
 
-_Plans: TypeAlias = "Callable[[Setting, State], Trials]"
-_Follows: TypeAlias = "Callable[[Setting, State], State]"
+_Plans: TypeAlias = "Callable[[LoopConfig, State], Trials]"
+_Follows: TypeAlias = "Callable[[LoopConfig, State], State]"
 # The trials of a phase, and what follows them.
 _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "baseline": (_plan.baseline, _search.after_baseline),
@@ -190,7 +190,7 @@ class Trail(Protocol):
         ...
 
 
-async def drive(setting: Setting, state: State, bench: Workbench, trail: Trail) -> State:
+async def drive(setting: LoopConfig, state: State, bench: Workbench, trail: Trail) -> State:
     """Run until the state asks for nothing more."""
     observation: Observation
     while (action := next_action(setting, state)) is not None:

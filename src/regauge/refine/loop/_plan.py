@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from regauge.refine.analysis import Cluster
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import Phase, Setting, State, StopReason
+    from regauge.refine.loop._state import LoopConfig, Phase, State, StopReason
 
 
 # A rule that is followed in half of the trials is distinguished from one followed in nine of ten;
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LACKING_TRIALS = 10
 
 
-def baseline(setting: Setting, state: State) -> Trials:
+def baseline(setting: LoopConfig, state: State) -> Trials:
     """First some trials of every train case under the prompt as it is; then of unclear ones."""
     test = setting.policy.test
     if not state.look:
@@ -31,7 +31,7 @@ def baseline(setting: Setting, state: State) -> Trials:
     return (draws(setting, state, setting.base, cases, test.look_trials),)
 
 
-def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
+def unclear_cases(setting: LoopConfig, state: State) -> tuple[str, ...]:
     """Cases whose failures may be chance, and such as an edit will be compared on.
 
     The failures that are likeliest to be more than chance come first. All trials together stay
@@ -64,7 +64,7 @@ def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
     return tuple(cases)[: max(0, room)]
 
 
-def screen(setting: Setting, state: State) -> Trials:
+def screen(setting: LoopConfig, state: State) -> Trials:
     """A few trials of a few failing cases, for every candidate.
 
     While a statement is sought that keeps a rule from being followed, only without such ones.
@@ -80,7 +80,7 @@ def screen(setting: Setting, state: State) -> Trials:
     )
 
 
-def confirm(setting: Setting, state: State) -> Trials:
+def confirm(setting: LoopConfig, state: State) -> Trials:
     """First all train cases; then those in question and a few others, under both texts.
 
     At the first look the cases in question get all the trials of a look, the others one: what
@@ -111,7 +111,7 @@ def confirm(setting: Setting, state: State) -> Trials:
     )
 
 
-def _lacking(setting: Setting, state: State) -> dict[str, int]:
+def _lacking(setting: LoopConfig, state: State) -> dict[str, int]:
     """The further trials that the cases in question need under the present text."""
     enough, check = setting.policy.test.baseline_trials, state.cluster.check
     return {
@@ -120,7 +120,7 @@ def _lacking(setting: Setting, state: State) -> dict[str, int]:
     }
 
 
-def simplify(setting: Setting, state: State) -> Trials:
+def simplify(setting: LoopConfig, state: State) -> Trials:
     """The text without one accepted edit, on the cases that edit was for."""
     leaner = without(setting, state)
     assert leaner is not None
@@ -129,7 +129,7 @@ def simplify(setting: Setting, state: State) -> Trials:
     return (draws(setting, state, text, cases, setting.policy.test.look_trials),)
 
 
-def without(setting: Setting, state: State) -> tuple[int, PromptText] | None:
+def without(setting: LoopConfig, state: State) -> tuple[int, PromptText] | None:
     """The first accepted edit that a later one may have made needless, and the text without it.
 
     An edit is only in question when a later one was for the same check, and was not tried yet.
@@ -149,7 +149,7 @@ def without(setting: Setting, state: State) -> tuple[int, PromptText] | None:
     return None
 
 
-def verification_phase(setting: Setting, state: State) -> Phase:
+def verification_phase(setting: LoopConfig, state: State) -> Phase:
     """Where the verification of accepted edits begins, or continues."""
     if without(setting, state) is not None:
         return "simplify"
@@ -157,13 +157,13 @@ def verification_phase(setting: Setting, state: State) -> Phase:
     return "suite" if all_measured else "holdout"
 
 
-def holdout(setting: Setting, state: State) -> Trials:
+def holdout(setting: LoopConfig, state: State) -> Trials:
     """The trials of the prompt before the run on held-out cases; the gate compares with them."""
     trials = setting.policy.test.baseline_trials
     return (draws(setting, state, setting.base, setting.holdout, trials),)
 
 
-def fresh(setting: Setting, state: State) -> Trials:
+def fresh(setting: LoopConfig, state: State) -> Trials:
     """More trials, that choose nothing, of the cases on which too little is known yet.
 
     The prompt as it was is drawn along: the trials that named its failures would make it look
@@ -180,13 +180,13 @@ def fresh(setting: Setting, state: State) -> Trials:
     return revised, numbered(base, trials, first)
 
 
-def screen_cases(setting: Setting, cluster: Cluster) -> tuple[str, ...]:
+def screen_cases(setting: LoopConfig, cluster: Cluster) -> tuple[str, ...]:
     """The cases a candidate is first tried on: those that fail most."""
     return cluster.failing[: setting.policy.test.screen_cases]
 
 
 def draws(
-    setting: Setting,
+    setting: LoopConfig,
     state: State,
     text: PromptText,
     cases: Iterable[str],
@@ -235,35 +235,35 @@ _BEFORE_A_LOOK = frozenset({"release", "critique", "propose", "simplify", "holdo
 _BEFORE_VERIFICATION = frozenset({"unsteady", "release", "screen", "confirm", "simplify"})
 
 
-def calls_max(setting: Setting, state: State) -> int:
+def calls_max(setting: LoopConfig, state: State) -> int:
     """The most calls, with those that a person gave on top."""
     return setting.policy.limits.calls + state.granted
 
 
-def calls_left(setting: Setting, state: State) -> int:
+def calls_left(setting: LoopConfig, state: State) -> int:
     """The number of calls of any model that are left."""
     return calls_max(setting, state) - state.spent.total
 
 
-def cost_of_trials(setting: Setting, trials: int, check: str | None = None) -> int:
+def cost_of_trials(setting: LoopConfig, trials: int, check: str | None = None) -> int:
     """About how many calls some trials take, with those of LLM judges."""
     judging = setting.judging
     rate = sum(judging.values()) if check is None else judging.get(check, 0.0)
     return math.ceil(trials * (1 + rate) - 1e-9)
 
 
-def trials_for(setting: Setting, calls: int) -> int:
+def trials_for(setting: LoopConfig, calls: int) -> int:
     """The number of trials, judged by all, that some calls pay for."""
     return int(calls / (1 + sum(setting.judging.values())))
 
 
-def floor_calls(setting: Setting) -> int:
+def floor_calls(setting: LoopConfig) -> int:
     """The fewest calls that can find a fault, repair it and verify the repair."""
     first = setting.policy.test.baseline_trials * len(setting.train)
     return cost_of_trials(setting, first) + repair_calls(setting)
 
 
-def enough_calls(setting: Setting) -> int:
+def enough_calls(setting: LoopConfig) -> int:
     """About how many calls one repair takes that its first test shows to help."""
     model = _REFINER_CALLS if setting.proposers[0] in setting.critics else 0
     return (
@@ -275,14 +275,14 @@ def enough_calls(setting: Setting) -> int:
     )
 
 
-def repair_calls(setting: Setting) -> int:
+def repair_calls(setting: LoopConfig) -> int:
     """The fewest calls that can repair a fault that is found, and verify the repair."""
     test = setting.policy.test
     look = test.screen_cases + test.look_trials * len(setting.train)
     return _search_calls(setting, look) + _verification_calls(setting)
 
 
-def calls_wanted(setting: Setting, state: State) -> int:
+def calls_wanted(setting: LoopConfig, state: State) -> int:
     """About how many calls more a run would take that stopped for want of them.
 
     That is to verify what it accepted, or to finish what it was about.
@@ -312,17 +312,17 @@ def calls_wanted(setting: Setting, state: State) -> int:
             return repair_calls(setting) + lacking + later
 
 
-def suite_calls(setting: Setting) -> int:
+def suite_calls(setting: LoopConfig) -> int:
     """About how many calls the gate takes."""
     return cost_of_trials(setting, len(setting.train) + len(setting.holdout) + _REDRAWS)
 
 
-def look_at(setting: Setting, state: State) -> str:
+def look_at(setting: LoopConfig, state: State) -> str:
     """The text and trials that held-out cases decide about; a repetition adds no evidence."""
     return f"{state.text.digest[:16]}@{setting.first_trial}"
 
 
-def exceeded(setting: Setting, state: State, action: Action | None) -> StopReason | None:
+def exceeded(setting: LoopConfig, state: State, action: Action | None) -> StopReason | None:
     """The limit that an action would pass; None when it can be paid.
 
     What verifies accepted edits is set aside as soon as there may be one, so their verification
@@ -346,7 +346,7 @@ def exceeded(setting: Setting, state: State, action: Action | None) -> StopReaso
     return next((reason for reason, is_reached in reached.items() if is_reached), None)
 
 
-def calls_needed(setting: Setting, state: State, action: Action | None) -> int:
+def calls_needed(setting: LoopConfig, state: State, action: Action | None) -> int:
     """The calls of an action, with those that are set aside to verify what comes of it."""
     if not isinstance(action, tuple):
         return 0
@@ -357,20 +357,20 @@ def calls_needed(setting: Setting, state: State, action: Action | None) -> int:
     return calls + _verification_calls(setting) + later
 
 
-def _calls_of(setting: Setting, action: Trials) -> int:
+def _calls_of(setting: LoopConfig, action: Trials) -> int:
     """About how many calls trials take, with those of LLM judges."""
     return sum(
         cost_of_trials(setting, len(requested.trials), requested.check) for requested in action
     )
 
 
-def _search_calls(setting: Setting, trials: int) -> int:
+def _search_calls(setting: LoopConfig, trials: int) -> int:
     """About how many calls trials take that are for one check, whichever it is."""
     share = sum(setting.judging.values()) / max(1, len(setting.checks))
     return math.ceil(trials * (1 + share) - 1e-9)
 
 
-def _lacking_trials(setting: Setting) -> int:
+def _lacking_trials(setting: LoopConfig) -> int:
     """Trials that cases still need under the present text before a first test."""
     test = setting.policy.test
     each = test.baseline_trials - test.first_trials
@@ -378,12 +378,12 @@ def _lacking_trials(setting: Setting) -> int:
     return max(0, (test.look_trials - each) * again)
 
 
-def _verification_calls(setting: Setting) -> int:
+def _verification_calls(setting: LoopConfig) -> int:
     holdout = setting.policy.test.baseline_trials * len(setting.holdout)
     return suite_calls(setting) + cost_of_trials(setting, holdout)
 
 
-def texts_for(setting: Setting, state: State, check: str) -> list[str]:
+def texts_for(setting: LoopConfig, state: State, check: str) -> list[str]:
     """The texts whose trials speak for a check: those since the last edit made for it."""
     made_for = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
     all_texts = [setting.base.digest, *(edit.text.digest for edit in state.accepted)]

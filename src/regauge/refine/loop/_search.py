@@ -17,7 +17,7 @@ from regauge.refine.analysis import (
     tail,
     worse_p,
 )
-from regauge.refine.attempts import Tried, named
+from regauge.refine.attempts import Attempt, named
 from regauge.refine.edits import (
     Delete,
     Edit,
@@ -56,7 +56,7 @@ from regauge.refine.loop._plan import (
     unclear_cases,
     verification_phase,
 )
-from regauge.refine.loop._state import Accepted, Bearing, Candidate, Note, Stop, Trials
+from regauge.refine.loop._state import Ablation, Accepted, Candidate, Note, Stop, Trials
 from regauge.statements import content_words, delete
 from regauge.wording import plural
 
@@ -72,9 +72,9 @@ if TYPE_CHECKING:
         Draws,
         Interrupted,
         Looked,
+        LoopConfig,
         Proposed,
         Release,
-        Setting,
         State,
         StopReason,
     )
@@ -104,11 +104,11 @@ def unreadable(state: State) -> str:
 def tried(state: State, text: PromptText, detail: str, finding: Finding = "refuted") -> State:
     """The state with a text remembered as tried."""
     key = state.open[0].key if state.open else ""
-    entry = Tried.from_texts(state.text, text, key, finding, detail=detail, cycle=state.cycle)
+    entry = Attempt.from_texts(state.text, text, key, finding, detail=detail, cycle=state.cycle)
     return replace(state, memory=state.memory.with_tried(entry))
 
 
-def after_look(setting: Setting, state: State, observed: Looked) -> State:
+def after_look(setting: LoopConfig, state: State, observed: Looked) -> State:
     """Begin; stop where the only proposer is a model that cannot be read."""
     state = replace(state, phase="baseline")
     if not observed.fault:
@@ -121,7 +121,7 @@ def after_look(setting: Setting, state: State, observed: Looked) -> State:
     return state
 
 
-def baseline_drawn(setting: Setting, state: State) -> State:
+def baseline_drawn(setting: LoopConfig, state: State) -> State:
     """See that every train case was measured, and run unclear ones again."""
     base = setting.base
     missing = [case for case in setting.train if not state.tally.trials(base.digest, case)]
@@ -138,7 +138,7 @@ def baseline_drawn(setting: Setting, state: State) -> State:
     return replace(state, look=0, phase="localise")
 
 
-def diagnosed(setting: Setting, state: State) -> State:
+def diagnosed(setting: LoopConfig, state: State) -> State:
     """Look for what fails reproducibly; a run that removes text fixes nothing."""
     if setting.removals:
         return _removing(setting, state)
@@ -178,7 +178,7 @@ def diagnosed(setting: Setting, state: State) -> State:
     return nothing_left(setting, state)
 
 
-def _removing(setting: Setting, state: State) -> State:
+def _removing(setting: LoopConfig, state: State) -> State:
     """Let the gate decide about text without effect, all of it together first."""
     accepted: list[Accepted] = []
     text = setting.base
@@ -198,7 +198,7 @@ def _removing(setting: Setting, state: State) -> State:
     return verify(setting, state, "improved")
 
 
-def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:
+def _is_cured(setting: LoopConfig, state: State, cluster: Cluster) -> bool:
     """Return whether an edit made for another check ended these failures along with its own."""
     if not state.accepted or any(e.cluster.check == cluster.check for e in state.accepted):
         return False
@@ -210,7 +210,7 @@ def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:
     return not now.failed and luck <= setting.policy.test.again_p
 
 
-def _enter_release(setting: Setting, state: State) -> State | None:
+def _enter_release(setting: LoopConfig, state: State) -> State | None:
     """Try what earlier releases said; None where that is settled for this text."""
     if "rules" not in setting.proposers or state.text.digest in state.restored_from:
         return None
@@ -224,7 +224,7 @@ def _enter_release(setting: Setting, state: State) -> State | None:
     return replace(state, phase="release", release=untried[0]) if untried else None
 
 
-def _unsteady(setting: Setting, state: State) -> tuple[Cluster, ...]:
+def _unsteady(setting: LoopConfig, state: State) -> tuple[Cluster, ...]:
     """The flaky checks that were not looked at again yet, with the cases that failed."""
     test = setting.policy.test
     if not setting.variance:
@@ -239,7 +239,7 @@ def _unsteady(setting: Setting, state: State) -> tuple[Cluster, ...]:
 
 
 def nothing_left(  # noqa: PLR0911 - one per ending
-    setting: Setting, state: State, *, worked: bool = False
+    setting: LoopConfig, state: State, *, worked: bool = False
 ) -> State:
     """Nothing fails reproducibly any more: verify what was accepted, or stop.
 
@@ -268,32 +268,32 @@ def nothing_left(  # noqa: PLR0911 - one per ending
     return stop(state, "nothing-to-refine", "no check of a training case fails reproducibly")
 
 
-def verify(setting: Setting, state: State, ending: StopReason | None = None) -> State:
+def verify(setting: LoopConfig, state: State, ending: StopReason | None = None) -> State:
     """Begin the verification of accepted edits, or continue it; no further one is sought."""
     phase = verification_phase(setting, state)
     return replace(state, phase=phase, ending=ending or state.ending)
 
 
-def search_again(setting: Setting, state: State) -> State:
+def search_again(setting: LoopConfig, state: State) -> State:
     """Look for other edits, once an accepted one was rolled back."""
     return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=state.idle + 1))
 
 
-def enter_tier(setting: Setting, state: State) -> State:
+def enter_tier(setting: LoopConfig, state: State) -> State:
     """Work on a cluster with the proposer whose turn it is."""
     critic = setting.proposers[state.tier] in setting.critics
     state = replace(state, critique=None, candidates=())
     return replace(state, phase="critique" if critic else "propose")
 
 
-def next_tier(setting: Setting, state: State) -> State:
+def next_tier(setting: LoopConfig, state: State) -> State:
     """Call the next proposer, or go on with what else fails."""
     if state.tier + 1 < len(setting.proposers):
         return enter_tier(setting, replace(state, tier=state.tier + 1))
     return next_cluster(setting, state)
 
 
-def next_cluster(setting: Setting, state: State) -> State:
+def next_cluster(setting: LoopConfig, state: State) -> State:
     """Go on with what else fails, or begin the next cycle."""
     done = state.cluster
     state = replace(state, open=state.open[1:], tier=0)
@@ -319,7 +319,7 @@ def next_cluster(setting: Setting, state: State) -> State:
     return stop(state, reason, f"after {plural(state.cycle, 'cycle')} and {tested}")
 
 
-def after_critique(setting: Setting, state: State, observed: Critiqued) -> State:
+def after_critique(setting: LoopConfig, state: State, observed: Critiqued) -> State:
     """Call for edits, or put the question to a person."""
     critique, key = observed.critique, state.cluster.key
     if observed.refused:
@@ -333,7 +333,7 @@ def after_critique(setting: Setting, state: State, observed: Critiqued) -> State
     return next_cluster(setting, asked)
 
 
-def after_proposals(setting: Setting, state: State, observed: Proposed) -> State:
+def after_proposals(setting: LoopConfig, state: State, observed: Proposed) -> State:
     """Keep the candidates that no guard refuses."""
     key = state.cluster.key
     state = state.noting(*(Note(event="unreadable", subject=key, text=t) for t in observed.refused))
@@ -357,14 +357,14 @@ def after_proposals(setting: Setting, state: State, observed: Proposed) -> State
 _AS_GOOD = 0.25
 
 
-def after_screen(setting: Setting, state: State) -> State:
+def after_screen(setting: LoopConfig, state: State) -> State:
     """Go on with the candidates that do better than the incumbent on a few failing cases."""
     if any(candidate.suspects for candidate in state.candidates):
         return _narrowed(setting, state)
     return _ranked(setting, state)
 
 
-def _narrowed(setting: Setting, state: State) -> State:
+def _narrowed(setting: LoopConfig, state: State) -> State:
     """Look for the statement that keeps a rule from being followed, then screen edits."""
     state, edits = narrowed(setting, state)
     if edits:
@@ -381,7 +381,7 @@ def _narrowed(setting: Setting, state: State) -> State:
     return state if searching or not all(drawn) else _ranked(setting, state)
 
 
-def _ranked(setting: Setting, state: State) -> State:
+def _ranked(setting: LoopConfig, state: State) -> State:
     """Test the best of the candidates that were screened."""
     check, cases = state.cluster.check, screen_cases(setting, state.cluster)
     # What the text as it is passes, and what it passed before edits for other checks.
@@ -427,7 +427,7 @@ def begin_test(state: State) -> State:
     return replace(state, phase="confirm", look=1, tested=state.tested + 1, paired=Tally())
 
 
-def after_confirm(setting: Setting, state: State) -> State:
+def after_confirm(setting: LoopConfig, state: State) -> State:
     """Look at the evidence for the first candidate: accept it, drop it or draw more."""
     tally, paired = state.tally, state.paired
     test, cluster, candidate = setting.policy.test, state.cluster, state.candidates[0]
@@ -473,7 +473,7 @@ def after_confirm(setting: Setting, state: State) -> State:
     return replace(state, look=state.look + 1)
 
 
-def _harmed(setting: Setting, state: State, new: str) -> tuple[str, bool]:
+def _harmed(setting: LoopConfig, state: State, new: str) -> tuple[str, bool]:
     """The check or criterion that a text fails more often, and whether more trials are needless.
 
     One of many checks is often worse by chance: more trials decide, unless it is worse beyond all
@@ -497,14 +497,14 @@ def _harmed(setting: Setting, state: State, new: str) -> tuple[str, bool]:
     return name, candidates[name] <= bound / len(candidates)
 
 
-def _drop_first(setting: Setting, state: State) -> State:
+def _drop_first(setting: LoopConfig, state: State) -> State:
     state = replace(state, candidates=state.candidates[1:])
     if state.candidates:
         return begin_test(state)
     return accept_best(setting, state) if state.confirmed else next_tier(setting, state)
 
 
-def _confirmed(setting: Setting, state: State, candidate: Candidate) -> State:
+def _confirmed(setting: LoopConfig, state: State, candidate: Candidate) -> State:
     """Accept a candidate that leaves no failures; compare it with the others when it does."""
     state = replace(state, confirmed=(*state.confirmed, candidate), candidates=state.candidates[1:])
     score = state.tally.over(candidate.text.digest, state.cluster.cases, state.cluster.check)
@@ -514,7 +514,7 @@ def _confirmed(setting: Setting, state: State, candidate: Candidate) -> State:
     return begin_test(state) if leaves and state.candidates else accept_best(setting, state)
 
 
-def accept_best(setting: Setting, state: State) -> State:
+def accept_best(setting: LoopConfig, state: State) -> State:
     """Accept the confirmed candidate that passes most often, and look for what fails under it."""
     cluster = state.cluster
 
@@ -549,14 +549,14 @@ def accept_best(setting: Setting, state: State) -> State:
     return diagnosed(setting, replace(state, cycle=state.cycle + 1))
 
 
-def unsteady(setting: Setting, state: State) -> Trials:
+def unsteady(setting: LoopConfig, state: State) -> Trials:
     """The cases that failed run again: the trials that named them make them look worse."""
     cases = dict.fromkeys(case for cluster in state.open for case in cluster.cases)
     trials = setting.policy.test.steady_trials
     return (draws(setting, state, state.text, cases, trials),)
 
 
-def after_unsteady(setting: Setting, state: State) -> State:
+def after_unsteady(setting: LoopConfig, state: State) -> State:
     """Work on the checks whose cases failed again, more often than steady ones would."""
     test = setting.policy.test
     state = replace(state, steadied=state.steadied | {cluster.key for cluster in state.open})
@@ -608,7 +608,7 @@ _P_MAX = 0.05
 _SHOWN = 80
 
 
-def after_baseline(setting: Setting, state: State) -> State:
+def after_baseline(setting: LoopConfig, state: State) -> State:
     """Leave sentences out where a budget says so; then diagnose."""
     state = baseline_drawn(setting, state)
     if state.phase != "localise":
@@ -616,7 +616,7 @@ def after_baseline(setting: Setting, state: State) -> State:
     return next_sentence(setting, replace(state, left_out=_planned(setting, state), sentence=-1))
 
 
-def next_sentence(setting: Setting, state: State) -> State:
+def next_sentence(setting: LoopConfig, state: State) -> State:
     """The trials of the next sentence; after the last that can be paid, what each carries."""
     state = replace(state, sentence=state.sentence + 1)
     if state.sentence < len(state.left_out):
@@ -648,7 +648,7 @@ def pieces(text: PromptText) -> list[tuple[str, PromptText]]:
     ]
 
 
-def _planned(setting: Setting, state: State) -> tuple[tuple[str, Draws], ...]:
+def _planned(setting: LoopConfig, state: State) -> tuple[tuple[str, Draws], ...]:
     """Trials that the budget pays for without each sentence, those on a failing check first.
 
     They are of so many train cases that every sentence has its turn, those that fail most first.
@@ -678,7 +678,7 @@ def _planned(setting: Setting, state: State) -> tuple[tuple[str, Draws], ...]:
     )
 
 
-def _failing(setting: Setting, state: State) -> dict[str, tuple[str, ...]]:
+def _failing(setting: LoopConfig, state: State) -> dict[str, tuple[str, ...]]:
     """The checks that fail under the prompt as it was, with the cases that do."""
     base = setting.base.digest
     test = setting.policy.test
@@ -686,7 +686,7 @@ def _failing(setting: Setting, state: State) -> dict[str, tuple[str, ...]]:
     return {cluster.check: cluster.failing for cluster in diagnosis.clusters}
 
 
-def _bearings(setting: Setting, state: State) -> Iterator[Bearing]:
+def _bearings(setting: LoopConfig, state: State) -> Iterator[Ablation]:
     base, tally = setting.base.digest, state.tally
     tried = state.left_out[: state.sentence]
     bound = _P_MAX / max(1, len(tried))
@@ -696,7 +696,7 @@ def _bearings(setting: Setting, state: State) -> Iterator[Bearing]:
         checks = tally.checks(leaner, cases)
         worse = {check: worse_p(tally, leaner, base, cases, check) for check in checks}
         better = {check: better_p(tally, leaner, base, cases, check) for check in checks}
-        yield Bearing(
+        yield Ablation(
             text=statement,
             carries={check: p for check, p in worse.items() if p <= bound},
             may_carry={check: p for check, p in worse.items() if bound < p <= _DOUBTFUL},
@@ -705,7 +705,7 @@ def _bearings(setting: Setting, state: State) -> Iterator[Bearing]:
         )
 
 
-def _bearing_text(bearing: Bearing) -> str:
+def _bearing_text(bearing: Ablation) -> str:
     short = bearing.text if len(bearing.text) <= _SHOWN else f"{bearing.text[: _SHOWN - 1]}…"
     if not bearing.cases:
         return f"{short!r} was not measured"
@@ -729,7 +729,7 @@ _HALVINGS_MAX = 12
 _PART_AS_GOOD = 0.17
 
 
-def release(setting: Setting, state: State) -> Trials:
+def release(setting: LoopConfig, state: State) -> Trials:
     """The failing cases under the release, or under a part of what differs from it."""
     clusters = state.open[:1] if state.helped else state.open
     text = _fewer(setting, state)[1] if state.helped else _release(setting, state).text
@@ -742,12 +742,12 @@ def release(setting: Setting, state: State) -> Trials:
     return (draws(setting, state, text, cases, trials, check=check),)
 
 
-def after_release(setting: Setting, state: State) -> State:
+def after_release(setting: LoopConfig, state: State) -> State:
     """Take less of the release, test what is left of it, or go on without it."""
     return _next_part(setting, state) if state.helped else _after_whole(setting, state)
 
 
-def _after_whole(setting: Setting, state: State) -> State:
+def _after_whole(setting: LoopConfig, state: State) -> State:
     release = _release(setting, state)
     helped: list[Cluster] = []
     for cluster in state.open:
@@ -770,19 +770,19 @@ def _after_whole(setting: Setting, state: State) -> State:
     return _for_one(setting, replace(state, way_back=way_back), tuple(helped))
 
 
-def _for_one(setting: Setting, state: State, helped: tuple[Cluster, ...]) -> State:
+def _for_one(setting: LoopConfig, state: State, helped: tuple[Cluster, ...]) -> State:
     """As little of the release as helps one check; what else it repairs is another edit."""
     others = (cluster for cluster in state.open if cluster is not helped[0])
     return _next_part(setting, replace(state, open=(helped[0], *others), helped=helped))
 
 
-def _next_part(setting: Setting, state: State) -> State:
+def _next_part(setting: LoopConfig, state: State) -> State:
     """Go on to the next part to leave out; test what is left when there is none."""
     units, text = _fewer(setting, state)
     return state if text is not None else _tested(setting, state, units)
 
 
-def _fewer(setting: Setting, state: State) -> tuple[tuple[int, ...], PromptText | None]:
+def _fewer(setting: LoopConfig, state: State) -> tuple[tuple[int, ...], PromptText | None]:
     """The parts of a release that are still needed, and the text without more of them to run next.
 
     Half of the parts are left out first, then a quarter, and so on to single ones. A text that has
@@ -807,7 +807,7 @@ def _fewer(setting: Setting, state: State) -> tuple[tuple[int, ...], PromptText 
     return units, None
 
 
-def _tested(setting: Setting, state: State, units: Sequence[int]) -> State:
+def _tested(setting: LoopConfig, state: State, units: Sequence[int]) -> State:
     """Test what is left of the release as any other edit."""
     release = _release(setting, state)
     text = with_units(state.text, release.text, units)
@@ -828,7 +828,7 @@ def _tested(setting: Setting, state: State, units: Sequence[int]) -> State:
     return begin_test(replace(state, candidates=(candidate,), confirmed=(), tier=-1, novel=True))
 
 
-def _go_on(setting: Setting, state: State) -> State:
+def _go_on(setting: LoopConfig, state: State) -> State:
     """The next release, or the proposers."""
     number = state.release + 1
     if number < len(setting.releases):
@@ -845,12 +845,12 @@ def _done(state: State) -> State:
     return replace(state, restored_from=restored_from, release=0, helped=())
 
 
-def _release(setting: Setting, state: State) -> Release:
+def _release(setting: LoopConfig, state: State) -> Release:
     return setting.releases[state.release]
 
 
 def _counts(
-    setting: Setting, state: State, text: PromptText, cluster: Cluster
+    setting: LoopConfig, state: State, text: PromptText, cluster: Cluster
 ) -> tuple[Count, Count]:
     """The passed trials of a cluster's check before the edit, and under a text."""
     cases = screen_cases(setting, cluster)
@@ -860,7 +860,7 @@ def _counts(
     )
 
 
-def _is_as_good(setting: Setting, state: State, text: PromptText) -> bool:
+def _is_as_good(setting: LoopConfig, state: State, text: PromptText) -> bool:
     """Return whether a part does as well as the whole, and leaves no more errors in the prompt."""
     whole = _release(setting, state).text
     if len(setting.errors_in(text)) > len(setting.errors_in(whole)):

@@ -153,7 +153,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
+class EditBisection:
     """Accepted edits that the gate refuses together, while the one it refuses is searched.
 
     Attributes:
@@ -182,7 +182,7 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bearing:
+class Ablation:
     """The effect of a sentence of the prompt, from trials without it.
 
     Attributes:
@@ -372,7 +372,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class LoopConfig:
     """The fixed settings of a run.
 
     Attributes:
@@ -475,12 +475,12 @@ class State:
     idle: int = 0
     waiting: tuple[str, ...] = ()
     doubtful: tuple[str, ...] = ()
-    stack: Stack | None = None
+    stack: EditBisection | None = None
     taken_back: str = ""
     looked: frozenset[str] = frozenset()
     left_out: tuple[tuple[str, Draws], ...] = ()
     sentence: int = 0
-    bearings: tuple[Bearing, ...] = ()
+    bearings: tuple[Ablation, ...] = ()
     spared: tuple[Cluster, ...] = ()
     settled: frozenset[str] = frozenset()
     release: int = 0

@@ -22,7 +22,7 @@ from regauge.refine.proposers._protocol import (
     Problem,
     Proposer,
     ProposerContext,
-    Shown,
+    RedactedCase,
     load_proposers,
 )
 
@@ -43,9 +43,9 @@ __all__ = [
     "PromptText",
     "Proposer",
     "ProposerContext",
+    "RedactedCase",
     "Replace",
     "ReplaceSection",
-    "Shown",
     "TrialsDone",
     "apply",
     "edit_of_text",

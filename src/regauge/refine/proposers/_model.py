@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from regauge.refine.edits import Op
     from regauge.refine.guards import OpenSection
     from regauge.refine.loop._state import Interrupted
-    from regauge.refine.proposers._protocol import Ask, Problem, Proposer, Shown
+    from regauge.refine.proposers._protocol import Ask, Problem, Proposer, RedactedCase
 
 _RE = Lexicon("regauge.refine", "calls")
 
@@ -733,7 +733,7 @@ def _rows(rows: Sequence[Mapping[str, JSON]], *, none: str = "(none)") -> str:
     return json.dumps([*rows], ensure_ascii=False, indent=1) if rows else none
 
 
-def _listed(cases: Sequence[Shown]) -> str:
+def _listed(cases: Sequence[RedactedCase]) -> str:
     return _rows(
         [
             {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.providers import Completion, CompletionRequest, ModelId
     from regauge.refine.analysis import Check, Cluster
-    from regauge.refine.attempts import Tried
+    from regauge.refine.attempts import Attempt
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import Evidence
     from regauge.refine.guards import OpenSection
@@ -50,7 +50,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class RedactedCase:
     """One train case as a proposer may see it.
 
     Attributes:
@@ -95,10 +95,10 @@ class Problem:
     cluster: Cluster
     check: Check
     checks: Mapping[str, Check]
-    failing: tuple[Shown, ...] = ()
-    passing: tuple[Shown, ...] = ()
+    failing: tuple[RedactedCase, ...] = ()
+    passing: tuple[RedactedCase, ...] = ()
     confusions: tuple[tuple[str, int], ...] = ()
-    lessons: tuple[Tried, ...] = ()
+    lessons: tuple[Attempt, ...] = ()
     critique: Critique | None = None
     released: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from regauge.gate import Count, Gate, GateCase, GatePolicy, History, TrialFacts
+from regauge.gate import BaseTrials, Count, Gate, GateCase, GatePolicy, TrialFacts
 from regauge.stats import SuitePolicy
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def count(text: str) -> Count:
     return Count(passed=int(passed), trials=int(trials))
 
 
-def history(text: str, *, distinct: int = 1) -> History:
-    return History(
+def history(text: str, *, distinct: int = 1) -> BaseTrials:
+    return BaseTrials(
         checks={"right": count(text)},
         whole=count(text),
         sessions=("a", "b", "c"),

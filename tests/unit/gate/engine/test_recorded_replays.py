@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from regauge.gate import Count, Gate, GateCase, GatePolicy, History, TrialFacts
+from regauge.gate import BaseTrials, Count, Gate, GateCase, GatePolicy, TrialFacts
 
 SOURCES = Path(__file__).parents[4] / "examples/real-answers/sources"
 SUITES = ("logical_deduction", "navigate", "public_relations", "ruin_names")
@@ -44,7 +44,7 @@ def replayed(suite, recorded, *, broken=0):
     cases = []
     for case, outcomes in suite.items():
         count = Count(passed=sum(outcomes[run] for run in history), trials=len(history))
-        known = History(checks={"right": count}, whole=count)
+        known = BaseTrials(checks={"right": count}, whole=count)
         cases.append(GateCase(prompt="p", case=case, checks=("right",), history=known))
     gate = Gate(cases, GatePolicy(provisional=True))
     while wanted := gate.pending_trials():

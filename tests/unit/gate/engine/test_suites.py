@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from regauge.gate import Count, Gate, GateCase, GatePolicy, History, TrialFacts, with_more_trials
+from regauge.gate import BaseTrials, Count, Gate, GateCase, GatePolicy, TrialFacts, with_more_trials
 from tests.unit.gate.engine.drive import ONE, Tally, others, run, scripted, with_policy
 
 
@@ -139,7 +139,7 @@ def test_a_broken_case_that_the_policy_lets_pass_still_weighs_on_its_suite():
 
 def test_a_cached_completion_counts_once_side_by_side_too():
     """Each arm sticks to one completion: without the guard the pairs would look certain."""
-    kept = History(
+    kept = BaseTrials(
         checks={"right": Count(passed=9, trials=12)},
         whole=Count(passed=9, trials=12),
         distinct_answers=12,
@@ -182,7 +182,7 @@ def test_a_run_that_continues_looks_further_where_something_points_to_a_loss():
 
 def graded(number, candidate, *, low=0.0, main=(0.8, 0.85, 0.9)):
     """Cases with scores near 0.85 on main; every trial passes its check."""
-    history = History(
+    history = BaseTrials(
         checks={"helpful": Count(passed=12, trials=12)},
         whole=Count(passed=12, trials=12),
         scores={"helpful": (0.8, 0.85, 0.9) * 4},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.refine.loop._state import Stack
+from regauge.refine.loop._state import EditBisection
 from regauge.refine.loop._verification import out_of
 from tests.unit.refine.world import LINES, without, world
 
@@ -68,7 +68,7 @@ def test_the_edit_that_the_gate_refuses_is_found_and_the_others_stay(bad, asked,
 @pytest.mark.parametrize("edits", range(2, 10))
 def test_any_one_of_many_is_found_in_few_steps(edits: int):
     for culprit in range(1, edits + 1):
-        stack = Stack(edits=(None,) * edits, refused=edits, finding="undecided", detail="")  # type: ignore[arg-type]
+        stack = EditBisection(edits=(None,) * edits, refused=edits, finding="undecided", detail="")  # type: ignore[arg-type]
         steps = 0
         while not stack.settled:
             side = "refused" if stack.tried >= culprit else "passed"

@@ -10,7 +10,7 @@ from regauge.refine._policy import GuardPolicy, Limits, RefinePolicy
 from regauge.refine.analysis import Check, CheckOutcome, Cluster, Outcome, Tally
 from regauge.refine.edits import PromptText
 from regauge.refine.guards import Guard
-from regauge.refine.loop._state import Setting, State
+from regauge.refine.loop._state import LoopConfig, State
 from regauge.refine.trials import problem_of
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ CASES = {
 
 def told(
     system: str, *, check: Check = LIMIT, critique: Any = None, **more: Any
-) -> tuple[Setting, State, Problem]:
+) -> tuple[LoopConfig, State, Problem]:
     """What a run says to a proposer, with trials of train and holdout behind it."""
     text = prompt(system)
-    setting = Setting(
+    setting = LoopConfig(
         base=text,
         train=("one", "two", "three"),
         holdout=("held",),

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import parse_model_id
-from regauge.refine.attempts import Memory, Tried
+from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import apply
 from regauge.refine.proposers._model import (
     TEMPERATURES,
@@ -86,7 +86,7 @@ def test_no_more_calls_are_made_than_are_left() -> None:
 
 def test_nothing_of_the_holdout_is_in_any_request() -> None:
     tried = [
-        Tried(before="a", after=str(n), cluster=cluster().key, added=f"- x{n}", removed="", finding="refuted")
+        Attempt(before="a", after=str(n), cluster=cluster().key, added=f"- x{n}", removed="", finding="refuted")
         for n in range(3)
     ]  # fmt: skip
     ask = Replies(json.dumps(CRITIQUE))
@@ -240,8 +240,8 @@ def test_a_critique_reaches_the_proposer_with_the_lines_it_quotes() -> None:
 
 
 def test_what_was_tried_and_its_outcome_are_in_the_request() -> None:
-    def entry(n: int) -> Tried:
-        return Tried(
+    def entry(n: int) -> Attempt:
+        return Attempt(
             before="a", after=str(n), cluster=cluster().key, added=f"- try {n}", removed="",
             finding="refuted", detail="no gain",
         )  # fmt: skip
