@@ -269,6 +269,8 @@ def test_a_misspelt_import_names_the_nearest_judge_and_its_line(project: EvalPro
     )
     project.eval("from regauge import nothing_like_it\n")
     project.run().stdout.fnmatch_lines(["*:1: regauge has no name 'nothing_like_it'"])
+    project.eval("from regauge.errors import NothingLikeItError\n")
+    project.run().stdout.fnmatch_lines(["*:1: regauge.errors has no name 'NothingLikeItError'"])
     project.eval("from json import nothing\n")
     project.run().stdout.fnmatch_lines(["*ImportError: cannot import name 'nothing' from 'json'*"])
 
