@@ -12,13 +12,18 @@ class Limits:
     Attributes:
         calls: Of all models: the prompt's, those of LLM judges, and the refiner's.
         model_calls: Calls of the model that criticises and proposes.
+        usd: Cost in US dollars; None for no limit.
         cycles: Accepted or failed rounds of diagnose, propose and verify.
         candidates: Edits that are tested, over the whole run.
+        patience: Failed cycles in a row that end the run.
         localise_calls: Of the calls, so many may tell which sentence carries which check.
         holdout_looks: How often the same held-out cases may decide, over all runs on a prompt.
     """
 
+    # The fix of one check of `incident-summary`, 37 cases with LLM judges, takes about 450. Fewer
+    # end a run before its edit is verified.
     calls: int = 600
+    # Eight for each cycle.
     model_calls: int = 40
     usd: float | None = None
     cycles: int = 5

@@ -9,8 +9,8 @@ from regauge.refine.analysis import CheckOutcome, Outcome
 from regauge.refine.loop._goals import (
     Goal,
     least_trials,
+    measure_goal,
     passed_all,
-    reached,
     trials_to_settle,
 )
 from tests.unit.refine.world import HEALTHY, world
@@ -40,7 +40,7 @@ def outcomes(case: str, drawn: list[tuple[bool | None, ...]]) -> list[Outcome]:
 
 
 def held(one: Goal, drawn: Drawn):
-    return reached(one, lambda case: outcomes(case, drawn.get(case, [])), one.cases)
+    return measure_goal(one, lambda case: outcomes(case, drawn.get(case, [])), one.cases)
 
 
 GOOD, BAD, NONE = (True, True), (True, False), (None, None)

@@ -139,7 +139,7 @@ _LABELS = {
 _STYLES = {"accepted": "green", "confirmed": "green", "rolled-back": "red", "refuted": "red"}
 
 
-def conducted(
+def run_to_end(
     evals: EvalSession,
     refinement: Refinement,
     run: Run,
@@ -217,7 +217,7 @@ def ended(
             shown_run(project, result, as_json=as_json)
         if result["revision"] is not None:
             done = taking.take(run, result)
-            if not (taking.anything or already_shown or as_json):
+            if not (taking.has_destination or already_shown or as_json):
                 echo(f"next: regauge refine apply {run.id}   why: regauge refine show latest")
         elif result["unverified"] and not as_json:
             echo(f"next: {result['unverified']['command']}")
@@ -241,7 +241,7 @@ def shown_run(project: Project, result: Mapping[str, Any], *, as_json: bool) -> 
     return run
 
 
-def saying(*, as_json: bool) -> Callable[[str], None]:
+def print_progress(*, as_json: bool) -> Callable[[str], None]:
     """Prints progress; with JSON on stderr."""
     return lambda line: echo(line, err=as_json)
 
@@ -368,14 +368,14 @@ def run_command(
         write=apply_it or (interactive and branch is None and not pr),
         branch=branch,
         pr=pr,
-        say=saying(as_json=as_json or dry_run),
+        say=print_progress(as_json=as_json or dry_run),
     )
     gathered = feedback_of(
         project,
         prompt,
         pull=feedback_pr,
         file=feedback,
-        say=saying(as_json=as_json or dry_run),
+        say=print_progress(as_json=as_json or dry_run),
     )
     begin = partial(begin, feedback=gathered)
     if dry_run:
@@ -452,7 +452,7 @@ def _begun(
         }
         run = begin_run(project, prompt, facts)
         begun.append(run)
-        finished.append(conducted(evals, refinement, run, refinement.run, as_json=as_json))
+        finished.append(run_to_end(evals, refinement, run, refinement.run, as_json=as_json))
 
     with nullcontext() if dry_run else only_one(project, prompt, ""):
         on_evals(
@@ -553,11 +553,15 @@ def resume_command(
         refinement = Refinement(evals, evals.plan.cases, options, name=prompt, cut_off=run)
         refinement.check_key(os.environ)
         go_on = partial(refinement.resume, more_calls=budget_calls)
-        finished.append(conducted(evals, refinement, run, go_on, as_json=as_json))
+        finished.append(run_to_end(evals, refinement, run, go_on, as_json=as_json))
 
     with only_one(project, prompt, run.id):
         on_evals(project, prompt, facts.get("evals"), words, act, interrupted=lambda: left_at(run))
     taking = Delivery(
-        project=project, prompt=prompt, write=False, branch=None, say=saying(as_json=as_json)
+        project=project,
+        prompt=prompt,
+        write=False,
+        branch=None,
+        say=print_progress(as_json=as_json),
     )
     ended(project, finished[0], taking, as_json=as_json)

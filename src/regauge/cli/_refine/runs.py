@@ -161,7 +161,7 @@ class Delivery:
         return find_prompt(self.prompt, root=self.project.root)
 
     @property
-    def anything(self) -> bool:
+    def has_destination(self) -> bool:
         """Return whether the proposal goes anywhere at all."""
         return self.write or self.branch is not None
 

@@ -79,7 +79,7 @@ class GoalProgress:
         return {**asdict(self.count), **facts, **bounds}
 
 
-def reached(
+def measure_goal(
     goal: Goal, outcomes: Callable[[str], Sequence[Outcome]], cases: Sequence[str]
 ) -> GoalProgress:
     """Compare trials with a goal.
@@ -184,7 +184,7 @@ def standings(setting: LoopConfig, state: State, *, revised: bool) -> tuple[Goal
     text = state.text if revised else setting.base
     tally = state.fresh if revised else state.tally
     return tuple(
-        reached(goal, lambda case: tally.since(text.digest, case, 0), goal.cases)
+        measure_goal(goal, lambda case: tally.since(text.digest, case, 0), goal.cases)
         for goal in setting.goals
     )
 
@@ -293,7 +293,7 @@ def _while_searching(setting: LoopConfig, state: State, goal: Goal) -> GoalProgr
     def drawn(case: str) -> list[Outcome]:
         return [outcome for text in texts for outcome in state.tally.since(text, case, 0)]
 
-    return reached(goal, drawn, [case for case in goal.cases if case in train])
+    return measure_goal(goal, drawn, [case for case in goal.cases if case in train])
 
 
 def _numbers(progress: Sequence[GoalProgress]) -> dict[str, int]:

@@ -508,7 +508,7 @@ def _op(operation: JSON, text: PromptText, sections: Sequence[OpenSection]) -> O
     document: dict[str, Any] = dict(operation) if isinstance(operation, dict) else {}
     line = document.get("line")
     if isinstance(line, str):
-        document["line"] = _meant(line, text)
+        document["line"] = _match_line(line, text)
         if document.get("op") == "replace_section":
             document = {**document, **_section_meant(document, sections)}
     new = document.get("text")
@@ -522,7 +522,7 @@ def _op(operation: JSON, text: PromptText, sections: Sequence[OpenSection]) -> O
         raise ReplyFault(str(error)) from error
 
 
-def _meant(line: str, text: PromptText) -> str:
+def _match_line(line: str, text: PromptText) -> str:
     """A line of the prompt, also where the number before it was copied along; no other is tried."""
     existing = {line.text.strip() for line in text.lines}
     bare = _NUMBER.sub("", line, count=1)
