@@ -106,6 +106,6 @@ class Memoised(Asking):
 
 MODEL_JUDGES_GATE = """
 import regauge.runner._suite as suites
-from regauge.judges import Standing
-suites.standing_of = lambda judge, project: Standing(gates=True, reason="calibrated for this test")
+from regauge.judges import JudgeStatus
+suites.standing_of = lambda judge, project: JudgeStatus(gates=True, reason="calibrated for this test")
 """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regauge.errors import PendingError
     from regauge.project import Project
     from regauge.providers import Completion, Provider
-    from regauge.recordings import Claim, RecordingKey
+    from regauge.recordings import RecordingKey
     from regauge.runner._answers import Answers
     from regauge.runner._plan import CaseRequest, Draw
     from regauge.runner._spec import RunOptions
@@ -320,16 +320,16 @@ class Progress:
 _T = TypeVar("_T")
 
 
-# A claim waits so long for the next completion, to share its transaction, which costs several times
-# what a row in it does. Longer: a request waits longer before it is sent.
-_CLAIM_WAITS_S: Final = 0.01
+# A transaction costs as much as ten rows in it, and releases Python's lock with each statement.
+# Longer: a completion that landed waits longer for the disk, and is lost where the process is
+# killed meanwhile.
+_TOGETHER_S: Final = 0.01
 
 
 class Writes:
     """Performs writes together that the event loop asks for at about the same time.
 
-    Completions are written at once: a process that is killed loses only those under way. Claims
-    wait for the next of them while calls are under way. For one event loop.
+    They wait for each other while calls are under way that will bring more. For one event loop.
 
     Args:
         together: Opens the transaction.
@@ -347,12 +347,8 @@ class Writes:
         self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         self._timer: asyncio.Handle | None = None
 
-    async def do(self, write: Callable[[], _T], *, may_wait: bool = False) -> _T:
+    async def do(self, write: Callable[[], _T]) -> _T:
         """The result of `write`, once it is kept.
-
-        Args:
-            write: Writes to the store.
-            may_wait: Whether it is done with the next one.
 
         Raises:
             Exception: What `write` raised, or what kept the transaction from ending; then nothing
@@ -361,12 +357,12 @@ class Writes:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
         self._waiting.append((write, future))
-        if not may_wait or len(self._waiting) >= self._count_calls():
+        if len(self._waiting) >= self._count_calls():
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = loop.call_soon(self.flush)
         elif self._timer is None:
-            self._timer = loop.call_later(_CLAIM_WAITS_S, self.flush)
+            self._timer = loop.call_later(_TOGETHER_S, self.flush)
         return await future
 
     def flush(self) -> None:
@@ -547,7 +543,7 @@ class Drawing:
             raise RecordingError(self._store_error.faults)
         key = question.key
         pause_s = _ASK_AGAIN_S
-        while (claim := await self._claim(question)) == "taken":
+        while (claim := await self._stored(lambda: self._answers.claim(question))) == "taken":
             await asyncio.sleep(pause_s)
             if pause_s == _ASK_AGAIN_MAX_S:
                 # Where nothing can be written, the process with the claim cannot give it back.
@@ -618,13 +614,10 @@ class Drawing:
             f" `request_mb_max = {math.ceil(size_mb)}` in [tool.regauge] of pyproject.toml",
         )
 
-    async def _claim(self, question: CaseRequest) -> Claim:
-        return await self._stored(lambda: self._answers.claim(question), may_wait=True)
-
-    async def _stored(self, write: Callable[[], Written], *, may_wait: bool = False) -> Written:
+    async def _stored(self, write: Callable[[], Written]) -> Written:
         """Write to the local store; once it fails, all calls end: no completion could be kept."""
         try:
-            return await self._writes.do(write, may_wait=may_wait)
+            return await self._writes.do(write)
         except RecordingError as error:
             if self._store_error is None:
                 self._store_error = error

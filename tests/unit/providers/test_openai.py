@@ -195,11 +195,6 @@ def test_a_very_large_answer_is_read_whole(kit):
     assert kit.talk([kit.Reply(document=kit.chat(text))]).completion.text == text
 
 
-def test_a_large_answer_arrives_whole(kit):
-    text = "word " * 400_000
-    assert kit.talk([kit.Reply(document=kit.chat(text))]).completion.text == text
-
-
 def test_the_key_and_further_headers_come_from_the_environment(kit):
     talk = kit.talk(
         [],

@@ -35,22 +35,6 @@ def test_writes_that_are_asked_for_at_once_are_one_transaction(tmp_path: Path) -
         assert commits == 1
 
 
-def test_a_write_that_may_wait_is_done_with_the_next_one(tmp_path: Path) -> None:
-    with LocalStore(tmp_path / "store.sqlite3") as store:
-        done: list[str] = []
-
-        async def claim_then_write() -> None:
-            writes = Writes(store.together, count_calls=lambda: 9)
-            waiting = asyncio.ensure_future(writes.do(lambda: done.append("claim"), may_wait=True))
-            await asyncio.sleep(0)
-            assert not done
-            await writes.do(lambda: done.append("completion"))
-            await waiting
-
-        asyncio.run(claim_then_write())
-        assert done == ["claim", "completion"]
-
-
 def test_a_write_that_fails_leaves_the_others_kept(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite3"
     key = RecordingKey("a" * 64, 0)
