@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import httpx2
 import openai
 
-from regauge.bounded_http import BODY_MAX, BodyTooLargeError, bounded
+from regauge.bounded_http import bounded
 from regauge.errors import ProviderError, explain_os_error, has_no_descriptor
 from regauge.on_demand import install_command
 from regauge.providers._endpoint import OPENAI_URL
@@ -37,9 +36,6 @@ _RESPONSES: Final = {
     "ClientResponseError": "sent a response that is not valid HTTP",
     "BodyTooLargeError": "sent a response that is too large",
 }
-_REDIRECTS: Final = 300
-# An attempt keeps its time itself; aiohttp would set a timer for each read besides.
-_NO_TIMEOUT: Final = aiohttp.ClientTimeout()
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
@@ -161,36 +157,6 @@ class _BoundedClient(openai.DefaultAioHttpClient):
             raise httpx2.RemoteProtocolError(str(error), request=request) from error
         return response
 
-    def session_for(self, url: httpx2.URL) -> aiohttp.ClientSession | None:
-        """The open connections to a URL; None where a proxy or a test replaces them."""
-        transport: Any = self._transport_for_url(url)
-        session: Any = getattr(transport, "client", None)
-        direct = isinstance(session, aiohttp.ClientSession) and transport.proxy is None
-        return cast("aiohttp.ClientSession", session) if direct else None
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A successful response."""
-
-    content: bytes
-    headers: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A request to a URL as the SDK made it, without its body.
-
-    Attributes:
-        session: Its connections; None where a proxy or a test replaces them.
-        fields: The headers, as the session takes them.
-    """
-
-    url: httpx2.URL
-    headers: httpx2.Headers
-    session: aiohttp.ClientSession | None
-    fields: Mapping[str, str]
-
 
 class Sdk:
     """The open client of one SDK, and the errors that it raises."""
@@ -198,11 +164,11 @@ class Sdk:
     __slots__ = ("_http", "_sent", "client", "connection_error", "error", "status_error")
 
     def __init__(
-        self, client: Any, http: _BoundedClient, module: Any, error: type[Exception]
+        self, client: Any, http: httpx2.AsyncClient, module: Any, error: type[Exception]
     ) -> None:
         self.client = client
         self._http = http
-        self._sent: dict[str, _Sent] = {}
+        self._sent: dict[str, tuple[httpx2.URL, httpx2.Headers]] = {}
         self.error = error
         # The SDKs have one maker: their errors are of one form.
         self.status_error: type[openai.APIStatusError] = module.APIStatusError
@@ -213,11 +179,10 @@ class Sdk:
         self.client.api_key = key
         self._sent.clear()
 
-    async def post(self, url: str, body: bytes) -> Received:
+    async def post(self, url: str, body: bytes) -> httpx2.Response:
         """Send a body, with the headers that the SDK gave the first request to this URL.
 
-        The SDK and its HTTP client take several times longer to build a request and a response
-        than both take on the wire.
+        The SDK takes longer to build a request than the request takes to be sent.
         """
         sent = self._sent.get(url)
         if sent is None:
@@ -226,62 +191,16 @@ class Sdk:
             )
             headers = response.request.headers.copy()
             del headers["content-length"]
-            self._sent[url] = _Sent(
-                url=response.request.url,
-                headers=headers,
-                session=self._http.session_for(response.request.url),
-                fields=dict(headers),
-            )
-            return Received(response.content, response.headers)
+            self._sent[url] = response.request.url, headers
+            return response
+        request = httpx2.Request("POST", sent[0], headers=sent[1], content=body)
         try:
-            if sent.session is not None:
-                received = await _post(sent.session, url, body, sent.fields)
-                if isinstance(received, Received):
-                    return received
-                response = received
-            else:
-                request = httpx2.Request("POST", sent.url, headers=sent.headers, content=body)
-                response = await self._http.send(request)
+            response = await self._http.send(request)
         except Exception as error:
-            request = httpx2.Request("POST", sent.url)
             raise self.connection_error(request=request) from error
         if not response.is_success:
             raise self.status_error(response.reason_phrase, response=response, body=None)
-        return Received(response.content, response.headers)
-
-
-async def _post(
-    session: aiohttp.ClientSession, url: str, body: bytes, fields: Mapping[str, str]
-) -> Received | httpx2.Response:
-    """Send a body; a response that is an error, or compressed, is one of the HTTP client."""
-    async with session.post(
-        url,
-        data=body,
-        headers=fields,
-        allow_redirects=False,
-        auto_decompress=False,
-        timeout=_NO_TIMEOUT,
-    ) as response:
-        left, parts = BODY_MAX, list[bytes]()
-        async for part in response.content.iter_any():
-            left -= len(part)
-            if left < 0:
-                raise BodyTooLargeError(BODY_MAX)
-            parts.append(part)
-        content = b"".join(parts)
-        if response.status < _REDIRECTS and "content-encoding" not in response.headers:
-            return Received(content, response.headers)
-        whole = bounded(
-            httpx2.Response(
-                response.status,
-                headers=response.raw_headers,
-                stream=httpx2.ByteStream(content),
-                request=httpx2.Request("POST", url),
-                extensions={"reason_phrase": (response.reason or "").encode()},
-            )
-        )
-        whole.read()
-        return whole
+        return response
 
 
 def open_client(
@@ -307,7 +226,8 @@ def open_client(
     """
     options: dict[str, Any] = {
         "limits": httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
-        "timeout": None,  # an attempt keeps its time itself
+        # An attempt keeps its time itself; aiohttp would set a timer for each read besides.
+        "timeout": None,
         "follow_redirects": False,
     }
     if transport is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from regauge.providers._client import Received, Sdk
+    from regauge.providers._client import Sdk
     from regauge.providers._endpoint import Endpoint
     from regauge.providers._rate import Quota
     from regauge.providers._types import CompletionRequest
@@ -242,7 +242,7 @@ class HttpApi:
         )
         return _ENCODE(document).encode("utf-8", "backslashreplace")
 
-    async def _post(self, request: CompletionRequest, timeout_s: float) -> Received:
+    async def _post(self, request: CompletionRequest, timeout_s: float) -> httpx2.Response:
         # One limit, two names: which one a model takes is between it and us.
         other = request.model in self._other_limits
         try:
@@ -262,7 +262,7 @@ class HttpApi:
 
     async def _send(
         self, request: CompletionRequest, timeout_s: float, *, other_limit: bool
-    ) -> Received:
+    ) -> httpx2.Response:
         body = self.body(request, other_limit=other_limit)
         await self.open()
         self.sent += 1

@@ -550,15 +550,7 @@ class AdaptiveLimit:
     async def acquire(self, model: str, *, again: bool) -> Permit:
         """Wait for room; every permit is given back with `release`."""
         lane = self._lane(model)
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        if (
-            self._in_flight < self._window.size
-            and not any(lane.waiting for lane in self._lanes.values())
-            and lane.next_at(now) <= now
-        ):
-            return self._permit(lane, now)
-        turn: asyncio.Future[Permit] = loop.create_future()
+        turn: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         (lane.again if again else lane.fresh).append(turn)
         self.admit()
         try:
@@ -604,11 +596,9 @@ class AdaptiveLimit:
 
     def admit(self) -> None:
         """Let requests go, one of each model in turn, and come back when the next one may."""
-        lanes = [lane for lane in self._lanes.values() if lane.waiting]
-        if not lanes:
-            return
         loop = asyncio.get_running_loop()
         now = loop.time()
+        lanes = [lane for lane in self._lanes.values() if lane.waiting]
         while lanes and (self._lifted or self._in_flight < self._window.size):
             lanes = [lane for lane in lanes if self._admit_one(lane, now)]
         if self._in_flight >= self._window.size:
@@ -631,13 +621,11 @@ class AdaptiveLimit:
             return False
         turn = queue.popleft()
         if not turn.done():
-            turn.set_result(self._permit(lane, now))
+            self._in_flight += 1
+            # Numbered here: several requests may be let go before the first of them wakes.
+            number = lane.turns.take(now)
+            turn.set_result(Permit(self, lane.turns, number, sent_at=now))
         return True
-
-    def _permit(self, lane: _Lane, now: float) -> Permit:
-        self._in_flight += 1
-        # Numbered here: several requests may be let go before the first of them wakes.
-        return Permit(self, lane.turns, lane.turns.take(now), sent_at=now)
 
     def _reopen(self) -> None:
         self._timer = None

@@ -328,15 +328,11 @@ class _Line:
 
     __slots__ = ("case", "key", "model", "text")
 
-    def __init__(self, text: bytes | int, key: RecordingKey, case: str, model: str) -> None:
+    def __init__(self, text: bytes | int, recording: Recording) -> None:
         self.text = text
-        self.key = key
-        self.case = case
-        self.model = model
-
-
-def _line(text: bytes | int, recording: Recording) -> _Line:
-    return _Line(text, recording.key, recording.case, recording.model)
+        self.key = recording.key
+        self.case = recording.case
+        self.model = recording.model
 
 
 # Lines are read in order more often than not; a larger block is read in vain more often.
@@ -435,7 +431,7 @@ class _Elsewhere:
             while at < len(self._digests) and self._digests[at] == head:
                 file.seek(self._places[at])
                 raw = file.readline().rstrip(b"\r\n")
-                line = _line(raw, Recording.from_json(read_json(raw)))
+                line = _Line(raw, Recording.from_json(read_json(raw)))
                 if line.key == key:
                     return line
                 at += 1
@@ -573,13 +569,6 @@ class RecordingsFile:
             self._cases = None
         return changed
 
-    def add_line(self, key: RecordingKey, text: bytes) -> None:
-        """Take in what `encode_line` wrote of a key that is not recorded, without secrets."""
-        document = json.loads(text)
-        self._lines[key] = _Line(text, key, _shared(document["case"]), _shared(document["model"]))
-        self._added[key] = False
-        self._cases = None
-
     def unused(self, keep: Collection[RecordingKey]) -> list[Recording]:
         """The recordings whose keys are not in `keep`, in the order of the file."""
         stale = [line for key, line in self._lines.items() if key not in keep]
@@ -651,7 +640,7 @@ class RecordingsFile:
             return False
         if existing is not None:
             recording = replace_fields(recording, replaced=existing.replaced + 1)
-        self._lines[recording.key] = _line(encode_line(recording), recording)
+        self._lines[recording.key] = _Line(encode_line(recording), recording)
         return True
 
 
@@ -671,7 +660,7 @@ def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
         if head and own and not own(head[1].decode("utf-8", "replace")):
             continue
         try:
-            line = _line(place, Recording.from_json(read_json(raw)))
+            line = _Line(place, Recording.from_json(read_json(raw)))
         except (ValueError, RecursionError) as error:
             faults.append(_broken(path, number, raw, error))
             continue

@@ -397,12 +397,6 @@ class LocalStore:
         with self._lock, explained(self.path):
             return None if self._database is None else self._get(self._database, key)
 
-    def line(self, key: RecordingKey) -> bytes | None:
-        """The latest answer as a line of a recordings file, or None."""
-        with self._lock, explained(self.path):
-            body = None if self._database is None else self._body(self._database, key)
-        return None if body is None else body.encode()
-
     def put(self, recording: Recording) -> Recording:
         """Keep an answer. Once this returns, killing the process does not lose it.
 
@@ -441,26 +435,22 @@ class LocalStore:
             living process, or another part of this one, is asking; look again later.
         """
         now = time.time()
-        row = (key.digest, key.trial, self._session)
-        claim = (*row, self._owner, self._holder, now + lease_s)
         with self._writing() as database:
-            # Nearly every claim is the first and only one.
-            if database.execute(
-                "INSERT INTO claims SELECT ?, ?, ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM answers"
-                " WHERE digest = ? AND trial = ? AND (session = ? OR ?)) ON CONFLICT DO NOTHING",
-                (*claim, *row, not self._fresh_only),
-            ).rowcount:
-                return "mine"
             if self._body(database, key) is not None:
                 return "answered"
-            owner, expires_at = database.execute(
-                "SELECT owner, expires_at FROM claims"
+            row = database.execute(
+                "SELECT owner, holder, expires_at FROM claims"
                 " WHERE digest = ? AND trial = ? AND session = ?",
-                row,
+                (key.digest, key.trial, self._session),
             ).fetchone()
-            if expires_at > now and (owner == self._owner or may_live(owner)):
-                return "taken"
-            database.execute("REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)", claim)
+            if row is not None:
+                owner, _, expires_at = row
+                if expires_at > now and (owner == self._owner or may_live(owner)):
+                    return "taken"
+            database.execute(
+                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)",
+                (key.digest, key.trial, self._session, self._owner, self._holder, now + lease_s),
+            )
             return "mine"
 
     def release(self, key: RecordingKey) -> None:

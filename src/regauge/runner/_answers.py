@@ -430,8 +430,7 @@ class Answers:
                 recordings = (
                     recording
                     for key, new in new_keys.items()
-                    if not self._added_as_kept(file, key, new)
-                    and (recording := self._stored(key, new.trial, new.provider)) is not None
+                    if (recording := self._stored(key, new.trial, new.provider)) is not None
                 )
                 file.merge(recordings, replace=self._mode == "all")
                 if changed := save_file(file, self._part):
@@ -447,15 +446,6 @@ class Answers:
                     store.close()
             self._stores.clear()
         return WrittenRecordings(written=written, stored=stored)
-
-    def _added_as_kept(self, file: RecordingsFile, key: RecordingKey, new: _New) -> bool:
-        """Add an answer to a file as this run has encoded it; return whether that is possible."""
-        if new.stored or key in file or self._stored_key(key, new.trial, new.provider) != key:
-            return False
-        line = self._local(new.trial).line(key)
-        if line is not None:
-            file.add_line(key, line)
-        return line is not None
 
     def _gate_lines(self) -> Iterator[bytes]:
         """The independent trials that this run found or made, as the store keeps them."""

@@ -320,32 +320,18 @@ class Progress:
 _T = TypeVar("_T")
 
 
-# A transaction costs as much as ten rows in it, and releases Python's lock with each statement.
-# Longer: a completion that landed waits longer for the disk, and is lost where the process is
-# killed meanwhile.
-_TOGETHER_S: Final = 0.01
-
-
 class Writes:
-    """Performs writes together that the event loop asks for at about the same time.
+    """Performs writes together that the event loop asks for at once. For one event loop.
 
-    They wait for each other while calls are under way that will bring more. For one event loop.
+    A transaction costs several times what a row in it does, and answers land in bursts.
 
     Args:
         together: Opens the transaction.
-        count_calls: The calls under way, those that wait for a write among them.
     """
 
-    def __init__(
-        self,
-        together: Callable[[], AbstractContextManager[None]],
-        *,
-        count_calls: Callable[[], int] = lambda: 0,
-    ) -> None:
+    def __init__(self, together: Callable[[], AbstractContextManager[None]]) -> None:
         self._together = together
-        self._count_calls = count_calls
         self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
-        self._timer: asyncio.Handle | None = None
 
     async def do(self, write: Callable[[], _T]) -> _T:
         """The result of `write`, once it is kept.
@@ -356,24 +342,14 @@ class Writes:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._flush)
         self._waiting.append((write, future))
-        if len(self._waiting) >= self._count_calls():
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = loop.call_soon(self.flush)
-        elif self._timer is None:
-            self._timer = loop.call_later(_TOGETHER_S, self.flush)
         return await future
 
-    def flush(self) -> None:
-        """Perform the writes that wait."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _flush(self) -> None:
         # What was cancelled meanwhile is written all the same: an answer that landed is paid for.
         waiting, self._waiting = self._waiting, []
-        if not waiting:
-            return
         try:
             with self._together():
                 results = [write() for write, _ in waiting]
@@ -476,9 +452,9 @@ class Drawing:
             cluster=cluster,
         )
         self.paid: set[RecordingKey] = set()
+        self._writes = Writes(answers.together)
         self._store_error: RecordingError | None = None
         self._under_way: dict[RecordingKey, asyncio.Task[SourcedCompletion]] = {}
-        self._writes = Writes(answers.together, count_calls=self._under_way.__len__)
         self.cases = CasesInBudget(budget)
 
     def ahead(self) -> int:
@@ -516,7 +492,6 @@ class Drawing:
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
-        self._writes.flush()
         await self._providers.aclose()
 
     def _landed(self, key: RecordingKey, task: asyncio.Task[SourcedCompletion]) -> None:
