@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from tests.github_server import GitHubServer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
 
@@ -24,6 +27,7 @@ class AnchoredProject:
     def __init__(self, live: EvalProject, endpoint: Endpoint) -> None:
         self.live, self.endpoint = live, endpoint
         self.provider_drop = 0
+        self.counts: dict[str, Iterator[int]] = {}
         endpoint.answer = self.answer
         live.write(".gitignore", ".regauge/\n")
         live.golden([live.case(number) for number in range(CASES)])
@@ -34,8 +38,8 @@ class AnchoredProject:
 
     def answer(self, text: str) -> str:
         drop = int(text.partition("drop ")[2].partition(":")[0]) + self.provider_drop
-        # Spread evenly over the trials of each case.
-        nth = self.endpoint.calls[text] + 31 * int(text.split()[-3])
+        # Spread evenly over the trials of each case, of which several are under way at a time.
+        nth = next(self.counts.setdefault(text, count(1))) + 31 * int(text.split()[-3])
         return "never" if (nth * 37) % 100 < drop else "fine"
 
     def policy(self, more: str = "") -> None:

@@ -11,7 +11,6 @@ from regauge.evidence import Count
 from regauge.gate._compare import compare_with_anchor
 from regauge.gate._types import Decision
 from regauge.judges import Rule
-from regauge.providers import sum_known
 from regauge.runner import PlannedCase
 from regauge.stats import AnchorPolicy
 from regauge.wording import cause_line
@@ -244,8 +243,8 @@ class Bill:
             calls=self.calls + other.calls,
             judge_calls=self.judge_calls + other.judge_calls,
             tokens=self.tokens + other.tokens,
-            cost_usd=sum_known(self.cost_usd, other.cost_usd),
-            batch_cost_usd=sum_known(self.batch_cost_usd, other.batch_cost_usd),
+            cost_usd=_sum(self.cost_usd, other.cost_usd),
+            batch_cost_usd=_sum(self.batch_cost_usd, other.batch_cost_usd),
         )
 
     def times(self, share: float) -> Bill:
@@ -258,6 +257,10 @@ class Bill:
             cost_usd=None if self.cost_usd is None else share * self.cost_usd,
             batch_cost_usd=None if self.batch_cost_usd is None else share * self.batch_cost_usd,
         )
+
+
+def _sum(amount: float | None, other: float | None) -> float | None:
+    return None if amount is None or other is None else amount + other
 
 
 def bill_draws(draws: Sequence[Draw], session: EvalSession) -> Bill:

@@ -138,13 +138,3 @@ def approximate_tokens(request: CompletionRequest) -> int:
     attached = sum([len(message.attachments) for message in request.messages])
     characters = sum([len(message.content) for message in request.messages])
     return -(-characters // _CHARS_PER_TOKEN) + _ATTACHED_TOKENS * attached
-
-
-def sum_known(*amounts: float | None) -> float | None:
-    """The sum; None when one of them is unknown.
-
-    >>> sum_known(0.5, 0.25), sum_known(0.5, None)
-    (0.75, None)
-    """
-    known_amounts = [amount for amount in amounts if amount is not None]
-    return sum(known_amounts, 0.0) if len(known_amounts) == len(amounts) else None

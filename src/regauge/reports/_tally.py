@@ -12,7 +12,6 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from regauge.model_id import is_simulated
-from regauge.providers import sum_known
 from regauge.wording import printable
 
 if TYPE_CHECKING:
@@ -614,15 +613,25 @@ def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
         "judge_retries": sum(judge.retries for judge in judges),
         "judge_input_tokens": sum(judge.input_tokens for judge in judges),
         "judge_output_tokens": sum(judge.output_tokens for judge in judges),
-        "judge_cost_usd": sum_known(*(judge.costs_usd.total for judge in judges)),
-        "judge_spent_usd": sum_known(*(judge.spent_usd.total for judge in judges)),
+        "judge_cost_usd": _sum(*(judge.costs_usd.total for judge in judges)),
+        "judge_spent_usd": _sum(*(judge.spent_usd.total for judge in judges)),
         "judge_latency_s": (
             total_s / judgements
             if judgements
-            and (total_s := sum_known(*(judge.latencies_s.total for judge in judges))) is not None
+            and (total_s := _sum(*(judge.latencies_s.total for judge in judges))) is not None
             else None
         ),
     }
+
+
+def _sum(*amounts: float | None) -> float | None:
+    """The sum; None when one of them is unknown."""
+    total = 0.0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
 
 
 def _left_to_gate(row: Mapping[str, Any]) -> bool:

@@ -28,7 +28,7 @@ from regauge.gate import (
 )
 from regauge.model_id import is_simulated
 from regauge.project import TARGET_KINDS
-from regauge.providers import shown_messages, shown_output, sum_known
+from regauge.providers import shown_messages, shown_output
 from regauge.reports._documents import (
     AnchorDocument,
     AnswerDocument,
@@ -87,7 +87,7 @@ def calls_of(decided: Decided) -> CallsDocument:
                 live += used["live"]
                 input_tokens += used["input_tokens"]
                 output_tokens += used["output_tokens"]
-                cost_usd = sum_known(cost_usd, used["spent_usd"])
+                cost_usd = _sum(cost_usd, used["spent_usd"])
     return CallsDocument(
         first=first,
         again=again,
@@ -112,6 +112,10 @@ def _used(trial: Trial) -> Iterator[Mapping[str, Any]]:
     for judged in trial.verdicts:
         if judged.calls is not None and judged.calls.live:
             yield asdict(judged.calls)
+
+
+def _sum(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else first + second
 
 
 # Failures of a target for a reason that a further call does not remove.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.model_id import is_simulated
-from regauge.providers import cost_of, sum_known
+from regauge.providers import cost_of
 from regauge.runner._plan import judges_file
 from regauge.runner._providers import batch_cost, price_for
 
@@ -157,10 +157,14 @@ class MissingJudgements:
             stale=self.stale + other.stale,
             calls=self.calls + other.calls,
             tokens=self.tokens + other.tokens,
-            cost_usd=sum_known(self.cost_usd, other.cost_usd),
-            batch_cost_usd=sum_known(self.batch_cost_usd, other.batch_cost_usd),
+            cost_usd=_sum(self.cost_usd, other.cost_usd),
+            batch_cost_usd=_sum(self.batch_cost_usd, other.batch_cost_usd),
             command=self.command,
         )
+
+
+def _sum(first: float | None, other: float | None) -> float | None:
+    return None if first is None or other is None else first + other
 
 
 class Misses:
