@@ -311,7 +311,9 @@ def test_several_models_are_a_grid_with_their_answers_side_by_side(
     assert first.locator(".badge").all_inner_texts() == ["✕ failed", "✓ passed", "✕ failed"]
     page.locator("table.grid thead button", has_text="apprentice").click()
     page.get_by_role("link", name="disk-001").click()
-    names = page.locator(".sides .pane h3").all_inner_texts()
+    panes = page.locator(".sides .pane h3")
+    panes.first.wait_for()
+    names = panes.all_inner_texts()
     assert names[:2] == ["local:clerk", "local:apprentice"]
     assert "all is well" in page.locator(".sides .pane").nth(1).inner_text()
     assert page.locator("#view-case table.verdicts").inner_text().count("local:apprentice") == 1
