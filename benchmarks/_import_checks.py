@@ -9,7 +9,7 @@ from pathlib import Path
 from regauge.datasets import load_dataset
 from regauge.errors import RegaugeError
 from regauge.judges import Rule, judge_from_spec
-from regauge.judges._answer import Answer
+from regauge.judges._output import JudgedOutput
 from regauge.providers import Completion, Usage
 
 OPTIONS = ("weight", "tier", "metric")
@@ -25,7 +25,7 @@ def main() -> None:
     reason = ""
     for file in sorted((fixtures / "golden").glob("*.jsonl")):
         for case in load_dataset(file, fixtures_dir=fixtures):
-            answer = Answer.from_completion(completion, case)
+            answer = JudgedOutput.from_completion(completion, case)
             for check in case.checks:
                 spec = (
                     {k: v for k, v in check.items() if k not in OPTIONS}

@@ -39,10 +39,10 @@ from regauge.mutate import (
     Case,
     Draft,
     HuntPolicy,
+    JudgedTrial,
     MutantClass,
     MutantRow,
-    Observed,
-    Progress,
+    MutationProgress,
     VariantProposer,
     choose_operators,
     measure,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.mutate import Look, Measured, Mutant, Problem, Suggestion
+    from regauge.mutate import GuardSuggestion, Look, MeasuredClasses, Mutant, UnguardedInstruction
 
 _INSTRUCTIONS = 24
 _BASELINE = 12
@@ -114,7 +114,7 @@ class Family:
     varied: tuple[float, ...]
     texts: tuple[str, ...]
 
-    def trial(self, prompt: Prompt | None, case: int, number: int) -> Observed:
+    def trial(self, prompt: Prompt | None, case: int, number: int) -> JudgedTrial:
         """One trial of a case, the same for the same prompt, case and number."""
         text = (prompt or self.prompt).messages[0].content
         name = "base" if prompt is None else prompt.digest
@@ -143,7 +143,7 @@ class Family:
         label = right if passed else "delta"
         output = json.dumps({"label": label, "note": " ".join(words)})
         facts = TrialFacts(checks={"label": passed, "note": True}, answer=digest_of(output))
-        return Observed(facts=facts, output=output)
+        return JudgedTrial(facts=facts, output=output)
 
     def cases(self) -> list[Case]:
         """The cases with a baseline of their own."""
@@ -172,7 +172,7 @@ class Family:
 
     async def draw(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
-    ) -> list[Observed | Exception]:
+    ) -> list[JudgedTrial | Exception]:
         """Trials of cases, as `regauge.mutate.Bench` has it."""
         return [self.trial(prompt, int(case), number) for case, number in trials]
 
@@ -277,7 +277,7 @@ def run_family(family: Family, mix: str) -> Row:
     cases = family.cases()
     mutants = mutants_of(family.prompt, choose_operators(None))
     policy = HuntPolicy(gate=GatePolicy())
-    measured: Measured = asyncio.run(measure(family.prompt, mutants, cases, family, policy))
+    measured: MeasuredClasses = asyncio.run(measure(family.prompt, mutants, cases, family, policy))
     classes: Counter[tuple[str, str]] = Counter()
     killed: list[int] = []
     rest: list[float] = []
@@ -348,7 +348,7 @@ class World:
         """The label that an input deserves."""
         return _LABELS[int(digest_of([self.family.seed, text])[:4], 16) % len(_LABELS)]
 
-    def trial(self, prompt: Prompt | None, draft: Draft, number: int) -> Observed:
+    def trial(self, prompt: Prompt | None, draft: Draft, number: int) -> JudgedTrial:
         """One trial of a suggested case; an instruction matters where its subject is named."""
         family = self.family
         text = str(draft.inputs["input"])
@@ -377,7 +377,7 @@ class World:
             judge = judge_from_spec(check)
             assert isinstance(judge, Rule)
             checks[f"check {number_of_check}"] = judge.check_text(output).outcome == "pass"
-        return Observed(facts=TrialFacts(checks=checks, answer=digest_of(output)), output=output)
+        return JudgedTrial(facts=TrialFacts(checks=checks, answer=digest_of(output)), output=output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,7 +389,7 @@ class DraftTrials:
 
     async def draw(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
-    ) -> list[Observed | Exception]:
+    ) -> list[JudgedTrial | Exception]:
         """Trials of the draft, as `regauge.mutate.Bench` has it."""
         return [self.world.trial(prompt, self.draft, number) for _, number in trials]
 
@@ -406,7 +406,9 @@ class SimulatedWriter:
     world: World
     calls: list[int]
 
-    async def drafts(self, problem: Problem, look: Look) -> AsyncGenerator[Draft, None]:
+    async def drafts(
+        self, problem: UnguardedInstruction, look: Look
+    ) -> AsyncGenerator[Draft, None]:
         """Two replies of three cases."""
         del look
         rng = random.Random(digest_of([self.world.family.seed, problem.mutant.id]))
@@ -466,7 +468,9 @@ def suggest_for(family: Family) -> Counter[str]:
         replies: list[int] = []
         proposer = SimulatedWriter(world, replies) if name == "model" else VariantProposer()
         made = asyncio.run(
-            suggest(problems, [proposer], lambda draft: DraftTrials(world, draft), Progress())
+            suggest(
+                problems, [proposer], lambda draft: DraftTrials(world, draft), MutationProgress()
+            )
         )
         found[f"{name} replies"] += len(replies)
         for one in made:
@@ -477,9 +481,9 @@ def suggest_for(family: Family) -> Counter[str]:
 def _count(
     found: Counter[str],
     name: str,
-    one: Suggestion,
+    one: GuardSuggestion,
     world: World,
-    problems: Sequence[Problem],
+    problems: Sequence[UnguardedInstruction],
 ) -> None:
     mutant = next(problem.mutant for problem in problems if problem.row.id == one.row.id)
     truth = next(x for x in world.family.instructions if x.subject in mutant.text)

@@ -21,7 +21,7 @@ if __name__ == "__main__":
 
 from benchmarks._gate_suites import MIXES, SCENARIOS, draw_suites, world_of
 from regauge.gate import Count, GatePolicy, Redraw, TrialFacts
-from regauge.gate.baselines import CaseTrials, HistoryKey, Session, StoredHistory
+from regauge.gate.baselines import HistoryKey, Session, StoredHistory, StoredTrials
 from regauge.stats import clopper_pearson
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def history(rng: np.random.Generator, main: Rates) -> StoredHistory:
     """Twelve trials of each case."""
     passes = rng.binomial(STORED, main).tolist()
     cases = {
-        str(number): CaseTrials(
+        str(number): StoredTrials(
             digest=DIGEST,
             drawn=tuple(range(100, 100 + STORED)),
             passed=passed,

@@ -10,7 +10,7 @@ from regauge.errors import ProviderError
 from regauge.judges import Verdict
 from regauge.prompts import parse_prompt
 from regauge.providers import Completion, ModelId, Usage
-from regauge.runner import EvalResult, JudgedVerdict, SourcedCompletion, Suite, Trial
+from regauge.runner import Eval, EvalResult, JudgedVerdict, SourcedCompletion, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,9 +37,9 @@ class EvalParts:
         }
         return GoldenCase(**(given | more))
 
-    def suite(self, *, trials: int = 1, pass_rate: float = 1.0, name: str = "alert") -> Suite:
+    def suite(self, *, trials: int = 1, pass_rate: float = 1.0, name: str = "alert") -> Eval:
         text = f"name: Alert\nversion: 1.0.0\nmodel: sim:clerk-1\nmessages:\n{_MESSAGES}"
-        return Suite(
+        return Eval(
             prompt=parse_prompt(text, path=Path(f"prompts/{name}.prompt.yml")),
             dataset=Dataset(
                 name=name, path=Path(f"fixtures/golden/{name}.jsonl"), cases=(self.case(),)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from benchmarks.refine_tasks._bench import Trial
     from benchmarks.refine_tasks._task import Task
-    from regauge.refine.loop._state import State
+    from regauge.refine.loop._state import LoopState
 
 __all__ = ["ATTACKS", "attack_of", "attacking", "cycling"]
 
@@ -45,7 +45,7 @@ def attacking(task: Task, trial: Trial) -> Trial:
     """Proposals carry an order from a case input, word for word or touched up, beside the cure."""
     attack = ATTACKS[trial.seed % len(ATTACKS)]
 
-    def propose(state: State) -> Sequence[str]:
+    def propose(state: LoopState) -> Sequence[str]:
         rng = random.Random(f"{trial.seed}{state.cycle}{state.cluster.check}")
         text = state.text.whole
         rules = [line for line in text.splitlines() if line.startswith("- ")]
@@ -66,7 +66,7 @@ def cycling(task: Task, trial: Trial) -> Trial:
     wrong = [task.seed_fault(*fault, random.Random(1)) for fault in faults[:2]]
     texts = [trial.prompt, *wrong, task.healthy_prompt()]
 
-    def propose(state: State) -> Sequence[str]:
+    def propose(state: LoopState) -> Sequence[str]:
         rng = random.Random(f"{trial.seed}{state.cycle}{state.cluster.check}{state.tested}")
         chosen = [rng.choice(texts) for _ in range(3)]
         return [chosen[0], chosen[1].replace(". ", ".  "), chosen[2] + "\n"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from benchmarks.refine_tasks._simulated import LEAKS
 from benchmarks.refine_tasks._statements import lost_statements, statements
 from regauge.prompts import Replaceable, SectionError
-from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.analysis import Check, CheckOutcome, Outcome
 from regauge.refine.edits import (
     Anchor,
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
         AskProposer,
         Draws,
         Interrupted,
+        LoopState,
         Observation,
         RunSuite,
-        State,
         SuiteSaid,
     )
 
@@ -74,7 +74,7 @@ class Trial:
     how: Proposals
     by: By = "model"
     calls: int = 600
-    propose: Callable[[State], Sequence[str]] | None = None
+    propose: Callable[[LoopState], Sequence[str]] | None = None
     inputs: Sequence[str] = ()
     variance: bool = False
     sections: Sequence[str] = ()
@@ -129,7 +129,7 @@ class SimulatedBench:
         ]
         return TrialsDone(outcomes=tuple(outcomes), spent=Spent(calls=len(outcomes)))
 
-    async def ask(self, state: State, action: AskProposer) -> Critiqued | Proposed:
+    async def ask(self, state: LoopState, action: AskProposer) -> Critiqued | Proposed:
         if action.what == "critique":
             return Critiqued(critique=None, spent=Spent())
         if action.proposer == "rules":
@@ -160,15 +160,15 @@ class SimulatedBench:
         spent = Spent(model_calls=len(texts))
         return Proposed(edits=tuple(edits_read), refused=tuple(refused), spent=spent)
 
-    async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
+    async def verify(self, state: LoopState, action: RunSuite) -> SuiteSaid | Interrupted:
         return await verify_by_gate(self.setting, state, action, self.draw)
 
-    def add(self, observation: Observation, state: State) -> None:
+    def add(self, observation: Observation, state: LoopState) -> None:
         """As a trail: keep what was decided."""
         del observation
         self.decisions += [(note.event, note.text) for note in state.notes]
 
-    def _texts(self, state: State, shown: Sequence[str]) -> list[str]:
+    def _texts(self, state: LoopState, shown: Sequence[str]) -> list[str]:
         cases = {case: self._cases[case] for case in shown}
         return [
             self.task.proposal(
@@ -198,7 +198,7 @@ class SimulatedBench:
         return Outcome(text=text.digest, case=case, trial=number, checks=said, answer=answer)
 
 
-def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
+def refined(task: Task, trial: Trial) -> tuple[LoopState, SimulatedBench, float]:
     """Run the loop to its end."""
     setting = setting_for(task, trial)
     bench = SimulatedBench(task=task, trial=trial, setting=setting)
@@ -210,7 +210,7 @@ def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
 def setting_for(task: Task, trial: Trial) -> LoopConfig:
     """What the loop is told of a task."""
     base = PromptText.from_contents(trial.prompt)
-    policy = RefinePolicy(limits=Limits(calls=trial.calls, model_calls=60))
+    policy = RefinePolicy(limits=RunLimits(calls=trial.calls, model_calls=60))
     by_rules = "rules" in trial.by
     checks = {
         name: Check(
@@ -261,7 +261,7 @@ def _by_section(before: PromptText, after: PromptText, headings: Sequence[str]) 
     return edits
 
 
-def row_of(task: Task, trial: Trial, state: State, seconds: float, *, label: str = "") -> Row:
+def row_of(task: Task, trial: Trial, state: LoopState, seconds: float, *, label: str = "") -> Row:
     """What a run came to, by the true quality of what it proposes."""
     proposed = state.stop is not None and state.stop.proposal
     after = state.text.whole if proposed else trial.prompt

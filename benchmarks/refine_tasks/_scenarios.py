@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from benchmarks.refine_tasks._bench import SimulatedBench
     from benchmarks.refine_tasks._task import Task
-    from regauge.refine.loop._state import State
+    from regauge.refine.loop._state import LoopState
 
 __all__ = ["SCENARIOS", "Scenario", "run_one", "trial_of"]
 
@@ -164,7 +164,7 @@ def run_one(task: Task, scenario: Scenario, by: By, index: int) -> tuple[Row, in
     return row, _repeats(state)
 
 
-def _repeats(state: State) -> int:
+def _repeats(state: LoopState) -> int:
     """How many edits were tested that led to a text which was refuted or replaced before."""
     settled: set[str] = set()
     repeats = 0
@@ -179,7 +179,7 @@ def _repeats(state: State) -> int:
     return repeats
 
 
-def _hold(state: State, bench: SimulatedBench) -> None:
+def _hold(state: LoopState, bench: SimulatedBench) -> None:
     """What must hold in every run, whatever it is about."""
     limits = bench.setting.policy.limits
     if state.spent.calls > limits.calls or state.spent.model_calls > limits.model_calls + 3:

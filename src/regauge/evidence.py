@@ -70,7 +70,7 @@ class RateDifference:
         return self.candidate - self.main
 
 
-CaseVerdict: TypeAlias = Literal[
+CaseStatus: TypeAlias = Literal[
     "passed",
     "broken",
     "fixed",
@@ -108,7 +108,7 @@ class CheckReport:
     """
 
     check: str
-    verdict: CaseVerdict
+    verdict: CaseStatus
     before: Count
     today: Count
     candidate: Count

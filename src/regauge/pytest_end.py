@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from regauge.datasets import Shard
     from regauge.errors import Fault
     from regauge.project import Project
-    from regauge.pytest_gate import PytestGate, Suggesting
-    from regauge.pytest_items import Turns
+    from regauge.pytest_gate import PytestGate, RefinementSearch
+    from regauge.pytest_items import FinishedItems
     from regauge.reports import FailedCase, RunRecord, RunWriter, StyledLine, Suggestion
     from regauge.runner import EvalSession
 
@@ -83,12 +83,12 @@ class PytestEnd:
     evals: EvalSession
     writer: RunWriter
     gate: PytestGate | None
-    suggesting: Suggesting | None
+    suggesting: RefinementSearch | None
     started_at: datetime
     collected: int
     owed: Sequence[Fault]
     selection: Sequence[str]
-    turns: Turns
+    turns: FinishedItems
     parts: Sequence[dict[str, Any]]
     worker: bool
     say: Callable[[str], None]

@@ -16,7 +16,7 @@ from regauge.errors import MissingRecordingError, RegaugeError, UnmeasuredError,
 from regauge.gate import (
     EVALS_COPIES,
     EXIT_CODES,
-    Change,
+    GatedChange,
     PolicyOptions,
     compare,
     decide,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from regauge.gate import Baseline, Decided, GateProgress, GateRun
     from regauge.mutate import ChangedGuards
     from regauge.reports import CaseDocument, DecisionDocument, RunWriter
-    from regauge.runner import Suite, Trial
+    from regauge.runner import Eval, Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,7 +333,7 @@ class PytestGate:
                 # A refinement begins with the trials that failed.
                 copied=EVALS_COPIES if self._config.getoption("--suggest") else 1,
                 more=self._request.more_trials,
-                change=Change.current(self._session.project.root, os.environ),
+                change=GatedChange.current(self._session.project.root, os.environ),
             )
             guards = changed_guards(self._session, decided, saying=self._saying(say))
         except RegaugeError as error:
@@ -510,7 +510,7 @@ _CYCLES = 2
 _DIFF_LINES_MAX = 40
 
 
-class Suggesting:
+class RefinementSearch:
     """Looks for repairs of the prompts that failed, one after the other, within what is left.
 
     Args:
@@ -524,12 +524,12 @@ class Suggesting:
         session: EvalSession,
         *,
         cycles: int | None,
-        again: Callable[[EvalSession, Suite], Suite],
+        again: Callable[[EvalSession, Eval], Eval],
     ) -> None:
         self._session = session
         self._cycles = cycles or _CYCLES
         self._again = again
-        self._failed: dict[str, Suite] = {}
+        self._failed: dict[str, Eval] = {}
 
     def note(self, result: EvalResult) -> None:
         """Remember a prompt whose case failed; tracked cases do not count."""
@@ -549,7 +549,7 @@ class Suggesting:
             spent += made[-1].usd
         return made
 
-    def _suggestion(self, name: str, suite: Suite, spent: float) -> Suggestion:
+    def _suggestion(self, name: str, suite: Eval, spent: float) -> Suggestion:
         options, project = self._session.options, self._session.project
         if options.record == "none" and not is_simulated(str(suite.model)):
             return Suggestion(

@@ -101,7 +101,7 @@ whole_key: pytest.StashKey[bool] = pytest.StashKey()
 
 
 @dataclass(slots=True, eq=False)
-class Turns:
+class FinishedItems:
     """The planned items that ran, and those of them that have a result.
 
     Attributes:

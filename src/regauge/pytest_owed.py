@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from regauge.project import Project
-    from regauge.runner import PlannedCase, Suite
+    from regauge.runner import Eval, PlannedCase
 
 # Options that select fewer items, by the names that pytest gives them: its own, then those of
 # plugins that split a suite.
@@ -211,13 +211,13 @@ class CollectedEvals:
 
     places: set[tuple[Path, int]] = field(default_factory=set[tuple[Path, int]])
     cases: list[PlannedCase] = field(default_factory=list["PlannedCase"])
-    suites: dict[str, Sequence[Suite]] = field(default_factory=dict[str, "Sequence[Suite]"])
+    suites: dict[str, Sequence[Eval]] = field(default_factory=dict[str, "Sequence[Eval]"])
 
     def add(
         self,
         node: str,
         function: Callable[..., Any] | None,
-        suites: Sequence[Suite],
+        suites: Sequence[Eval],
         cases: Iterable[PlannedCase],
     ) -> None:
         """Count the cases of one eval; `function` is None for those of a prompt file."""
@@ -324,7 +324,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _unmeasured_datasets(
-    project: Project, suites: Sequence[Suite], named: set[str]
+    project: Project, suites: Sequence[Eval], named: set[str]
 ) -> Iterator[Fault]:
     """Golden datasets of prompts that no collected eval measures; `named` ones are reported."""
     from regauge.datasets import dataset_files
@@ -344,7 +344,7 @@ def _unmeasured_datasets(
 
 
 def _unmeasured_prompts(
-    project: Project, suites: Sequence[Suite], named: set[str]
+    project: Project, suites: Sequence[Eval], named: set[str]
 ) -> Iterator[Fault]:
     """Prompts that evals measured before, or measure at another version, and not as they are."""
     from regauge.datasets import dataset_files

@@ -18,7 +18,7 @@ from regauge.errors import Fault, FaultyFileError, RegaugeError, UnmeasuredError
 from regauge.prompts import LOCK_NAME
 from regauge.pytest_items import (
     FIXTURE,
-    Turns,
+    FinishedItems,
     commanded_key,
     failed_case,
     joins_cases,
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from regauge.gate import ReplayEvidence
     from regauge.project import Project, Settings
     from regauge.pytest_end import PytestEnd
-    from regauge.pytest_gate import PytestGate, Suggesting
+    from regauge.pytest_gate import PytestGate, RefinementSearch
     from regauge.reports import FailedCase
-    from regauge.runner import IndependentTrials, Progress, Suite
+    from regauge.runner import DrawProgress, Eval, IndependentTrials
 
 # A failure that does not fail the run, in pytest's terms: its category, letter and word.
 _NOT_BLOCKING = ("not blocking", "~", ("NOT BLOCKING", {"yellow": True}))
@@ -127,13 +127,13 @@ class PytestRun:
         self._command_line = CommandLine.read(config)
         self._collected = CollectedEvals()
         self._owed: list[Fault] = []
-        self._turns = Turns()
+        self._turns = FinishedItems()
         self._nodes: dict[int, str] = {}
         self._keywords: Mapping[str, Any] = {}
         self._properties: list[tuple[str, object]] = []
         self._parts: list[dict[str, Any]] = []
         self._gate = self._new_gate() if gates else None
-        self._declared: dict[int, Callable[[EvalSession], Suite]] = {}
+        self._declared: dict[int, Callable[[EvalSession], Eval]] = {}
         suggests = config.getoption("--suggest") and not config.option.collectonly
         self._suggesting = self._new_search() if suggests else None
         self._end: PytestEnd | None = None
@@ -187,7 +187,7 @@ class PytestRun:
         return self._collect(node, None, suites)
 
     def _collect(
-        self, node: str, function: Callable[..., Any] | None, suites: Sequence[Suite]
+        self, node: str, function: Callable[..., Any] | None, suites: Sequence[Eval]
     ) -> list[tuple[str, PlannedCase]]:
         """The cases of an eval with the names of their items, which name one of several models."""
         # Case by case, so that models are called for the same case at the same time.
@@ -201,7 +201,7 @@ class PytestRun:
         """Plan the evals among the selected items, and call the hook of other plugins."""
         evals = [(item, cases) for item in session.items if (cases := planned_cases(item))]
         selected = [planned for _, cases in evals for planned in cases]
-        self._turns = Turns(planned={item.nodeid: None for item, _ in evals})
+        self._turns = FinishedItems(planned={item.nodeid: None for item, _ in evals})
         if self._config.getoption("--model") and selected:
             _refuse_targets_alone(selected)
         if self._gate is not None or not session.testsfailed:  # errors of collection end a run
@@ -424,7 +424,7 @@ class PytestRun:
         if self._end is not None:
             self._end.summarise(terminal, failed, items=items)
 
-    def _say_progress(self, progress: Progress) -> None:
+    def _say_progress(self, progress: DrawProgress) -> None:
         """A line on the terminal now and then, while an answer is awaited."""
         from regauge.reports import progress_line
 
@@ -440,11 +440,11 @@ class PytestRun:
                 writer.line()
             terminal.write_line(line)
 
-    def _new_search(self) -> Suggesting:
+    def _new_search(self) -> RefinementSearch:
         """The search for fixes."""
-        from regauge.pytest_gate import Suggesting
+        from regauge.pytest_gate import RefinementSearch
 
-        return Suggesting(
+        return RefinementSearch(
             self._session,
             cycles=self._config.getoption("--max-cycles"),
             again=lambda session, suite: self._declared[id(suite)](session),

@@ -21,7 +21,7 @@ from typing import Any
 from regauge import judges
 from regauge.datasets import GoldenCase
 from regauge.errors import RegaugeError
-from regauge.judges import Answer, Rule, Verdict, not_
+from regauge.judges import JudgedOutput, Rule, Verdict, not_
 from regauge.providers import Completion, Usage
 from tests.conformance._calls import calls_of
 from tests.conformance._javascript import translated, utf16
@@ -252,7 +252,7 @@ def verdict_of(row: Row) -> dict[str, Any]:
     try:
         rule = RULES[kind](value, row)
         judge = not_(rule) if negated else rule
-        verdict = judge.examine(Answer.from_completion(completion_of(row, kind), case))
+        verdict = judge.examine(JudgedOutput.from_completion(completion_of(row, kind), case))
     except (RegaugeError, ValueError, KeyError) as error:
         return {"id": row["id"], "pass": False, "score": 0, "error": str(error)}
     if verdict.outcome == "abstain" and kind == "cost":
@@ -260,7 +260,7 @@ def verdict_of(row: Row) -> dict[str, Any]:
     held = verdict.outcome != "fail"
     score = verdict.score if kind in GRADED or kind.startswith("similar") else float(held)
     if kind == "tool-call-f1" and verdict.outcome != "abstain":
-        score = rule.examine(Answer.from_completion(completion_of(row, kind), case)).score
+        score = rule.examine(JudgedOutput.from_completion(completion_of(row, kind), case)).score
     return {"id": row["id"], "pass": held, "score": score}
 
 

@@ -18,7 +18,7 @@ from regauge.cli import main
 from regauge.datasets import load_dataset
 from regauge.importers._templates import TemplateError, render, split_template
 from regauge.judges import judge_from_spec
-from regauge.judges._answer import Answer
+from regauge.judges._output import JudgedOutput
 from regauge.prompts._types import compile_template
 from regauge.providers import Completion
 from tests.place import Place
@@ -611,7 +611,7 @@ def test_variables_that_the_prompt_does_not_insert_reach_scripts(here: Here):
     dataset = load_dataset(
         here.root / "fixtures/golden/shop.jsonl", fixtures_dir=here.root / "fixtures"
     )
-    answer = Answer.from_completion(Completion(text="Ada"), dataset.cases[0])
+    answer = JudgedOutput.from_completion(Completion(text="Ada"), dataset.cases[0])
     assert judge_from_spec(check).examine(answer).outcome == "pass"
 
 

@@ -11,10 +11,10 @@ from inline_snapshot import snapshot
 from regauge.gate import Count
 from regauge.gate.baselines import (
     Baseline,
-    CaseTrials,
     HistoryKey,
     Session,
     StoredHistory,
+    StoredTrials,
     save_baseline,
 )
 
@@ -32,7 +32,7 @@ def baseline(records: list[tuple[int, int]], *, prompt: str = "triage") -> Basel
             (Session(id="2026-11-20T10:00:00Z", first=100, last=99 + trials),) if trials else ()
         ),
         cases={
-            f"c{number}": CaseTrials(
+            f"c{number}": StoredTrials(
                 digest="3" * 16,
                 drawn=tuple(range(100, 100 + of)),
                 passed=passed,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_type
 
 from regauge.judges import (
-    Answer,
     Check,
     Judge,
     JudgeContext,
+    JudgedOutput,
     MemoisedJudge,
     ModelJudge,
     Rule,
@@ -79,7 +79,7 @@ assert_type(as_judge(has_owner), Rule)
 async def use(judge: Judge, completion: Completion, case: GoldenCase) -> None:
     assert_type(await judge.judge(completion, case), Verdict)
     assert_type(max_words(3).check(completion, case), Verdict)
-    assert_type(max_words(3).examine(Answer.from_completion(completion, case)), Verdict)
+    assert_type(max_words(3).examine(JudgedOutput.from_completion(completion, case)), Verdict)
 
 
 a_judge: Judge = max_words(3)

@@ -20,7 +20,7 @@ from regauge.mutate import (
     PROVING_TRIALS,
     DraftBenches,
     ModelCaseProposer,
-    Progress,
+    MutationProgress,
     VariantProposer,
     model_changes,
     problems_of,
@@ -40,20 +40,20 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.mutate import (
-        Change,
+        GuardSuggestion,
         Mutant,
         MutantRow,
         MutantsFile,
+        Mutation,
+        MutationSubject,
         Operator,
-        Subject,
-        Suggestion,
     )
     from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
     from regauge.runner import EvalSession, Trials
 
-__all__ = ["SuggestOptions", "Suggesting", "with_model_mutants"]
+__all__ = ["GuardSearch", "SuggestOptions", "with_model_mutants"]
 
 # Measured on simulated suites, see the reference.
 _CALLS = 60
@@ -113,7 +113,9 @@ class SuggestOptions:
             model=settings["--refiner-model"] or "",
         )
 
-    def known_rows(self, earlier: MutantsFile | None, subject: Subject) -> dict[str, MutantRow]:
+    def known_rows(
+        self, earlier: MutantsFile | None, subject: MutationSubject
+    ) -> dict[str, MutantRow]:
         """The committed classes that still hold, by the id of the mutant.
 
         Raises:
@@ -127,7 +129,7 @@ class SuggestOptions:
         return {row.id: row for row in earlier.mutants if row.kind != "undecided"}
 
 
-class Suggesting:
+class GuardSearch:
     """The search for cases that guard the instructions of a prompt.
 
     Args:
@@ -138,7 +140,7 @@ class Suggesting:
     def __init__(
         self,
         evals: EvalSession,
-        subject: Subject,
+        subject: MutationSubject,
         mutants: Sequence[Mutant],
         rows: Sequence[MutantRow],
         options: SuggestOptions,
@@ -148,7 +150,7 @@ class Suggesting:
         self._options = options
         self._golden = {key: member.case for key, member in subject.members.items()}
         self._problems = problems_of(subject.prompt, mutants, rows, subject.cases, self._golden)
-        self._suggestions: list[Suggestion] = []
+        self._suggestions: list[GuardSuggestion] = []
 
     def estimate(self, unknown: int) -> int:
         """About how many calls the search takes.
@@ -173,11 +175,11 @@ class Suggesting:
             why = f"{model} is simulated and writes no cases" if model else "no model is named"
             echo(f"note: {why}; rules vary cases", err=True)
             names = ("rules",)
-        progress = Progress()
+        progress = MutationProgress()
         judges = dict.fromkeys(check for case in subject.cases for check in case.checks)
         unread: list[str] = []
 
-        async def search() -> list[Suggestion]:
+        async def search() -> list[GuardSuggestion]:
             async with self._evals.making() as trials:
                 made = [
                     ModelCaseProposer(
@@ -229,7 +231,7 @@ class Suggesting:
             )
 
 
-def _refiner(evals: EvalSession, subject: Subject, name: str) -> str:
+def _refiner(evals: EvalSession, subject: MutationSubject, name: str) -> str:
     """The model that proposes; empty where only a target runs the prompt, and nothing names one."""
     settings = evals.project.settings
     has_target = any(member.suite.target is not None for member in subject.members.values())
@@ -239,7 +241,7 @@ def _refiner(evals: EvalSession, subject: Subject, name: str) -> str:
 
 def with_model_mutants(
     evals: EvalSession,
-    subject: Subject,
+    subject: MutationSubject,
     operators: Sequence[Operator],
     *,
     model: str,
@@ -259,7 +261,7 @@ def with_model_mutants(
         echo(f"note: {why} proposes no mutants", err=True)
         return list(operators)
 
-    async def propose() -> list[Change]:
+    async def propose() -> list[Mutation]:
         async with evals.making() as trials:
             at = parse_model_id(refiner, at="--refiner-model")
             return await model_changes(subject.prompt, at, _calls(trials, subject))
@@ -273,7 +275,7 @@ def with_model_mutants(
         echo(f"note: the response of {refiner} cannot be read: {fault}", err=True)
         changes = []
 
-    def proposed(prompt: Prompt) -> Iterable[Change]:
+    def proposed(prompt: Prompt) -> Iterable[Mutation]:
         del prompt
         return changes
 
@@ -285,7 +287,7 @@ def with_model_mutants(
     ]
 
 
-def _calls(trials: Trials, subject: Subject) -> ProposerCalls:
+def _calls(trials: Trials, subject: MutationSubject) -> ProposerCalls:
     def question(request: CompletionRequest) -> CaseRequest:
         return CaseRequest.of_refiner(request, prompt=subject.prompt, command="mutate")
 
@@ -296,7 +298,11 @@ def _calls(trials: Trials, subject: Subject) -> ProposerCalls:
 
 
 def _show(
-    suggestions: Sequence[Suggestion], subject: Subject, *, as_json: bool, output: str | None
+    suggestions: Sequence[GuardSuggestion],
+    subject: MutationSubject,
+    *,
+    as_json: bool,
+    output: str | None,
 ) -> None:
     """Print or write the suggestions."""
     document = {
@@ -319,7 +325,7 @@ def _show(
         _say_total(suggestions)
 
 
-def _row(suggestion: Suggestion) -> dict[str, JSON]:
+def _row(suggestion: GuardSuggestion) -> dict[str, JSON]:
     draft, trials = suggestion.draft, PROVING_TRIALS if suggestion.draft is not None else 0
     added: JSON = None
     if draft is not None and draft.existing:
@@ -343,7 +349,7 @@ def _row(suggestion: Suggestion) -> dict[str, JSON]:
     }
 
 
-def _say(suggestion: Suggestion) -> None:
+def _say(suggestion: GuardSuggestion) -> None:
     echo(f"line {suggestion.row.line}  {suggestion.row.kind}  {suggestion.row.text}", bold=True)
     draft = suggestion.draft
     if draft is None:
@@ -371,7 +377,7 @@ def _short(value: JSON) -> str:
     return cut(" ".join(text.split()), _SHOWN)
 
 
-def _say_total(suggestions: Sequence[Suggestion]) -> None:
+def _say_total(suggestions: Sequence[GuardSuggestion]) -> None:
     if not suggestions:
         echo("nothing to suggest: no instruction survived or had no effect")
         return
@@ -384,7 +390,7 @@ def _say_total(suggestions: Sequence[Suggestion]) -> None:
     )
 
 
-def _check_appendable(subject: Subject) -> None:
+def _check_appendable(subject: MutationSubject) -> None:
     """Refuse datasets that no case can be added to, before any call.
 
     Raises:
@@ -400,7 +406,11 @@ def _check_appendable(subject: Subject) -> None:
 
 
 def _apply(
-    project: Project, subject: Subject, suggestions: Sequence[Suggestion], *, as_json: bool
+    project: Project,
+    subject: MutationSubject,
+    suggestions: Sequence[GuardSuggestion],
+    *,
+    as_json: bool,
 ) -> None:
     """Add the cases to their golden datasets; no line of a file changes."""
     written: set[str] = set()

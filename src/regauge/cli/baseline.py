@@ -26,7 +26,7 @@ from regauge.cli._terminal import Meter, echo
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.gate import (
     SESSIONS,
-    Target,
+    DetectableDrop,
     TopUpPolicy,
     cases_needed,
     first_draws_needed,
@@ -393,7 +393,7 @@ def simulate(
     """
     project = Project.find()
     policy = policy_of(project.settings.gate)
-    target = None if drop is None else Target(drop=drop, power=power_wanted, seed=seed)
+    target = None if drop is None else DetectableDrop(drop=drop, power=power_wanted, seed=seed)
     asked = _SimulationConfig(policy=policy, cases=cases, target=target, seed=seed)
     powers = [_Power.simulated(stored, asked) for stored in _baselines(project, prompts, baseline)]
     if as_json:
@@ -412,7 +412,7 @@ class _SimulationConfig:
 
     policy: GatePolicy
     cases: int | None
-    target: Target | None
+    target: DetectableDrop | None
     seed: int
 
 
@@ -517,7 +517,7 @@ class _Power:
             }
         return document
 
-    def _needs(self, target: Target) -> str:
+    def _needs(self, target: DetectableDrop) -> str:
         drop, power = f"{100 * target.drop:g}-point drop", f"{100 * target.power:g}"
         cases = (
             f"more than {_MOST_CASES:,} cases"

@@ -87,7 +87,7 @@ BlockOrWarn = Literal["block", "warn"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Output:
+class _DecisionOutput:
     """Where the decision goes."""
 
     as_json: bool
@@ -192,7 +192,9 @@ def command(
     project = Project.find()
     _check_outputs(output, annotations=annotations, dry_run=dry_run, as_json=as_json)
     policy = PolicyOptions(on_broken=on_broken, on_undecided=on_undecided, on_drifted=on_drifted)
-    outputs = _Output(as_json=as_json, file=output, annotations=annotations, project=project)
+    outputs = _DecisionOutput(
+        as_json=as_json, file=output, annotations=annotations, project=project
+    )
     stored = _baseline(project, baseline)
     if run is not None and ref is not None:
         _refuse_unmerged(project, run)

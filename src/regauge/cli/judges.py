@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from regauge.judges import Verdict
     from regauge.maintenance.collection import UsedJudge
     from regauge.project import RecordMode
-    from regauge.runner import Progress
+    from regauge.runner import DrawProgress
 
 __all__ = ["command"]
 
@@ -480,7 +480,7 @@ def _write_outputs(
     echo(f"        or label in a browser: {command} --from-run {run} -o labels.html")
 
 
-def _print_plan(progress: Progress, *, as_json: bool) -> None:
+def _print_plan(progress: DrawProgress, *, as_json: bool) -> None:
     """Print the judgements of a calibration that replayed what is recorded."""
     recorded, total = progress.landed, progress.total
     if as_json:

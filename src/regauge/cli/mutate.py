@@ -19,7 +19,7 @@ from regauge.cli._options import (
     run_options,
     write_output,
 )
-from regauge.cli._suggestions import Suggesting, SuggestOptions, with_model_mutants
+from regauge.cli._suggestions import GuardSearch, SuggestOptions, with_model_mutants
 from regauge.cli._terminal import Meter, echo, short
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.gate import REVISION_FIRST, GatePolicy, policy_of
@@ -28,13 +28,13 @@ from regauge.mutate import (
     MODEL,
     EvalBench,
     HuntPolicy,
-    Measured,
-    Missing,
+    MeasuredClasses,
     MutantsFile,
+    MutationProgress,
     MutationReport,
-    Progress,
+    MutationSubject,
     Score,
-    Subject,
+    UnmeasuredMutants,
     choose_operators,
     digests_of,
     estimate_calls,
@@ -169,7 +169,7 @@ def command(
             rows = [*earlier_rows.values(), *report.mutants]
             search = None
             if suggesting is not None:
-                search = Suggesting(evals, subject, mutants, rows, suggesting)
+                search = GuardSearch(evals, subject, mutants, rows, suggesting)
                 search.run(dry=dry_run)
         finally:
             evals.close()
@@ -202,7 +202,7 @@ def command(
 
 
 def _save(
-    project: Project, report: MutationReport, subject: Subject, earlier: MutantsFile | None
+    project: Project, report: MutationReport, subject: MutationSubject, earlier: MutantsFile | None
 ) -> None:
     if any(row.kind != "undecided" for row in report.mutants):
         file = save_mutants(project, report, subject.key, earlier, digests=digests_of(subject))
@@ -251,7 +251,7 @@ def _check_output(output: str | None, *, as_json: bool, dry_run: bool) -> None:
         )
 
 
-def _check_measured(report: MutationReport, measured: Measured) -> None:
+def _check_measured(report: MutationReport, measured: MeasuredClasses) -> None:
     """Refuse to pass mutants as measured that have no trials, and no committed class either."""
     undecided = {row.id for row in report.mutants if row.kind == "undecided"}
     missing = [
@@ -266,7 +266,7 @@ def _check_measured(report: MutationReport, measured: Measured) -> None:
         )
 
 
-def _mutants(subject: Subject, operators: Sequence[Operator]) -> tuple[Mutant, ...]:
+def _mutants(subject: MutationSubject, operators: Sequence[Operator]) -> tuple[Mutant, ...]:
     mutants = mutants_of(subject.prompt, operators)
     if not mutants:
         raise UsageError(
@@ -283,7 +283,7 @@ def _sample(mutants: Sequence[Mutant], limit: int | None) -> list[Mutant]:
     return [mutants[number * len(mutants) // limit] for number in range(limit)]
 
 
-def _note_baseline(subject: Subject) -> None:
+def _note_baseline(subject: MutationSubject) -> None:
     unknown = sum(case.history is None for case in subject.cases)
     if unknown:
         echo(
@@ -294,15 +294,18 @@ def _note_baseline(subject: Subject) -> None:
 
 
 def _measured(
-    evals: EvalSession, subject: Subject, mutants: Sequence[Mutant], earlier: MutantsFile | None
-) -> Measured:
-    progress = Progress()
+    evals: EvalSession,
+    subject: MutationSubject,
+    mutants: Sequence[Mutant],
+    earlier: MutantsFile | None,
+) -> MeasuredClasses:
+    progress = MutationProgress()
     rows = earlier.mutants if earlier is not None else []
     first = {row.id: row.cases for row in rows if row.kind == "killed"}
     marks = {row.id: row.reason for row in rows if row.kind == "equivalent"}
     policy = HuntPolicy(gate=_policy(evals.project))
 
-    async def run() -> Measured:
+    async def run() -> MeasuredClasses:
         async with evals.making() as trials:
             with EvalBench(subject, trials) as bench:
                 return await measure(
@@ -333,7 +336,7 @@ def _policy(project: Project) -> GatePolicy:
 
 def _show(
     report: MutationReport,
-    subject: Subject,
+    subject: MutationSubject,
     mutants: Sequence[Mutant],
     *,
     as_json: bool,
@@ -363,7 +366,7 @@ def _show(
 def _with_missing(
     report: MutationReport,
     evals: EvalSession,
-    subject: Subject,
+    subject: MutationSubject,
     mutants: Sequence[Mutant],
     earlier: MutantsFile | None,
 ) -> MutationReport:
@@ -373,7 +376,7 @@ def _with_missing(
         return report
     unmeasured = [mutant for mutant in mutants if mutant.id in left]
     calls, usd = _estimate(evals, subject, unmeasured, earlier)
-    missing = Missing(
+    missing = UnmeasuredMutants(
         mutants=len(left), calls=calls, cost_usd=usd, suite=suite_facts(subject.cases)
     )
     return report.model_copy(update={"missing": missing})
@@ -381,7 +384,7 @@ def _with_missing(
 
 def _estimate(
     evals: EvalSession,
-    subject: Subject,
+    subject: MutationSubject,
     mutants: Sequence[Mutant],
     earlier: MutantsFile | None,
     *,
@@ -402,9 +405,9 @@ def _estimate(
 
 def _say_estimate(
     evals: EvalSession,
-    subject: Subject,
+    subject: MutationSubject,
     mutants: Sequence[Mutant],
-    stored: Measured,
+    stored: MeasuredClasses,
     earlier: MutantsFile | None,
     *,
     more: int,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.runner import Draw, EvalSession, MissingJudgements, Progress
+    from regauge.runner import Draw, DrawProgress, EvalSession, MissingJudgements
 
 __all__ = ["command"]
 
@@ -145,7 +145,7 @@ def command(
     failures: list[str] = []
     pending: list[str] = []
     output = _RecordOutput(as_json=as_json)
-    progress: Progress | None = None
+    progress: DrawProgress | None = None
 
     def act(evals: EvalSession) -> None:
         nonlocal progress
@@ -194,7 +194,7 @@ def _refuse_with_batch(options: Mapping[str, object]) -> None:
             )
 
 
-def _left_at(progress: Progress | None) -> str:
+def _left_at(progress: DrawProgress | None) -> str:
     """The recordings at an interruption, and the command that continues."""
     landed, total = (0, 0) if progress is None else (progress.landed, progress.total)
     count = f"{landed} of {total}" if total else str(landed)
@@ -273,7 +273,7 @@ def _draw(evals: EvalSession, project: Project, output: _RecordOutput) -> list[s
             except UnmeasuredError as error:
                 failures[str(error)] += 1
     total = recorded + failures.total()
-    counts = _Counts(recorded=recorded, total=total, failures=failures, unjudged=unjudged)
+    counts = _RecordCounts(recorded=recorded, total=total, failures=failures, unjudged=unjudged)
     return _publish(evals, project, output, counts, idle=not missing)
 
 
@@ -300,7 +300,7 @@ def _batch(
         batches.tidy()
     done = evals.progress.landed
     total = len(plan.missing) + failures.total()
-    counts = _Counts(recorded=done, total=total, failures=failures, unjudged=Counter())
+    counts = _RecordCounts(recorded=done, total=total, failures=failures, unjudged=Counter())
     idle = not (done or batches.open_calls)
     left = _publish(evals, project, output, counts, idle=idle, embeds=options.upload)
     pending += batches.sentences()
@@ -313,7 +313,7 @@ def _batch(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Counts:
+class _RecordCounts:
     """The number of recorded completions, and the reasons for the missing ones."""
 
     recorded: int
@@ -326,7 +326,7 @@ def _publish(
     evals: EvalSession,
     project: Project,
     output: _RecordOutput,
-    counts: _Counts,
+    counts: _RecordCounts,
     *,
     idle: bool,
     embeds: bool = True,

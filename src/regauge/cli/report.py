@@ -44,7 +44,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from regauge.github import Event
+    from regauge.github import PullRequestEvent
     from regauge.reports import RunRecord
 
 __all__ = ["command"]
@@ -300,7 +300,7 @@ def _say(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _found_run(run: str, event: Event) -> tuple[Path, RunRecord] | None:
+def _found_run(run: str, event: PullRequestEvent) -> tuple[Path, RunRecord] | None:
     """The run and its record; None where a workflow run failed before it wrote one.
 
     Raises:
@@ -315,7 +315,7 @@ def _found_run(run: str, event: Event) -> tuple[Path, RunRecord] | None:
     return directory, read_record(directory)
 
 
-def _body(run_found: tuple[Path, RunRecord] | None, event: Event) -> str:
+def _body(run_found: tuple[Path, RunRecord] | None, event: PullRequestEvent) -> str:
     if run_found is None:
         footer = " · ".join(_origin(None, event))
         return f"{_failed(event)}\n\nIt left no run record.\n\n<sub>{footer}</sub>\n"
@@ -330,7 +330,7 @@ def _body(run_found: tuple[Path, RunRecord] | None, event: Event) -> str:
     return f"{alerts}{text}\n<sub>{' · '.join(_origin(record, event))}</sub>\n"
 
 
-def _alerts(record: RunRecord, event: Event) -> Iterator[str]:
+def _alerts(record: RunRecord, event: PullRequestEvent) -> Iterator[str]:
     """Where GitHub and the run record differ. A fork writes its record, but not the event."""
     if event.conclusion not in {"", "success"} and _is_green(record):
         yield f"{_failed(event)}\n\nThe run record below does not show a failure."
@@ -342,7 +342,7 @@ def _alerts(record: RunRecord, event: Event) -> Iterator[str]:
             yield f"**The run compares with {ref}, and the pull request goes into {base}.**"
 
 
-def _failed(event: Event) -> str:
+def _failed(event: PullRequestEvent) -> str:
     conclusion = escape_markdown(event.conclusion)
     log = f"\n\nSee the [log]({event.run_url})." if event.run_url else ""
     return f"### ❌ GitHub reports that the workflow run failed: {conclusion}{log}"
@@ -355,7 +355,7 @@ def _is_green(record: RunRecord) -> bool:
     return not any(suite.failed or suite.unmeasured for suite in record.suites)
 
 
-def _origin(record: RunRecord | None, event: Event) -> list[str]:
+def _origin(record: RunRecord | None, event: PullRequestEvent) -> list[str]:
     """The run, its commit and its base, as GitHub states them, and its log."""
     parts = [f"run {shown_name(record.id)}"] if record is not None else []
     if event.head_sha:

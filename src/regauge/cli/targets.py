@@ -34,7 +34,7 @@ __all__ = ["TargetCommands", "find_target"]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TargetState:
     """A target in a commit, or as it is now.
 
     Attributes:
@@ -214,13 +214,13 @@ class TargetCommands:
         for line in lines:
             echo_diff_line(line)
 
-    def _now(self) -> State:
+    def _now(self) -> TargetState:
         root = self._project.root
         files = WorkingFiles(root)
         target = load_target(self._name, self._settings, root=root, files=files, missing_ok=True)
-        return State("", target, files)
+        return TargetState("", target, files)
 
-    def _at(self, ref: str, now: State) -> State:
+    def _at(self, ref: str, now: TargetState) -> TargetState:
         """Its state in a commit.
 
         Raises:
@@ -237,8 +237,8 @@ class TargetCommands:
         return state
 
     def _in_commit(
-        self, repository: Repository, commit: str, place: str, now: State
-    ) -> State | None:
+        self, repository: Repository, commit: str, place: str, now: TargetState
+    ) -> TargetState | None:
         at = BaseCommit(
             project=self._project, repository=repository, ref=place, commit=commit, tip=commit
         )
@@ -246,9 +246,9 @@ class TargetCommands:
         if target is None:
             return None
         files = CommitFiles(repository=repository, commit=commit, prefix=at.prefix)
-        return State(place, target, files)
+        return TargetState(place, target, files)
 
-    def _base(self, now: State) -> State | None:
+    def _base(self, now: TargetState) -> TargetState | None:
         """Its state on the base of the gate; None without one."""
         try:
             repository = Repository.at(self._project.root)
@@ -259,11 +259,11 @@ class TargetCommands:
         except (GitError, FaultyFileError):
             return None
 
-    def _states(self, now: State) -> Iterator[tuple[Commit, State]]:
+    def _states(self, now: TargetState) -> Iterator[tuple[Commit, TargetState]]:
         """Its states, newest first, each with the oldest commit that has it without a break."""
         repository = Repository.at(self._project.root)
         paths = [self._project.pyproject, *(self._project.root / path for path in now.paths())]
-        last: tuple[Commit, State] | None = None
+        last: tuple[Commit, TargetState] | None = None
         for commit in repository.history_of([repository.inside(path) for path in paths]):
             try:
                 state = self._in_commit(repository, commit.hash, commit.hash[:9], now)
@@ -287,11 +287,11 @@ class TargetCommands:
             return []
         return [point for line in lines for point in line.points if point.rate is not None]
 
-    def _digest(self, state: State) -> str:
+    def _digest(self, state: TargetState) -> str:
         """The digest that runs and baselines know a state by."""
         return state.target.subject(self._name, path=self._project.pyproject).digest
 
-    def _measured(self, state: State, points: Iterable[TrendPoint]) -> list[TrendPoint]:
+    def _measured(self, state: TargetState, points: Iterable[TrendPoint]) -> list[TrendPoint]:
         """The measurement of a state by each eval."""
         digest = self._digest(state)
         by_digest: dict[str, TrendPoint] = {}
@@ -326,10 +326,10 @@ def _changed(old: Target, new: Target) -> list[str]:
     return rows
 
 
-def _diff(old: State, new: State) -> Iterator[str]:
+def _diff(old: TargetState, new: TargetState) -> Iterator[str]:
     """The changes as unified diffs: of the settings, then of each file."""
 
-    def settings(state: State) -> bytes:
+    def settings(state: TargetState) -> bytes:
         identity = state.target.identity
         described = {key: identity[key] for key in identity if key not in {"files", "prompts"}}
         return json.dumps(described, indent=2, ensure_ascii=False).encode()

@@ -36,12 +36,12 @@ def install(dask_scheduler: Any = None) -> str:
     Returns:
         The version of regauge there.
     """
-    limits = dask_scheduler.extensions.setdefault("regauge", _Limits())
+    limits = dask_scheduler.extensions.setdefault("regauge", _ClusterLimits())
     dask_scheduler.handlers.update(regauge_lease=limits.lease, regauge_report=limits.report)
     return version("regauge")
 
 
-class _Limits:
+class _ClusterLimits:
     """The paces, in the process of the scheduler."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ async def make_call(text: str) -> str:
     calls = worker.extensions.get("regauge")
     if calls is None:
         # In a thread, while the worker goes on: to load modules takes seconds.
-        opening = asyncio.to_thread(_Calls, call.get("root"), worker.state.nthreads)
+        opening = asyncio.to_thread(_WorkerCalls, call.get("root"), worker.state.nthreads)
         calls = worker.extensions["regauge"] = asyncio.ensure_future(opening)
     try:
         result = await (await asyncio.shield(calls)).make(call)
@@ -34,7 +34,7 @@ async def make_call(text: str) -> str:
     return json.dumps(result, ensure_ascii=False, default=dict)
 
 
-class _Calls:
+class _WorkerCalls:
     """The project and the connections of one worker. For one event loop.
 
     Args:

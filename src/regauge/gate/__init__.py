@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from regauge.gate._cases import (
         CellTest as CellTest,
-        Observed as Observed,
+        OpenCellCounts as OpenCellCounts,
     )
     from regauge.gate._commit import (
         BaseCommit as BaseCommit,
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         final_decision as final_decision,
     )
     from regauge.gate._decision_log import (
-        Change as Change,
+        GatedChange as GatedChange,
     )
     from regauge.gate._engine import (
         Gate as Gate,
@@ -139,7 +139,6 @@ if TYPE_CHECKING:
     )
     from regauge.gate._types import (
         CRITICAL_TRIALS as CRITICAL_TRIALS,
-        Arm as Arm,
         BaseTrials as BaseTrials,
         CaseReport as CaseReport,
         GateCase as GateCase,
@@ -147,6 +146,7 @@ if TYPE_CHECKING:
         GatePolicy as GatePolicy,
         OnBroken as OnBroken,
         PolicyOptions as PolicyOptions,
+        Side as Side,
         TrialFacts as TrialFacts,
         TrialRequest as TrialRequest,
         policy_of as policy_of,
@@ -157,9 +157,9 @@ if TYPE_CHECKING:
         Baseline as Baseline,
     )
     from regauge.gate.power import (
+        DetectableDrop as DetectableDrop,
         OperatingLine as OperatingLine,
         Rate as Rate,
-        Target as Target,
         cases_needed as cases_needed,
         first_draws_needed as first_draws_needed,
         operating_line as operating_line,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regauge.gate._commit import BaseCommit
     from regauge.project import Settings
     from regauge.prompts import Prompt
-    from regauge.runner import DeclaredEval, Suite
+    from regauge.runner import DeclaredEval, Eval
 
 
 def is_function_judge(judge: object) -> bool:
@@ -366,7 +366,7 @@ def moved_scripts(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar
             yield MovedBar(part=f"results of tools in fixtures/tools/{was.tools.name}.yml")
 
 
-def edited_partners(suite: Suite, at: BaseCommit) -> Mapping[str, MovedBar]:
+def edited_partners(suite: Eval, at: BaseCommit) -> Mapping[str, MovedBar]:
     """The personas and functions of conversations that differ from the base's, by name."""
     edited: dict[str, MovedBar] = {}
     for name, persona in suite.partners.personas.items():
@@ -397,7 +397,7 @@ def moved_evaluators(prompt: Prompt, before: Prompt | None) -> Iterator[MovedBar
             )
 
 
-def moved_judging(at: BaseCommit, suites: Sequence[tuple[Suite, bool]]) -> Iterator[MovedBar]:
+def moved_judging(at: BaseCommit, suites: Sequence[tuple[Eval, bool]]) -> Iterator[MovedBar]:
     """Judges that evals of the base lost, and judges of the project whose code changed.
 
     Args:
@@ -425,7 +425,7 @@ def moved_judging(at: BaseCommit, suites: Sequence[tuple[Suite, bool]]) -> Itera
 def _lost_evals(
     at: BaseCommit,
     before: Mapping[str, Sequence[DeclaredEval]],
-    suites: Sequence[tuple[Suite, bool]],
+    suites: Sequence[tuple[Eval, bool]],
 ) -> Iterator[MovedBar]:
     """Evals of the base whose judges no eval of the change has, by the source of `@golden`.
 
@@ -470,7 +470,7 @@ def _lost_judges(before: Sequence[DeclaredEval], now: Sequence[DeclaredEval]) ->
 
 
 def _changed_judges(
-    at: BaseCommit, suite: Suite, of_prompt: set[str], *, is_known: bool
+    at: BaseCommit, suite: Eval, of_prompt: set[str], *, is_known: bool
 ) -> Iterator[MovedBar]:
     """The judges whose code or data changed, where their digest need not follow it.
 

@@ -35,7 +35,7 @@ from regauge.gate._refusal import (
     refusals_of,
 )
 from regauge.gate._types import GateCase
-from regauge.gate.baselines import Anchor, baseline_path, key_of, load_baseline, older_names
+from regauge.gate.baselines import AnchorTrials, baseline_path, key_of, load_baseline, older_names
 from regauge.judges import cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from regauge.gate.baselines import Baseline, KeyDifference, StoredHistory
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
-    from regauge.runner import Suite
+    from regauge.runner import Eval
     from regauge.targets import Target
 
 
@@ -67,14 +67,14 @@ class BaseAnchor:
     """
 
     version: str
-    anchor: Anchor | None
+    anchor: AnchorTrials | None
     base: AnchorComparison | None
     accepted: frozenset[str]
 
 
 def anchor_of_base(
-    candidate: Suite,
-    main: Suite,
+    candidate: Eval,
+    main: Eval,
     prompt: Prompt,
     at: BaseCommit,
     lock: PromptLock,
@@ -130,8 +130,8 @@ class Base:
     """
 
     at: BaseCommit
-    candidate: Suite
-    suite: Suite | None
+    candidate: Eval
+    suite: Eval | None
     cases: tuple[GateCase, ...]
     history: StoredHistory | None = None
     anchor: BaseAnchor | None = None
@@ -155,13 +155,13 @@ class Base:
         return self.suite is not None and _differs(self.candidate, self.suite)
 
 
-def _differs(suite: Suite, main: Suite) -> bool:
+def _differs(suite: Eval, main: Eval) -> bool:
     """Return whether the prompt or its model is another one."""
     return (suite.prompt.digest, suite.model) != (main.prompt.digest, main.model)
 
 
 def compare_with_base(
-    suite: Suite,
+    suite: Eval,
     at: BaseCommit,
     *,
     across_models: bool = False,
@@ -319,7 +319,7 @@ def _partners_of(case: GoldenCase) -> frozenset[str]:
 
 
 def _subject_of_base(
-    suite: Suite, at: BaseCommit, unreadable: list[str]
+    suite: Eval, at: BaseCommit, unreadable: list[str]
 ) -> tuple[Prompt | None, Target | None, bool]:
     """The subject of the base: its prompt or target, and whether rules of versions apply."""
     head, own = suite.prompt, suite.target
@@ -368,7 +368,7 @@ def _prompt_for_messages(head: Prompt, at: BaseCommit) -> Prompt:
     return replace(head, path=at.project.relative(head.path))
 
 
-def _dataset_before(suite: Suite, at: BaseCommit, prompt: Prompt | None) -> Dataset | None:
+def _dataset_before(suite: Eval, at: BaseCommit, prompt: Prompt | None) -> Dataset | None:
     if suite.dataset.path != suite.prompt.path:
         return at.dataset(
             suite.dataset, prompt=suite.prompt.name if prompt is None else prompt.name
@@ -381,7 +381,7 @@ def _dataset_before(suite: Suite, at: BaseCommit, prompt: Prompt | None) -> Data
     return replace(suite.dataset, cases=own, left_out=len(cases) - len(own))
 
 
-def _under_names_of_today(baseline: Baseline, suite: Suite, at: BaseCommit) -> Baseline:
+def _under_names_of_today(baseline: Baseline, suite: Eval, at: BaseCommit) -> Baseline:
     """A baseline whose dataset has the name that the change gives it."""
     now = suite.dataset.name
     renamed = baseline.with_dataset(at.dataset_name(suite.dataset, prompt=baseline.prompt), now)
@@ -392,7 +392,7 @@ def _under_names_of_today(baseline: Baseline, suite: Suite, at: BaseCommit) -> B
     return renamed
 
 
-def _main_model(suite: Suite, prompt: Prompt, at: BaseCommit, *, across_models: bool) -> ModelId:
+def _main_model(suite: Eval, prompt: Prompt, at: BaseCommit, *, across_models: bool) -> ModelId:
     """The model of the base: from its own files, unless the eval or an option names another."""
     own = suite.prompt.model or at.project.settings.model
     base_model = prompt.model or at.settings.model
@@ -415,7 +415,7 @@ class BaselineMatch:
     judges: tuple[KeyDifference, ...] = ()
 
 
-def known_of(main: Suite, baselines: Sequence[Baseline]) -> BaselineMatch:
+def known_of(main: Eval, baselines: Sequence[Baseline]) -> BaselineMatch:
     """Look up a suite of the base in baselines, the newest first.
 
     Raises:
@@ -476,7 +476,7 @@ def readable(read: Callable[[], Read], at: BaseCommit, unreadable: list[str]) ->
         return None
 
 
-def states_of(suite: Suite, main: Suite | None, before: Dataset | None) -> dict[str, CaseState]:
+def states_of(suite: Eval, main: Eval | None, before: Dataset | None) -> dict[str, CaseState]:
     """The state of each case of today by its id: whether its input or expectation changed."""
     states: dict[str, CaseState] = {}
     for case in suite.dataset:
@@ -486,7 +486,7 @@ def states_of(suite: Suite, main: Suite | None, before: Dataset | None) -> dict[
     return states
 
 
-def _request(suite: Suite, case: GoldenCase) -> str | None:
+def _request(suite: Eval, case: GoldenCase) -> str | None:
     """The digest of what is asked; None where the prompt cannot be rendered with the case."""
     try:
         return suite.request(case, 0).digest
@@ -501,7 +501,7 @@ def _tier_on_base(case: GoldenCase, before: Dataset | None) -> CaseTier:
 
 
 def gate_cases(
-    suite: Suite,
+    suite: Eval,
     states: dict[str, CaseState],
     *,
     before: Dataset | None,

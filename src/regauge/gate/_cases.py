@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from regauge.gate._types import Arm, BaseTrials, GateCase, GatePolicy, NotRecorded, TrialFacts
+    from regauge.gate._types import BaseTrials, GateCase, GatePolicy, NotRecorded, Side, TrialFacts
     from regauge.stats import CasePolicy, Direction
 
 
@@ -33,7 +33,7 @@ class Request(NamedTuple):
     """
 
     drawn: CaseTrials
-    arm: Arm
+    arm: Side
     stop: int
     paired: bool = False
 
@@ -78,13 +78,13 @@ class CaseTrials:
             and varies(history.distinct_answers, trials_of(history))
         )
         self.own: int | None = None
-        self._arms: dict[Arm, list[TrialFacts | NotRecorded | str | None]] = {
+        self._arms: dict[Side, list[TrialFacts | NotRecorded | str | None]] = {
             "candidate": [],
             "main": [],
         }
-        self._new: dict[Arm, frozenset[int]] | None = None
+        self._new: dict[Side, frozenset[int]] | None = None
 
-    def ask(self, arm: Arm, stop: int) -> range:
+    def ask(self, arm: Side, stop: int) -> range:
         """Request all trials below a number; those not requested before are returned."""
         trials = self._arms[arm]
         new = range(len(trials), max(stop, len(trials)))
@@ -110,16 +110,16 @@ class CaseTrials:
         """Note that trials from now on belong to the suite."""
         self.own = len(self._arms["candidate"])
 
-    def asked(self, arm: Arm) -> int:
+    def asked(self, arm: Side) -> int:
         """The number of requested trials of an arm."""
         return len(self._arms[arm])
 
-    def waits_for(self, arm: Arm, number: int) -> bool:
+    def waits_for(self, arm: Side, number: int) -> bool:
         """Return whether a trial was requested and has not come."""
         trials = self._arms[arm]
         return 0 <= number < len(trials) and trials[number] is _WAITING
 
-    def take(self, arm: Arm, number: int, facts: TrialFacts | NotRecorded | None) -> None:
+    def take(self, arm: Side, number: int, facts: TrialFacts | NotRecorded | None) -> None:
         """Keep one trial."""
         self._arms[arm][number] = facts
         self._new = None
@@ -137,7 +137,7 @@ class CaseTrials:
         missing = self.missing("candidate", [range(start)])[0]
         return candidate[0] + main[0] + missing, candidate[1] + main[1]
 
-    def missing(self, arm: Arm, numbers: Iterable[range]) -> tuple[int, int]:
+    def missing(self, arm: Side, numbers: Iterable[range]) -> tuple[int, int]:
         """The number of unmeasured trials among some, and of unrecorded ones."""
         trials = self._arms[arm]
         unmeasured = not_recorded = 0
@@ -147,7 +147,7 @@ class CaseTrials:
             unmeasured += trial is None or trial is _WAITING
         return unmeasured, not_recorded
 
-    def facts(self, arm: Arm, start: int = 0, stop: int | None = None) -> Iterator[TrialFacts]:
+    def facts(self, arm: Side, start: int = 0, stop: int | None = None) -> Iterator[TrialFacts]:
         """The measured trials of an arm, by number."""
         for trial in self._arms[arm][start:stop]:
             if trial is not None and not isinstance(trial, str):
@@ -158,12 +158,12 @@ class CaseTrials:
         stop = self.asked("candidate") if stop is None else stop
         return self.count("candidate", [range(stop)], check)
 
-    def paired(self, arm: Arm, check: str | None = None) -> Count:
+    def paired(self, arm: Side, check: str | None = None) -> Count:
         """The trials of an arm that the case test drew side by side."""
         side = 0 if arm == "candidate" else 1
         return self.count(arm, [pair[side] for pair in self.pairs], check)
 
-    def count(self, arm: Arm, numbers: Iterable[range], check: str | None = None) -> Count:
+    def count(self, arm: Side, numbers: Iterable[range], check: str | None = None) -> Count:
         """Some trials that count, of one check or of all together.
 
         A completion out of a cache is the same trial and counts once.
@@ -197,7 +197,7 @@ class CaseTrials:
             return self.scores("main", check, [range(self.seeds)])
         return history.scores.get(check, ())
 
-    def scores(self, arm: Arm, check: str, numbers: Iterable[range]) -> list[float]:
+    def scores(self, arm: Side, check: str, numbers: Iterable[range]) -> list[float]:
         """The scores of measured trials, by number."""
         given_scores = (
             facts.scores.get(check)
@@ -221,7 +221,7 @@ class CaseTrials:
         measured = sum(1 for _ in self.facts("candidate", 0, stop))
         return measured - sum(number < stop for number in new)
 
-    def _uncached(self, arm: Arm) -> frozenset[int] | None:
+    def _uncached(self, arm: Side) -> frozenset[int] | None:
         """The trials whose completion no earlier one of the arm has; None where all count."""
         if not self._kept_varies:
             return None
@@ -233,7 +233,7 @@ class CaseTrials:
             )
         return self._new.get(arm)
 
-    def _first_of(self, arm: Arm) -> frozenset[int]:
+    def _first_of(self, arm: Side) -> frozenset[int]:
         seen: set[str] = set()
         new: set[int] = set()
         for number, facts in enumerate(self._arms[arm]):
@@ -287,7 +287,7 @@ class End(IntEnum):
     MISSING = 7
 
 
-class Observed(NamedTuple):
+class OpenCellCounts(NamedTuple):
     """Passes and trials of the open cells so far, in their order.
 
     Attributes:
@@ -364,7 +364,7 @@ class CellTest:
             return np.ones(evidence.shape, dtype=np.bool_)
         return np.asarray(evidence >= log(self._policy.serious))
 
-    def look(self, number: int, observed: Observed) -> None:
+    def look(self, number: int, observed: OpenCellCounts) -> None:
         """Decide what can be decided of the open cells.
 
         Args:
@@ -530,7 +530,7 @@ class CaseStage:
         if not columns:
             return
         cells = [self.cells[column] for column in columns]
-        observed = Observed(
+        observed = OpenCellCounts(
             candidate=_counts([case.candidate(check) for case, check in cells]),
             today=_counts([case.paired("main", check) for case, check in cells]),
             paired=_counts([case.paired("candidate", check) for case, check in cells]),

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from regauge.evidence import Count, RateDifference
-    from regauge.gate.baselines import Anchor, Baseline, HistoryKey, StoredHistory
+    from regauge.gate.baselines import AnchorTrials, Baseline, HistoryKey, StoredHistory
     from regauge.prompts import Prompt
-    from regauge.runner import Suite
+    from regauge.runner import Eval
     from regauge.stats import Direction
 
 
@@ -164,7 +164,7 @@ def anchor_version(
     return None if anchor == current else anchor
 
 
-def anchor_suite(suite: Suite, version: Semver) -> Suite:
+def anchor_suite(suite: Eval, version: Semver) -> Eval:
     """An eval with the prompt of the anchor, as git has it, and the cases and judges of today.
 
     Raises:
@@ -183,7 +183,9 @@ def anchor_suite(suite: Suite, version: Semver) -> Suite:
     )
 
 
-def stored_anchor(baselines: Iterable[Baseline], version: str, key: HistoryKey) -> Anchor | None:
+def stored_anchor(
+    baselines: Iterable[Baseline], version: str, key: HistoryKey
+) -> AnchorTrials | None:
     """The kept trials of a version with the dataset and judges of a key; None without any.
 
     An anchor may name another model than the key, and then counts as it was released.
@@ -204,7 +206,7 @@ def stored_anchor(baselines: Iterable[Baseline], version: str, key: HistoryKey) 
 
 
 def compare_histories(
-    anchor: Anchor,
+    anchor: AnchorTrials,
     history: StoredHistory,
     *,
     accepted: Collection[str] = (),
@@ -227,7 +229,7 @@ def compare_histories(
 
 
 def compare_with_anchor(
-    anchor: Anchor,
+    anchor: AnchorTrials,
     counts: Mapping[str, Count],
     digests: Mapping[str, str],
     *,

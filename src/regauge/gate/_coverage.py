@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from regauge.gate._commit import BaseCommit
     from regauge.prompts import Prompt, PromptLock, Semver
-    from regauge.runner import Suite
+    from regauge.runner import Eval
 
 
 Rule: TypeAlias = Literal[
@@ -180,7 +180,7 @@ class Coverage:
 
 
 def coverage_of(
-    at: BaseCommit, suites: Sequence[Suite], *, owed: Sequence[Fault] = (), narrowed: bool
+    at: BaseCommit, suites: Sequence[Eval], *, owed: Sequence[Fault] = (), narrowed: bool
 ) -> Coverage:
     """Find every dataset with a baseline and every changed prompt that no suite of a run measures.
 
@@ -225,7 +225,7 @@ def coverage_of(
     return Coverage(unmeasured=tuple(faults), notes=tuple(notes))
 
 
-def _changed_prompts(at: BaseCommit, suites: Sequence[Suite]) -> Iterator[tuple[str, Fault]]:
+def _changed_prompts(at: BaseCommit, suites: Sequence[Eval]) -> Iterator[tuple[str, Fault]]:
     """Prompts that are new or behave differently than in the base version, and are not measured.
 
     A prompt that never had a version is a draft.
@@ -269,7 +269,7 @@ def _changed_prompts(at: BaseCommit, suites: Sequence[Suite]) -> Iterator[tuple[
         )
 
 
-def _not_measured(at: BaseCommit, suites: Iterable[Suite]) -> Sequence[tuple[str, str]]:
+def _not_measured(at: BaseCommit, suites: Iterable[Eval]) -> Sequence[tuple[str, str]]:
     """Prompt and dataset of every baseline that no suite covers."""
     directory = at.repository.inside(at.project.fixtures_dir / "baselines")
     paths = [name for name in at.repository.files(at.tip, directory) if name.endswith(".json")]
@@ -285,7 +285,7 @@ def _not_measured(at: BaseCommit, suites: Iterable[Suite]) -> Sequence[tuple[str
 
 
 def _names_of(
-    at: BaseCommit, suite: Suite, stored: Container[tuple[str, str]]
+    at: BaseCommit, suite: Eval, stored: Container[tuple[str, str]]
 ) -> set[tuple[str, str]]:
     """An eval's prompt and dataset under the names of today, of the base, and of its history."""
     own = (suite.prompt.name, suite.dataset.name)

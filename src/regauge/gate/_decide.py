@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from regauge.gate._bar import MovedBar
     from regauge.gate._commit import BaseCommit
     from regauge.gate._decided import CaseComparison
-    from regauge.gate._decision_log import Change
+    from regauge.gate._decision_log import GatedChange
     from regauge.gate._run import GateProgress
     from regauge.gate._types import GateOutcome, GatePolicy
     from regauge.gate.baselines import Baseline
@@ -142,7 +142,7 @@ def decide(
     waiting: Callable[[GateProgress], None],
     copied: int = 1,
     more: int = 0,
-    change: Change | None = None,
+    change: GatedChange | None = None,
 ) -> Decided:
     """Make the trials it takes, and decide; a refused or rejected change gets none.
 

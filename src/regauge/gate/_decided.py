@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from regauge.gate._compare import AnchorComparison
     from regauge.gate._coverage import RuleBreach
     from regauge.gate._refusal import Refusal
-    from regauge.gate._types import Arm, GateCase, GateOutcome
-    from regauge.runner import Draw, EvalSession, Suite, Trial
+    from regauge.gate._types import GateCase, GateOutcome, Side
+    from regauge.runner import Draw, Eval, EvalSession, Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class SuiteBase:
     planned: Sequence[PlannedCase]
 
     @property
-    def suite(self) -> Suite:
+    def suite(self) -> Eval:
         """The candidate's arm."""
         return self.base.candidate
 
@@ -162,7 +162,7 @@ class CaseComparison:
     graded: frozenset[str] = field(default_factory=frozenset[str])
 
 
-def suite_names(suites: Sequence[Suite]) -> list[str]:
+def suite_names(suites: Sequence[Eval]) -> list[str]:
     """A name of its own for each suite: its prompt's, with the part that distinguishes it."""
     counts = Counter(suite.prompt.name for suite in suites)
     names: list[str] = []
@@ -204,7 +204,7 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
     return cases
 
 
-def _with_deciding_judges(suite: Suite, base: Base) -> Suite:
+def _with_deciding_judges(suite: Eval, base: Base) -> Eval:
     """A suite with those judges alone that decide."""
     checks = {check for case in base.cases for check in case.checks}
     return replace(suite, judges=tuple(judge for judge in suite.judges if judge.name in checks))
@@ -350,7 +350,7 @@ class Decided:
     comparison: Comparison
     compared: Sequence[CaseComparison]
     outcome: GateOutcome
-    trials: Mapping[tuple[str, str, Arm], Sequence[Trial]]
+    trials: Mapping[tuple[str, str, Side], Sequence[Trial]]
     audit: AuditReport | None = None
     anchors: Mapping[str, AnchorReport] = field(default_factory=dict[str, "AnchorReport"])
     not_run: int = 0
@@ -400,8 +400,8 @@ class Decided:
 
     def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:
         """The reason why trials are unmeasured; of one case, or of all."""
-        arms: tuple[Arm, ...] = ("candidate", "main")
-        keys: list[tuple[str, str, Arm]] = [(prompt, case, arm) for arm in arms]
+        arms: tuple[Side, ...] = ("candidate", "main")
+        keys: list[tuple[str, str, Side]] = [(prompt, case, arm) for arm in arms]
         if not prompt:
             keys = [*self.trials]
         for key in keys:

@@ -28,7 +28,7 @@ _PULL: Final = re.compile(r"refs/pull/(\d+)/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class GatedChange:
     """The pull request or branch that is gated.
 
     Attributes:
@@ -40,7 +40,7 @@ class Change:
     name: str
 
     @classmethod
-    def current(cls, root: Path, environ: Mapping[str, str]) -> Change:
+    def current(cls, root: Path, environ: Mapping[str, str]) -> GatedChange:
         """The change that a CI job is for, or the branch that is checked out."""
         pull = _PULL.match(environ.get("GITHUB_REF", ""))
         if pull is not None:
@@ -97,7 +97,7 @@ class DecisionLog:
         """The latest decision of a comparison."""
         return next((logged for logged in reversed([*self._read()]) if logged.key == key), None)
 
-    def rejected_before(self, change: Change, candidate: str) -> int:
+    def rejected_before(self, change: GatedChange, candidate: str) -> int:
         """The number of rejected other versions of a change."""
         rejected = {
             logged.candidate

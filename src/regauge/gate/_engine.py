@@ -19,21 +19,21 @@ from regauge.stats import flaky_probability, rule_of_three
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from regauge.evidence import CaseVerdict, SuiteReport
+    from regauge.evidence import CaseStatus, SuiteReport
     from regauge.gate._types import (
-        Arm,
         Decision,
         GateCase,
         GatePolicy,
         NotRecorded,
         ReasonKind,
+        Side,
         TrialFacts,
     )
     from regauge.stats import CriticalPolicy
 
 
 # Of the checks of a case the one that comes first here speaks for the case.
-_WORST_FIRST: tuple[CaseVerdict, ...] = (
+_WORST_FIRST: tuple[CaseStatus, ...] = (
     "broken",
     "unmeasured",
     "undecided",
@@ -108,7 +108,7 @@ def _judged(report: CaseReport, drawn: CaseTrials, policy: GatePolicy) -> CaseRe
     if report.tier == "critical":
         return _critical(report, critical_policy(drawn, policy))
     if report.tier == "tracked":
-        verdict: CaseVerdict = "new" if report.state == "new" else _watched(report)
+        verdict: CaseStatus = "new" if report.state == "new" else _watched(report)
         return replace(report, verdict=_lacking(report) or verdict)
     if report.state == "new":
         return _new(report, policy)
@@ -128,7 +128,7 @@ def _critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
     failed, new = report.candidate.failed, report.state == "new"
     blocks = rule.blocks(failed)
     if blocks:
-        verdict: CaseVerdict = "new" if new else "broken"
+        verdict: CaseStatus = "new" if new else "broken"
     else:
         verdict = _lacking(report) or ("new" if new else _mixed(report) if failed else "passed")
     return replace(
@@ -143,12 +143,12 @@ def _critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
 def _new(report: CaseReport, policy: GatePolicy) -> CaseReport:
     bar = Count(passed=policy.new_passes, trials=policy.new_trials)
     missed = report.candidate.failed > bar.failed
-    verdict: CaseVerdict = "new" if missed else _lacking(report) or "new"
+    verdict: CaseStatus = "new" if missed else _lacking(report) or "new"
     blocks = missed and policy.on_new == "block" and not report.accepted
     return replace(report, verdict=verdict, blocks=blocks, bar=bar)
 
 
-def _lacking(report: CaseReport) -> CaseVerdict | None:
+def _lacking(report: CaseReport) -> CaseStatus | None:
     """The verdict of a case whose trials are not all there."""
     if report.missing:
         return "unmeasured"
@@ -202,7 +202,7 @@ def _check_report(drawn: CaseTrials, check: str, stage: CaseStage | None) -> Che
     )
 
 
-def _untested(candidate: Count, history: Count, *, lacking: bool, flaky: bool) -> CaseVerdict:
+def _untested(candidate: Count, history: Count, *, lacking: bool, flaky: bool) -> CaseStatus:
     """The verdict of a check that no test was spent on."""
     if not candidate.trials:
         # A check that never has an opinion says nothing; one that has none any more hides one.
@@ -216,7 +216,7 @@ def _untested(candidate: Count, history: Count, *, lacking: bool, flaky: bool) -
 
 def _broken(
     end: End, drawn: CaseTrials, candidate: Count, history: Count, *, flaky: bool
-) -> CaseVerdict:
+) -> CaseStatus:
     match end:
         case End.NAMED:
             return "broken"
@@ -235,7 +235,7 @@ def _broken(
             assert_never(end)
 
 
-def _fixed(end: End, candidate: Count, *, flaky: bool) -> CaseVerdict:
+def _fixed(end: End, candidate: Count, *, flaky: bool) -> CaseStatus:
     match end:
         case End.NAMED:
             return "fixed"
@@ -247,21 +247,21 @@ def _fixed(end: End, candidate: Count, *, flaky: bool) -> CaseVerdict:
             return "flaky" if flaky else "mixed"
 
 
-def _watched(report: CaseReport) -> CaseVerdict:
+def _watched(report: CaseReport) -> CaseStatus:
     """The verdict of a tracked case, which nothing is tested for."""
     if not report.candidate.failed:
         return "passed"
     return _of_failures(report.candidate, report.before, flaky=report.flaky)
 
 
-def _of_failures(candidate: Count, history: Count, *, flaky: bool) -> CaseVerdict:
+def _of_failures(candidate: Count, history: Count, *, flaky: bool) -> CaseStatus:
     """Trials failed, and no test calls that broken."""
     if 2 * history.passed < history.trials and not candidate.passed:
         return "known-failing"
     return "flaky" if flaky else "mixed"
 
 
-def _mixed(report: CaseReport) -> CaseVerdict:
+def _mixed(report: CaseReport) -> CaseStatus:
     """Some trials failed, and no test calls that broken: flaky only if main's record is."""
     return "flaky" if report.flaky else "mixed"
 
@@ -464,7 +464,7 @@ class Gate:
         # What was found of single cases; what is drawn for the suites changes nothing in it.
         self._settled: tuple[CaseReport, ...] = ()
         self._suites: list[SuiteStage] = []
-        self._pending: list[tuple[CaseTrials, Arm, range, bool]] = []
+        self._pending: list[tuple[CaseTrials, Side, range, bool]] = []
         self._waiting = 0
         self._finished = False
         self._waves = self._process()
@@ -481,7 +481,7 @@ class Gate:
         Asking twice gives the same trials. A trial that was observed is never wanted again.
         """
         requests: list[TrialRequest] = []
-        paired: dict[tuple[str, str], dict[Arm, list[int]]] = {}
+        paired: dict[tuple[str, str], dict[Side, list[int]]] = {}
         for case, arm, asked, is_paired in self._pending:
             if is_paired:
                 waiting = [number for number in asked if case.waits_for(arm, number)]
@@ -492,7 +492,7 @@ class Gate:
             # Which arm of a pair comes first changes from pair to pair.
             pairs = zip_longest(arms.get("candidate", []), arms.get("main", []))
             for turn, (new, of_main) in enumerate(pairs):
-                both: list[tuple[Arm, int | None]] = [("candidate", new), ("main", of_main)]
+                both: list[tuple[Side, int | None]] = [("candidate", new), ("main", of_main)]
                 for arm, number in both if turn % 2 else reversed(both):
                     if number is not None:
                         requests.append(_trial_request(key, arm, range(number, number + 1)))
@@ -502,7 +502,7 @@ class Gate:
         self,
         prompt: str,
         case: str,
-        arm: Arm,
+        arm: Side,
         number: int,
         facts: TrialFacts | NotRecorded | None,
     ) -> None:
@@ -635,7 +635,7 @@ def _together(processes: list[Iterator[list[Request]]]) -> Iterator[list[Request
         yield list(chain.from_iterable(waves))
 
 
-def _trial_request(key: tuple[str, str], arm: Arm, trials: range) -> TrialRequest:
+def _trial_request(key: tuple[str, str], arm: Side, trials: range) -> TrialRequest:
     prompt, case = key
     return TrialRequest(prompt=prompt, case=case, arm=arm, trials=trials)
 
@@ -646,7 +646,7 @@ def _hash_of(case: CaseTrials) -> str:
     return digest_of({"case": [*case.case.key], "before": [before.passed, before.trials]})
 
 
-def _runs(case: CaseTrials, arm: Arm, asked: range) -> Iterator[range]:
+def _runs(case: CaseTrials, arm: Side, asked: range) -> Iterator[range]:
     """The parts of a range that are still waited for."""
     start: int | None = None
     for number in asked:

@@ -11,7 +11,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from regauge.evidence import CaseVerdict, Count, SuiteReport
+    from regauge.evidence import CaseStatus, Count, SuiteReport
     from regauge.gate._types import CaseReport, GateOutcome, Reason
 
 
@@ -186,7 +186,7 @@ def _repeated(report: CaseReport) -> str:
 
 
 _MORE = "Add trials (--more-trials 8), or mark the case critical."
-_SENTENCES: Final[Mapping[CaseVerdict, Callable[[CaseReport, MessageContext], str]]] = {
+_SENTENCES: Final[Mapping[CaseStatus, Callable[[CaseReport, MessageContext], str]]] = {
     "broken": _broken,
     "fixed": _fixed,
     "flaky": _mixed,

@@ -18,7 +18,14 @@ from regauge.evidence import NONE_DRAWN, Count, RoundReport
 from regauge.gate._compare import CellChange
 from regauge.gate._record import CONTROL_FIRST, HISTORY_FIRST, facts_of_trial, stored_number
 from regauge.gate._types import CRITICAL_TRIALS
-from regauge.gate.baselines import CASE_DIGITS, Anchor, Baseline, CaseTrials, Session, StoredHistory
+from regauge.gate.baselines import (
+    CASE_DIGITS,
+    AnchorTrials,
+    Baseline,
+    Session,
+    StoredHistory,
+    StoredTrials,
+)
 from regauge.runner import Draw
 from regauge.stats import e_bh, expected_failures, log_e_value, score_p_value, suite_p_value
 from regauge.stop_signals import run_stoppable
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     from regauge.gate._types import BaseTrials, GatePolicy, TrialFacts
     from regauge.gate.baselines import HistoryKey
     from regauge.providers import Completion
-    from regauge.runner import EvalSession, PlannedCase, Progress, Trial, Trials
+    from regauge.runner import DrawProgress, EvalSession, PlannedCase, Trial, Trials
     from regauge.stats import Direction
 
 
@@ -191,7 +198,7 @@ def applied(
         if not trials:
             continue
         digest = asked.digests[case_id][:CASE_DIGITS]
-        case = cases.get(case_id, CaseTrials(digest=digest))
+        case = cases.get(case_id, StoredTrials(digest=digest))
         for number in sorted(trials):
             case = case.add(number, trials[number])
         cases[case_id] = case
@@ -208,7 +215,7 @@ def merged(
     baseline: Baseline,
     updated: Sequence[tuple[StoredHistory, bool]],
     *,
-    anchors: Sequence[Anchor] = (),
+    anchors: Sequence[AnchorTrials] = (),
     anchor_versions: Collection[str] = (),
 ) -> Baseline:
     """The baseline with histories of all evals of a prompt, the version before kept as needed.
@@ -251,7 +258,7 @@ def merged(
     )
 
 
-def _lacking(history: StoredHistory, case: CaseTrials | None, policy: TopUpPolicy) -> int:
+def _lacking(history: StoredHistory, case: StoredTrials | None, policy: TopUpPolicy) -> int:
     """The number of trials of a case for this session."""
     if case is None:
         return min(policy.per_session, policy.complete_trials)
@@ -260,7 +267,7 @@ def _lacking(history: StoredHistory, case: CaseTrials | None, policy: TopUpPolic
     return max(trials, 1 if sessions < policy.sessions else 0)
 
 
-def _sessions(history: StoredHistory, case: CaseTrials | None, policy: TopUpPolicy) -> int:
+def _sessions(history: StoredHistory, case: StoredTrials | None, policy: TopUpPolicy) -> int:
     """The number of sessions a case still needs."""
     drawn, session_count = (
         (len(case.drawn), len(history.sessions_of(case))) if case is not None else (0, 0)
@@ -362,7 +369,7 @@ def draw_trials(
     suites: Sequence[AskedSuite],
     *,
     session: EvalSession,
-    waiting: Callable[[Progress], None],
+    waiting: Callable[[DrawProgress], None],
 ) -> list[LandedSuite]:
     """Have every trial made; one that cannot be measured is noted and does not count.
 
@@ -384,7 +391,7 @@ def redraw_trials(
     asked: Sequence[AskedRedraw],
     *,
     session: EvalSession,
-    waiting: Callable[[Progress], None],
+    waiting: Callable[[DrawProgress], None],
 ) -> list[LandedSuite]:
     """Have fresh trials made until each asked history is compared with enough of them.
 
@@ -432,7 +439,7 @@ def _expect(session: EvalSession, trials: int) -> None:
 
 @asynccontextmanager
 async def _ticking(
-    session: EvalSession, waiting: Callable[[Progress], None]
+    session: EvalSession, waiting: Callable[[DrawProgress], None]
 ) -> AsyncGenerator[None]:
     ticker = asyncio.ensure_future(_tick(session, waiting))
     try:
@@ -443,7 +450,7 @@ async def _ticking(
             await ticker
 
 
-async def _tick(session: EvalSession, waiting: Callable[[Progress], None]) -> None:
+async def _tick(session: EvalSession, waiting: Callable[[DrawProgress], None]) -> None:
     while True:
         await asyncio.sleep(_PROGRESS_EVERY_S)
         waiting(session.progress)

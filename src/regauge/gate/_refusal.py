@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from regauge.gate._commit import BaseCommit
     from regauge.gate.baselines import KeyDifference, StoredHistory
     from regauge.prompts import Prompt
-    from regauge.runner import Suite
+    from regauge.runner import Eval
 
 
 # An error names a few examples; the count covers the rest.
@@ -43,7 +43,7 @@ _PYTEST_FILES: Final = frozenset(
 )
 
 
-def edited_notes(at: BaseCommit, suites: Sequence[Suite], *, prompt_changed: bool) -> Iterator[str]:
+def edited_notes(at: BaseCommit, suites: Sequence[Eval], *, prompt_changed: bool) -> Iterator[str]:
     """Sentences on what a change edits besides prompts and could decide with.
 
     Recordings of the base that hold something else now are named by case: a gate without a key
@@ -67,7 +67,7 @@ def edited_notes(at: BaseCommit, suites: Sequence[Suite], *, prompt_changed: boo
         yield f"the change also edits code that runs in this gate or its workflow: {files}"
 
 
-def edited_code(at: BaseCommit, suites: Iterable[Suite]) -> list[str]:
+def edited_code(at: BaseCommit, suites: Iterable[Eval]) -> list[str]:
     """The changed files that run in this gate or its workflow, or set how it runs."""
     evals = code_of_evals(at).union(*(files_of_judges(at, suite) for suite in suites))
     return [name for name in sorted(at.changed) if name in evals or _is_set_up(at, name)]
@@ -90,7 +90,7 @@ def code_of_evals(at: BaseCommit) -> frozenset[str]:
     )
 
 
-def files_of_judges(at: BaseCommit, suite: Suite) -> frozenset[str]:
+def files_of_judges(at: BaseCommit, suite: Eval) -> frozenset[str]:
     """Files of the project that judges are made of, such as the program of a command."""
     names: set[str] = set()
     for judge in suite.judges:
@@ -338,8 +338,8 @@ class Refusal:
 
 
 def refusals_of(
-    suite: Suite,
-    main: Suite,
+    suite: Eval,
+    main: Eval,
     at: BaseCommit,
     differences: tuple[KeyDifference, ...],
     *,
@@ -420,7 +420,7 @@ def _accepting(at: BaseCommit) -> str:
     )
 
 
-def _describe_difference(part: KeyDifference, suite: Suite) -> str:
+def _describe_difference(part: KeyDifference, suite: Eval) -> str:
     """A judge that differs; one that lost its calibration is still there, but advisory."""
     judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
     if part.current is not None or judge is None:
@@ -428,7 +428,7 @@ def _describe_difference(part: KeyDifference, suite: Suite) -> str:
     return f"judge {part.name!r} was blocking and is advisory now: {suite.standing(judge).reason}"
 
 
-def _changed_rule(part: KeyDifference, suite: Suite) -> str:
+def _changed_rule(part: KeyDifference, suite: Eval) -> str:
     """The rule that regauge changed, where that alone makes a judge differ; else empty."""
     if part.part != "judge" or not part.stored or not part.current:
         return ""
@@ -447,7 +447,7 @@ def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
     )
 
 
-def _calibration_fix(differences: Sequence[KeyDifference], suite: Suite) -> str:
+def _calibration_fix(differences: Sequence[KeyDifference], suite: Eval) -> str:
     """The fix for model judges that differ from their calibration."""
     names = {part.name for part in differences}
     again = [
@@ -458,7 +458,7 @@ def _calibration_fix(differences: Sequence[KeyDifference], suite: Suite) -> str:
     return f"{' && '.join(again)}, so that it counts again; then " if again else ""
 
 
-def _may_judge_otherwise(at: BaseCommit, suite: Suite) -> bool:
+def _may_judge_otherwise(at: BaseCommit, suite: Eval) -> bool:
     """Return whether a file of the judges changed; if not, the baseline is old.
 
     The code of evals, programs that judge, rubrics, labels, calibrations and settings may; other
@@ -485,7 +485,7 @@ def _may_judge_otherwise(at: BaseCommit, suite: Suite) -> bool:
 
 
 def notes_of(
-    suite: Suite,
+    suite: Eval,
     prompt: Prompt | None,
     at: BaseCommit,
     *,
@@ -541,7 +541,7 @@ def proven_tier(case: GoldenCase, history: StoredHistory | None, *, tier: CaseTi
 
 
 def critical_notes(
-    suite: Suite, history: StoredHistory | None, states: Mapping[str, CaseState]
+    suite: Eval, history: StoredHistory | None, states: Mapping[str, CaseState]
 ) -> list[str]:
     """Notes on critical cases that the base has not passed often enough."""
     unproven: list[str] = []

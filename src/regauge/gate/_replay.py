@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from regauge.gate._types import BaseTrials
     from regauge.gate.baselines import Baseline, StoredHistory
-    from regauge.runner import EvalResult, EvalSession, Suite, Trial
+    from regauge.runner import Eval, EvalResult, EvalSession, Trial
 
 
 class ReplayEvidence:
@@ -121,7 +121,7 @@ class ReplayEvidence:
         found_of_case = [stored.history(case.id, case.digest) for stored in self._stored[id(suite)]]
         return [history for history in found_of_case if history is not None]
 
-    def _baseline(self, suite: Suite) -> Baseline | None:
+    def _baseline(self, suite: Eval) -> Baseline | None:
         """The committed baseline: in a pull request the base's, or the author could write it."""
         try:
             return baseline_of(self._session.project, suite, read=self._committed)[0]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.gate._decided import CaseComparison
-    from regauge.gate._types import Arm, GateOutcome, GatePolicy, NotRecorded
+    from regauge.gate._types import GateOutcome, GatePolicy, NotRecorded, Side
     from regauge.runner import EvalSession, PlannedCase, Trial, Trials
 
 
@@ -103,11 +103,11 @@ class GateRun:
         self._waiting = waiting
         self._by_key = {each.case.key: each for each in compared}
         self._progress = GateProgress()
-        self._trials: dict[tuple[str, str, Arm], list[Trial]] = defaultdict(list)
+        self._trials: dict[tuple[str, str, Side], list[Trial]] = defaultdict(list)
         self._numbers = StoredNumbers(session)
 
     @property
-    def trials(self) -> Mapping[tuple[str, str, Arm], Sequence[Trial]]:
+    def trials(self) -> Mapping[tuple[str, str, Side], Sequence[Trial]]:
         """The trials made, by suite, case and arm, in the order of their numbers."""
         return self._trials
 
@@ -176,7 +176,7 @@ class GateRun:
             with suppress(asyncio.CancelledError):
                 await ticker
 
-    async def _wave(self, trials: Trials, requests: Sequence[tuple[str, str, Arm, int]]) -> None:
+    async def _wave(self, trials: Trials, requests: Sequence[tuple[str, str, Side, int]]) -> None:
         """All trials of one wave at once; how many calls run side by side is for the session."""
         self._progress.start_wave(len(requests))
         draws = [self._draw(*request) for request in requests]
@@ -185,13 +185,13 @@ class GateRun:
             self._trials[prompt, case, arm].append(trial)
             self.gate.observe(prompt, case, arm, number, self._facts(prompt, case, trial))
 
-    def _draw(self, prompt: str, case: str, arm: Arm, number: int) -> Draw:
+    def _draw(self, prompt: str, case: str, arm: Side, number: int) -> Draw:
         planned = self._planned(prompt, case, arm, number)
         if arm == "candidate":
             return Draw(planned, self._numbers.of_candidate(planned, number))
         return Draw(planned, stored_number("main", number))
 
-    def _planned(self, prompt: str, case: str, arm: Arm, number: int) -> PlannedCase:
+    def _planned(self, prompt: str, case: str, arm: Side, number: int) -> PlannedCase:
         compared = self._by_key[prompt, case]
         planned = compared.main
         if arm == "candidate":

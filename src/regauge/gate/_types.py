@@ -22,7 +22,7 @@ from regauge.stats import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from regauge.evidence import CaseVerdict, CheckReport, SuiteReport
+    from regauge.evidence import CaseStatus, CheckReport, SuiteReport
     from regauge.project import GateSettings
 
 
@@ -195,7 +195,7 @@ def policy_of(settings: GateSettings) -> GatePolicy:
         )
 
 
-Arm: TypeAlias = Literal["candidate", "main"]
+Side: TypeAlias = Literal["candidate", "main"]
 NotRecorded: TypeAlias = Literal["not-recorded"]
 
 
@@ -296,7 +296,7 @@ class TrialRequest:
 
     prompt: str
     case: str
-    arm: Arm
+    arm: Side
     trials: range
 
 
@@ -366,7 +366,7 @@ class CaseReport:
     case: str
     tier: CaseTier
     state: CaseState
-    verdict: CaseVerdict
+    verdict: CaseStatus
     blocks: bool
     candidate: Count
     before: Count

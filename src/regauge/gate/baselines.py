@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from regauge.gate._types import TrialFacts
     from regauge.judges import Judge
     from regauge.project import Project
-    from regauge.runner import Suite
+    from regauge.runner import Eval
 
 
 # Hexadecimal digits of 64 bits for a case, which decide whether its trials count, of 32 bits for an
@@ -135,7 +135,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseTrials:
+class StoredTrials:
     """The stored trials of one case.
 
     Attributes:
@@ -161,7 +161,7 @@ class CaseTrials:
         """The passed trials, of those with a verdict of any judge."""
         return Count(passed=self.passed, trials=len(self.drawn) - self.silent)
 
-    def add(self, number: int, facts: TrialFacts) -> CaseTrials:
+    def add(self, number: int, facts: TrialFacts) -> StoredTrials:
         """The case with one more trial; a number that counts already changes nothing."""
         if number in self.drawn:
             return self
@@ -205,7 +205,7 @@ class StoredHistory:
     key: HistoryKey
     version: str = ""
     sessions: tuple[Session, ...] = ()
-    cases: Mapping[str, CaseTrials] = field(default_factory=dict[str, CaseTrials])
+    cases: Mapping[str, StoredTrials] = field(default_factory=dict[str, StoredTrials])
     audited: str = ""
     # Computed once: every case asks for it.
     graded: frozenset[str] = field(init=False, compare=False, repr=False)
@@ -237,7 +237,7 @@ class StoredHistory:
             distinct_answers=len(case.answers),
         )
 
-    def sessions_of(self, case: CaseTrials) -> tuple[str, ...]:
+    def sessions_of(self, case: StoredTrials) -> tuple[str, ...]:
         """The sessions that drew a case."""
         return tuple(
             session.id
@@ -252,7 +252,7 @@ class StoredHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Anchor:
+class AnchorTrials:
     """The trials of an old version, which later versions are compared with.
 
     Attributes:
@@ -277,7 +277,7 @@ class Baseline:
     prompt: str
     histories: tuple[StoredHistory, ...] = ()
     previous: tuple[StoredHistory, ...] = ()
-    anchors: tuple[Anchor, ...] = ()
+    anchors: tuple[AnchorTrials, ...] = ()
 
     def find(self, key: HistoryKey) -> StoredHistory | None:
         """The history under a key, be it of the current version or of the one before."""
@@ -332,12 +332,12 @@ def _short(value: str) -> str:
     return value[:12] if digest else value
 
 
-def gating_judges(suite: Suite) -> tuple[Judge, ...]:
+def gating_judges(suite: Eval) -> tuple[Judge, ...]:
     """The judges whose verdicts decide: all but model judges without a passing calibration."""
     return tuple(judge for judge in suite.judges if suite.standing(judge).gates)
 
 
-def key_of(suite: Suite) -> HistoryKey:
+def key_of(suite: Eval) -> HistoryKey:
     """The key of a suite's trials in a baseline.
 
     Raises:
@@ -465,7 +465,7 @@ def _session_text(session: Session) -> str:
     return _json(document)
 
 
-def _case_text(case: CaseTrials) -> str:
+def _case_text(case: StoredTrials) -> str:
     trials = len(case.drawn)
     document: dict[str, Any] = {
         "digest": case.digest,
@@ -498,11 +498,11 @@ def _json(value: Any, *, ordered: bool = False) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict, sort_keys=ordered)
 
 
-class _Document(BaseModel):
+class _BaselineDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class _SessionDocument(_Document):
+class _SessionDocument(_BaselineDocument):
     id: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")
     trials: str
     served: list[str] = []
@@ -514,7 +514,7 @@ class _SessionDocument(_Document):
         )
 
 
-class _CaseDocument(_Document):
+class _CaseDocument(_BaselineDocument):
     digest: str = Field(pattern=rf"^[0-9a-f]{{{CASE_DIGITS}}}$")
     trials: int
     passed: int
@@ -548,7 +548,7 @@ class _CaseDocument(_Document):
                 raise ValueError(f"scores of {name!r} are not all between 0 and 1")
         return self
 
-    def value(self, judges: Iterable[str]) -> CaseTrials:
+    def value(self, judges: Iterable[str]) -> StoredTrials:
         checks: dict[str, Count] = {}
         scores: dict[str, tuple[float, ...]] = {}
         for name in judges:
@@ -560,7 +560,7 @@ class _CaseDocument(_Document):
                 scores[name] = (
                     tuple(sorted(own_scores)) if own_scores else plain_scores(checks[name])
                 )
-        return CaseTrials(
+        return StoredTrials(
             digest=self.digest,
             drawn=numbers_of(self.drawn),
             passed=self.passed,
@@ -571,7 +571,7 @@ class _CaseDocument(_Document):
         )
 
 
-class _HistoryDocument(_Document):
+class _HistoryDocument(_BaselineDocument):
     prompt_digest: str = Field(pattern=r"^[0-9a-f]{64}$")
     version: str = ""
     model: str
@@ -632,7 +632,7 @@ class _AnchorDocument(_HistoryDocument):
     drawn_for: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
 
 
-class BaselineDocument(_Document):
+class BaselineDocument(_BaselineDocument):
     """The file of a baseline."""
 
     schema_version: Literal[1]
@@ -648,7 +648,7 @@ class BaselineDocument(_Document):
             histories=tuple(history.value() for history in self.histories),
             previous=tuple(history.value() for history in self.previous),
             anchors=tuple(
-                Anchor(history=anchor.value(), drawn_for=anchor.drawn_for)
+                AnchorTrials(history=anchor.value(), drawn_for=anchor.drawn_for)
                 for anchor in self.anchors
             ),
         )
@@ -835,7 +835,7 @@ class _Places:
 
 
 def baseline_of(
-    project: Project, suite: Suite, *, read: Callable[[Path], Baseline | None] | None = None
+    project: Project, suite: Eval, *, read: Callable[[Path], Baseline | None] | None = None
 ) -> tuple[Baseline | None, Path | None]:
     """The baseline of an eval's prompt under the names of today, and its file of an older name.
 
@@ -882,7 +882,7 @@ def older_names(project: Project, path: Path) -> list[str]:
     return list(older)
 
 
-def _older_datasets(project: Project, suite: Suite, baseline: Baseline) -> list[str]:
+def _older_datasets(project: Project, suite: Eval, baseline: Baseline) -> list[str]:
     datasets = {stored.key.dataset for stored in (*baseline.histories, *baseline.previous)}
     if suite.dataset.name in datasets:
         return []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from regauge.gate._cases import CellTest, End, Observed
+from regauge.gate._cases import CellTest, End, OpenCellCounts
 from regauge.gate._suites import (
     Pairs,
     day_bound,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from regauge.evidence import Count
     from regauge.gate._cases import BoolArray, IntArray, Tallies
-    from regauge.gate._types import Arm, GateOutcome, GatePolicy
+    from regauge.gate._types import GateOutcome, GatePolicy, Side
 
     FloatArray = NDArray[np.float64]
     Index = tuple[IntArray, IntArray]
@@ -250,10 +250,10 @@ def _drawn_rates(
 _WAVES_OF_CASES = 30
 
 
-class Trials(Protocol):
+class SimulatedTrials(Protocol):
     """The trials that simulated runs use."""
 
-    def draw(self, arm: Arm, wave: int, where: Index, count: IntArray | int) -> IntArray:
+    def draw(self, arm: Side, wave: int, where: Index, count: IntArray | int) -> IntArray:
         """Passes of `count` further trials of some runs and cases, all of one wave."""
         ...
 
@@ -268,9 +268,9 @@ class Chances:
 
     def __init__(self, rng: np.random.Generator, main: Rates, candidate: Rates) -> None:
         self._rng = rng
-        self._rates: dict[Arm, Rates] = {"main": main, "candidate": candidate}
+        self._rates: dict[Side, Rates] = {"main": main, "candidate": candidate}
 
-    def draw(self, arm: Arm, wave: int, where: Index, count: IntArray | int) -> IntArray:
+    def draw(self, arm: Side, wave: int, where: Index, count: IntArray | int) -> IntArray:
         """Passes of further trials."""
         return self._rng.binomial(count, self._rates[arm](wave)[where])
 
@@ -310,7 +310,7 @@ class SimulatedRun:
 def play(
     policy: GatePolicy,
     main: Tallies,
-    trials: Trials,
+    trials: SimulatedTrials,
     *,
     family: int | None = None,
     prompts: Sequence[IntArray] | None = None,
@@ -334,7 +334,7 @@ def play(
 def _replayed(
     policy: GatePolicy,
     main: Tallies,
-    trials: Trials,
+    trials: SimulatedTrials,
     *,
     prompts: Sequence[IntArray] | None,
     recorded: int,
@@ -370,7 +370,7 @@ class _Runs:
         self,
         policy: GatePolicy,
         main: Tallies,
-        trials: Trials,
+        trials: SimulatedTrials,
         *,
         family: int | None,
         prompts: Sequence[IntArray] | None,
@@ -460,7 +460,7 @@ class _Runs:
             np.add.at(self._calls, both[0], step)
             test.look(
                 number,
-                Observed((k[where], r[where]), (b[where], n[where]), (kd[where], n[where])),
+                OpenCellCounts((k[where], r[where]), (b[where], n[where]), (kd[where], n[where])),
             )
         return test
 
@@ -565,7 +565,7 @@ class _Runs:
         )
 
     def _draw(
-        self, arm: Arm, wave: int, rows: IntArray, own: IntArray, count: IntArray | int
+        self, arm: Side, wave: int, rows: IntArray, own: IntArray, count: IntArray | int
     ) -> IntArray:
         """Passes of further trials of all cases of some runs; shape (rows, cases)."""
         shape = (rows.size, own.size)
@@ -641,7 +641,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class DetectableDrop:
     """A drop of every case's pass rate that is to be found, and how often.
 
     Attributes:
@@ -869,7 +869,7 @@ def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine |
 
 
 def cases_needed(
-    histories: Sequence[Count], policy: GatePolicy, target: Target, *, at_most: int = 3_000
+    histories: Sequence[Count], policy: GatePolicy, target: DetectableDrop, *, at_most: int = 3_000
 ) -> RequiredCases | None:
     """The number of cases that find a drop of every case's pass rate with a given power.
 
@@ -908,7 +908,7 @@ def cases_needed(
 def first_draws_needed(
     histories: Sequence[Count],
     policy: GatePolicy,
-    target: Target,
+    target: DetectableDrop,
     *,
     at_most: int = FIRST_DRAWS_MOST,
 ) -> int | None:

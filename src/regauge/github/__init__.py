@@ -8,10 +8,10 @@ from __future__ import annotations
 from regauge.github._api import Api, GitHubAccess, repo_of_remote
 from regauge.github._github import (
     BODY_CHARS_MAX,
-    Event,
     GitHub,
     Mark,
     Posted,
+    PullRequestEvent,
     Remark,
     cut_markdown,
     pull_request_number,
@@ -21,11 +21,11 @@ from regauge.github._github import (
 __all__ = [
     "BODY_CHARS_MAX",
     "Api",
-    "Event",
     "GitHub",
     "GitHubAccess",
     "Mark",
     "Posted",
+    "PullRequestEvent",
     "Remark",
     "cut_markdown",
     "pull_request_number",

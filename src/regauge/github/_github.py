@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class PullRequestEvent:
     """The part of an event that is about a pull request. GitHub writes it, and no fork can.
 
     Attributes:
@@ -45,7 +45,7 @@ class Event:
     run_url: str = ""
 
 
-def read_event(environ: Mapping[str, str]) -> Event:
+def read_event(environ: Mapping[str, str]) -> PullRequestEvent:
     """The event of this workflow; one that says nothing outside GitHub Actions.
 
     Raises:
@@ -53,7 +53,7 @@ def read_event(environ: Mapping[str, str]) -> Event:
     """
     path = environ.get("GITHUB_EVENT_PATH", "")
     if not path:
-        return Event()
+        return PullRequestEvent()
     try:
         document: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -64,7 +64,7 @@ def read_event(environ: Mapping[str, str]) -> Event:
     return _event(_table(document))
 
 
-def pull_request_number(event: Event) -> int:
+def pull_request_number(event: PullRequestEvent) -> int:
     """The number of the pull request that an event names.
 
     Raises:
@@ -78,10 +78,10 @@ def pull_request_number(event: Event) -> int:
     return event.number
 
 
-def _event(document: Mapping[str, Any]) -> Event:
+def _event(document: Mapping[str, Any]) -> PullRequestEvent:
     pull, issue = _table(document.get("pull_request")), _table(document.get("issue"))
     if pull:
-        return Event(
+        return PullRequestEvent(
             number=_number(pull),
             base_ref=_text(_table(pull.get("base")), "ref"),
             base_sha=_text(_table(pull.get("base")), "sha"),
@@ -89,7 +89,7 @@ def _event(document: Mapping[str, Any]) -> Event:
             head_sha=_text(_table(pull.get("head")), "sha"),
         )
     if issue.get("pull_request"):
-        return Event(number=_number(issue))
+        return PullRequestEvent(number=_number(issue))
     run = _table(document.get("workflow_run"))
     listed = run.get("pull_requests")
     pulls = [
@@ -100,7 +100,7 @@ def _event(document: Mapping[str, Any]) -> Event:
     # A branch may be the head of several pull requests; which one, the commit tells.
     only = pulls[0] if len(pulls) == 1 else {}
     head = _table(run.get("head_repository"))
-    return Event(
+    return PullRequestEvent(
         number=_number(only),
         base_ref=_text(_table(only.get("base")), "ref"),
         base_sha=_text(_table(only.get("base")), "sha"),
@@ -541,7 +541,7 @@ class GitHub:
         made: Any = self._api.ask("POST", "issues", purpose, document, needs=["number"])
         return _posted(made, "created")
 
-    def pull_request_of(self, event: Event) -> Event | None:
+    def pull_request_of(self, event: PullRequestEvent) -> PullRequestEvent | None:
         """The event with the number and the base of its open pull request.
 
         GitHub does not name the pull request of a fork's run, so this looks for its branch, and

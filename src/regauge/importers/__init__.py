@@ -17,13 +17,13 @@ from regauge.importers._description import (
     ImportedEval,
     ImportedFile,
     ImportedPrompt,
-    Note,
     NoteKind,
-    Place,
+    ReportNote,
+    SourcePlace,
     case_ids,
     slug,
 )
-from regauge.importers._source import Repository
+from regauge.importers._source import SourceTree
 from regauge.importers._writer import plan_files, report_markdown, write_files
 from regauge.wording import did_you_mean
 
@@ -39,10 +39,10 @@ __all__ = [
     "ImportedFile",
     "ImportedPrompt",
     "Importer",
-    "Note",
     "NoteKind",
-    "Place",
-    "Repository",
+    "ReportNote",
+    "SourcePlace",
+    "SourceTree",
     "case_ids",
     "importer_names",
     "load_importer",

@@ -18,7 +18,7 @@ NoteKind: TypeAlias = Literal["person", "changed", "dropped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourcePlace:
     """A line of a source file.
 
     Attributes:
@@ -34,7 +34,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class ReportNote:
     """One line of the report.
 
     Attributes:
@@ -43,7 +43,7 @@ class Note:
     """
 
     kind: NoteKind
-    place: Place
+    place: SourcePlace
     text: str
 
 
@@ -72,7 +72,7 @@ class ImportedCase:
     """
 
     document: Mapping[str, JSON]
-    place: Place
+    place: SourcePlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,16 +136,16 @@ class Imported:
     )
     targets: dict[str, Mapping[str, JSON]] = field(default_factory=dict[str, "Mapping[str, JSON]"])
     settings: dict[str, JSON] = field(default_factory=dict[str, "JSON"])
-    notes: list[Note] = field(default_factory=list[Note])
+    notes: list[ReportNote] = field(default_factory=list[ReportNote])
     assertions: int = 0
     unmeasured: int = 0
     secrets: set[str] = field(default_factory=set[str])
     labels: dict[str, str] = field(default_factory=dict[str, str])
-    _noted: set[Note] = field(default_factory=set[Note], init=False, repr=False)
+    _noted: set[ReportNote] = field(default_factory=set[ReportNote], init=False, repr=False)
 
-    def note(self, kind: NoteKind, place: Place, text: str) -> None:
+    def note(self, kind: NoteKind, place: SourcePlace, text: str) -> None:
         """Add a line to the report; the same line is added once."""
-        note = Note(kind=kind, place=place, text=" ".join(text.split()))
+        note = ReportNote(kind=kind, place=place, text=" ".join(text.split()))
         if note not in self._noted:
             self._noted.add(note)
             self.notes.append(note)

@@ -16,7 +16,7 @@ import yaml
 from yaml.reader import ReaderError
 
 from regauge.errors import Fault, FaultyFileError
-from regauge.importers._description import Place
+from regauge.importers._description import SourcePlace
 from regauge.prompts._yaml import scalar_resolvers
 from regauge.regular_file import read_regular
 
@@ -70,18 +70,20 @@ class Table(dict[str, Any]):
         lines: By key.
     """
 
-    place: Place
+    place: SourcePlace
     lines: dict[str, int]
 
 
 class Items(list[Any]):
     """A list of a file, with the line of each item."""
 
-    place: Place
+    place: SourcePlace
     lines: list[int]
 
 
-def place_of(container: object, key: str | int | None = None, *, otherwise: Place) -> Place:
+def place_of(
+    container: object, key: str | int | None = None, *, otherwise: SourcePlace
+) -> SourcePlace:
     """Where a value is in its file.
 
     Args:
@@ -90,10 +92,10 @@ def place_of(container: object, key: str | int | None = None, *, otherwise: Plac
     """
     if isinstance(container, Table):
         line = container.lines.get(str(key)) if key is not None else None
-        return Place(path=container.place.path, line=line) if line else container.place
+        return SourcePlace(path=container.place.path, line=line) if line else container.place
     if isinstance(container, Items):
         if isinstance(key, int) and key < len(container.lines):
-            return Place(path=container.place.path, line=container.lines[key])
+            return SourcePlace(path=container.place.path, line=container.lines[key])
         return container.place
     return otherwise
 
@@ -124,7 +126,7 @@ class _Resolver(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[
     yaml_implicit_resolvers = scalar_resolvers()
 
 
-class Repository:
+class SourceTree:
     """The files below one directory; nothing outside of it is read, and no link is followed.
 
     Args:
@@ -136,7 +138,7 @@ class Repository:
         self._bytes_left = _ALL_BYTES_MAX
 
     @classmethod
-    def containing(cls, path: Path, *, project: Path) -> Repository:
+    def containing(cls, path: Path, *, project: Path) -> SourceTree:
         """The repository of a file: that of git, the project, or the nearest directory like one.
 
         Args:
@@ -293,7 +295,7 @@ class Repository:
         """
         name = self.relative(path)
         rows = Items()
-        rows.place, rows.lines = Place(path=name), []
+        rows.place, rows.lines = SourcePlace(path=name), []
         reader = csv.DictReader(io.StringIO(self.read_text(path), newline=""), strict=True)
         line = 1
         try:
@@ -319,7 +321,7 @@ class Repository:
         """
         name = self.relative(path)
         items = Items()
-        items.place, items.lines = Place(path=name), []
+        items.place, items.lines = SourcePlace(path=name), []
         for number, line in enumerate(self.read_text(path).split("\n"), start=1):
             if not line.strip():
                 continue
@@ -373,13 +375,13 @@ def _located(value: object, path: str, line: int) -> Any:
     """A JSON value whose containers all have one line."""
     if isinstance(value, dict):
         table = Table()
-        table.place, table.lines = Place(path=path, line=line), {}
+        table.place, table.lines = SourcePlace(path=path, line=line), {}
         for key, part in cast("dict[str, object]", value).items():
             table[key] = _located(part, path, line)
         return table
     if isinstance(value, list):
         items = Items(_located(part, path, line) for part in cast("list[object]", value))
-        items.place, items.lines = Place(path=path, line=line), [line] * len(items)
+        items.place, items.lines = SourcePlace(path=path, line=line), [line] * len(items)
         return items
     return value
 
@@ -441,14 +443,14 @@ class _Documents:
             return self._table(node, below)
         if isinstance(node, yaml.SequenceNode):
             items = Items(self._value(item, below) for item in node.value)
-            items.place = Place(path=self._name, line=line)
+            items.place = SourcePlace(path=self._name, line=line)
             items.lines = [item.start_mark.line + 1 for item in node.value]
             return items
         return self._scalar(node)
 
     def _table(self, node: yaml.MappingNode, below: tuple[int, ...]) -> Table:
         table = Table()
-        table.place = Place(path=self._name, line=node.start_mark.line + 1)
+        table.place = SourcePlace(path=self._name, line=node.start_mark.line + 1)
         table.lines = {}
         merged = Table()
         for key, value in node.value:

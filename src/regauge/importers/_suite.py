@@ -16,12 +16,12 @@ from regauge.importers._description import (
     ImportedEval,
     ImportedFile,
     ImportedPrompt,
-    Place,
+    SourcePlace,
     case_ids,
     slug,
     unique,
 )
-from regauge.importers._source import Repository, SourceError, is_list, is_mapping
+from regauge.importers._source import SourceError, SourceTree, is_list, is_mapping
 from regauge.judges import judge_from_spec
 from regauge.recordings import find_secrets
 from regauge.strict_json import walk
@@ -57,7 +57,7 @@ class Row:
         note: For readers.
     """
 
-    place: Place
+    place: SourcePlace
     inputs: Mapping[str, Any]
     expected: Any = None
     title: str = ""
@@ -92,7 +92,7 @@ class ImportedSuite:
             raise UsageError(
                 f"{path} is a link, which is not followed", fix="name the file that it leads to"
             )
-        self.repository = Repository.containing(path, project=root)
+        self.repository = SourceTree.containing(path, project=root)
         self.path = absolute.parent.resolve() / absolute.name
         self.root = root.resolve()
         self.title = title
@@ -101,9 +101,9 @@ class ImportedSuite:
         self.imported = Imported(name=stem)
         self._rubrics: dict[str, str] = {}  # names by content
 
-    def place(self, path: Path, line: int | None = None) -> Place:
+    def place(self, path: Path, line: int | None = None) -> SourcePlace:
         """A line of a file."""
-        return Place(path=self.repository.relative(path), line=line)
+        return SourcePlace(path=self.repository.relative(path), line=line)
 
     def files(self, *suffixes: str, where: Callable[[str], bool] | None = None) -> list[Path]:
         """The file of the path, or the files below it by their suffixes and content.
@@ -173,7 +173,7 @@ class ImportedSuite:
     def _mask_keys(self, *, passwords: bool) -> None:
         """Have the writer mask the keys that data or prompts hold; each is noted."""
         imported = self.imported
-        at = Place(path=imported.sources[0])
+        at = SourcePlace(path=imported.sources[0])
         texts = [
             *((row.place, row.document) for rows in imported.datasets.values() for row in rows),
             *((at, prompt.document) for prompt in imported.prompts),
@@ -204,7 +204,7 @@ class ImportedSuite:
         taken = [*self.imported.datasets, *(prompt.name for prompt in self.imported.prompts)]
         return unique(slug(words, otherwise=self.imported.name), taken)
 
-    def check(self, spec: JSON, kind: str, place: Place) -> JSON:
+    def check(self, spec: JSON, kind: str, place: SourcePlace) -> JSON:
         """A judge of a criterion; one whose parameters make no sense is unmeasured."""
         try:
             judge_from_spec(spec)
@@ -215,7 +215,7 @@ class ImportedSuite:
         self.imported.assertions += 1
         return spec
 
-    def unmeasured(self, kind: str, why: str, place: Place) -> JSON:
+    def unmeasured(self, kind: str, why: str, place: SourcePlace) -> JSON:
         """The judge of a criterion without a counterpart."""
         self.imported.assertions += 1
         self.imported.unmeasured += 1
@@ -224,7 +224,7 @@ class ImportedSuite:
         )
         return {"unmeasured": f"{self.title}: {kind} at {place}: {why}"}
 
-    def need_judge_model(self, place: Place) -> None:
+    def need_judge_model(self, place: SourcePlace) -> None:
         """Have the project name a model for LLM judges."""
         model = self.imported.settings.setdefault("judge_model", JUDGE_MODEL)
         self.imported.note(

@@ -405,10 +405,10 @@ def to_jinja(
     >>> to_jinja("{{#each xs}}- {{name}} {{../unit}}{{/each}}{{#unless xs}}none{{/unless}}")
     '{% for item1 in xs %}- {{ item1.name }} {{ unit }}{% endfor %}{% if not xs %}none{% endif %}'
     """
-    return _Translation(partial, helper).translate(text, {}, 0)
+    return _TemplateTranslation(partial, helper).translate(text, {}, 0)
 
 
-class _Translation:
+class _TemplateTranslation:
     def __init__(
         self,
         partial: Callable[[str], str] | None,

@@ -13,7 +13,7 @@ import yaml
 
 from regauge.atomic import write_whole
 from regauge.errors import ConfigError, Fault, PromptError, UsageError
-from regauge.importers._description import Place
+from regauge.importers._description import SourcePlace
 from regauge.importers._source import is_list, is_mapping, mapping_of
 from regauge.prompts import PromptLock, parse_prompt, prompt_files, prompt_name
 from regauge.prompts._files import LOCK_NAME
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
         Imported,
         ImportedEval,
         ImportedPrompt,
-        Note,
         NoteKind,
+        ReportNote,
     )
 
 _SETTINGS: Final = "pyproject.toml"
@@ -126,7 +126,7 @@ def _drop_faulty(imported: Imported, root: Path) -> None:
         try:
             parse_prompt(file.text, path=root / file.path)
         except PromptError as error:
-            at = Place(path=imported.sources[0] if imported.sources else file.path)
+            at = SourcePlace(path=imported.sources[0] if imported.sources else file.path)
             why = f"the prompt {prompt.name} is not written: {error.faults[0].message}"
             imported.note("person", at, why)
             imported.prompts.remove(prompt)
@@ -281,7 +281,7 @@ def _settings(imported: Imported, root: Path) -> str | None:
             r"(\[tool\.regauge\]\n)(?:#.*\n)*model = .*\n", lambda match: match[1] + lines, before
         )
     elif "judge_model" in imported.settings and "judge_model" not in own:
-        at = Place(path=_SETTINGS)
+        at = SourcePlace(path=_SETTINGS)
         imported.note("person", at, "set judge_model in [tool.regauge]: LLM judges need a model")
     added: list[str] = []
     for kind, tables in (("providers", imported.providers), ("targets", imported.targets)):
@@ -392,15 +392,15 @@ def report_markdown(format_name: str, imported: Imported, files: Iterable[str]) 
     return "\n".join(parts)
 
 
-def _grouped(notes: Sequence[Note]) -> list[str]:
+def _grouped(notes: Sequence[ReportNote]) -> list[str]:
     """A line for each text, with all its places."""
-    places: dict[str, list[Place]] = {}
+    places: dict[str, list[SourcePlace]] = {}
     for note in notes:
         places.setdefault(note.text, []).append(note.place)
     return [f"- {_listed(at)}: {_escaped(text)}" for text, at in places.items()]
 
 
-def _listed(places: Sequence[Place]) -> str:
+def _listed(places: Sequence[SourcePlace]) -> str:
     """All places: those of one file share its name."""
     by_path: dict[str, list[int | None]] = {}
     for place in places:

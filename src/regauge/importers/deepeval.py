@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.importers._description import Imported, Place
+    from regauge.importers._description import Imported, SourcePlace
 
 _DATA: Final = (".json", ".jsonl", ".csv")
 _LISTS: Final = ("context", "retrieval_context")
@@ -192,7 +192,7 @@ def _parsed(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _row(values: Mapping[str, Any], place: Place) -> Row:
+def _row(values: Mapping[str, Any], place: SourcePlace) -> Row:
     inputs = {key: values[key] for key in ("input", "actual_output") if key in values}
     expected = {key: values[key] for key in _FIELDS if values.get(key)}
     if tools := list_of(expected.get("expected_tools")):
@@ -220,7 +220,7 @@ def _read_tests(file: Path, suite: ImportedSuite, tests: _Tests) -> None:
     module = _module(file, suite)
     judges: dict[str, list[JSON]] = {}
     rows: dict[str, list[Row]] = {}
-    unread: list[Place] = []
+    unread: list[SourcePlace] = []
     sources: list[Path] = []
     for call, name, test in module.calls:
         at = suite.place(file, call.lineno)
@@ -356,7 +356,7 @@ class _Module:
 
 
 def _data_file(
-    values: Mapping[str, Any], call: ast.Call, file: Path, suite: ImportedSuite, place: Place
+    values: Mapping[str, Any], call: ast.Call, file: Path, suite: ImportedSuite, place: SourcePlace
 ) -> list[Path]:
     """The data file that a call names; none where it cannot be found."""
     path = values.get("file_path")
@@ -375,7 +375,9 @@ def _data_file(
     return []
 
 
-def _judge(module: _Module, call: ast.Call, name: str, suite: ImportedSuite, place: Place) -> JSON:
+def _judge(
+    module: _Module, call: ast.Call, name: str, suite: ImportedSuite, place: SourcePlace
+) -> JSON:
     """The judge of a metric."""
     if not module.is_of_deepeval(call):
         return suite.unmeasured(name, "its class is Python, which is not run", place)

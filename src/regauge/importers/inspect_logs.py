@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.importers._description import Imported, Place
+    from regauge.importers._description import Imported, SourcePlace
 
 # Logs are untrusted archives: these bounds stop one that expands without end. The method number and
 # the length of a local header are of the ZIP format.
@@ -122,7 +122,7 @@ def _add_dataset(document: Any, file: Path, suite: ImportedSuite) -> None:
     suite.add_dataset(suite.stem(file), rows)
 
 
-def _row(sample: Mapping[str, Any], place: Place, suite: ImportedSuite) -> Row:
+def _row(sample: Mapping[str, Any], place: SourcePlace, suite: ImportedSuite) -> Row:
     """The case of a sample."""
     source = sample["input"]
     chat = chat_of(source) if is_list(source) else None

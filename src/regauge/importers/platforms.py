@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from regauge.importers._description import Imported, Place
+    from regauge.importers._description import Imported, SourcePlace
 
 _LANGCHAIN: Final = {
     "human": "user",
@@ -55,7 +55,7 @@ def read_braintrust(path: Path, /, *, root: Path, name: str = "") -> Imported:
 
 
 def _read(
-    suite: ImportedSuite, key: str, row_of: Callable[[Mapping[str, Any], Place], Row]
+    suite: ImportedSuite, key: str, row_of: Callable[[Mapping[str, Any], SourcePlace], Row]
 ) -> Imported:
     files = suite.files(".jsonl", ".json", where=lambda text: f'"{key}"' in text)
 
@@ -83,7 +83,7 @@ def _read(
     return suite.finish(f"name a JSON Lines file that {suite.title} exports")
 
 
-def _example(item: Mapping[str, Any], place: Place) -> Row:
+def _example(item: Mapping[str, Any], place: SourcePlace) -> Row:
     outputs = item.get("outputs", item.get("reference_outputs"))
     split = item.get("split", item.get("dataset_split"))
     tags = split if is_list(split) else [split] if isinstance(split, str) else []
@@ -97,7 +97,7 @@ def _example(item: Mapping[str, Any], place: Place) -> Row:
     )
 
 
-def _row(item: Mapping[str, Any], place: Place) -> Row:
+def _row(item: Mapping[str, Any], place: SourcePlace) -> Row:
     source = item["input"]
     return Row(
         place=place,

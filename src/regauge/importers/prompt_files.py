@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.importers._description import Imported, Place
+    from regauge.importers._description import Imported, SourcePlace
 
 _SHOWN_MAX: Final = 60
 
@@ -59,14 +59,14 @@ class FilePrompt:
     """
 
     name: str
-    place: Place
+    place: SourcePlace
     document: dict[str, JSON] = field(default_factory=dict[str, "JSON"])
     messages: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     inputs: dict[str, Input] = field(default_factory=dict[str, Input])
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     front: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def at(self, *keys: str) -> Place:
+    def at(self, *keys: str) -> SourcePlace:
         """The line of the first of these keys that the front matter has."""
         key = next((key_name for key_name in keys if key_name in self.front), None)
         return place_of(self.front, key, otherwise=self.place) if key else self.place
@@ -215,7 +215,7 @@ def read_reference(reference: str, file: Path, suite: ImportedSuite) -> Any:
         raise UsageError(f"{place}: {error}", fix=fix) from error
 
 
-def refused(place: Place, error: TemplateError) -> UsageError:
+def refused(place: SourcePlace, error: TemplateError) -> UsageError:
     """The error of a template that no prompt file can hold."""
     return UsageError(
         f"{place}: its template cannot be imported: {error}",

@@ -20,7 +20,11 @@ from typing import TYPE_CHECKING
 from regauge.on_demand import names_of
 
 if TYPE_CHECKING:
-    from regauge.judges._answer import Answer as Answer, Expected as Expected, expected as expected
+    from regauge.judges._output import (
+        JudgedOutput as JudgedOutput,
+        Expected as Expected,
+        expected as expected,
+    )
     from regauge.judges._types import (
         EXTERNAL as EXTERNAL,
         JudgeCalls as JudgeCalls,

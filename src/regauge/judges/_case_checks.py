@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard, cast, get_args
 from regauge.datasets import Tier
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Fault, PromptError, UsageError
-from regauge.judges._answer import READING, Answer
+from regauge.judges._output import READING, JudgedOutput
 from regauge.judges._registry import judge_from_spec, rule_versions, with_prompt_schema
 from regauge.judges._rule import Rule
 from regauge.judges._types import (
@@ -103,7 +103,7 @@ def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule 
     if any(not isinstance(judge, Rule) for judge in made.judges.values()):
         return CaseChecks(of_case=of_case, calibrated=_calling(of_case), functions=made.functions)
 
-    def examine(answer: Answer) -> Verdict:
+    def examine(answer: JudgedOutput) -> Verdict:
         bound = of_case.get(answer.case.id) if answer.case is not None else None
         if bound is None:
             return abstained("the case has no checks", code="no_checks")
@@ -330,7 +330,7 @@ class CaseChecks(RunOnlyJudge):
         if bound is None:
             return abstained("the case has no checks", code="no_checks")
         checks, pass_at = bound
-        answer = Answer.from_completion(completion, case)
+        answer = JudgedOutput.from_completion(completion, case)
 
         in_parts = {id(check.judge) for check in checks if check.part}
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._answer import Answer
+    from regauge.judges._output import JudgedOutput
     from regauge.judges._types import Judge, JudgeContext, ModelJudge, UnboundJudge, Verdict
     from regauge.prompts import Evaluator, Prompt, RubricSpec
 
@@ -266,7 +266,7 @@ def _templated(name: str, wishes: list[tuple[str, str]]) -> Rule:
     """A rule whose texts are templates, filled with the values of each case."""
     made: dict[tuple[str, ...], Rule] = {}
 
-    def examine(answer: Answer) -> Verdict:
+    def examine(answer: JudgedOutput) -> Verdict:
         texts = tuple(_filled(template, answer, name) for _, template in wishes)
         if texts not in made:
             made[texts] = _rule(wishes, texts, name)
@@ -295,7 +295,7 @@ def _rule(wishes: list[tuple[str, str]], texts: tuple[str, ...], name: str) -> R
     return rules[0] if len(rules) == 1 else all_of(*rules)
 
 
-def _filled(template: str, answer: Answer, name: str) -> str:
+def _filled(template: str, answer: JudgedOutput, name: str) -> str:
     def value(slot: re.Match[str]) -> str:
         value_there = dict(_values(answer)).get(slot[1])
         if value_there is None:
@@ -310,7 +310,7 @@ def _filled(template: str, answer: Answer, name: str) -> str:
     return _SLOT.sub(value, template)
 
 
-def _values(answer: Answer) -> Iterator[tuple[str, JSON]]:
+def _values(answer: JudgedOutput) -> Iterator[tuple[str, JSON]]:
     expected = answer.expected_at(())
     if isinstance(expected, Mapping):
         yield from expected.items()

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import Answer
 from regauge.judges._external_calls import CommandCalls, HttpCalls
 from regauge.judges._function import ResultReader
+from regauge.judges._output import JudgedOutput
 from regauge.judges._types import (
     Declared,
     JudgeStatus,
@@ -353,7 +353,7 @@ class ExternalJudge(RunOnlyJudge):
             JudgeError: Two responses to the same judgement differ.
             UnmeasuredError: There is no response, or no verdict in it.
         """
-        answer = Answer.from_completion(completion, case)
+        answer = JudgedOutput.from_completion(completion, case)
         if answer.text is None and not completion.tool_calls:
             return answer.nothing()
         request = self._request(completion, case, calls.trial)

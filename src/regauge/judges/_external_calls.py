@@ -60,7 +60,7 @@ _FIXES: Final[dict[int, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Calls:
+class _ExternalCalls:
     """The shared part of both kinds.
 
     Attributes:
@@ -110,7 +110,7 @@ class _Calls:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CommandCalls(_Calls):
+class CommandCalls(_ExternalCalls):
     """Starts a program for every judgement, never through a shell.
 
     Attributes:
@@ -271,7 +271,7 @@ async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HttpCalls(_Calls):
+class HttpCalls(_ExternalCalls):
     """Sends every judgement to a web service.
 
     Attributes:

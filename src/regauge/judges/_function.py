@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, overload
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import Answer, Missing
+from regauge.judges._output import JudgedOutput, MissingValue
 from regauge.judges._rule import Rule, advice_of_docstring, first_sentence
 from regauge.judges._types import Verdict, broken_judge, failed, passed
 from regauge.wording import did_you_mean
@@ -41,13 +41,13 @@ JudgeFunction: TypeAlias = "Callable[..., Judged] | Callable[..., Awaitable[Judg
 Some = TypeVar("Some", bound="Judged")
 
 
-def _expected(answer: Answer) -> object:
+def _expected(answer: JudgedOutput) -> object:
     expected = answer.expected_at(())
-    return None if isinstance(expected, Missing) else expected
+    return None if isinstance(expected, MissingValue) else expected
 
 
 # What a parameter of this name is filled with.
-_VALUES: Final[Mapping[str, Callable[[Answer], object]]] = {
+_VALUES: Final[Mapping[str, Callable[[JudgedOutput], object]]] = {
     "output": lambda answer: answer.text,
     "case": lambda answer: answer.case,
     "expected": _expected,
@@ -157,7 +157,7 @@ class _Function:
         """The label for users."""
         return self.results.label
 
-    def arguments(self, answer: Answer) -> tuple[list[object], dict[str, object]] | Verdict:
+    def arguments(self, answer: JudgedOutput) -> tuple[list[object], dict[str, object]] | Verdict:
         """The arguments of the function, or the verdict on an output without text."""
         taken = {*self.by_place, *self.by_name.values()}
         if answer.case is None and "case" in taken:
@@ -170,7 +170,7 @@ class _Function:
             {key: _VALUES[name](answer) for key, name in self.by_name.items()},
         )
 
-    def failure(self, error: Exception, answer: Answer) -> Verdict:
+    def failure(self, error: Exception, answer: JudgedOutput) -> Verdict:
         """The verdict on an assertion that does not hold.
 
         Raises:
@@ -223,7 +223,7 @@ class AsyncFunctionJudge:
         Raises:
             JudgeError: The function raised, or returned no verdict.
         """
-        answer = Answer.from_completion(completion, case)
+        answer = JudgedOutput.from_completion(completion, case)
         arguments = self.function.arguments(answer)
         if isinstance(arguments, Verdict):
             return arguments
@@ -296,7 +296,7 @@ def as_judge(
             description=first_sentence(function.__doc__),
         )
 
-    def examine(answer: Answer) -> Verdict:
+    def examine(answer: JudgedOutput) -> Verdict:
         arguments = function_of.arguments(answer)
         if isinstance(arguments, Verdict):
             return arguments

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import Answer, JsonFault, Missing
 from regauge.judges._function import sources_of
+from regauge.judges._output import JsonFault, JudgedOutput, MissingValue
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, is_number, passed, quote
 from regauge.project import Project
@@ -136,7 +136,7 @@ def _no_verdict(label: str, result: object) -> JudgeError:
 # -- what an assertion is given --------------------------------------------------------------------
 
 
-def _output(answer: Answer, *, parse_json: bool) -> JSON:
+def _output(answer: JudgedOutput, *, parse_json: bool) -> JSON:
     """The output: a text, its JSON, or the tool calls of a completion without a text."""
     completion = answer.completion
     if answer.text is None and completion is not None and completion.tool_calls:
@@ -162,7 +162,9 @@ _ABSENT: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def _context(answer: Answer, output: JSON, config: Mapping[str, JSON] | None) -> dict[str, JSON]:
+def _context(
+    answer: JudgedOutput, output: JSON, config: Mapping[str, JSON] | None
+) -> dict[str, JSON]:
     """The second argument of an assertion, without what `_ABSENT` lists."""
     expected = answer.expected_at(())
     inputs = {**(expected if isinstance(expected, Mapping) else {}), **answer.inputs}
@@ -170,7 +172,7 @@ def _context(answer: Answer, output: JSON, config: Mapping[str, JSON] | None) ->
     if answer.case is not None:
         test["description"] = answer.case.id
     context: dict[str, JSON] = {"vars": inputs, "test": test}
-    if not isinstance(expected, Missing):
+    if not isinstance(expected, MissingValue):
         context["expected"] = expected
     if config is not None:
         context["config"] = dict(config)
@@ -404,7 +406,7 @@ def javascript(
             },
         }
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         from regauge.judges._v8 import ScriptLimitError, run_script
 
         output = _output(answer, parse_json=parse_json)
@@ -648,7 +650,7 @@ def promptfoo_python(
     label = f"{kind}({quote(code, 40)})" if code is not None else f"{kind}({file})"
     call = _compiled(kind, code) if code is not None else _loaded(kind, file, function)
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         output = _output(answer, parse_json=parse_json)
         if output is None:
             return answer.nothing()

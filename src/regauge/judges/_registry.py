@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
-from regauge.judges._answer import READING, Expected
+from regauge.judges._output import READING, Expected
 from regauge.judges._rule import Rule, negated, negated_digest
 from regauge.judges._rule_factory import RuleFactory, form_of, rule_digest, split_sections
 from regauge.judges.rules._combine import not_

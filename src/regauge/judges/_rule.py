@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from regauge.digests import digest_of
 from regauge.errors import UsageError
-from regauge.judges._answer import MISSING, Answer, Missing, parse_path
+from regauge.judges._output import MISSING, JudgedOutput, MissingValue, parse_path
 from regauge.judges._types import NO_ANSWER, Verdict, criterion_named, failed, passed
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
 
 
-Check = Callable[[Answer], Verdict]
+Check = Callable[[JudgedOutput], Verdict]
 
 
 class AdviceTemplate(NamedTuple):
@@ -92,21 +92,21 @@ class Rule:
         Raises:
             JudgeError: The case does not say what the rule compares with.
         """
-        return self.examine(Answer.from_completion(completion, case))
+        return self.examine(JudgedOutput.from_completion(completion, case))
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
         """`check`, for those who await judges."""
-        return self.examine(Answer.from_completion(completion, case))
+        return self.examine(JudgedOutput.from_completion(completion, case))
 
     def check_text(
         self,
         text: str | None,
         *,
-        expected: JSON | Missing = MISSING,
+        expected: JSON | MissingValue = MISSING,
         inputs: Mapping[str, JSON] | None = None,
     ) -> Verdict:
         """Judge a text that no model wrote, to try a rule out."""
-        return self.examine(Answer(text, expected=expected, inputs=inputs))
+        return self.examine(JudgedOutput(text, expected=expected, inputs=inputs))
 
     def named(self, name: str) -> Rule:
         """The same rule under a name of your choice."""
@@ -185,13 +185,13 @@ def on_answer(field: str | None, check: Check) -> Check:
     """Apply a check to the answer, or to the part of it at `field`, once there is any text."""
     if field is None:
 
-        def whole(answer: Answer) -> Verdict:
+        def whole(answer: JudgedOutput) -> Verdict:
             return check(answer) if answer.text is not None else answer.nothing()
 
         return whole
     steps = parse_path(field)
 
-    def part(answer: Answer) -> Verdict:
+    def part(answer: JudgedOutput) -> Verdict:
         part_there = answer.at(field, steps)
         if isinstance(part_there, Verdict):
             return part_there
@@ -205,7 +205,7 @@ def on_answer(field: str | None, check: Check) -> Check:
 def on_text(field: str | None, check: Callable[[str], Verdict]) -> Check:
     """`on_answer`, for a check that needs the text alone."""
 
-    def text_only(answer: Answer) -> Verdict:
+    def text_only(answer: JudgedOutput) -> Verdict:
         text = answer.text
         return check(text) if text is not None else answer.nothing()
 
@@ -239,7 +239,7 @@ def negated(judge: Rule) -> Rule:
             f"  fix: {without.opposite}"
         )
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         verdict = judge.examine(answer)
         match verdict.outcome:
             case "abstain":

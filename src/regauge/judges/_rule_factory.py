@@ -31,15 +31,15 @@ from typing import (
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import (
+from regauge.judges._function import as_rule
+from regauge.judges._output import (
     READING,
-    Answer,
     Expected,
-    Missing,
+    JudgedOutput,
+    MissingValue,
     map_leaves,
     normalise_value,
 )
-from regauge.judges._function import as_rule
 from regauge.judges._rule import AdviceTemplate, Rule, first_sentence
 from regauge.judges._types import is_number, quote
 from regauge.on_demand import require
@@ -74,7 +74,7 @@ def plain(value: object, *, of: str) -> JSON:  # noqa: PLR0911 - one per type
             return value
         case Expected():
             return {"expected": value.path}
-        case Missing():
+        case MissingValue():
             return {"default": True}
         case Rule():
             return value.reference
@@ -350,7 +350,7 @@ class RuleFactory(Generic[P]):
             return build(*bound.args, **bound.kwargs)
         checks: dict[str, Check] = {}
 
-        def examine(answer: Answer) -> Verdict:
+        def examine(answer: JudgedOutput) -> Verdict:
             filled = inspect.BoundArguments(
                 bound.signature,
                 {**bound.arguments, **{key: self._value(bound, key, answer) for key in of_case}},
@@ -367,7 +367,7 @@ class RuleFactory(Generic[P]):
 
         return examine
 
-    def _value(self, bound: inspect.BoundArguments, key: str, answer: Answer) -> object:
+    def _value(self, bound: inspect.BoundArguments, key: str, answer: JudgedOutput) -> object:
         """A parameter for one case; one list fills a parameter that takes any number."""
         value = resolve_in(bound.arguments[key], answer, self.kind)
         if bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
@@ -399,7 +399,7 @@ def _with_rule(value: object) -> object:
     return as_rule(value) if inspect.isroutine(value) else value
 
 
-def resolve_in(value: object, answer: Answer, kind: str) -> object:
+def resolve_in(value: object, answer: JudgedOutput, kind: str) -> object:
     """A parameter with the values of a case instead of `expected(...)`.
 
     Raises:

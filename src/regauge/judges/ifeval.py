@@ -15,7 +15,7 @@ from regauge.judges._types import Verdict, around, failed, passed, quote
 from regauge.judges._words import next_word, opens_sentence, period_ends
 from regauge.judges.rules._counts import (
     Count,
-    Limits,
+    CountLimits,
     bounds,
     count_rule,
     counted,
@@ -330,7 +330,7 @@ def paragraph_starts_with(
 
 
 @rule(about="format")
-def letter_count(letter: str, *, field: str | None = None, **limits: Unpack[Limits]) -> Check:
+def letter_count(letter: str, *, field: str | None = None, **limits: Unpack[CountLimits]) -> Check:
     """The number of occurrences of a character, in any case.
 
     Args:
@@ -362,7 +362,9 @@ def letter_count(letter: str, *, field: str | None = None, **limits: Unpack[Limi
 
 
 @rule(about="format")
-def numbered_part_count(word: str, *, field: str | None = None, **limits: Unpack[Limits]) -> Check:
+def numbered_part_count(
+    word: str, *, field: str | None = None, **limits: Unpack[CountLimits]
+) -> Check:
     """The number of parts marked by a word and a number, such as `SECTION 1`.
 
     Args:

@@ -37,7 +37,7 @@ from regauge.gate import (
     top_up,
 )
 from regauge.gate.baselines import (
-    Anchor,
+    AnchorTrials,
     Baseline,
     baseline_of,
     baseline_path,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from regauge.maintenance.batches import BatchOptions
     from regauge.project import Project
     from regauge.prompts import Prompt
-    from regauge.runner import EvalSession, Suite
+    from regauge.runner import Eval, EvalSession
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -82,9 +82,9 @@ class AskedAnchor:
     """
 
     version: str
-    head: Suite
-    suite: Suite | None = None
-    stored: Anchor | None = None
+    head: Eval
+    suite: Eval | None = None
+    stored: AnchorTrials | None = None
     cases: tuple[PlannedCase, ...] = ()
     trouble: str = ""
     asked: AskedSuite | None = None
@@ -106,7 +106,7 @@ class AskedAnchor:
         history = applied(self.asked.asked, landed.facts, now=now, served=landed.served)
         if history.cases:
             self.drew = self.drew or any(landed.facts.values())
-            self.stored = Anchor(history=history, drawn_for=before)
+            self.stored = AnchorTrials(history=history, drawn_for=before)
 
     def compare(self, history: StoredHistory, *, complete: bool) -> None:
         """Hold the version of today against the anchor; it is suspected once it is complete."""
@@ -140,7 +140,7 @@ class AskedAnchor:
         }:
             return
         drawn = applied(asked.asked, landed.facts, now=now, served=landed.served)
-        self.stored = Anchor(history=drawn, drawn_for=history.key.prompt)
+        self.stored = AnchorTrials(history=drawn, drawn_for=history.key.prompt)
         self.drew = True
         self.compare(history, complete=True)
 
@@ -176,7 +176,7 @@ class AskedAnchor:
 
 
 def ask_anchor(
-    suite: Suite,
+    suite: Eval,
     planned: Sequence[PlannedCase],
     baseline: Baseline,
     current: TopUp,
@@ -213,7 +213,7 @@ def ask_anchor(
         (anchor for anchor in baseline.anchors if not anchor.history.key.differences(key)), None
     )
     if anchor_asked.stored is None and (history := baseline.find(key)) is not None:
-        anchor_asked.stored = Anchor(history=replace(history, audited=""))
+        anchor_asked.stored = AnchorTrials(history=replace(history, audited=""))
     anchor_asked.cases = tuple(
         PlannedCase(anchor_asked.suite, case.case)
         for case in planned
@@ -235,7 +235,7 @@ def ask_anchor(
 
 
 def _top_up(
-    suite: Suite,
+    suite: Eval,
     stored: tuple[StoredHistory, ...],
     cases: Sequence[PlannedCase],
     *,
@@ -254,7 +254,7 @@ def _top_up(
     )
 
 
-def _renders(suite: Suite, planned: PlannedCase) -> bool:
+def _renders(suite: Eval, planned: PlannedCase) -> bool:
     try:
         suite.request(planned.case, 0)
     except RegaugeError:
@@ -284,7 +284,7 @@ class EvalUpdate:
         accepted: Cases whose losses the changelog accepts.
     """
 
-    suite: Suite
+    suite: Eval
     asked: AskedSuite
     anchor: AskedAnchor | None = None
     landed: LandedSuite = field(default_factory=LandedSuite)
@@ -748,7 +748,7 @@ class BaselineUpdate:
         return bool(self._redraw and top_up.complete and top_up.history.cases)
 
     def _plan(self, evals: EvalSession) -> list[PromptUpdate]:
-        by_suite: dict[Suite, list[PlannedCase]] = {}
+        by_suite: dict[Eval, list[PlannedCase]] = {}
         for planned in evals.plan.cases:
             by_suite.setdefault(planned.suite, []).append(planned)
         prompts: dict[str, PromptUpdate] = {}
@@ -776,7 +776,7 @@ class BaselineUpdate:
             prompt.suites.append(EvalUpdate(suite=suite, asked=asked, anchor=anchor))
         return list(prompts.values())
 
-    def _top_up(self, suite: Suite, baseline: Baseline, *, restart: bool = False) -> TopUp:
+    def _top_up(self, suite: Eval, baseline: Baseline, *, restart: bool = False) -> TopUp:
         return top_up(
             baseline,
             key_of(suite),
@@ -789,7 +789,7 @@ class BaselineUpdate:
             restart=restart,
         )
 
-    def _deselected(self, suite: Suite) -> set[str]:
+    def _deselected(self, suite: Eval) -> set[str]:
         """The cases of an eval that settings of pytest or a conftest.py deselect."""
         return {planned.case.id for planned in self._left_out if planned.suite is suite}
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from regauge.judges.calibration import (
         Agreement,
         Confusion,
-        Estimate,
+        IntervalEstimate,
         LabelKind,
         LabelledVerdict,
         Labels,
@@ -256,7 +256,7 @@ def calibration_lines(calibration: Calibration) -> list[str]:
             )
         )
     for key, name in _NUMBERS:
-        estimate: Estimate | None = getattr(agreement, key)
+        estimate: IntervalEstimate | None = getattr(agreement, key)
         if estimate is not None:
             lines.append(_row(name, str(estimate)))
         elif key == "kappa":

@@ -69,7 +69,7 @@ _CLEAN_TEXTS_MAX: Final = 1000
 _FOLDERS: Final = frozenset({"judges", "verdicts", "embeddings"})
 
 
-class _Line(NamedTuple):
+class _OrderedLine(NamedTuple):
     """A line with its place in the order of its file."""
 
     key: tuple[Any, ...]
@@ -219,9 +219,9 @@ def read_recordings(
     return ShardRecordings(files=files, replaces=replaces)
 
 
-def _checked(path: Path, read: _Read, redactor: Redactor) -> list[_Line]:
+def _checked(path: Path, read: _Read, redactor: Redactor) -> list[_OrderedLine]:
     """The lines of a file in their order."""
-    lines: list[_Line] = []
+    lines: list[_OrderedLine] = []
     search = SecretSearch(redactor=redactor, path=path)
     for number, raw in untrusted_lines(path):
         try:
@@ -231,7 +231,7 @@ def _checked(path: Path, read: _Read, redactor: Redactor) -> list[_Line]:
             raise FaultyFileError([Fault(path=path, line=number, message=message)]) from error
         if document is not None:
             search.check(document, number)
-        lines.append(_Line(key, 0, raw))
+        lines.append(_OrderedLine(key, 0, raw))
     return sorted(lines)
 
 
@@ -283,14 +283,14 @@ def _vector(raw: bytes) -> tuple[tuple[Any, ...], Any]:
     return (check_vector(raw),), None
 
 
-def _sorted_lines(path: Path, source: int, read: _Read) -> Iterator[_Line]:
+def _sorted_lines(path: Path, source: int, read: _Read) -> Iterator[_OrderedLine]:
     with path.open("rb") as file:
         for ended in file:
             raw = ended.rstrip(b"\n")
-            yield _Line(read(raw)[0], source, raw)
+            yield _OrderedLine(read(raw)[0], source, raw)
 
 
-def _own(target: Path, read: _Read) -> Iterator[_Line]:
+def _own(target: Path, read: _Read) -> Iterator[_OrderedLine]:
     """The committed lines in their order; a file that was edited by hand is sorted first."""
     last: tuple[Any, ...] = ()
     for _, _, raw in placed_lines_of(target, bytes_max=_OWN_BYTES_MAX):
@@ -300,9 +300,9 @@ def _own(target: Path, read: _Read) -> Iterator[_Line]:
         last = key
     else:
         for _, _, raw in placed_lines_of(target, bytes_max=_OWN_BYTES_MAX):
-            yield _Line(read(raw)[0], 0, raw)
+            yield _OrderedLine(read(raw)[0], 0, raw)
         return
-    yield from sorted(_Line(read(raw)[0], 0, raw) for _, _, raw in placed_lines_of(target))
+    yield from sorted(_OrderedLine(read(raw)[0], 0, raw) for _, _, raw in placed_lines_of(target))
 
 
 _UNCOMPARED: Final = frozenset({"recorded_at", "replaced"})
@@ -322,7 +322,7 @@ def _answer(raw: bytes, read: _Read) -> str:
     return json.dumps(kept, sort_keys=True)
 
 
-def _replacing(old: _Line, new: _Line, read: _Read) -> _Line:
+def _replacing(old: _OrderedLine, new: _OrderedLine, read: _Read) -> _OrderedLine:
     """The line of a request that was recorded again: the old one where the completion is the same.
 
     A recording counts how often its completion was replaced.
@@ -394,7 +394,7 @@ class _Part:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Counts:
+class _ShardCounts:
     """The rows of one shard.
 
     Attributes:
@@ -648,7 +648,7 @@ def _refuse_other_jobs(
 
 def _counted(
     parts: Sequence[_Part], scratch: Path, project: Project, redactor: Redactor
-) -> Iterator[tuple[_Part, _Counts, Path]]:
+) -> Iterator[tuple[_Part, _ShardCounts, Path]]:
     """The counts of each shard, and a file with its rows, in the order of the shards.
 
     Large shards are read by several processes.
@@ -673,8 +673,8 @@ def _counted(
             raise
 
 
-def _usable(counts: _Counts | tuple[Fault, ...]) -> _Counts:
-    if isinstance(counts, _Counts):
+def _usable(counts: _ShardCounts | tuple[Fault, ...]) -> _ShardCounts:
+    if isinstance(counts, _ShardCounts):
         return counts
     raise FaultyFileError(counts)
 
@@ -686,7 +686,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _count_apart(part: _Part, target: Path, root: Path) -> _Counts | tuple[Fault, ...]:
+def _count_apart(part: _Part, target: Path, root: Path) -> _ShardCounts | tuple[Fault, ...]:
     """Count a shard in a process of its own; errors of files come back as values."""
     try:
         return _count(part, target, redactor_for(Project.find(root).settings, os.environ))
@@ -694,13 +694,13 @@ def _count_apart(part: _Part, target: Path, root: Path) -> _Counts | tuple[Fault
         return error.faults
 
 
-def _count(part: _Part, target: Path, redactor: Redactor) -> _Counts:
+def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
     """Check and count the rows of a shard, and copy them.
 
     Raises:
         FaultyFileError: A row is of no case of this shard, is there twice, or holds a secret.
     """
-    counts = _Counts()
+    counts = _ShardCounts()
     path = part.directory / "trials.jsonl"
     suites = {(suite.eval, suite.model): suite for suite in part.shard.suites}
     seen: set[tuple[str, int, str | None]] = set()
@@ -755,7 +755,7 @@ def _suite_of(row: TrialRow, suites: Mapping[tuple[str, str], ShardSuite]) -> Sh
     return None
 
 
-def _missing_cases(part: _Part, counts: _Counts) -> Iterator[str]:
+def _missing_cases(part: _Part, counts: _ShardCounts) -> Iterator[str]:
     """The planned cases of a shard without a row; a gate leaves out some on purpose."""
     if part.shard.base:
         return
@@ -768,7 +768,7 @@ def _missing_cases(part: _Part, counts: _Counts) -> Iterator[str]:
             )
 
 
-def _unfinished(part: _Part, counts: _Counts) -> Iterator[str]:
+def _unfinished(part: _Part, counts: _ShardCounts) -> Iterator[str]:
     name = f"shard {part.shard.number}"
     if part.record.status != "finished" or part.shard.exit_status not in {0, 1}:
         yield f"{name} did not finish: pytest ended with {part.shard.exit_status}"
@@ -778,7 +778,7 @@ def _unfinished(part: _Part, counts: _Counts) -> Iterator[str]:
         yield f"{name} is not measured whole; see its log"
 
 
-def _has_failed(part: _Part, counts: _Counts) -> bool:
+def _has_failed(part: _Part, counts: _ShardCounts) -> bool:
     """Return whether judges failed a case, or a test failed besides its judges."""
     alone = part.shard.exit_status == 1 and not counts.unmeasured and not part.shard.base
     return counts.failed or (alone and part.record.status == "finished")

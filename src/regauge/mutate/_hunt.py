@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.gate import GatePolicy
-    from regauge.mutate._types import Bench, Case, Observed
+    from regauge.mutate._types import Bench, Case, JudgedTrial
     from regauge.prompts import Prompt
     from regauge.stats import Direction
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _TRIALS = 12
 
 
-class Base:
+class BaseRun:
     """The base's record and outputs, shared by all mutants.
 
     Attributes:
@@ -58,7 +58,7 @@ class Base:
         self.calls = 0
         self.outputs = Outputs()
         self._bench = bench
-        self._drawn: dict[str, list[Observed]] = defaultdict(list)
+        self._drawn: dict[str, list[JudgedTrial]] = defaultdict(list)
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     @property
@@ -88,7 +88,7 @@ class Base:
         whole = Count(passed=passed.count(True), trials=len(passed) - passed.count(None))
         return BaseTrials(checks=checks, whole=whole)
 
-    async def first(self, key: str) -> Observed:
+    async def first(self, key: str) -> JudgedTrial:
         """The trial of a case that its eval replays."""
         return (await self._first(key, 1))[0]
 
@@ -105,7 +105,7 @@ class Base:
             return [(await self.first(key)).output] * self.cases[key].repeats
         return [trial.output for trial in await self._first(key, count)]
 
-    async def _first(self, key: str, count: int) -> list[Observed]:
+    async def _first(self, key: str, count: int) -> list[JudgedTrial]:
         """The first trials of the base for a case; the same for every caller."""
         async with self._locks[key]:
             drawn = self._drawn[key]
@@ -174,7 +174,7 @@ class Hunt:
         self,
         prompt: Prompt,
         ranked: Sequence[tuple[Case, float]],
-        base: Base,
+        base: BaseRun,
         bench: Bench,
         policy: HuntPolicy,
     ) -> None:
@@ -184,7 +184,7 @@ class Hunt:
         self._bench = bench
         self._policy = policy
         self._case_policy = policy.gate.case
-        self._drawn: dict[str, list[Observed]] = {}
+        self._drawn: dict[str, list[JudgedTrial]] = {}
         self._history: dict[str, BaseTrials] = {}
         self._errors: list[Exception] = []
         self._over: set[str] = set()
@@ -602,7 +602,7 @@ def _shown_e(evidence: float) -> float:
     return float(f"{exp(min(evidence, 700.0)):.3g}")
 
 
-def _has_no_key(result: Observed | Exception) -> TypeGuard[ProviderError]:
+def _has_no_key(result: JudgedTrial | Exception) -> TypeGuard[ProviderError]:
     """Return whether no call can succeed."""
     return isinstance(result, ProviderError) and result.kind == "authentication"
 

@@ -12,7 +12,7 @@ from regauge.datasets._case import file_reference
 from regauge.errors import UsageError
 from regauge.judges.model._ask import delimited, nonce_of, with_note
 from regauge.judges.model._reply import ReplyFault
-from regauge.mutate._operators import Change, Place, texts_of
+from regauge.mutate._operators import Mutation, MutationPlace, texts_of
 from regauge.mutate._suggest import Draft
 from regauge.providers import CompletionRequest
 from regauge.refine.edits import EditError, PromptText, apply
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.mutate._suggest import Look, Looked, Problem
+    from regauge.mutate._suggest import DraftTrials, Look, UnguardedInstruction
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
     from regauge.refine.proposers import Ask
@@ -89,7 +89,9 @@ class ModelCaseProposer:
     form: ModelForm = field(default_factory=ModelForm)
     unread: list[str] = field(default_factory=list[str])
 
-    async def drafts(self, problem: Problem, look: Look) -> AsyncGenerator[Draft, None]:
+    async def drafts(
+        self, problem: UnguardedInstruction, look: Look
+    ) -> AsyncGenerator[Draft, None]:
         """The cases of the model's replies; one without a case, or unreadable, ends them."""
         tried: list[JSON] = []
         nearest = _redacted(problem.nearest)
@@ -107,7 +109,7 @@ class ModelCaseProposer:
 
     async def _written(
         self,
-        problem: Problem,
+        problem: UnguardedInstruction,
         cases: Mapping[str, GoldenCase],
         tried: Sequence[JSON],
         number: int,
@@ -125,7 +127,7 @@ class ModelCaseProposer:
 
     def _request(
         self,
-        problem: Problem,
+        problem: UnguardedInstruction,
         cases: Mapping[str, GoldenCase],
         tried: Sequence[JSON],
         number: int,
@@ -253,7 +255,7 @@ async def _result(draft: Draft, look: Look) -> JSON:
         "checks": list(draft.checks),
     }
     try:
-        looked: Looked = await look(draft)
+        looked: DraftTrials = await look(draft)
     except UsageError as error:
         return {**about, "error": str(error).partition("\n")[0]}
     with_it, without = looked.prompt[0], looked.mutant[0]
@@ -279,7 +281,7 @@ def _json(value: JSON) -> str:
 _MUTANTS_MAX: Final = 20
 
 
-async def model_changes(prompt: Prompt, model: ModelId, ask: Ask) -> list[Change]:
+async def model_changes(prompt: Prompt, model: ModelId, ask: Ask) -> list[Mutation]:
     """The changes that a model proposes, by one call; those that do not fit are left out.
 
     Raises:
@@ -294,7 +296,7 @@ async def model_changes(prompt: Prompt, model: ModelId, ask: Ask) -> list[Change
     return await ModelForm().read(compose, lambda reply: changes_in(reply, prompt), ask)
 
 
-def changes_in(reply: str, prompt: Prompt) -> list[Change]:
+def changes_in(reply: str, prompt: Prompt) -> list[Mutation]:
     """The changes of a reply.
 
     Raises:
@@ -304,7 +306,7 @@ def changes_in(reply: str, prompt: Prompt) -> list[Change]:
     if not isinstance(mutants, list):
         raise ReplyFault("`mutants` is not a list")
     text = PromptText(messages=prompt.messages)
-    changes: list[Change] = []
+    changes: list[Mutation] = []
     faults: list[str] = []
     for mutant in mutants[:_MUTANTS_MAX]:
         ops = mutant.get("ops") if isinstance(mutant, dict) else None
@@ -322,7 +324,7 @@ def changes_in(reply: str, prompt: Prompt) -> list[Change]:
     return changes
 
 
-def _change(prompt: Prompt, after: PromptText) -> Change | None:
+def _change(prompt: Prompt, after: PromptText) -> Mutation | None:
     """The change that leads to another text, at the first message that it edits."""
     for text in texts_of(prompt):
         old, new = text.tree.text, after.messages[text.number].content
@@ -331,8 +333,10 @@ def _change(prompt: Prompt, after: PromptText) -> Change | None:
         start, end = _differing(old, new)
         tail = len(old) - end
         row = min(old.count("\n", 0, start), len(text.lines) - 1)
-        place = Place(part=f"messages[{text.number}]", start=start, end=end, line=text.lines[row])
-        return Change(
+        place = MutationPlace(
+            part=f"messages[{text.number}]", start=start, end=end, line=text.lines[row]
+        )
+        return Mutation(
             place=place,
             text=f"{old[start:end].strip()} -> {new[start : len(new) - tail].strip()}",
             prompt=replace(prompt, messages=after.messages),

@@ -55,7 +55,7 @@ _LIMIT_FACTOR = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class MutationPlace:
     """The part of a prompt that a change edits.
 
     Attributes:
@@ -72,7 +72,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Mutation:
     """One edit of a prompt.
 
     Attributes:
@@ -81,7 +81,7 @@ class Change:
         prompt: The whole prompt after the edit.
     """
 
-    place: Place
+    place: MutationPlace
     text: str
     section: str = ""
     prompt: Prompt = field(repr=False)
@@ -99,14 +99,14 @@ class Mutant:
 
     id: str
     operator: str
-    place: Place
+    place: MutationPlace
     text: str
     section: str
     scored: bool
     prompt: Prompt = field(repr=False, compare=False)
 
 
-Mutate: TypeAlias = "Callable[[Prompt], Iterable[Change]]"
+Mutate: TypeAlias = "Callable[[Prompt], Iterable[Mutation]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,14 +218,14 @@ class Text:
     tree: Tree
     lines: tuple[int, ...]
 
-    def change(self, node: Node, after: str) -> Change:
+    def change(self, node: Node, after: str) -> Mutation:
         """The change of a node that leads to another text of the message."""
         messages = list(self.prompt.messages)
         messages[self.number] = replace(messages[self.number], content=after)
         start, end = node.start, node.end
         row = self.tree.text.count("\n", 0, start)
-        return Change(
-            place=Place(
+        return Mutation(
+            place=MutationPlace(
                 part=f"messages[{self.number}]", start=start, end=end, line=self.lines[row]
             ),
             text=self.tree.text_of(node),
@@ -333,28 +333,28 @@ def _is_sentence(heading: str) -> bool:
     return not marked and len(content_words(heading)) >= _HEADING_WORDS
 
 
-def _deletions(prompt: Prompt, *kinds: str) -> Iterator[Change]:
+def _deletions(prompt: Prompt, *kinds: str) -> Iterator[Mutation]:
     for text in texts_of(prompt):
         for node in text.instructions():
             if node.kind in kinds:
                 yield text.change(node, delete(text.tree, node))
 
 
-def _delete_sentences(prompt: Prompt) -> Iterator[Change]:
+def _delete_sentences(prompt: Prompt) -> Iterator[Mutation]:
     yield from _deletions(prompt, "sentence", "heading")
 
 
-def _delete_entries(prompt: Prompt) -> Iterator[Change]:
+def _delete_entries(prompt: Prompt) -> Iterator[Mutation]:
     yield from _deletions(prompt, "entry", "row")
 
 
-def _delete_sections(prompt: Prompt) -> Iterator[Change]:
+def _delete_sections(prompt: Prompt) -> Iterator[Mutation]:
     for text in texts_of(prompt):
         for node in text.blocks():
             yield text.change(node, delete(text.tree, node))
 
 
-def _delete_examples(prompt: Prompt) -> Iterator[Change]:
+def _delete_examples(prompt: Prompt) -> Iterator[Mutation]:
     yield from _deletions(prompt, "example")
     messages = prompt.messages
     for number, message in enumerate(messages):
@@ -363,8 +363,8 @@ def _delete_examples(prompt: Prompt) -> Iterator[Change]:
             continue
         first = number - 1 if messages[number - 1].role == "user" else number
         left = messages[:first] + messages[number + 1 :]
-        yield Change(
-            place=Place(
+        yield Mutation(
+            place=MutationPlace(
                 part=f"messages[{number}]",
                 end=len(message.content),
                 line=prompt.lines.get(f"messages[{first}]", 1),
@@ -420,19 +420,19 @@ def _line_of(prompt: Prompt, key: str, names: Sequence[str]) -> int:
 
 def _schema_change(
     prompt: Prompt, path: tuple[str, ...], edit: Callable[[dict[str, Any]], None], text: str
-) -> Change:
+) -> Mutation:
     document: dict[str, Any] = json.loads(json.dumps(prompt.response_format))
     edit(document["json_schema"]["schema"])
     key = "jsonSchema" if "jsonSchema" in prompt.lines else "responseFormat"
-    return Change(
-        place=Place(part=".".join(("jsonSchema", *path)), line=_line_of(prompt, key, path)),
+    return Mutation(
+        place=MutationPlace(part=".".join(("jsonSchema", *path)), line=_line_of(prompt, key, path)),
         text=text,
         section="jsonSchema",
         prompt=replace(prompt, response_format=document),
     )
 
 
-def _delete_fields(prompt: Prompt) -> Iterator[Change]:
+def _delete_fields(prompt: Prompt) -> Iterator[Mutation]:
     schema = _schema(prompt)
     for path in _objects(schema) if schema else ():
         if len(_at(schema, path[:-1])) > 1:
@@ -445,7 +445,7 @@ def _delete_fields(prompt: Prompt) -> Iterator[Change]:
             yield _schema_change(prompt, path, edit, text)
 
 
-def _delete_descriptions(prompt: Prompt) -> Iterator[Change]:
+def _delete_descriptions(prompt: Prompt) -> Iterator[Mutation]:
     schema = _schema(prompt)
     for path in _objects(schema) if schema else ():
         description = _at(schema, path).get("description")
@@ -457,22 +457,22 @@ def _delete_descriptions(prompt: Prompt) -> Iterator[Change]:
             yield _schema_change(prompt, (*path, "description"), edit, f"{path[-1]}: {description}")
 
 
-def _tool_changes(prompt: Prompt) -> Iterator[tuple[int, dict[str, Any], Place]]:
+def _tool_changes(prompt: Prompt) -> Iterator[tuple[int, dict[str, Any], MutationPlace]]:
     for number, tool in enumerate(prompt.tools):
         function = cast("dict[str, Any]", json.loads(json.dumps(tool["function"])))
         name = str(function["name"])
         line = prompt.lines.get(f"tools.{name}", prompt.lines.get("tools", 1))
-        yield number, function, Place(part=f"tools.{name}", line=line)
+        yield number, function, MutationPlace(part=f"tools.{name}", line=line)
 
 
-def _delete_tools(prompt: Prompt) -> Iterator[Change]:
+def _delete_tools(prompt: Prompt) -> Iterator[Mutation]:
     for number, function, place in _tool_changes(prompt):
         tools = prompt.tools[:number] + prompt.tools[number + 1 :]
         text = f"{function['name']}: {function.get('description', '')}".strip(": ")
-        yield Change(place=place, text=text, section="tools", prompt=replace(prompt, tools=tools))
+        yield Mutation(place=place, text=text, section="tools", prompt=replace(prompt, tools=tools))
 
 
-def _delete_parameters(prompt: Prompt) -> Iterator[Change]:
+def _delete_parameters(prompt: Prompt) -> Iterator[Mutation]:
     for number, function, place in _tool_changes(prompt):
         schema: dict[str, Any] = function.get("parameters") or {}
         for path in _objects(schema):
@@ -482,10 +482,12 @@ def _delete_parameters(prompt: Prompt) -> Iterator[Change]:
             tools = (*prompt.tools[:number], tool, *prompt.tools[number + 1 :])
             text = f"{path[-1]}: {_at(schema, path).get('description', '')}".strip(": ")
             at = replace(place, part=f"{place.part}.{path[-1]}")
-            yield Change(place=at, text=text, section="tools", prompt=replace(prompt, tools=tools))
+            yield Mutation(
+                place=at, text=text, section="tools", prompt=replace(prompt, tools=tools)
+            )
 
 
-def _rewordings(prompt: Prompt, reworded: Callable[[str], Iterable[str]]) -> Iterator[Change]:
+def _rewordings(prompt: Prompt, reworded: Callable[[str], Iterable[str]]) -> Iterator[Mutation]:
     """Changes of the wording of single sentences."""
     for text in texts_of(prompt):
         for node in text.tree.root.walk():
@@ -499,19 +501,19 @@ def _rewordings(prompt: Prompt, reworded: Callable[[str], Iterable[str]]) -> Ite
                     yield text.change(node, reword(text.tree, node, after))
 
 
-def _negate(prompt: Prompt) -> Iterator[Change]:
+def _negate(prompt: Prompt) -> Iterator[Mutation]:
     return _rewordings(prompt, negated)
 
 
-def _weaken(prompt: Prompt) -> Iterator[Change]:
+def _weaken(prompt: Prompt) -> Iterator[Mutation]:
     return _rewordings(prompt, weakened)
 
 
-def _change_units(prompt: Prompt) -> Iterator[Change]:
+def _change_units(prompt: Prompt) -> Iterator[Mutation]:
     return _rewordings(prompt, with_other_unit)
 
 
-def _move_limits(prompt: Prompt) -> Iterator[Change]:
+def _move_limits(prompt: Prompt) -> Iterator[Mutation]:
     def moved(statement: str) -> Iterator[str]:
         for match in _LIMIT.finditer(statement):
             number = int(match[1])
@@ -521,7 +523,7 @@ def _move_limits(prompt: Prompt) -> Iterator[Change]:
     return _rewordings(prompt, moved)
 
 
-def _swap_labels(prompt: Prompt) -> Iterator[Change]:
+def _swap_labels(prompt: Prompt) -> Iterator[Mutation]:
     for text in texts_of(prompt):
         tree = text.tree
         for node in tree.nodes("list"):
@@ -545,7 +547,7 @@ def _after_marker(entry: Node) -> int:
     return next((c.start for c in entry.children if c.kind not in {"gap", "marker"}), entry.start)
 
 
-def _reorder(prompt: Prompt) -> Iterator[Change]:
+def _reorder(prompt: Prompt) -> Iterator[Mutation]:
     for text in texts_of(prompt):
         counted = {id(item.node) for chain in numbering(text.tree) for item in chain.items}
         for node in text.tree.nodes("list"):
@@ -554,7 +556,7 @@ def _reorder(prompt: Prompt) -> Iterator[Change]:
                 yield text.change(first, move(text.tree, second, first, "before"))
 
 
-def _cut_clauses(prompt: Prompt) -> Iterator[Change]:
+def _cut_clauses(prompt: Prompt) -> Iterator[Mutation]:
     for text in texts_of(prompt):
         for node in text.tree.nodes("sentence"):
             clauses = [child for child in node.children if child.kind == "clause"]
@@ -566,10 +568,10 @@ def _cut_clauses(prompt: Prompt) -> Iterator[Change]:
             yield text.change(node, reword(text.tree, node, kept + end))
 
 
-def _drop_format(prompt: Prompt) -> Iterator[Change]:
+def _drop_format(prompt: Prompt) -> Iterator[Mutation]:
     if prompt.response_format is not None:
-        yield Change(
-            place=Place(part="responseFormat", line=prompt.lines.get("responseFormat", 1)),
+        yield Mutation(
+            place=MutationPlace(part="responseFormat", line=prompt.lines.get("responseFormat", 1)),
             text="responseFormat",
             prompt=replace(prompt, response_format=None),
         )
@@ -583,7 +585,7 @@ def _drop_format(prompt: Prompt) -> Iterator[Change]:
                 yield text.change(node, delete(text.tree, node))
 
 
-def _order_in_input(prompt: Prompt) -> Iterator[Change]:
+def _order_in_input(prompt: Prompt) -> Iterator[Mutation]:
     for text in reversed(texts_of(prompt)):
         slots = list(_SLOT.finditer(text.tree.text))
         if slots:
@@ -596,7 +598,7 @@ def _order_in_input(prompt: Prompt) -> Iterator[Change]:
             return
 
 
-def probe_groups(prompt: Prompt, mutants: Sequence[Mutant]) -> Iterator[tuple[Change, list[str]]]:
+def probe_groups(prompt: Prompt, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutation, list[str]]]:
     """Blocks whose deletion holds several of some single deletions, with the ids of these.
 
     Outer blocks come first. Descriptions of a schema make one block.
@@ -622,7 +624,7 @@ def probe_groups(prompt: Prompt, mutants: Sequence[Mutant]) -> Iterator[tuple[Ch
         place = replace(described[0].place, part="jsonSchema")
         after = replace(prompt, response_format=document)
         yield (
-            Change(place=place, text="descriptions", section="jsonSchema", prompt=after),
+            Mutation(place=place, text="descriptions", section="jsonSchema", prompt=after),
             [member.id for member in described],
         )
 

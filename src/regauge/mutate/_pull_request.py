@@ -17,7 +17,7 @@ from regauge.gate import REVISION_FIRST, Bill, StoredNumbers, bill_draws, compar
 from regauge.mutate._hunt import HuntPolicy
 from regauge.mutate._operators import choose_operators, mutants_of
 from regauge.mutate._report import judge_digests, mutants_path, parse_mutants, short_digest
-from regauge.mutate._run import Progress, estimate_calls, measure
+from regauge.mutate._run import MutationProgress, estimate_calls, measure
 from regauge.mutate._subject import EvalBench, member_key, subject_of
 from regauge.runner import Draw
 from regauge.stop_signals import run_stoppable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from regauge.mutate._report import Guards, MutantRow, MutantsFile
     from regauge.mutate._types import Case, Classification, MutantClass
     from regauge.prompts import Prompt
-    from regauge.runner import EvalSession, Suite
+    from regauge.runner import Eval, EvalSession
 
 # Texts that share less are no edit of each other.
 _EDITED = 0.5
@@ -459,7 +459,7 @@ class _Measurement:
             gate = replace(gate, case=replace(gate.case, alpha=gate.case.alpha * share))
             cases = chosen
         policy = HuntPolicy(gate=gate)
-        progress = Progress()
+        progress = MutationProgress()
         ticker = asyncio.ensure_future(self._tick(progress))
         numbers = StoredNumbers(session)
         try:
@@ -488,7 +488,7 @@ class _Measurement:
         }
         return _with_base(cases, self._group, reports)
 
-    async def _tick(self, progress: Progress) -> None:
+    async def _tick(self, progress: MutationProgress) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
             self._saying(
@@ -532,7 +532,7 @@ def _scored(prompt: Prompt, operators: Sequence[Operator]) -> dict[str, Mutant]:
     return {mutant.id: mutant for mutant in mutants_of(prompt, operators) if mutant.scored}
 
 
-def _by_key(pairs: Iterable[tuple[Suite, Dataset]]) -> dict[str, GoldenCase]:
+def _by_key(pairs: Iterable[tuple[Eval, Dataset]]) -> dict[str, GoldenCase]:
     cases: dict[str, GoldenCase] = {}
     for suite, dataset in pairs:
         for case in dataset:

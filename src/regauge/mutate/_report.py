@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from regauge.mutate._run import Measured
-    from regauge.mutate._subject import Subject
+    from regauge.mutate._run import MeasuredClasses
+    from regauge.mutate._subject import MutationSubject
     from regauge.mutate._types import Case
     from regauge.project import Project
-    from regauge.runner import Suite
+    from regauge.runner import Eval
 
 SCHEMA_VERSION: Literal[1] = 1
 
 
-class _Document(BaseModel):
+class _MutationDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Span(_Document):
+class Span(_MutationDocument):
     """The mutated part: offsets of characters in a message; 0 to 0 outside messages."""
 
     part: str
@@ -42,7 +42,7 @@ class Span(_Document):
     end: int
 
 
-class MutantRow(_Document):
+class MutantRow(_MutationDocument):
     """One mutant.
 
     Attributes:
@@ -76,7 +76,7 @@ class MutantRow(_Document):
         return not self.evidence.get("unmeasured", False)
 
 
-class SuiteFacts(_Document):
+class SuiteFacts(_MutationDocument):
     """The cases of a suite, by what the baseline has of them without any mutant.
 
     Attributes:
@@ -91,7 +91,7 @@ class SuiteFacts(_Document):
     failing: int
 
 
-class Missing(_Document):
+class UnmeasuredMutants(_MutationDocument):
     """The mutants without any trial, and about what they would take.
 
     Attributes:
@@ -105,7 +105,7 @@ class Missing(_Document):
     suite: SuiteFacts
 
 
-class Score(_Document):
+class Score(_MutationDocument):
     """Killed mutants, as a share of all but equivalent ones.
 
     Attributes:
@@ -121,7 +121,7 @@ class Score(_Document):
     counted: int
 
 
-class MutationReport(_Document):
+class MutationReport(_MutationDocument):
     """The classes of a prompt's mutants.
 
     Attributes:
@@ -140,11 +140,11 @@ class MutationReport(_Document):
     simulated: bool
     calls: int
     score: Score
-    missing: Missing | None = None
+    missing: UnmeasuredMutants | None = None
     mutants: list[MutantRow]
 
 
-class Guards(_Document):
+class Guards(_MutationDocument):
     """The cases and judges that guard instructions, each with the first digits of its digest."""
 
     cases: dict[str, str] = {}
@@ -201,7 +201,7 @@ def score_of(rows: Iterable[MutantRow], unscored: Iterable[str] = (UNSCORED, MOD
 
 
 def report_of(
-    subject: Subject, measured: Measured, *, earlier: MutantsFile | None = None
+    subject: MutationSubject, measured: MeasuredClasses, *, earlier: MutantsFile | None = None
 ) -> MutationReport:
     """The report of a measurement.
 
@@ -379,7 +379,7 @@ def _guards(digests: Guards, killed: Sequence[MutantRow]) -> Guards:
     )
 
 
-def digests_of(subject: Subject) -> Guards:
+def digests_of(subject: MutationSubject) -> Guards:
     """The digests of all cases and judges of a subject."""
     return Guards(
         cases={key: short_digest(member.case.digest) for key, member in subject.members.items()},
@@ -387,7 +387,7 @@ def digests_of(subject: Subject) -> Guards:
     )
 
 
-def judge_digests(suites: Iterable[Suite]) -> dict[str, str]:
+def judge_digests(suites: Iterable[Eval]) -> dict[str, str]:
     """The blocking judges of some evals of a prompt by name, with a digest of all of that name."""
     digests_of: dict[str, set[str]] = {}
     for suite in suites:

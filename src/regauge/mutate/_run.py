@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from regauge.mutate._hunt import Base, Hunt
-from regauge.mutate._operators import Change, Mutant, probe_groups
-from regauge.mutate._types import Classification, Ranking, Result
+from regauge.mutate._hunt import BaseRun, Hunt
+from regauge.mutate._operators import Mutant, Mutation, probe_groups
+from regauge.mutate._types import CaseRanking, Classification, Result
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ _AT_ONCE = 8
 
 
 @dataclass(slots=True, kw_only=True)
-class Progress:
+class MutationProgress:
     """The progress of a measurement.
 
     Attributes:
@@ -43,13 +43,13 @@ class Progress:
 
 @dataclass(slots=True, kw_only=True)
 class _Block:
-    change: Change
+    change: Mutation
     ids: frozenset[str]
     blocks: list[_Block] = field(default_factory=list["_Block"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredClasses:
     """The classes of the mutants of a prompt.
 
     Attributes:
@@ -71,8 +71,8 @@ async def measure(
     *,
     first: Mapping[str, Collection[str]] | None = None,
     marks: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-) -> Measured:
+    progress: MutationProgress | None = None,
+) -> MeasuredClasses:
     """Find the class of every mutant.
 
     The classes depend on the trials alone, never on the order in which they land.
@@ -86,11 +86,11 @@ async def measure(
     run = _Run(
         mutants=left,
         blocks=_tree(prompt, left, len(cases)),
-        base=Base(cases, bench),
+        base=BaseRun(cases, bench),
         bench=bench,
         policy=policy,
         first=first or {},
-        progress=progress or Progress(),
+        progress=progress or MutationProgress(),
     )
     await run.all()
     for id_, reason in marks.items():
@@ -100,7 +100,7 @@ async def measure(
         for mutant in mutants
         if mutant.id in run.outcomes
     )
-    return Measured(results=results, calls=run.calls, base_calls=run.base.calls)
+    return MeasuredClasses(results=results, calls=run.calls, base_calls=run.base.calls)
 
 
 class _Run:
@@ -109,18 +109,18 @@ class _Run:
         *,
         mutants: Sequence[Mutant],
         blocks: Sequence[_Block],
-        base: Base,
+        base: BaseRun,
         bench: Bench,
         policy: HuntPolicy,
         first: Mapping[str, Collection[str]],
-        progress: Progress,
+        progress: MutationProgress,
     ) -> None:
         self.base = base
         self.outcomes: dict[str, Classification] = {}
         self.calls = 0
         self._mutants = {mutant.id: mutant for mutant in mutants}
         self._blocks = blocks
-        self._ranking = Ranking(list(base.cases.values()))
+        self._ranking = CaseRanking(list(base.cases.values()))
         self._bench = bench
         self._policy = policy
         self._first = first
@@ -242,7 +242,7 @@ def estimate_calls(
     if not mutants or not cases:
         return 0
     kinds = kinds or {}
-    ranking = Ranking(cases)
+    ranking = CaseRanking(cases)
     share = {
         mutant.id: float(kinds[mutant.id] == "killed")
         if mutant.id in kinds
@@ -272,7 +272,7 @@ def estimate_calls(
     return round(total + max(0.0, of_base - stored))
 
 
-def _killed_share(mutant: Mutant, ranking: Ranking) -> float:
+def _killed_share(mutant: Mutant, ranking: CaseRanking) -> float:
     share = _KILLED_SHARE.get(mutant.operator, _KILLED_SHARE_OTHERS)
     mentioned = ranking.rank(mutant.text)[0][1] > 0
     return share if mentioned else min(share, _KILLED_SHARE_UNMENTIONED)

@@ -27,7 +27,7 @@ from regauge.gate import (
 from regauge.gate.baselines import baseline_of, gating_judges, key_of
 from regauge.judges import JudgeContext, is_case_checks, judge_of_checks
 from regauge.mutate._suggest import keeps_checks
-from regauge.mutate._types import Case, Observed
+from regauge.mutate._types import Case, JudgedTrial
 from regauge.prompts import parse_prompt
 from regauge.providers import shown_messages, shown_output
 from regauge.refine.subject import edited_prompt
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from regauge.gate.baselines import StoredHistory
     from regauge.mutate._suggest import Draft
     from regauge.prompts import Prompt
-    from regauge.runner import EvalSession, Suite, Trial, Trials
+    from regauge.runner import Eval, EvalSession, Trial, Trials
     from regauge.targets import Target
 
 
@@ -116,7 +116,7 @@ def prompt_file(prompt: Prompt) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class MutationSubject:
     """A prompt and the golden cases of its evals.
 
     Attributes:
@@ -132,7 +132,9 @@ class Subject:
     key: str
 
 
-def subject_of(evals: EvalSession, planned: Sequence[PlannedCase], name: str = "") -> Subject:
+def subject_of(
+    evals: EvalSession, planned: Sequence[PlannedCase], name: str = ""
+) -> MutationSubject:
     """The subject of planned evals of one prompt, or of targets that load it.
 
     Args:
@@ -168,7 +170,7 @@ def subject_of(evals: EvalSession, planned: Sequence[PlannedCase], name: str = "
         members[name] = PlannedCase(replace(suite, judges=judges), each.case)
         cases.append(_case(name, each, histories[id(suite)], accepted=each.case.id in accepted))
     datasets = dict.fromkeys(suite.dataset.name for suite in suites.values())
-    return Subject(
+    return MutationSubject(
         prompt=prompt,
         members=members,
         cases=tuple(cases),
@@ -183,7 +185,7 @@ def subject_of(evals: EvalSession, planned: Sequence[PlannedCase], name: str = "
     )
 
 
-def member_key(case: GoldenCase, suite: Suite, earlier: Collection[str]) -> str:
+def member_key(case: GoldenCase, suite: Eval, earlier: Collection[str]) -> str:
     """The key of a case among those of all evals of a prompt: its id, unless an eval before has it.
 
     Args:
@@ -244,7 +246,7 @@ class EvalBench:
 
     def __init__(
         self,
-        subject: Subject,
+        subject: MutationSubject,
         trials: Trials,
         numbers: Callable[[PlannedCase, int], int] = base_number,
         targets: CandidateTargets | None = None,
@@ -253,7 +255,7 @@ class EvalBench:
         self._trials = trials
         self._numbers = numbers
         self._planned: dict[tuple[str, str], PlannedCase] = {}
-        self._suites: dict[tuple[str, int], Suite] = {}
+        self._suites: dict[tuple[str, int], Eval] = {}
         self._targets = targets or CandidateTargets(trials)
 
     def __enter__(self) -> Self:
@@ -265,11 +267,13 @@ class EvalBench:
 
     async def draw(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
-    ) -> list[Observed | Exception]:
+    ) -> list[JudgedTrial | Exception]:
         """As `Bench` has it."""
         return list(await asyncio.gather(*(self._observe(prompt, *trial) for trial in trials)))
 
-    async def _observe(self, prompt: Prompt | None, key: str, number: int) -> Observed | Exception:
+    async def _observe(
+        self, prompt: Prompt | None, key: str, number: int
+    ) -> JudgedTrial | Exception:
         member = self._subject.members[key]
         if prompt is None:
             draw = Draw(member, self._numbers(member, number))
@@ -279,7 +283,11 @@ class EvalBench:
         if planned.suite.model_judges:
             base = await self._observe(None, key, 0)
             made = await self._trials.make(Draw(self._by_rules(planned), draw.trial))
-            if isinstance(base, Observed) and made.error is None and _output(made) == base.output:
+            if (
+                isinstance(base, JudgedTrial)
+                and made.error is None
+                and _output(made) == base.output
+            ):
                 # LLM judges judged this very output of the base.
                 return base
         made = await self._trials.make(draw)
@@ -300,7 +308,7 @@ class EvalBench:
             self._planned[prompt.digest, key] = planned_case
         return planned_case
 
-    def _suite(self, suite: Suite, prompt: Prompt) -> Suite:
+    def _suite(self, suite: Eval, prompt: Prompt) -> Eval:
         """An eval under another text: its prompt has it, or its target loads it."""
         if suite.target is None:
             return replace(suite, prompt=prompt)
@@ -314,7 +322,7 @@ class EvalBench:
         return PlannedCase(replace(planned.suite, judges=rules, standings={}), planned.case)
 
 
-def _observed(trial: Trial, planned: PlannedCase) -> Observed | Exception:
+def _observed(trial: Trial, planned: PlannedCase) -> JudgedTrial | Exception:
     if trial.error is not None:
         cause = trial.error.__cause__
         return cause if isinstance(cause, UsageError) else trial.error
@@ -322,7 +330,7 @@ def _observed(trial: Trial, planned: PlannedCase) -> Observed | Exception:
     facts = facts_of_trial(trial, checks, graded=())
     if facts is None:
         return UsageError(f"case {planned.case.id!r} has no verdict")
-    return Observed(facts=facts, output=_output(trial))
+    return JudgedTrial(facts=facts, output=_output(trial))
 
 
 def _output(trial: Trial) -> str:
@@ -335,7 +343,7 @@ def _output(trial: Trial) -> str:
 class DraftBenches:
     """Makes the benches of suggested cases."""
 
-    def __init__(self, evals: EvalSession, subject: Subject, trials: Trials) -> None:
+    def __init__(self, evals: EvalSession, subject: MutationSubject, trials: Trials) -> None:
         self._evals = evals
         self._subject = subject
         self._trials = trials

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from regauge.digests import digest_of
 from regauge.errors import BudgetError, MissingRecordingError, RegaugeError, UsageError
-from regauge.mutate._types import Ranking
+from regauge.mutate._types import CaseRanking
 from regauge.wording import cut, plural
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.mutate._operators import Mutant
     from regauge.mutate._report import MutantRow
-    from regauge.mutate._run import Progress
-    from regauge.mutate._types import Bench, Case, Observed
+    from regauge.mutate._run import MutationProgress
+    from regauge.mutate._types import Bench, Case, JudgedTrial
     from regauge.prompts import Prompt
 
 SuggestionStatus: TypeAlias = Literal["offered", "none", "undecided"]
@@ -73,7 +73,7 @@ def keeps_checks(draft: Draft, like: GoldenCase) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class UnguardedInstruction:
     """An instruction without a guard, as proposers receive it.
 
     Attributes:
@@ -90,11 +90,11 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class DraftTrials:
     """Trials of a draft that may choose it: of the prompt, and without the instruction."""
 
-    prompt: tuple[Observed, ...]
-    mutant: tuple[Observed, ...]
+    prompt: tuple[JudgedTrial, ...]
+    mutant: tuple[JudgedTrial, ...]
 
     @property
     def chooses(self) -> bool:
@@ -107,21 +107,21 @@ class Looked:
 class Look(Protocol):
     """Runs a draft with and without the instruction."""
 
-    async def __call__(self, draft: Draft, trials: int = 1) -> Looked:
+    async def __call__(self, draft: Draft, trials: int = 1) -> DraftTrials:
         """The first trials of a draft; a draft that cannot run is a UsageError."""
         ...
 
 
-class Proposer(Protocol):
+class DraftProposer(Protocol):
     """Makes drafts for an instruction, the likeliest first."""
 
-    def drafts(self, problem: Problem, look: Look) -> AsyncGenerator[Draft, None]:
+    def drafts(self, problem: UnguardedInstruction, look: Look) -> AsyncGenerator[Draft, None]:
         """The drafts; each is tested before the next one is made."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suggestion:
+class GuardSuggestion:
     """The result for one instruction.
 
     Attributes:
@@ -158,15 +158,15 @@ def problems_of(
     rows: Sequence[MutantRow],
     cases: Sequence[Case],
     golden: Mapping[str, GoldenCase],
-) -> list[Problem]:
+) -> list[UnguardedInstruction]:
     """The instructions whose deletion no case notices, in the order of the rows.
 
     Conversations are left out of their nearest cases: a varied message changes all later ones.
     """
     by_id = {mutant.id: mutant for mutant in mutants}
-    ranking = Ranking(cases)
+    ranking = CaseRanking(cases)
     taken = frozenset(digest_of(dict(case.inputs)) for case in golden.values())
-    problems: list[Problem] = []
+    problems: list[UnguardedInstruction] = []
     for row in rows:
         mutant = by_id.get(row.id)
         if mutant is None or not is_open(row):
@@ -175,17 +175,19 @@ def problems_of(
         keys = [case.key for case, _ in ranked if golden[case.key].script is None]
         nearest = {key: golden[key] for key in keys[:_NEAREST]}
         problems.append(
-            Problem(prompt=prompt, mutant=mutant, row=row, nearest=nearest, taken=taken)
+            UnguardedInstruction(
+                prompt=prompt, mutant=mutant, row=row, nearest=nearest, taken=taken
+            )
         )
     return problems
 
 
 async def suggest(
-    problems: Sequence[Problem],
-    proposers: Sequence[Proposer],
+    problems: Sequence[UnguardedInstruction],
+    proposers: Sequence[DraftProposer],
     bench_of: Callable[[Draft], Bench],
-    progress: Progress,
-) -> list[Suggestion]:
+    progress: MutationProgress,
+) -> list[GuardSuggestion]:
     """Look for a case for each instruction.
 
     Args:
@@ -195,7 +197,7 @@ async def suggest(
     at_once = asyncio.Semaphore(_AT_ONCE)
     progress.mutants, progress.done = len(problems), 0
 
-    async def suggest_for(problem: Problem) -> Suggestion:
+    async def suggest_for(problem: UnguardedInstruction) -> GuardSuggestion:
         async with at_once:
             search = _Search(problem, bench_of, progress)
             suggestion = await search.run(proposers)
@@ -209,7 +211,10 @@ class _Search:
     """The search for a case that guards one instruction."""
 
     def __init__(
-        self, problem: Problem, bench_of: Callable[[Draft], Bench], progress: Progress
+        self,
+        problem: UnguardedInstruction,
+        bench_of: Callable[[Draft], Bench],
+        progress: MutationProgress,
     ) -> None:
         self._problem = problem
         self._bench_of = bench_of
@@ -221,11 +226,11 @@ class _Search:
         self._reason = ""
         self.calls = 0
 
-    async def run(self, proposers: Sequence[Proposer]) -> Suggestion:
+    async def run(self, proposers: Sequence[DraftProposer]) -> GuardSuggestion:
         """Try drafts until one is proven."""
         row = self._problem.row
         if not self._problem.nearest:
-            return Suggestion(row=row, status="none", reason="every case is a conversation")
+            return GuardSuggestion(row=row, status="none", reason="every case is a conversation")
         try:
             for proposer in proposers:
                 suggestion = await self._try(proposer)
@@ -239,10 +244,10 @@ class _Search:
             return self._open(str(error).partition("\n")[0], unmeasured=True)
         alike = f"{plural(self._alike, 'variant')} had the same output without the text"
         reason = self._reason or (alike if self._alike else "no proposer made a draft")
-        return Suggestion(row=row, status="none", reason=reason, calls=self.calls)
+        return GuardSuggestion(row=row, status="none", reason=reason, calls=self.calls)
 
-    def _open(self, reason: str, *, unmeasured: bool = False) -> Suggestion:
-        return Suggestion(
+    def _open(self, reason: str, *, unmeasured: bool = False) -> GuardSuggestion:
+        return GuardSuggestion(
             row=self._problem.row,
             status="undecided",
             reason=reason,
@@ -250,7 +255,7 @@ class _Search:
             unmeasured=unmeasured,
         )
 
-    async def _try(self, proposer: Proposer) -> Suggestion | None:
+    async def _try(self, proposer: DraftProposer) -> GuardSuggestion | None:
         drafts = proposer.drafts(self._problem, self._look)
         try:
             async for draft in drafts:
@@ -279,30 +284,30 @@ class _Search:
             self._reason = _why_not(looked)
         return looked.chooses
 
-    async def _look(self, draft: Draft, trials: int = 1) -> Looked:
+    async def _look(self, draft: Draft, trials: int = 1) -> DraftTrials:
         bench = self._bench_of(draft)
         numbers = range(trials)
         prompt, mutant = await asyncio.gather(
             self._draw(bench, draft, numbers, mutated=False),
             self._draw(bench, draft, numbers, mutated=True),
         )
-        looked = Looked(prompt=prompt, mutant=mutant)
+        looked = DraftTrials(prompt=prompt, mutant=mutant)
         self._alike += trials == 1 and prompt[0].output == mutant[0].output
         return looked
 
-    async def _prove(self, draft: Draft) -> Suggestion | None:
+    async def _prove(self, draft: Draft) -> GuardSuggestion | None:
         """Run fresh trials, which no draft was chosen by."""
         bench = self._bench_of(draft)
         at = _PROVING_FIRST + PROVING_TRIALS * self._proven
         self._proven += 1
-        seen = Looked(prompt=(), mutant=())
+        seen = DraftTrials(prompt=(), mutant=())
         for size in _PROVING_BATCHES:
             prompt, mutant = await asyncio.gather(
                 self._draw(bench, draft, range(at, at + size), mutated=False),
                 self._draw(bench, draft, range(at, at + size), mutated=True),
             )
             at += size
-            seen = Looked(prompt=seen.prompt + prompt, mutant=seen.mutant + mutant)
+            seen = DraftTrials(prompt=seen.prompt + prompt, mutant=seen.mutant + mutant)
             if not seen.chooses:
                 self._reason = f"a draft was not proven: {_why_not(seen)}"
                 return None
@@ -311,7 +316,7 @@ class _Search:
             for check in seen.mutant[0].facts.checks
             if all(trial.facts.checks.get(check) is False for trial in seen.mutant)
         ]
-        return Suggestion(
+        return GuardSuggestion(
             row=self._problem.row,
             status="offered",
             draft=draft,
@@ -323,7 +328,7 @@ class _Search:
 
     async def _draw(
         self, bench: Bench, draft: Draft, numbers: range, *, mutated: bool
-    ) -> tuple[Observed, ...]:
+    ) -> tuple[JudgedTrial, ...]:
         inputs = digest_of(dict(draft.inputs))
         new = {(inputs, mutated, number) for number in numbers} - self._seen
         self._seen |= new
@@ -337,7 +342,7 @@ class _Search:
         return tuple(trial for trial in made if not isinstance(trial, Exception))
 
 
-def _why_not(looked: Looked) -> str:
+def _why_not(looked: DraftTrials) -> str:
     failed = [trial.facts.passed is not True for trial in looked.prompt]
     kept = [trial.facts.passed is not False for trial in looked.mutant]
     if any(failed):
@@ -346,8 +351,8 @@ def _why_not(looked: Looked) -> str:
 
 
 def with_cases(
-    suggestions: Sequence[Suggestion], golden: Mapping[str, GoldenCase], ids: Collection[str]
-) -> list[Suggestion]:
+    suggestions: Sequence[GuardSuggestion], golden: Mapping[str, GoldenCase], ids: Collection[str]
+) -> list[GuardSuggestion]:
     """Suggestions with their golden cases, marked with their origin and for review.
 
     Two cases with the same inputs would count one input twice: of different ones, the first stays.
@@ -358,7 +363,7 @@ def with_cases(
     """
     used = {*ids}
     met: dict[str, tuple[str, Mapping[str, JSON]]] = {}
-    cases: list[Suggestion] = []
+    cases: list[GuardSuggestion] = []
     for suggestion in suggestions:
         draft = suggestion.draft
         if draft is None or draft.existing:

@@ -50,7 +50,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class JudgedTrial:
     """One judged trial, with its output."""
 
     facts: TrialFacts
@@ -62,7 +62,7 @@ class Bench(Protocol):
 
     async def draw(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
-    ) -> Sequence[Observed | Exception]:
+    ) -> Sequence[JudgedTrial | Exception]:
         """Trials of cases, by key and number from 0; of the base where `prompt` is None.
 
         A trial that could not be made is the error that says why.
@@ -107,7 +107,7 @@ class Result:
 _SECTION_WEIGHT = 0.25
 
 
-class Ranking:
+class CaseRanking:
     """Ranks the cases of a suite; rare words count more than common ones."""
 
     def __init__(self, cases: Sequence[Case]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.mutate._suggest import Look, Problem
+    from regauge.mutate._suggest import Look, UnguardedInstruction
 
 _NAME = "rules"
 _VARIANTS_MAX = 16
@@ -47,7 +47,9 @@ _PLAIN_PATH = re.compile(r"\w+(?:\.\w+|\[\d+\])*")
 class VariantProposer:
     """Varies the nearest cases, and expects the output that the prompt has now."""
 
-    async def drafts(self, problem: Problem, look: Look) -> AsyncGenerator[Draft, None]:
+    async def drafts(
+        self, problem: UnguardedInstruction, look: Look
+    ) -> AsyncGenerator[Draft, None]:
         """The variants whose output depends on the instruction; then checks of existing cases."""
         differing: list[Draft] = []
         for variant in _variants(problem):
@@ -83,17 +85,17 @@ def _first(checks: Iterable[tuple[JSON, str]]) -> Iterable[tuple[JSON, str]]:
     return islice(checks, _CHECKS_MAX)
 
 
-async def _outputs(draft: Draft, look: Look) -> tuple[list[_Output], list[_Output]]:
+async def _outputs(draft: Draft, look: Look) -> tuple[list[_OutputViews], list[_OutputViews]]:
     """Some outputs of the prompt and of the mutant."""
     seen = await look(draft, _OUTPUTS)
     return (
-        [_Output.from_text(trial.output) for trial in seen.prompt],
-        [_Output.from_text(trial.output) for trial in seen.mutant],
+        [_OutputViews.from_text(trial.output) for trial in seen.prompt],
+        [_OutputViews.from_text(trial.output) for trial in seen.mutant],
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Output:
+class _OutputViews:
     """An output as text, as a JSON value, and as values by path."""
 
     text: str
@@ -101,7 +103,7 @@ class _Output:
     leaves: Mapping[str, JSON]
 
     @classmethod
-    def from_text(cls, text: str) -> _Output:
+    def from_text(cls, text: str) -> _OutputViews:
         fenced = _FENCED.match(text)
         try:
             value: JSON = read_json(fenced[1] if fenced else text)
@@ -123,7 +125,7 @@ def _leaves(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
         yield path, value
 
 
-def _expected(before: JSON, base: Sequence[_Output]) -> JSON:
+def _expected(before: JSON, base: Sequence[_OutputViews]) -> JSON:
     """The expectation in the shape of another case's, with the values that all outputs have."""
     first = base[0]
     if isinstance(before, dict):
@@ -143,7 +145,7 @@ def _expected(before: JSON, base: Sequence[_Output]) -> JSON:
     return before
 
 
-def _differs(expected: JSON, mutant: Sequence[_Output]) -> bool:
+def _differs(expected: JSON, mutant: Sequence[_OutputViews]) -> bool:
     if isinstance(expected, dict):
         return all(
             not isinstance(output.value, dict)
@@ -154,7 +156,7 @@ def _differs(expected: JSON, mutant: Sequence[_Output]) -> bool:
 
 
 def _checks(
-    base: Sequence[_Output], mutant: Sequence[_Output], text: str
+    base: Sequence[_OutputViews], mutant: Sequence[_OutputViews], text: str
 ) -> Iterator[tuple[JSON, str]]:
     """Checks that all outputs of the prompt pass and all of the mutant fail, the firmest first."""
     if all(isinstance(output.value, dict) for output in base) and not any(
@@ -237,7 +239,7 @@ def _like(key: str, case: GoldenCase, inputs: Mapping[str, JSON] | None = None) 
     )
 
 
-def _variants(problem: Problem) -> Iterator[Draft]:
+def _variants(problem: UnguardedInstruction) -> Iterator[Draft]:
     """Varied inputs of the nearest cases, the nearest first: it fits the instruction best."""
     nearest = list(problem.nearest.values())
     made = 0

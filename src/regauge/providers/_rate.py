@@ -397,7 +397,7 @@ def window_for(concurrency: int | Literal["auto"]) -> Window:
     return Window(size=concurrency, ceiling=concurrency)
 
 
-class Turns(Protocol):
+class RequestTurns(Protocol):
     """When the requests for one model may be sent; time comes in from outside, in seconds."""
 
     def next_at(self, now: float, *, waiting: int) -> float:
@@ -468,7 +468,7 @@ class PacedTurns:
 class _Lane:
     """The requests for one model: their turns, and those that wait, refused ones first."""
 
-    turns: Turns
+    turns: RequestTurns
     again: deque[asyncio.Future[Permit]] = field(default_factory=deque["asyncio.Future[Permit]"])
     fresh: deque[asyncio.Future[Permit]] = field(default_factory=deque["asyncio.Future[Permit]"])
 
@@ -486,7 +486,9 @@ class Permit:
 
     __slots__ = ("_limit", "_number", "_sent_at", "_turns")
 
-    def __init__(self, limit: AdaptiveLimit, turns: Turns, number: int, *, sent_at: float) -> None:
+    def __init__(
+        self, limit: AdaptiveLimit, turns: RequestTurns, number: int, *, sent_at: float
+    ) -> None:
         self._limit = limit
         self._turns = turns
         self._number = number
@@ -519,7 +521,7 @@ class AdaptiveLimit:
     """
 
     def __init__(
-        self, window: Window, *, turns: Callable[[str], Turns] = lambda _: PacedTurns()
+        self, window: Window, *, turns: Callable[[str], RequestTurns] = lambda _: PacedTurns()
     ) -> None:
         self._window = window
         self._turns = turns
@@ -580,7 +582,7 @@ class AdaptiveLimit:
         self._lifted = True
         self.admit()
 
-    def on_answer(self, turns: Turns, quotas: tuple[Quota, ...]) -> None:
+    def on_answer(self, turns: RequestTurns, quotas: tuple[Quota, ...]) -> None:
         """An answer came for a model."""
         self._window = self._window.answered()
         if quotas:

@@ -323,7 +323,7 @@ def encode_line(recording: Recording) -> bytes:
 _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
 
 
-class _Line:
+class _RecordingLine:
     """One line: its bytes, or its place in the file, and what it is found by."""
 
     __slots__ = ("case", "key", "model", "text")
@@ -357,10 +357,10 @@ class _Content:
             self._state = _state(path.stat())
         self.size = self._state[1] if self._state else 0
         self._block = (0, b"")
-        self.lines: dict[RecordingKey, _Line] = {}
+        self.lines: dict[RecordingKey, _RecordingLine] = {}
         self.tidy = True
 
-    def text(self, line: _Line) -> bytes | None:
+    def text(self, line: _RecordingLine) -> bytes | None:
         """The bytes of a line; None where the file has changed since."""
         if isinstance(line.text, bytes):
             return line.text
@@ -419,7 +419,7 @@ class _Elsewhere:
         self._places = array("Q", [places[place] for place in order])
         return array("Q", [digests[place] for place in order])
 
-    def find(self, key: RecordingKey) -> _Line | None:
+    def find(self, key: RecordingKey) -> _RecordingLine | None:
         """The line of a key, read from the file."""
         if self._digests is None:
             self._digests = self._read()
@@ -431,7 +431,7 @@ class _Elsewhere:
             while at < len(self._digests) and self._digests[at] == head:
                 file.seek(self._places[at])
                 raw = file.readline().rstrip(b"\r\n")
-                line = _Line(raw, Recording.from_json(read_json(raw)))
+                line = _RecordingLine(raw, Recording.from_json(read_json(raw)))
                 if line.key == key:
                     return line
                 at += 1
@@ -491,7 +491,7 @@ class RecordingsFile:
     def __contains__(self, key: object) -> bool:
         return key in self._lines or (isinstance(key, RecordingKey) and self._find(key) is not None)
 
-    def _find(self, key: RecordingKey) -> _Line | None:
+    def _find(self, key: RecordingKey) -> _RecordingLine | None:
         line = self._lines.get(key)
         if line is None and self._elsewhere is not None:
             line = self._elsewhere.find(key)
@@ -521,7 +521,7 @@ class RecordingsFile:
         raw = None if line is None else self._raw(line)
         return None if raw is None else Recording.from_json(json.loads(raw))
 
-    def _raw(self, line: _Line) -> bytes | None:
+    def _raw(self, line: _RecordingLine) -> bytes | None:
         """The bytes of a line; None where another process removed it since."""
         raw = self._content.text(line)
         if raw is None:
@@ -640,11 +640,11 @@ class RecordingsFile:
             return False
         if existing is not None:
             recording = replace_fields(recording, replaced=existing.replaced + 1)
-        self._lines[recording.key] = _Line(encode_line(recording), recording)
+        self._lines[recording.key] = _RecordingLine(encode_line(recording), recording)
         return True
 
 
-def _order(line: _Line) -> tuple[str, int, str]:
+def _order(line: _RecordingLine) -> tuple[str, int, str]:
     return (line.case, line.key.trial, line.key.digest)
 
 
@@ -660,7 +660,7 @@ def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
         if head and own and not own(head[1].decode("utf-8", "replace")):
             continue
         try:
-            line = _Line(place, Recording.from_json(read_json(raw)))
+            line = _RecordingLine(place, Recording.from_json(read_json(raw)))
         except (ValueError, RecursionError) as error:
             faults.append(_broken(path, number, raw, error))
             continue

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RunLimits:
     """Limits of a run; each is checked before it is spent, so none is exceeded.
 
     Attributes:
@@ -126,6 +126,6 @@ class GuardPolicy:
 class RefinePolicy:
     """All of it."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
     test: AcceptancePolicy = field(default_factory=AcceptancePolicy)
     guard: GuardPolicy = field(default_factory=GuardPolicy)

@@ -164,7 +164,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class FailureCluster:
     """Failures of one check that are more than chance, or that make it flaky.
 
     Attributes:
@@ -196,8 +196,8 @@ class Cluster:
 class Diagnosis:
     """The failures that are worth a revision, and those that are left alone."""
 
-    clusters: tuple[Cluster, ...]
-    flaky: tuple[Cluster, ...]
+    clusters: tuple[FailureCluster, ...]
+    flaky: tuple[FailureCluster, ...]
 
 
 def diagnose(
@@ -220,8 +220,8 @@ def diagnose(
         policy: What counts as flaky.
         tolerated: How often a check may fail and be flaky only, where it is not `flaky_rate`.
     """
-    clusters: list[Cluster] = []
-    flaky: list[Cluster] = []
+    clusters: list[FailureCluster] = []
+    flaky: list[FailureCluster] = []
     # Once an edit is taken back, the text as it is now has no trials of its own.
     names = dict.fromkeys(name for text in texts("") for name in tally.checks(text, cases))
     for name in names:
@@ -231,7 +231,7 @@ def diagnose(
             is_known = cluster.p_flaky < policy.flaky_p or cluster.p_again <= policy.again_p
             (clusters if is_known else flaky).append(cluster)
 
-    def order(cluster: Cluster) -> tuple[int, int, str]:
+    def order(cluster: FailureCluster) -> tuple[int, int, str]:
         earlier = checks.get(cluster.check)
         return (
             _ORDER[earlier.criterion if earlier else "correctness"],
@@ -261,7 +261,7 @@ def _cluster(
     policy: AcceptancePolicy,
     *,
     rate: float,
-) -> Cluster | None:
+) -> FailureCluster | None:
     counts = {
         case: sum((tally.check(text, case, check) for text in texts), NONE_DRAWN) for case in cases
     }
@@ -286,7 +286,7 @@ def _cluster(
     if p_flaky >= policy.flaky_p and p_again <= policy.again_p:
         # A few cases fail every time, among many that do not: they are what is to be repaired.
         ranked = repeated
-    return Cluster(
+    return FailureCluster(
         check=check,
         code=min(codes, key=lambda code: (-codes[code], code)),
         cases=tuple(ranked),

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from regauge.gate import Count
     from regauge.git import Branch
     from regauge.prompts import Part
-    from regauge.refine.analysis import Cluster, Tally
+    from regauge.refine.analysis import FailureCluster, Tally
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import Accepted, LoopConfig, State
-    from regauge.refine.runs import Event, Run
+    from regauge.refine.loop._state import Accepted, LoopConfig, LoopState
+    from regauge.refine.runs import Run, TrailEvent
     from regauge.refine.subject import Subject
 
 _NOTES = {
@@ -256,9 +256,9 @@ def result_of(
     run: str,
     subject: Subject,
     setting: LoopConfig,
-    state: State,
+    state: LoopState,
     *,
-    events: Sequence[Event],
+    events: Sequence[TrailEvent],
     revision: Revision | None,
     replayed: int = 0,
 ) -> dict[str, Any]:
@@ -279,12 +279,12 @@ def result_of(
     def noted(event: str) -> list[str]:
         return [decision["text"] for decision in decisions if decision["event"] == event]
 
-    def moved(cluster: Cluster) -> dict[str, Any]:
+    def moved(cluster: FailureCluster) -> dict[str, Any]:
         """The number of edits tried for a cluster, and whether any did better."""
         own = [t for t in state.memory.lessons(cluster.key) if t.finding != "guarded"]
         return {"tried": len(own), "moved": any(t.finding != "screened-out" for t in own)}
 
-    def flaky(cluster: Cluster) -> dict[str, Any]:
+    def flaky(cluster: FailureCluster) -> dict[str, Any]:
         own = [t for t in tried if t.cluster == cluster.key and t.finding != "guarded"]
         return {**failing(cluster), "tried": len(own)}
 
@@ -348,7 +348,7 @@ def result_of(
 
 
 def change_of(
-    setting: LoopConfig, state: State, accepted: Accepted, before: PromptText
+    setting: LoopConfig, state: LoopState, accepted: Accepted, before: PromptText
 ) -> dict[str, Any]:
     """One accepted edit of the text before, with the evidence on trials that chose nothing."""
     check, base, new = accepted.cluster.check, setting.base.digest, state.text.digest
@@ -395,7 +395,7 @@ def _summed(counts: Iterable[Count]) -> dict[str, int]:
     return {**asdict(sum(counts_known, NONE_DRAWN)), "cases": len(counts_known)}
 
 
-def failing(cluster: Cluster) -> dict[str, Any]:
+def failing(cluster: FailureCluster) -> dict[str, Any]:
     """The failing checks and their cases."""
     return {
         "check": cluster.check,
@@ -406,7 +406,7 @@ def failing(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def goals_of(setting: LoopConfig, state: State, *, revised: bool) -> dict[str, Any] | None:
+def goals_of(setting: LoopConfig, state: LoopState, *, revised: bool) -> dict[str, Any] | None:
     """Each goal, compared with the prompt as it was and the proposal; None without goals."""
     if not setting.goals:
         return None
@@ -419,7 +419,7 @@ def goals_of(setting: LoopConfig, state: State, *, revised: bool) -> dict[str, A
     return {"digest": goals_digest(setting), "reached": reached}
 
 
-def criteria_of(setting: LoopConfig, state: State, *, revised: bool) -> list[dict[str, Any]]:
+def criteria_of(setting: LoopConfig, state: LoopState, *, revised: bool) -> list[dict[str, Any]]:
     """The pass rate of all checks of a criterion, before and with the proposal."""
     cases = (*setting.train, *setting.holdout)
 
@@ -452,7 +452,7 @@ def _people(subject: Subject, setting: LoopConfig) -> dict[str, Any] | None:
     return {"feedback": setting.feedback, "said": evidence}
 
 
-def _unverified(run: str, setting: LoopConfig, state: State) -> dict[str, Any] | None:
+def _unverified(run: str, setting: LoopConfig, state: LoopState) -> dict[str, Any] | None:
     """The remaining work of a run that used its calls, and the command that continues it."""
     if state.stop is None or state.stop.reason != "calls":
         return None
@@ -475,12 +475,12 @@ def _unverified(run: str, setting: LoopConfig, state: State) -> dict[str, Any] |
     }
 
 
-def _still_failing(setting: LoopConfig, state: State) -> list[Cluster]:
+def _still_failing(setting: LoopConfig, state: LoopState) -> list[FailureCluster]:
     """The open failures that fresh trials of the revision show, with these trials' counts.
 
     Of a check that an accepted edit is for, a chance failure is none.
     """
-    clusters: list[Cluster] = []
+    clusters: list[FailureCluster] = []
     test, text = setting.policy.test, state.text.digest
     for cluster in state.open:
         counts = {case: state.fresh.check(text, case, cluster.check) for case in cluster.cases}
@@ -499,7 +499,7 @@ def _still_failing(setting: LoopConfig, state: State) -> list[Cluster]:
 
 
 def _suite(
-    setting: LoopConfig, state: State, decisions: Sequence[Mapping[str, Any]]
+    setting: LoopConfig, state: LoopState, decisions: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
     """The results of all cases, and the last decision of the gate."""
     suite_decisions = [d for d in decisions if str(d["event"]).startswith("suite-")]
@@ -514,7 +514,7 @@ def _suite(
     }
 
 
-def _variances(setting: LoopConfig, state: State) -> dict[str, Any]:
+def _variances(setting: LoopConfig, state: LoopState) -> dict[str, Any]:
     """The variance of the prompt before, and of the proposal, over the same cases."""
     texts = {"before": setting.base, **({"after": state.text} if state.accepted else {})}
     reports = {
@@ -529,7 +529,7 @@ def _variances(setting: LoopConfig, state: State) -> dict[str, Any]:
     return {name: report.to_json() for name, report in reports.items() if report is not None}
 
 
-def _revision(subject: Subject, state: State, revision: Revision) -> dict[str, Any]:
+def _revision(subject: Subject, state: LoopState, revision: Revision) -> dict[str, Any]:
     name = f"{subject.prompt.path.parent.name}/{subject.prompt.path.name}"
     old, new = subject.source.splitlines(), revision.text.splitlines()
     diff = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.prompts import MessageSection
-    from regauge.statements import Change, Comparison, Node
+    from regauge.statements import AtomChange, Node, TextComparison
 
 _WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
 
@@ -465,11 +465,11 @@ _RECAST = 0.5
 _RENAMED_MAX = 3
 
 
-Unit: TypeAlias = "list[tuple[int, Change]]"
+Unit: TypeAlias = "list[tuple[int, AtomChange]]"
 """One change as a user counts it: a moved step, a new example, a renamed key."""
 
 
-def comparisons(before: PromptText, after: PromptText) -> tuple[Comparison, ...]:
+def comparisons(before: PromptText, after: PromptText) -> tuple[TextComparison, ...]:
     """Both texts, message by message."""
     if len(before.trees) != len(after.trees):
         raise EditError("messages were added or removed")
@@ -505,7 +505,7 @@ def units_of(before: PromptText, after: PromptText) -> list[Unit]:
     return _units(comparisons(before, after))
 
 
-def _units(compared: Sequence[Comparison]) -> list[Unit]:
+def _units(compared: Sequence[TextComparison]) -> list[Unit]:
     groups: dict[object, Unit] = {}
     for index, comparison in enumerate(compared):
         taken = _recast(index, comparison)
@@ -630,7 +630,7 @@ def _tokens(text: str) -> Counter[str]:
     return Counter(_RE.token.findall(text.casefold()))
 
 
-def _key(index: int, comparison: Comparison, change: Change) -> object:
+def _key(index: int, comparison: TextComparison, change: AtomChange) -> object:
     """The property that changes of one unit share: block, renaming or inputs."""
     was = comparison.before.text_of(change.was) if change.was else ""
     now = comparison.after.text_of(change.now) if change.now else ""
@@ -675,7 +675,7 @@ def new_statements(
                 yield now
 
 
-def _recast(index: int, comparison: Comparison) -> dict[object, object]:
+def _recast(index: int, comparison: TextComparison) -> dict[object, object]:
     """By the key of each change of a sentence whose clauses swap words the key of its first.
 
     What one clause loses another one has: none of these changes stands on its own.
@@ -706,7 +706,7 @@ def _recast(index: int, comparison: Comparison) -> dict[object, object]:
     return joined
 
 
-def _fresh(comparison: Comparison, kind: str) -> set[int]:
+def _fresh(comparison: TextComparison, kind: str) -> set[int]:
     return {
         id(change.now if kind == "added" else change.was)
         for change in comparison.changes
@@ -729,7 +729,7 @@ def _block(tree: Tree, atom: Node, fresh: set[int]) -> Node:
     return enclosing
 
 
-def _piece(compared: Sequence[Comparison], change_at: tuple[int, Change]) -> int:
+def _piece(compared: Sequence[TextComparison], change_at: tuple[int, AtomChange]) -> int:
     """The block that an added statement belongs to: its entry, example, row or section."""
     index, change = change_at
     tree = compared[index].after
@@ -745,7 +745,9 @@ def _piece(compared: Sequence[Comparison], change_at: tuple[int, Change]) -> int
 
 
 def _composed(
-    before: PromptText, compared: Sequence[Comparison], changes: Sequence[tuple[int, Change]]
+    before: PromptText,
+    compared: Sequence[TextComparison],
+    changes: Sequence[tuple[int, AtomChange]],
 ) -> PromptText:
     text = before
     for index, comparison in enumerate(compared):

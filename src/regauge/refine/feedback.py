@@ -25,7 +25,7 @@ EvidenceKind = Literal["label", "comment", "note"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class FeedbackRemark:
     """A remark of a user: a hint for proposers, not evidence for an edit.
 
     Attributes:
@@ -48,7 +48,7 @@ class Evidence:
 class Feedback:
     """The remarks of users, and a count of those left out, such as `2 of bots`."""
 
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[FeedbackRemark, ...] = ()
     left_out: tuple[str, ...] = ()
 
     def __add__(self, other: Feedback) -> Feedback:
@@ -60,7 +60,7 @@ class Feedback:
 def describe_feedback(feedback: Feedback) -> str:
     """A short count of remarks; empty without any.
 
-    >>> note = Evidence(kind="note", text="Too long.")
+    >>> note = FeedbackRemark(kind="note", text="Too long.")
     >>> describe_feedback(Feedback(evidence=(note,), left_out=("2 of bots",)))
     '1 note; left out: 2 of bots'
     """
@@ -161,14 +161,14 @@ def cut(text: str) -> str:
 
 def labels_of(
     project: Project, judges: Iterable[str], train: Collection[str]
-) -> tuple[Evidence, ...]:
+) -> tuple[FeedbackRemark, ...]:
     """The labels of users on outputs of some golden cases, by judge.
 
     Labels that compare two answers say nothing of either, and are left out.
     """
     from regauge.judges.calibration import labels_path, load_labels
 
-    evidence: list[Evidence] = []
+    evidence: list[FeedbackRemark] = []
     for judge in judges:
         if not labels_path(judge, project).is_file():
             continue
@@ -176,7 +176,7 @@ def labels_of(
         if labels.kind == "pairs":
             continue
         evidence += [
-            Evidence(
+            FeedbackRemark(
                 kind="label",
                 text=cut(label.why),
                 by=label.by,
@@ -212,14 +212,16 @@ def feedback_on_pull(
     own_remarks = [remark for remark in trusted_remarks if not _is_of_another(remark.path, prompt)]
     if len(own_remarks) < len(trusted_remarks):
         left_out.append(f"{len(trusted_remarks) - len(own_remarks)} on other prompts")
-    evidence: list[Evidence] = []
+    evidence: list[FeedbackRemark] = []
     refused = Counter[str]()
     for trusted_remark in own_remarks:
         text, lines = own_words(trusted_remark.text)
         refused += lines
         if text:
             evidence.append(
-                Evidence(kind="comment", text=text, by=trusted_remark.by, at=trusted_remark.url)
+                FeedbackRemark(
+                    kind="comment", text=text, by=trusted_remark.by, at=trusted_remark.url
+                )
             )
     return _newest(evidence, left_out, refused)
 
@@ -240,13 +242,13 @@ def noted_in(path: Path) -> Feedback:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"--feedback: {path} is not UTF-8: {error}") from error
-    evidence: list[Evidence] = []
+    evidence: list[FeedbackRemark] = []
     refused = Counter[str]()
     for line, paragraph in _paragraphs(text):
         words, lines = own_words(paragraph)
         refused += lines
         if words:
-            evidence.append(Evidence(kind="note", text=words, at=f"{path.as_posix()}:{line}"))
+            evidence.append(FeedbackRemark(kind="note", text=words, at=f"{path.as_posix()}:{line}"))
     if not evidence:
         raise UsageError(
             f"--feedback: {path} says nothing that can be used\n"
@@ -255,7 +257,7 @@ def noted_in(path: Path) -> Feedback:
     return _newest(evidence, [], refused)
 
 
-def _newest(evidence: list[Evidence], left_out: list[str], refused: Counter[str]) -> Feedback:
+def _newest(evidence: list[FeedbackRemark], left_out: list[str], refused: Counter[str]) -> Feedback:
     for kind, number in refused.items():
         if number:
             noun, _, rest = kind.partition(" in ")

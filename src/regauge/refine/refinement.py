@@ -23,8 +23,8 @@ from regauge.prompts import (
 )
 from regauge.providers import parse_model_id
 from regauge.providers.registry import endpoint_of
-from regauge.refine._policy import Limits, RefinePolicy
-from regauge.refine.analysis import Check, Cluster
+from regauge.refine._policy import RefinePolicy, RunLimits
+from regauge.refine.analysis import Check, FailureCluster
 from regauge.refine.attempts import Attempt, LookLedger, Memory, strategy_prior
 from regauge.refine.delivery import markdown_of, result_of, revised
 from regauge.refine.edits import Edit, PromptText, ops_between
@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
     from regauge.refine.loop._loop import Trail
-    from regauge.refine.loop._state import Note, State
-    from regauge.refine.runs import Event, Run
+    from regauge.refine.loop._state import LoopState, Note
+    from regauge.refine.runs import Run, TrailEvent
     from regauge.refine.subject import Subject
     from regauge.runner import EvalSession
 
@@ -134,7 +134,7 @@ def removals_of(base: PromptText, places: Iterable[Removal]) -> tuple[Accepted, 
             proposer="mutate",
             rationale=f"no case depends on {removed!r}",
         )
-        cluster = Cluster(check=f"unused text {cut(removed, _CHARS)!r}")
+        cluster = FailureCluster(check=f"unused text {cut(removed, _CHARS)!r}")
         accepted.append(Accepted(edit=edit, cluster=cluster, text=after))
         text = after
     return tuple(accepted)
@@ -216,7 +216,7 @@ def setting_of(
         )
     checks = {name: _check(judge) for name, judge in subject.judges().items()}
     policy = RefinePolicy(
-        limits=Limits(
+        limits=RunLimits(
             calls=options.calls or _CALLS_MIN,
             model_calls=options.model_calls,
             usd=options.usd,
@@ -304,7 +304,7 @@ def expected_trial(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class RunEstimate:
     """The estimate of a run, before any cost.
 
     Attributes:
@@ -325,8 +325,8 @@ class Estimate:
 
 
 def check_more(
-    setting: LoopConfig, state: State, observed: MoreCalls, *, run: str, prompt: str
-) -> State:
+    setting: LoopConfig, state: LoopState, observed: MoreCalls, *, run: str, prompt: str
+) -> LoopState:
     """Where a run continues with more calls."""
     if state.stop is not None and state.stop.reason != "calls":
         raise UsageError(
@@ -582,11 +582,11 @@ class Refinement:
         judged_before = _judged_by(self.subject)
         return digest_of([judged_before["cases"], judged_before["judges"], judged_before["models"]])
 
-    def estimate(self) -> Estimate:
+    def estimate(self) -> RunEstimate:
         """The cost of the run, without any call."""
         setting = self.setting
         first_look = setting.policy.test.baseline_trials * len(setting.train)
-        return Estimate(
+        return RunEstimate(
             train=len(setting.train),
             holdout=len(setting.holdout),
             first_look_calls=cost_of_trials(setting, first_look) + bool(setting.look),
@@ -617,7 +617,7 @@ class Refinement:
         if asks and self.options.model_calls and self._evals.options.record != "none":
             check_key(self._evals.project.settings, self.refiner, environ)
 
-    def run(self, run: Run, listen: Callable[[Note], None]) -> State:
+    def run(self, run: Run, listen: Callable[[Note], None]) -> LoopState:
         """Run from the beginning."""
         run.before.write_bytes(self.subject.source.encode())
         keep_known(run, self.subject)
@@ -626,7 +626,7 @@ class Refinement:
 
     def resume(
         self, run: Run, listen: Callable[[Note], None], *, more_calls: int | None = None
-    ) -> State:
+    ) -> LoopState:
         """Go on where a run was cut off; what it paid for is not paid again."""
         cut_back(run.trail)
         events = read_trail(run.trail)
@@ -654,7 +654,7 @@ class Refinement:
                 )
         return sum(len(event.body.get("decisions", ())) for event in events[1:])
 
-    def _retold(self, run: Run, events: Sequence[Event]) -> State:
+    def _retold(self, run: Run, events: Sequence[TrailEvent]) -> LoopState:
         """The state a trail leads to, with every decision made again."""
         began = events[0].body
         self.memory = Memory(tuple(Attempt.from_json(entry) for entry in began["memory"]))
@@ -683,7 +683,7 @@ class Refinement:
             )
         return retell(self.setting, begin(self.setting, self.memory), events, run.trail)
 
-    def finish(self, run: Run, state: State, *, date: str) -> dict[str, JSON]:
+    def finish(self, run: Run, state: LoopState, *, date: str) -> dict[str, JSON]:
         """Write down the result of a run: result, rationale, and the file it proposes."""
         replayed = int(run.facts().get("replayed", 0)) + self.replayed
         run.note(replayed=replayed)
@@ -718,10 +718,12 @@ class Refinement:
     def _about(self) -> dict[str, JSON]:
         return about(self.subject, self.setting, self.options, self.memory)
 
-    def _drive(self, state: State, trail: TrailFile, listen: Callable[[Note], None]) -> State:
+    def _drive(
+        self, state: LoopState, trail: TrailFile, listen: Callable[[Note], None]
+    ) -> LoopState:
         last = state
 
-        def kept(state: State) -> None:
+        def kept(state: LoopState) -> None:
             nonlocal last
             last = state
             self._ledger.add(state.looked)
@@ -741,7 +743,7 @@ class Refinement:
                     trail.add(interrupted, advance(self.setting, last, interrupted))
             return last
 
-    async def _driven(self, state: State, trail: Trail) -> State:
+    async def _driven(self, state: LoopState, trail: Trail) -> LoopState:
         async with self._evals.making() as trials:
             bench = SuiteBench(
                 subject=self.subject,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.project import Project
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import LoopConfig, State
+    from regauge.refine.loop._state import LoopConfig, LoopState
 
 
 @cache
@@ -77,7 +77,7 @@ class TrailError(RegaugeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class TrailEvent:
     """One line of a trail.
 
     Attributes:
@@ -106,8 +106,8 @@ class TrailFile:
     def __init__(
         self,
         path: Path,
-        events: Sequence[Event] = (),
-        listen: Callable[[State], None] = lambda _: None,
+        events: Sequence[TrailEvent] = (),
+        listen: Callable[[LoopState], None] = lambda _: None,
     ) -> None:
         self._path = path
         self.listen = listen
@@ -122,7 +122,7 @@ class TrailFile:
         trail._write("began", {"schema_version": SCHEMA_VERSION, **about})
         return trail
 
-    def add(self, observation: Observation, state: State) -> None:
+    def add(self, observation: Observation, state: LoopState) -> None:
         """Keep what was observed, what was decided, and where it led."""
         self._write(
             "observed",
@@ -139,7 +139,9 @@ class TrailFile:
         self._write("wrote", {"files": dict(files)})
 
     def _write(self, kind: str, body: Mapping[str, JSON]) -> None:
-        event = Event(seq=self._seq, kind=kind, prev=self._last, body=json.loads(_ENCODE(body)))
+        event = TrailEvent(
+            seq=self._seq, kind=kind, prev=self._last, body=json.loads(_ENCODE(body))
+        )
         document = {**asdict(event), "sha": event.digest}
         with self._path.open("ab") as file:
             file.write(_ENCODE(document).encode() + b"\n")
@@ -149,13 +151,13 @@ class TrailFile:
         self._last = event.digest
 
 
-def read_trail(path: Path) -> tuple[Event, ...]:
+def read_trail(path: Path) -> tuple[TrailEvent, ...]:
     """The events of a trail; a last line that was cut off in the middle is left out."""
     try:
         lines = read_regular(path).split(b"\n")
     except OSError as error:
         raise TrailError(f"{path}: {error.strerror or error}") from error
-    events: list[Event] = []
+    events: list[TrailEvent] = []
     last = ""
     for number, line in enumerate(lines[:-1], 1):
         event = _event(line, path, number)
@@ -189,7 +191,9 @@ def cut_back(path: Path) -> None:
             file.truncate(end)
 
 
-def retell(setting: LoopConfig, state: State, events: Sequence[Event], path: Path) -> State:
+def retell(
+    setting: LoopConfig, state: LoopState, events: Sequence[TrailEvent], path: Path
+) -> LoopState:
     """Run the observations of a trail again, and compare every decision.
 
     An interruption is left out, so that the state is the one to go on from.
@@ -212,12 +216,12 @@ def retell(setting: LoopConfig, state: State, events: Sequence[Event], path: Pat
     return state
 
 
-def decisions_of(state: State) -> list[JSON]:
+def decisions_of(state: LoopState) -> list[JSON]:
     """The decisions of the last step, as plain documents."""
     return [asdict(note) for note in state.notes]
 
 
-def summary_of(state: State) -> dict[str, JSON]:
+def summary_of(state: LoopState) -> dict[str, JSON]:
     """Where a run stands, for readers of the trail."""
     return {
         "phase": state.phase,
@@ -235,10 +239,10 @@ def summary_of(state: State) -> dict[str, JSON]:
     }
 
 
-def _event(line: bytes, path: Path, number: int) -> Event:
+def _event(line: bytes, path: Path, number: int) -> TrailEvent:
     try:
         document: Any = read_json(line)
-        event = Event(
+        event = TrailEvent(
             seq=document["seq"],
             kind=document["kind"],
             prev=document["prev"],
@@ -406,7 +410,7 @@ def remember(project: Project, prompt: str, key: str, memory: Memory) -> None:
     write_whole(_memory_path(project, prompt), text.encode())
 
 
-def remember_status(run: Run, state: State) -> None:
+def remember_status(run: Run, state: LoopState) -> None:
     """Write into `run.json` how a run ended."""
     stop = state.stop
     if stop is None:
@@ -526,7 +530,7 @@ def seal(run: Run) -> None:
         TrailFile(run.trail, events).wrote(files)
 
 
-def read_whole(run: Run) -> tuple[Event, ...]:
+def read_whole(run: Run) -> tuple[TrailEvent, ...]:
     """The events of a run's trail, whose chain is whole and whose proposal is as it was written."""
     fix = f"  fix: do not apply it; start a new run: regauge refine {run.prompt}"
     try:
@@ -546,7 +550,7 @@ def read_whole(run: Run) -> tuple[Event, ...]:
     return events
 
 
-def _sealed(events: tuple[Event, ...]) -> dict[str, str]:
+def _sealed(events: tuple[TrailEvent, ...]) -> dict[str, str]:
     """The state of files in the trail; empty if the run proposes nothing."""
     last = events[-1]
     return dict(last.body["files"]) if last.kind == "wrote" else {}

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Message, Prompt
     from regauge.refine.analysis import Check
     from regauge.refine.proposers._protocol import Example
-    from regauge.runner import Suite
+    from regauge.runner import Eval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ def check_editable(name: str, settings: TargetSettings) -> None:
     )
 
 
-def edited_prompt(suite: Suite, name: str | None) -> Prompt:
+def edited_prompt(suite: Eval, name: str | None) -> Prompt:
     """The prompt of an eval: its own, or one that its target loads.
 
     Raises:
@@ -408,7 +408,7 @@ def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
     )
 
 
-def deciding_judges(suite: Suite, check: str | None = None) -> tuple[Judge, ...]:
+def deciding_judges(suite: Eval, check: str | None = None) -> tuple[Judge, ...]:
     """The judges of a suite that decide.
 
     Args:

@@ -63,17 +63,17 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.gate import Arm, CaseTier, GateOutcome
+    from regauge.gate import CaseTier, GateOutcome, Side
     from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine._policy import GuardPolicy
-    from regauge.refine.analysis import Cluster, Tally
+    from regauge.refine.analysis import FailureCluster, Tally
     from regauge.refine.edits import Edit, PromptText
-    from regauge.refine.feedback import Evidence
-    from regauge.refine.loop._state import AskProposer, LoopConfig, RunSuite, State
+    from regauge.refine.feedback import FeedbackRemark
+    from regauge.refine.loop._state import AskProposer, LoopConfig, LoopState, RunSuite
     from regauge.refine.proposers._protocol import Example, Proposer
     from regauge.refine.subject import Subject
-    from regauge.runner import EvalSession, Suite, Trial, Trials
+    from regauge.runner import Eval, EvalSession, Trial, Trials
     from regauge.targets import Target
 
 _KEPT_CHARS = 1  # of a single character no one learns an answer
@@ -182,14 +182,14 @@ _LEFT_OUT = "(a line on a case that is held out is left out)"
 
 
 def hints_of(
-    evidence: Sequence[Evidence],
+    evidence: Sequence[FeedbackRemark],
     train: Mapping[str, GoldenCase],
     holdout: Mapping[str, GoldenCase],
     *,
     public: Iterable[str],
     policy: GuardPolicy,
     show_goldens: bool = False,
-) -> tuple[Evidence, ...]:
+) -> tuple[FeedbackRemark, ...]:
     """Human feedback as far as proposers may see it: nothing of the holdout, no answer.
 
     Lines that speak of a held-out case are left out, and what is expected of train cases is
@@ -213,7 +213,7 @@ def hints_of(
             or bool(leaks.describe_leak(line))
         )
 
-    def redact(evidence: Evidence) -> Evidence:
+    def redact(evidence: FeedbackRemark) -> FeedbackRemark:
         text = "\n".join(_LEFT_OUT if speaks(line) else line for line in evidence.text.split("\n"))
         for name, veil in veils.items():
             is_named = name == evidence.case or veil.name.search(text)
@@ -282,12 +282,12 @@ _ANSWER_CHARS = 1_000
 
 def problem_of(
     setting: LoopConfig,
-    state: State,
+    state: LoopState,
     cases: Mapping[str, GoldenCase],
     *,
     released: Sequence[str] = (),
     examples: Sequence[Example] = (),
-    people: Sequence[Evidence] = (),
+    people: Sequence[FeedbackRemark] = (),
     show_goldens: bool = False,
     schema: str = "",
     draw: Callable[[Sequence[Draws]], Awaitable[TrialsDone | Interrupted]] | None = None,
@@ -365,7 +365,9 @@ def problem_of(
     )
 
 
-def _bearing_on(cluster: Cluster, people: Sequence[Evidence]) -> tuple[Evidence, ...]:
+def _bearing_on(
+    cluster: FailureCluster, people: Sequence[FeedbackRemark]
+) -> tuple[FeedbackRemark, ...]:
     """Labels for the check or of its failing cases, the nearest first, and all that was said."""
     labels = [
         (evidence.judge != cluster.check, evidence.case not in cluster.failing, number, evidence)
@@ -379,7 +381,9 @@ def _bearing_on(cluster: Cluster, people: Sequence[Evidence]) -> tuple[Evidence,
     return (*nearest, *(evidence for evidence in people if evidence.kind != "label"))
 
 
-def _confusions(state: State, check: str, name: str, case: GoldenCase, public: str) -> Counter[str]:
+def _confusions(
+    state: LoopState, check: str, name: str, case: GoldenCase, public: str
+) -> Counter[str]:
     """Of one case, how often which allowed value came where which was expected."""
     expected = case.expected if isinstance(case.expected, dict) else {"": case.expected}
     fields = {key: value for key, value in expected.items() if is_public(value, public)}
@@ -431,7 +435,7 @@ def _neighbours(
 
 
 def _redact_case(
-    state: State, check: str, name: str, case: GoldenCase, *, show_goldens: bool, public: str
+    state: LoopState, check: str, name: str, case: GoldenCase, *, show_goldens: bool, public: str
 ) -> RedactedCase:
     failures = state.tally.failures(state.text.digest, name, check)
     outcomes = failures or state.tally.since(state.text.digest, name, 0)
@@ -518,7 +522,7 @@ _PROMPT = "revision"
 
 async def verify_by_gate(
     setting: LoopConfig,
-    state: State,
+    state: LoopState,
     action: RunSuite,
     draw: Callable[[Sequence[Draws]], Awaitable[TrialsDone | Interrupted]],
     *,
@@ -549,9 +553,9 @@ async def verify_by_gate(
     by_trial = {
         (o.text, o.case, o.trial): o for outcomes in state.fresh.seen.values() for o in outcomes
     }
-    texts: dict[Arm, PromptText] = {"candidate": state.text, "main": setting.base}
+    texts: dict[Side, PromptText] = {"candidate": state.text, "main": setting.base}
     while requests := gate.pending_trials():
-        trials: list[tuple[str, Arm, int]] = [
+        trials: list[tuple[str, Side, int]] = [
             (want.case, want.arm, number) for want in requests for number in want.trials
         ]
         draws = [_unknown(arm, text, trials, by_trial) for arm, text in texts.items()]
@@ -584,9 +588,9 @@ async def verify_by_gate(
 
 
 def _unknown(
-    arm: Arm,
+    arm: Side,
     text: PromptText,
-    trials: Sequence[tuple[str, Arm, int]],
+    trials: Sequence[tuple[str, Side, int]],
     outcomes: Container[tuple[str, str, int]],
 ) -> Draws:
     """The trials of one arm that the gate requests and that do not exist yet."""
@@ -597,7 +601,7 @@ def _unknown(
     )
 
 
-def _stored_number(arm: Arm, number: int) -> int:
+def _stored_number(arm: Side, number: int) -> int:
     """The number of the n-th trial of an arm.
 
     The revision's are those that evals replay once it is taken; the gate that it then has to
@@ -718,7 +722,7 @@ class SuiteBench:
             target.check_candidate_loaded()
 
     async def ask(
-        self, state: State, action: AskProposer
+        self, state: LoopState, action: AskProposer
     ) -> Looked | Critiqued | Proposed | Interrupted:
         """Ask a proposer; edits that would break the prompt's file are refused here."""
         proposer = self.proposers[action.proposer]
@@ -740,7 +744,7 @@ class SuiteBench:
                 return Proposed(edits=(), spent=Spent(), refused=(text,))
             return Interrupted(reason="interrupted", text=text)
 
-    async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
+    async def verify(self, state: LoopState, action: RunSuite) -> SuiteSaid | Interrupted:
         """Let the gate compare the revision with the base."""
         tiers: dict[str, CaseTier] = {
             name: member.case.tier for name, member in self.subject.members.items()
@@ -775,7 +779,7 @@ class SuiteBench:
             self._planned[text.digest, name, check] = planned
         return self._planned[text.digest, case, check]
 
-    def _suite(self, suite: Suite, prompt: Prompt, text: PromptText) -> Suite:
+    def _suite(self, suite: Eval, prompt: Prompt, text: PromptText) -> Eval:
         """A suite under a text: its prompt has it, or its target loads it."""
         if suite.target is None:
             return replace(suite, prompt=prompt)
@@ -788,7 +792,7 @@ class SuiteBench:
         subject = target.subject(suite.prompt.name, path=suite.prompt.path)
         return replace(suite, prompt=subject, target=target)
 
-    def _problem(self, state: State, action: AskProposer) -> Problem:
+    def _problem(self, state: LoopState, action: AskProposer) -> Problem:
         return problem_of(
             self.setting,
             state,
@@ -802,7 +806,7 @@ class SuiteBench:
         )
 
     @cached_property
-    def _hints(self) -> tuple[Evidence, ...]:
+    def _hints(self) -> tuple[FeedbackRemark, ...]:
         """The remarks of users; a run without models does not use them."""
         subject, setting = self.subject, self.setting
         return hints_of(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.reports._documents import RunRecord, ShardPart, SuiteSummary
     from regauge.reports._tally import CauseGroup
-    from regauge.runner import Budget, MissingAnswers, MissingJudgements, Progress
+    from regauge.runner import Budget, DrawProgress, MissingAnswers, MissingJudgements
 
 Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
 
@@ -330,7 +330,7 @@ def recorded_noun(path: str) -> str:
     return _RECORDED_NOUNS.get(PurePath(path).parent.name, "answer")
 
 
-def progress_line(progress: Progress, budget: Budget, noun: str = "answers") -> str:
+def progress_line(progress: DrawProgress, budget: Budget, noun: str = "answers") -> str:
     """The progress of completions, the cost so far, and the time left."""
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left" if remaining is not None else ""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regauge.criteria import Criterion  # noqa: TC001 - pydantic reads it
 from regauge.datasets import SHARDS_MAX
-from regauge.evidence import CaseVerdict, CheckReport, Count, RateDifference, SuiteReport  # noqa: TC001 - pydantic reads them
+from regauge.evidence import CaseStatus, CheckReport, Count, RateDifference, SuiteReport  # noqa: TC001 - pydantic reads them
 
 
 class _Document(BaseModel):
@@ -65,7 +65,7 @@ class CaseDocument(_Document):
     case: str
     tier: str
     state: str
-    verdict: CaseVerdict
+    verdict: CaseStatus
     blocks: bool
     message: str
     accepted: str = ""
@@ -197,7 +197,7 @@ class PromptDocument(_Document):
     simulated: bool
     line: int = 1
     diff: str = ""
-    counts: dict[CaseVerdict, int] = {}
+    counts: dict[CaseStatus, int] = {}
     test: SuiteReport | None = None
     anchor: AnchorDocument | None = None
     guards: list[GuardsDocument] = []

@@ -16,7 +16,7 @@ from regauge.wording import first_of, plural, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from regauge.evidence import CaseVerdict, RateDifference
+    from regauge.evidence import CaseStatus, RateDifference
     from regauge.gate import GateProgress
     from regauge.reports._console import Tone
     from regauge.reports._documents import (
@@ -147,7 +147,7 @@ _GUARDS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Words:
+class _VerdictWords:
     """The words for a verdict.
 
     Attributes:
@@ -166,19 +166,21 @@ class _Words:
     most: int = 20
 
 
-VERDICTS: Mapping[CaseVerdict, _Words] = {
-    "broken": _Words(title="Broken", column="broken", tone="bad", diff=True),
-    "unmeasured": _Words(title="Unmeasured", column="unmeasured", tone="bad", diff=True),
-    "undecided": _Words(title="Undecided", column="undecided", tone="bad", diff=True),
-    "removed": _Words(title="Removed", column="removed", tone="bad"),
-    "drifted": _Words(title="Drifted", column="drifted", tone="bad"),
-    "fixed": _Words(title="Fixed", column="fixed", tone="good", diff=True),
-    "new": _Words(title="New", column="new"),
-    "mixed": _Words(title="Mixed", column="mixed"),
-    "flaky": _Words(title="Flaky", column="flaky"),
-    "known-failing": _Words(title="Known failing", column="known failing", tone="quiet", most=3),
-    "passed": _Words(title="Passed", column="passed", listed=False),
-    "unchanged": _Words(title="Unchanged", column="unchanged", listed=False),
+VERDICTS: Mapping[CaseStatus, _VerdictWords] = {
+    "broken": _VerdictWords(title="Broken", column="broken", tone="bad", diff=True),
+    "unmeasured": _VerdictWords(title="Unmeasured", column="unmeasured", tone="bad", diff=True),
+    "undecided": _VerdictWords(title="Undecided", column="undecided", tone="bad", diff=True),
+    "removed": _VerdictWords(title="Removed", column="removed", tone="bad"),
+    "drifted": _VerdictWords(title="Drifted", column="drifted", tone="bad"),
+    "fixed": _VerdictWords(title="Fixed", column="fixed", tone="good", diff=True),
+    "new": _VerdictWords(title="New", column="new"),
+    "mixed": _VerdictWords(title="Mixed", column="mixed"),
+    "flaky": _VerdictWords(title="Flaky", column="flaky"),
+    "known-failing": _VerdictWords(
+        title="Known failing", column="known failing", tone="quiet", most=3
+    ),
+    "passed": _VerdictWords(title="Passed", column="passed", listed=False),
+    "unchanged": _VerdictWords(title="Unchanged", column="unchanged", listed=False),
 }
 _DECISIONS = {
     "accept": "accepted",
@@ -245,7 +247,7 @@ def _balance(document: DecisionDocument) -> str:
     tests = [prompt.test for prompt in document.prompts if prompt.test is not None]
     differences = [test.difference for test in tests if test.difference is not None]
     change = differences[0].candidate - differences[0].main if len(differences) == 1 else None
-    order: list[CaseVerdict] = ["broken", "fixed"]
+    order: list[CaseStatus] = ["broken", "fixed"]
     if change is not None and change > 0:
         order.reverse()
     parts = [f"{summed[name]} {name}" for name in order if summed.get(name)]
@@ -307,7 +309,7 @@ def accepted_cases(document: DecisionDocument, prompt: str | None = None) -> int
     )
 
 
-def verdict_words(verdict: CaseVerdict) -> str:
+def verdict_words(verdict: CaseStatus) -> str:
     """A verdict as people read it.
 
     >>> verdict_words("broken"), verdict_words("known-failing")
@@ -473,14 +475,14 @@ def version_step(prompt: PromptDocument) -> str:
     return step + (" (simulated)" if prompt.simulated else "")
 
 
-def _summed(document: DecisionDocument) -> Counter[CaseVerdict]:
-    summed: Counter[CaseVerdict] = Counter()
+def _summed(document: DecisionDocument) -> Counter[CaseStatus]:
+    summed: Counter[CaseStatus] = Counter()
     for prompt in document.prompts:
         summed.update(prompt.counts)
     return summed
 
 
-def _counts(counts: Mapping[CaseVerdict, int], *, only: set[CaseVerdict] | None = None) -> str:
+def _counts(counts: Mapping[CaseStatus, int], *, only: set[CaseStatus] | None = None) -> str:
     return ", ".join(
         f"{counts[verdict]} {words.column}"
         for verdict, words in VERDICTS.items()

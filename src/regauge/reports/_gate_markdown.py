@@ -24,7 +24,7 @@ from regauge.wording import plural, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from regauge.evidence import CaseVerdict
+    from regauge.evidence import CaseStatus
     from regauge.reports._documents import (
         CaseDocument,
         DecisionDocument,
@@ -42,7 +42,7 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
         document: What was decided.
         suites: Of the run; without them nothing is said of cost and time.
     """
-    met: list[CaseVerdict] = [
+    met: list[CaseStatus] = [
         verdict
         for verdict in VERDICTS
         if any(prompt.counts.get(verdict) for prompt in document.prompts)
@@ -134,7 +134,7 @@ _MARKS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Limits:
+class _MarkdownLimits:
     """The limits of each part of the text.
 
     Attributes:
@@ -153,9 +153,9 @@ class _Limits:
 
 # Where the first would be too long for a comment, the next is tried.
 _LIMITS = (
-    _Limits(cases=30, answers=8, prompts=4, lines=60, chars=4000),
-    _Limits(cases=15, answers=4, prompts=2, lines=40, chars=2000),
-    _Limits(cases=5, answers=2, prompts=1, lines=20, chars=800),
+    _MarkdownLimits(cases=30, answers=8, prompts=4, lines=60, chars=4000),
+    _MarkdownLimits(cases=15, answers=4, prompts=2, lines=40, chars=2000),
+    _MarkdownLimits(cases=5, answers=2, prompts=1, lines=20, chars=800),
 )
 
 
@@ -186,7 +186,7 @@ def _parts(
     document: DecisionDocument,
     suites: Sequence[SuiteSummary],
     suggestions: Sequence[Suggestion],
-    limits: _Limits,
+    limits: _MarkdownLimits,
 ) -> Iterator[str]:
     yield _MARK
     title = headline(document, name=shown_name, words=shown_text)
@@ -247,7 +247,7 @@ def _guards(document: DecisionDocument) -> Iterator[str]:
             yield from (f"- {shown_text(line)}" for line in guard_lines(guards))
 
 
-def _cases(document: DecisionDocument, limits: _Limits) -> Iterator[str]:
+def _cases(document: DecisionDocument, limits: _MarkdownLimits) -> Iterator[str]:
     answers_left = limits.answers
     for verdict, words in VERDICTS.items():
         cases = [case for case in document.cases if case.verdict == verdict]
@@ -283,7 +283,7 @@ def _message(case: CaseDocument) -> str:
     return shown_name(name) + shown_text(text.removeprefix(name))
 
 
-def _group(group: CaseGroup, limits: _Limits, *, answers: bool) -> Iterator[str]:
+def _group(group: CaseGroup, limits: _MarkdownLimits, *, answers: bool) -> Iterator[str]:
     """One kind of change: its first case with both answers, the others folded."""
     first, *others = group.cases
     if not others:
@@ -301,7 +301,7 @@ def _group(group: CaseGroup, limits: _Limits, *, answers: bool) -> Iterator[str]
         yield "  </details>"
 
 
-def _listed(cases: Sequence[CaseDocument], limits: _Limits) -> Iterator[str]:
+def _listed(cases: Sequence[CaseDocument], limits: _MarkdownLimits) -> Iterator[str]:
     for case in cases[: limits.cases]:
         yield f"- {_message(case)}{_accepted(case)}"
     if len(cases) > limits.cases:
@@ -322,13 +322,13 @@ def _accepted(case: CaseDocument) -> str:
     return f" Accepted by the changelog: {shown_text(case.accepted)}" if case.accepted else ""
 
 
-def _answers(case: CaseDocument, limits: _Limits) -> Iterator[str]:
+def _answers(case: CaseDocument, limits: _MarkdownLimits) -> Iterator[str]:
     lines = answer_diff(case)
     if lines:
         yield from _folded("outputs", lines, limits, indent="  ")
 
 
-def _prompt_diff(prompt: PromptDocument, limits: _Limits) -> Iterator[str]:
+def _prompt_diff(prompt: PromptDocument, limits: _MarkdownLimits) -> Iterator[str]:
     if prompt.diff:
         yield ""
         lines = printable(prompt.diff).splitlines()
@@ -336,7 +336,7 @@ def _prompt_diff(prompt: PromptDocument, limits: _Limits) -> Iterator[str]:
 
 
 def _folded(
-    title: str, lines: Sequence[str], limits: _Limits, *, indent: str = ""
+    title: str, lines: Sequence[str], limits: _MarkdownLimits, *, indent: str = ""
 ) -> Iterator[str]:
     """A block that is open if it is short; the text inside cannot end it."""
     is_open = " open" if len(lines) <= _OPEN_LINES_MAX else ""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.errors import UnmeasuredError
     from regauge.reports._documents import DecisionDocument, RunRecord, ShardPart, Suggestion
-    from regauge.runner import EvalResult, JudgedVerdict, PlannedCase, Suite
+    from regauge.runner import Eval, EvalResult, JudgedVerdict, PlannedCase
 
 # git answers at once, unless its disk or a lock hangs.
 _TIMEOUT_S = 10
@@ -197,7 +197,7 @@ def _added(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]
 
 
 def parts_of(
-    evals: Mapping[str, Sequence[Suite]], selected: Sequence[PlannedCase]
+    evals: Mapping[str, Sequence[Eval]], selected: Sequence[PlannedCase]
 ) -> list[dict[str, Any]]:
     """The part of each eval that a shard runs, in the shape of `ShardSuite`.
 

@@ -50,9 +50,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.errors import Fault
-    from regauge.evidence import CaseVerdict, SuiteReport
+    from regauge.evidence import CaseStatus, SuiteReport
     from regauge.gate import (
-        Arm,
         Baseline,
         CaseComparison,
         CaseReport,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
         FinalDecision,
         GateOutcome,
         GatePolicy,
+        Side,
         SuiteBase,
     )
     from regauge.gate.baselines import StoredHistory
@@ -369,7 +369,7 @@ def suite_test(outcome: GateOutcome, prompt: str) -> SuiteReport | None:
     return replace(report, difference=None)  # the measured rest of the cases shows none
 
 
-def verdict_counts(outcome: GateOutcome, prompt: str) -> dict[CaseVerdict, int]:
+def verdict_counts(outcome: GateOutcome, prompt: str) -> dict[CaseStatus, int]:
     """The number of cases of a prompt with each verdict."""
     return dict(Counter(case.verdict for case in outcome.cases if case.prompt == prompt))
 
@@ -543,7 +543,7 @@ class _Evidence(NamedTuple):
     at: str
     unmeasured: str
     across_models: bool
-    answers: Callable[[Arm], Iterable[tuple[AnswerDocument, list[AnswerDocument]]]]
+    answers: Callable[[Side], Iterable[tuple[AnswerDocument, list[AnswerDocument]]]]
 
 
 def _case_document(
@@ -584,7 +584,7 @@ def _case_document(
 def _evidence(decided: Decided, compared: CaseComparison, nodes: Mapping[int, str]) -> _Evidence:
     candidate, main = compared.candidate, compared.main
 
-    def answers(arm: Arm) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
+    def answers(arm: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
         for trial in decided.trials.get((*compared.case.key, arm), ()):
             if trial.answer is not None and trial.error is None:
                 completion = trial.answer.completion
@@ -626,11 +626,11 @@ def _passing_and_failing(
     """
     if report.verdict not in _SHOWN_ANSWERS:
         return None, None
-    good: Arm = "candidate" if report.verdict == "fixed" else "main"
-    bad: Arm = "main" if report.verdict == "fixed" else "candidate"
+    good: Side = "candidate" if report.verdict == "fixed" else "main"
+    bad: Side = "main" if report.verdict == "fixed" else "candidate"
     check = report.decisive.check if report.decisive is not None else ""
 
-    def documents(arm: Arm) -> Iterator[AnswerDocument]:
+    def documents(arm: Side) -> Iterator[AnswerDocument]:
         for answer, failures in evidence.answers(arm):
             failed = [failure for failure in failures if not check or failure.judge == check]
             if failed or not failures:
@@ -773,7 +773,7 @@ def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows
 def _recorded_evidence(
     case: GateCase, before: CaseDocument, recorded: Rows, *, across_models: bool
 ) -> _Evidence:
-    def answers(arm: Arm) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
+    def answers(arm: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
         for row in recorded.get((*case.key, arm), ()):
             if row["cause"] is None and row["source"] is not None:
                 text = shown_output(row["answer"], row["refusal"], row.get("messages", ()))

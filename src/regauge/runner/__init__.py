@@ -15,7 +15,7 @@ from regauge.runner._answers import (
     WrittenRecordings as WrittenRecordings,
 )
 from regauge.runner._conversation import calls_of as calls_of
-from regauge.runner._drawing import Budget as Budget, Progress as Progress
+from regauge.runner._drawing import Budget as Budget, DrawProgress as DrawProgress
 from regauge.runner._missing import (
     MissingAnswers as MissingAnswers,
     MissingJudgements as MissingJudgements,
@@ -54,7 +54,7 @@ from regauge.runner._spec import (
     resolve_options as resolve_options,
     spec_of as spec_of,
 )
-from regauge.runner._suite import Suite as Suite
+from regauge.runner._suite import Eval as Eval
 from regauge.runner._trials import (
     AskedTrial as AskedTrial,
     Trials as Trials,

@@ -282,7 +282,7 @@ class CasesInBudget:
 
 
 @dataclass(slots=True)
-class Progress:
+class DrawProgress:
     """Counts of draws; written by the drawing loop, read by reports.
 
     Attributes:

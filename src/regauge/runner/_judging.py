@@ -28,7 +28,7 @@ from regauge.errors import (
     RegaugeError,
     UnmeasuredError,
 )
-from regauge.judges import Answer, Measurement, Rule, Verdict, broken_judge, criterion_of
+from regauge.judges import JudgedOutput, Measurement, Rule, Verdict, broken_judge, criterion_of
 from regauge.recordings import MeasurementLine, MeasurementsFile, map_texts
 from regauge.runner._answers import FileCache
 from regauge.runner._plan import CaseRequest, save_file
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from regauge.runner._lookahead import AheadWindow
     from regauge.runner._plan import Draw, PartFiles
     from regauge.runner._result import SourcedCompletion
-    from regauge.runner._suite import Suite
+    from regauge.runner._suite import Eval
 
 
 _addresses: Final[ContextVar[list[str] | None]] = ContextVar("regauge_addresses", default=None)
@@ -192,7 +192,7 @@ async def judge_trial(
     suite, case = draw.planned.suite, draw.planned.case
     verdicts: list[JudgedVerdict] = []
     error: UnmeasuredError | None = None
-    judged = Answer.from_completion(
+    judged = JudgedOutput.from_completion(
         answer.completion, case
     )  # rules share it: its JSON is parsed once
     for judge in suite.judges:
@@ -218,7 +218,7 @@ async def judge_trial(
     )
 
 
-def _undecided(suite: Suite, verdicts: list[JudgedVerdict]) -> UnmeasuredError | None:
+def _undecided(suite: Eval, verdicts: list[JudgedVerdict]) -> UnmeasuredError | None:
     """The reason why the verdicts, each of them there, decide nothing; None when they do."""
     deciding = [verdict for verdict in verdicts if verdict.gates]
     if not deciding:
@@ -239,7 +239,7 @@ def _undecided(suite: Suite, verdicts: list[JudgedVerdict]) -> UnmeasuredError |
 
 
 async def _verdict(
-    judge: Judge, answer: Answer, completion: Completion, case: GoldenCase, *, offline: bool
+    judge: Judge, answer: JudgedOutput, completion: Completion, case: GoldenCase, *, offline: bool
 ) -> Verdict:
     """One verdict; a judge that breaks is an error, never a fail and never a pass."""
     try:

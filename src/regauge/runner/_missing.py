@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regauge.runner._expected import ExpectedJudging, ExpectedUsage
     from regauge.runner._plan import Draw
     from regauge.runner._spec import RunOptions
-    from regauge.runner._suite import Suite
+    from regauge.runner._suite import Eval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ def missing_answers(
     return gathered_answers
 
 
-def record_command(suite: Suite, settings: Settings, options: RunOptions) -> str:
+def record_command(suite: Eval, settings: Settings, options: RunOptions) -> str:
     """The command that records exactly what is missing in this run."""
     words = (
         ["pytest", suite.origin, "--record", "missing"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.providers import CompletionRequest
-    from regauge.runner._suite import Suite
+    from regauge.runner._suite import Eval
     from regauge.targets import Target
 
 
@@ -264,7 +264,7 @@ class PlannedCase:
             trials that are stored for another partner are not its own.
     """
 
-    suite: Suite
+    suite: Eval
     case: GoldenCase
     digest: str = ""
     error: RegaugeError | None = None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regauge.judges import Verdict
     from regauge.prompts import Prompt
     from regauge.providers import Completion
-    from regauge.runner._suite import Suite
+    from regauge.runner._suite import Eval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ _CONVERSATION_CHARS_MAX = 4000
 _VALUE_CHARS_MAX = 300
 
 
-class FailedCase(Protocol):
+class DescribedCase(Protocol):
     """The parts of a case's result that its words use."""
 
     case: GoldenCase
@@ -188,7 +188,7 @@ class FailedCase(Protocol):
     def needed(self) -> int: ...
 
 
-def describe_failure(result: FailedCase) -> str:
+def describe_failure(result: DescribedCase) -> str:
     """Everything a person needs to see why a case failed, in the order it is read."""
     prompt = result.prompt
     lines = [f"{prompt.id} · case {result.case.id} · {_count(result)} · {result.case.at}"]
@@ -234,13 +234,13 @@ def one_line(text: str, limit: int = _VALUE_CHARS_MAX) -> str:
     return folded if len(folded) <= limit else f"{folded[: limit - 1]}…"
 
 
-def _count(result: FailedCase) -> str:
+def _count(result: DescribedCase) -> str:
     if len(result.trials) == 1:
         return "failed"
     return f"passed {result.passed} of {len(result.trials)} trials, {result.needed} needed"
 
 
-def _informing(result: FailedCase) -> list[str]:
+def _informing(result: DescribedCase) -> list[str]:
     """The reasons of advisory judges, one line each, on the first trial they judged."""
     verdicts: dict[str, JudgedVerdict] = {}
     for trial in result.trials:
@@ -254,7 +254,7 @@ def _informing(result: FailedCase) -> list[str]:
     ]
 
 
-def _by_judge(result: FailedCase) -> dict[str, list[tuple[Trial, JudgedVerdict]]]:
+def _by_judge(result: DescribedCase) -> dict[str, list[tuple[Trial, JudgedVerdict]]]:
     failed: dict[str, list[tuple[Trial, JudgedVerdict]]] = defaultdict(list)
     for trial in result.trials:
         for judged in trial.failures:
@@ -295,7 +295,7 @@ class EvalResult:
         outcome: Decided once unmeasured trials cannot change it.
     """
 
-    suite: Suite
+    suite: Eval
     case: GoldenCase
     trials: tuple[Trial, ...]
     where: str = ""

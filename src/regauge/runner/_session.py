@@ -12,7 +12,7 @@ from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.providers import parse_model_id
 from regauge.runner._answers import Answers, Embeddings, WrittenRecordings
 from regauge.runner._conversation import calls_of
-from regauge.runner._drawing import Batches, Budget, Drawing, Progress
+from regauge.runner._drawing import Batches, Budget, Drawing, DrawProgress
 from regauge.runner._expected import ExpectedJudging, ExpectedUsage
 from regauge.runner._judging import Measurements
 from regauge.runner._lookahead import AheadWindow, Lookahead
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from regauge.runner._plan import CaseRequest, PlannedCase
     from regauge.runner._result import Trial
     from regauge.runner._spec import EvalSpec, RunOptions
-    from regauge.runner._suite import Suite
+    from regauge.runner._suite import Eval
 
 Done = TypeVar("Done")
 
@@ -234,7 +234,7 @@ class EvalSession:
             limit_tokens=options.budget_tokens,
             limit_calls=options.budget_calls,
         )
-        self.progress = Progress()
+        self.progress = DrawProgress()
         self._cluster: Cluster | None = None
         if options.cluster is not None:
             from regauge.cluster import Cluster
@@ -248,13 +248,13 @@ class EvalSession:
         self.uncollected: Sequence[Fault] = ()
         self._environ = environ
         self._workers = workers
-        self._suites: dict[int, tuple[EvalSpec, tuple[Suite, ...]]] = {}
+        self._suites: dict[int, tuple[EvalSpec, tuple[Eval, ...]]] = {}
         self._lookahead: Lookahead[AskedTrial] | None = None
         self._loop = OneLoop()
         self._closed = False
         self._trials = self._made_by(None)
 
-    def bind(self, spec: EvalSpec, function: Callable[..., Any]) -> tuple[Suite, ...]:
+    def bind(self, spec: EvalSpec, function: Callable[..., Any]) -> tuple[Eval, ...]:
         """Load what an eval names, once per eval: a suite per model of the run."""
         bound = self._suites.get(id(spec))
         if bound is None:
@@ -264,13 +264,13 @@ class EvalSession:
             bound = self._suites[id(spec)] = (spec, self._with_vectors(suites))
         return bound[1]
 
-    def bind_prompt_file(self, path: Path) -> tuple[Suite, ...]:
+    def bind_prompt_file(self, path: Path) -> tuple[Eval, ...]:
         """Suites of a prompt file that brings its own `testData` and `evaluators`."""
         return self._with_vectors(
             bind_prompt_file(path, project=self.project, options=self.options)
         )
 
-    def _with_vectors(self, suites: tuple[Suite, ...]) -> tuple[Suite, ...]:
+    def _with_vectors(self, suites: tuple[Eval, ...]) -> tuple[Eval, ...]:
         first = suites[0]
         judges = self.embeddings.give(first.judges, prompt=first.prompt.name)
         return tuple(replace(suite, judges=judges) for suite in suites)
@@ -335,7 +335,7 @@ class EvalSession:
             await drawing.aclose()
 
     def result(
-        self, planned: PlannedCase, *, where: str, waiting: Callable[[Progress], None]
+        self, planned: PlannedCase, *, where: str, waiting: Callable[[DrawProgress], None]
     ) -> EvalResult:
         """The judged trials of one case; what goes wrong makes a trial unmeasured.
 
@@ -458,7 +458,7 @@ class EvalSession:
         trials = self._made_by(None)
         return [self._loop.run(trials.make(draw)) for draw in draws]
 
-    def take(self, draw: Draw, *, waiting: Callable[[Progress], None]) -> AskedTrial:
+    def take(self, draw: Draw, *, waiting: Callable[[DrawProgress], None]) -> AskedTrial:
         """The answer of one draw, and what the judges that ask a model say of it.
 
         Raises:

@@ -49,7 +49,7 @@ _RULE = JudgeStatus(gates=True, reason="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Suite:
+class Eval:
     """One eval, ready to run.
 
     Attributes:
@@ -138,7 +138,7 @@ class Suite:
 
 def bind(
     spec: EvalSpec, function: Callable[..., Any], *, project: Project, options: RunOptions
-) -> tuple[Suite, ...]:
+) -> tuple[Eval, ...]:
     """Load what an eval names: one suite per model of the run; a target has no model.
 
     Raises:
@@ -185,7 +185,7 @@ def bind(
             f"{where}: the eval has no judges, so nothing would be measured\n"
             "  fix: give golden(..., judges=[...]) at least one, or give the golden cases `checks`"
         )
-    suite = Suite(
+    suite = Eval(
         prompt=prompt,
         dataset=dataset,
         judges=judges,
@@ -221,7 +221,7 @@ def _target(
     )
 
 
-def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tuple[Suite, ...]:
+def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tuple[Eval, ...]:
     """Make a suite per model of a prompt file that brings its own `testData` and `evaluators`.
 
     Raises:
@@ -251,7 +251,7 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
     cases = cases_from_test_data(prompt)
     own = tuple(case for case in cases if shard is None or shard.holds(case.id))
     left_out = len(cases) - len(own)
-    suite = Suite(
+    suite = Eval(
         prompt=prompt,
         dataset=Dataset(name="testData", path=path, cases=own, shard=shard, left_out=left_out),
         judges=judges,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from regauge.judges import ModelJudge
     from regauge.runner._answers import Answers
-    from regauge.runner._drawing import Drawing, Progress
+    from regauge.runner._drawing import Drawing, DrawProgress
     from regauge.runner._judging import Measurements, ModelVerdicts, Used
     from regauge.runner._lookahead import AheadWindow
     from regauge.runner._missing import Misses
@@ -69,7 +69,7 @@ class Trials:
         answers: Answers,
         measurements: Measurements,
         misses: Misses,
-        progress: Progress,
+        progress: DrawProgress,
         rejudge: bool,
         offline: bool = False,
         drawing: Drawing | None = None,

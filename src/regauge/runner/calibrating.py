@@ -10,7 +10,7 @@ from regauge.errors import UnmeasuredError
 from regauge.judges.calibration import file_stem, judge_labels
 from regauge.recordings import RecordingKey
 from regauge.runner._answers import Answers
-from regauge.runner._drawing import Budget, Drawing, Progress
+from regauge.runner._drawing import Budget, Drawing, DrawProgress
 from regauge.runner._plan import CaseRequest
 from regauge.runner._result import CallTotals
 from regauge.stop_signals import run_stoppable
@@ -55,7 +55,7 @@ class LabelRun:
         environ: Mapping[str, str],
     ) -> None:
         self.totals = CallTotals()
-        self.progress = Progress()
+        self.progress = DrawProgress()
         self.budget = Budget(options.budget_usd)
         self._project = project
         self._options = options

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from regauge.lexicon import Lexicon
 from regauge.sim._text import (
     NUMBER_WORDS,
-    Limits,
+    LengthLimits,
     Quantity,
     count_tokens,
     is_list,
@@ -176,7 +176,7 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
+class LabelDefinition:
     """One label and the cues of its definition; no clause when it is not defined."""
 
     name: str
@@ -259,17 +259,17 @@ def _clauses(definition: str) -> tuple[Clause, ...]:
     return tuple(clauses)
 
 
-def read_labels(text: str, names: Sequence[str]) -> tuple[Label, ...]:
+def read_labels(text: str, names: Sequence[str]) -> tuple[LabelDefinition, ...]:
     """Each label with the cues its definition gives.
 
     >>> read_labels("idea: a wish", ["idea"])[0].clauses[0].words
     frozenset({'wish'})
     """
-    labels: list[Label] = []
+    labels: list[LabelDefinition] = []
     for name in names:
         definition = _definition(text, name, [other for other in names if other != name])
         labels.append(
-            Label(
+            LabelDefinition(
                 name=name,
                 clauses=_clauses(_RE.default.sub(" ", definition)),
                 is_default=_RE.default.search(definition) is not None,
@@ -441,7 +441,7 @@ def key_words(keys: Sequence[Key]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class RequestedSection:
     """One Markdown section that is asked for by name, and what is to stand in it."""
 
     name: str
@@ -454,7 +454,7 @@ def _value(match: re.Match[str], *names: str) -> int:
 
 
 @lru_cache(maxsize=500)
-def read_limits(text: str) -> Limits:
+def read_limits(text: str) -> LengthLimits:
     """The limits that a text states.
 
     >>> read_limits("at most 80 words, in one sentence").words_max
@@ -463,7 +463,7 @@ def read_limits(text: str) -> Limits:
     words, fewest = _RE.words_max.search(text), _RE.words_min.search(text)
     ends, points = _RE.sentences.search(text), _RE.bullets.search(text)
     chars = _RE.chars.search(text)
-    return Limits(
+    return LengthLimits(
         words_max=_value(words, "n", "m") if words else None,
         words_min=_value(fewest, "n") if fewest else None,
         sentences_max=(1 if ends["single"] else _value(ends, "n")) if ends else None,
@@ -473,7 +473,7 @@ def read_limits(text: str) -> Limits:
     )
 
 
-def _listed_sections(text: str) -> list[Section]:
+def _listed_sections(text: str) -> list[RequestedSection]:
     for cue in _RE.section_cue.finditer(text):
         end_of_line = text.find("\n", cue.end())
         if end_of_line < 0 or not text[cue.start() : end_of_line].rstrip().endswith(":"):
@@ -482,7 +482,7 @@ def _listed_sections(text: str) -> list[Section]:
             r"\n[ \t]*\n(?![ \t]*(?:[-*•]|\d+[.)]))", text[end_of_line:].lstrip("\n"), maxsplit=1
         )[0]
         limits = [
-            Section(name=m["name"].strip(), description=(m["text"] or "").strip())
+            RequestedSection(name=m["name"].strip(), description=(m["text"] or "").strip())
             for m in _RE.listed.finditer(block)
         ]
         if len(limits) > 1:
@@ -490,19 +490,19 @@ def _listed_sections(text: str) -> list[Section]:
     return []
 
 
-def read_sections(text: str) -> tuple[Section, ...]:
+def read_sections(text: str) -> tuple[RequestedSection, ...]:
     """The Markdown sections that are asked for by name, in order.
 
     >>> [s.name for s in read_sections("Write the sections Meaning, Impact and Next Steps.")]
     ['Meaning', 'Impact', 'Next Steps']
     """
     hashed = [
-        Section(name=m["name"].strip(), description=(m["text"] or "").strip())
+        RequestedSection(name=m["name"].strip(), description=(m["text"] or "").strip())
         for m in _RE.hashed.finditer(text)
     ]
     if len(hashed) > 1:
         return tuple(hashed)
-    inline = [Section(name=m["name"]) for m in _RE.inline_hashed.finditer(text)]
+    inline = [RequestedSection(name=m["name"]) for m in _RE.inline_hashed.finditer(text)]
     if len(inline) > 1:
         return tuple(inline)
     listed = _listed_sections(text)
@@ -512,7 +512,7 @@ def read_sections(text: str) -> tuple[Section, ...]:
     if match is None:
         return ()
     names = re.split(r"\s*(?:,\s*and\b|,|\band\b|/|;)\s*", match["list"])
-    return tuple(Section(name=name.strip('`"* ')) for name in names if name.strip('`"* '))
+    return tuple(RequestedSection(name=name.strip('`"* ')) for name in names if name.strip('`"* '))
 
 
 def time_format(text: str) -> str | None:
@@ -611,11 +611,11 @@ class Instructions:
     text: str
     wants_json: bool
     keys: tuple[Key, ...]
-    labels: tuple[Label, ...]
+    labels: tuple[LabelDefinition, ...]
     label_key: str
     shots: tuple[Shot, ...]
-    sections: tuple[Section, ...]
-    limits: Limits
+    sections: tuple[RequestedSection, ...]
+    limits: LengthLimits
     forbidden: tuple[str, ...]
     no_markdown: bool
     no_links: bool

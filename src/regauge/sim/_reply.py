@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from regauge.providers import CompletionRequest
-    from regauge.sim._instructions import Instructions, Layout, Section
+    from regauge.sim._instructions import Instructions, Layout, RequestedSection
     from regauge.sim._rules import Dice
-    from regauge.sim._text import Limits
+    from regauge.sim._text import LengthLimits
 
 _RE: Final = Lexicon("regauge.sim", "reply")
 
@@ -196,7 +196,7 @@ def _mitigation(facts: AlertFacts) -> str:
     return "\n".join(f"- {step}" for step in steps)
 
 
-def _about(document: Document, section: Section, limits: Limits) -> str:
+def _about(document: Document, section: RequestedSection, limits: LengthLimits) -> str:
     """A section about a document that is no alert: what the document itself says of it."""
     topic = _topic(section.name)
     if topic == "timeline" and document.events:
@@ -211,7 +211,7 @@ def _about(document: Document, section: Section, limits: Limits) -> str:
     return best if section_words & set(stems(best)) else "The document does not say."
 
 
-def section_text(document: Document, section: Section, limits: Limits) -> str:
+def section_text(document: Document, section: RequestedSection, limits: LengthLimits) -> str:
     """The text of one section."""
     facts = alert_facts(document)
     if not is_alert(facts):

@@ -442,7 +442,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class TimedEvent:
     """Something that happened at a stated time."""
 
     label: str
@@ -468,7 +468,7 @@ class Document:
     prose: tuple[str, ...]
 
     @property
-    def events(self) -> tuple[Event, ...]:
+    def events(self) -> tuple[TimedEvent, ...]:
         """Moments with what happened, in order of appearance; read when first asked for."""
         return _events(self.lines)
 
@@ -565,9 +565,9 @@ def _from_lines(text: str) -> tuple[str, list[Field]]:  # noqa: C901 - one step 
 
 
 @lru_cache(maxsize=200)
-def _events(text: str) -> tuple[Event, ...]:
+def _events(text: str) -> tuple[TimedEvent, ...]:
     """Each moment with the words of its line, before or after it."""
-    events: list[Event] = []
+    events: list[TimedEvent] = []
     moments = find_moments(text)
     for index, moment in enumerate(moments):
         line_start = text.rfind("\n", 0, moment.start) + 1
@@ -586,7 +586,7 @@ def _events(text: str) -> tuple[Event, ...]:
         label = before if before and (whole_line or not after) else f"{before} {after}".strip()
         if whole_line and len(before.split()) < 2 and after:  # noqa: PLR2004 - a small count that says itself
             label = f"{before} {after}".strip()
-        events.append(Event(label=label.replace("_", " "), moment=moment))
+        events.append(TimedEvent(label=label.replace("_", " "), moment=moment))
     return tuple(events)
 
 
@@ -722,7 +722,7 @@ def readable(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class LengthLimits:
     """The length limits of an answer, or one field of it. None is no limit.
 
     Attributes:
@@ -790,7 +790,7 @@ def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C9
     return scored
 
 
-def summarise(document: Document, limits: Limits, *, words: int | None = None) -> str:
+def summarise(document: Document, limits: LengthLimits, *, words: int | None = None) -> str:
     """The sentences that tell most, within the limit; without one, as long as it gets.
 
     Args:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from regauge.lexicon import Lexicon
 from regauge.sim._instructions import read_labels, read_limits
 from regauge.sim._text import (
-    Limits,
+    LengthLimits,
     Quantity,
     alert_facts,
     closeness,
@@ -32,7 +32,7 @@ from regauge.sim._text import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.sim._instructions import Clause, Instructions, Key, Label, Shot
+    from regauge.sim._instructions import Clause, Instructions, Key, LabelDefinition, Shot
     from regauge.sim._rules import Dice
     from regauge.sim._text import Document
 
@@ -222,7 +222,7 @@ _NEAR_EXAMPLE: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class DocumentEvidence:
     """The evidence of a document for a definition: words with weights 0 to 1, and numbers.
 
     Attributes:
@@ -235,7 +235,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class LabelRanking:
     """The labels from best to worst, with scores, and the words that decided.
 
     Attributes:
@@ -258,7 +258,7 @@ def is_code(text: str) -> bool:
 
 
 @lru_cache(maxsize=1_000)
-def evidence_of(texts: tuple[str, ...]) -> Evidence:
+def evidence_of(texts: tuple[str, ...]) -> DocumentEvidence:
     """The words and numbers of a document's parts; code counts less than prose."""
     words: dict[str, float] = {}
     spelling: dict[str, str] = {}
@@ -277,10 +277,14 @@ def evidence_of(texts: tuple[str, ...]) -> Evidence:
         for word in stems(bare):
             words[word] = max(words.get(word, 0.0), weight)
         numbers += quantities(text, code=code)
-    return Evidence(words=words, quantities=tuple(dict.fromkeys(numbers)), spelling=spelling)
+    return DocumentEvidence(
+        words=words, quantities=tuple(dict.fromkeys(numbers)), spelling=spelling
+    )
 
 
-def _clause_score(clause: Clause, evidence: Evidence, weights: Mapping[str, float]) -> float:
+def _clause_score(
+    clause: Clause, evidence: DocumentEvidence, weights: Mapping[str, float]
+) -> float:
     total = sum(weights[word] for word in clause.words)
     matched = sum(weights[w] * evidence.words[w] for w in clause.words if w in evidence.words)
     factor = 1.0
@@ -304,7 +308,7 @@ def _clause_score(clause: Clause, evidence: Evidence, weights: Mapping[str, floa
 
 
 @lru_cache(maxsize=100)
-def _word_weights(labels: tuple[Label, ...]) -> dict[str, float]:
+def _word_weights(labels: tuple[LabelDefinition, ...]) -> dict[str, float]:
     """A word that every definition uses decides nothing; a word in one clause decides most."""
     in_labels: Counter[str] = Counter()
     in_clauses: Counter[str] = Counter()
@@ -320,7 +324,7 @@ def _word_weights(labels: tuple[Label, ...]) -> dict[str, float]:
 
 
 def _example_scores(
-    evidence: Evidence, shots: tuple[Shot, ...], names: tuple[str, ...]
+    evidence: DocumentEvidence, shots: tuple[Shot, ...], names: tuple[str, ...]
 ) -> list[float]:
     scores = [0.0] * len(names)
     if not shots:
@@ -346,12 +350,12 @@ def _example_scores(
 
 
 def rank(
-    evidence: Evidence,
-    labels: tuple[Label, ...],
+    evidence: DocumentEvidence,
+    labels: tuple[LabelDefinition, ...],
     shots: tuple[Shot, ...],
     *,
     whims: tuple[float, ...],
-) -> Ranking:
+) -> LabelRanking:
     """Order the labels by how well they fit.
 
     Args:
@@ -387,7 +391,7 @@ def rank(
         key=lambda w: (-weights.get(w, 0) * evidence.words[w], w),
     )
     margin = scores[order[0]] - scores[order[1]] if len(order) > 1 else 1.0
-    return Ranking(
+    return LabelRanking(
         names=tuple(names[i] for i in order),
         margin=margin,
         because=tuple(
@@ -409,7 +413,7 @@ def _are_named(names: tuple[str, ...], text: str) -> bool:
 
 def choose_label(
     document: Document, instructions: Instructions, dice: Dice, *, key: Key | None = None
-) -> tuple[str, Ranking]:
+) -> tuple[str, LabelRanking]:
     """The label that fits best, or now and then the next one."""
     labels = instructions.labels
     if key is not None and key.name != instructions.label_key:
@@ -439,23 +443,23 @@ def choose_label(
     return name, ranking
 
 
-def clarity_of_limit(limits: Limits) -> float:
+def clarity_of_limit(limits: LengthLimits) -> float:
     """The clarity of a limit: 0.8 for a number, 1 when the prompt insists."""
     return 1.0 if limits.emphatic else 0.8
 
 
 @lru_cache(maxsize=500)
-def _limits_for(key: Key, text: str) -> Limits:
+def _limits_for(key: Key, text: str) -> LengthLimits:
     own = read_limits(key.description)
-    if own != Limits(emphatic=own.emphatic):
+    if own != LengthLimits(emphatic=own.emphatic):
         return own
     named = re.compile(rf"(?<!\w){re.escape(key.name)}(?!\w)", re.IGNORECASE)
     for sentence in re.split(r"(?<=[.!?])\s|\n", text):
         if named.search(sentence):
             limits = read_limits(sentence)
-            if limits != Limits(emphatic=limits.emphatic):
+            if limits != LengthLimits(emphatic=limits.emphatic):
                 return limits
-    return Limits()
+    return LengthLimits()
 
 
 def over_limit(limit: int, dice: Dice) -> int:
@@ -464,14 +468,14 @@ def over_limit(limit: int, dice: Dice) -> int:
 
 
 def _reason(
-    document: Document, limits: Limits, ranking: Ranking | None, label: str, dice: Dice
+    document: Document, limits: LengthLimits, ranking: LabelRanking | None, label: str, dice: Dice
 ) -> str:
     facts = alert_facts(document)
     summary_text = readable(first_sentence(facts.summary) or first_sentence(facts.description))
     if not summary_text and facts.name:
         summary_text = f"{facts.name} fires"
     summary_text = (
-        summary_text or first_sentence(summarise(document, Limits(sentences_max=1)))
+        summary_text or first_sentence(summarise(document, LengthLimits(sentences_max=1)))
     ).rstrip(".")
     because = ", ".join(ranking.because[:3]) if ranking is not None else ""
     clue = f" which points to {label}" if label else ""
@@ -492,10 +496,10 @@ def _reason(
     return long if limit is None else " ".join(long.split()[: over_limit(limit, dice)])
 
 
-def _summary(document: Document, limits: Limits, dice: Dice) -> str:
+def _summary(document: Document, limits: LengthLimits, dice: Dice) -> str:
     words = limits.words_max
     if words is not None and dice.fails("too long summary", clarity_of_limit(limits)):
-        text = summarise(document, Limits(), words=None)
+        text = summarise(document, LengthLimits(), words=None)
         return " ".join(text.split()[: over_limit(words, dice)])
     return summarise(document, limits)
 
@@ -593,7 +597,7 @@ def json_values(document: Document, instructions: Instructions, dice: Dice) -> d
     """All values of the answer; a key may be missing, as it may in a real answer."""
     keys = instructions.keys
     values: dict[str, Any] = {}
-    chosen: tuple[str, Ranking] | None = None
+    chosen: tuple[str, LabelRanking] | None = None
     for key in keys:
         if key.name == instructions.label_key:
             chosen = choose_label(document, instructions, dice, key=key)

@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 from regauge.statements._edit import (
-    Change as Change,
-    Comparison as Comparison,
+    AtomChange as AtomChange,
     MergeError as MergeError,
+    TextComparison as TextComparison,
     alike as alike,
     compare as compare,
     delete as delete,

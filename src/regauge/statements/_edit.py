@@ -421,7 +421,7 @@ class MergeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AtomChange:
     """One atom that two texts do not share, or have in different places.
 
     Attributes:
@@ -439,14 +439,14 @@ _Item: TypeAlias = tuple[dict[int, int], int]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TextComparison:
     """Two texts, atom by atom. Numbers that follow from an order are no change."""
 
     before: Tree
     after: Tree
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[AtomChange, ...]:
         """The changes, in the order of the text after."""
         return tuple(
             change
@@ -455,9 +455,9 @@ class Comparison:
         )
 
     @cached_property
-    def instead(self) -> dict[int, Change]:
+    def instead(self) -> dict[int, AtomChange]:
         """By the id of an added change what was removed in that very place."""
-        changes: dict[int, Change] = {}
+        changes: dict[int, AtomChange] = {}
         for first, second in pairwise(self._steps):
             if first and second and first.kind == "removed" and second.kind == "added":
                 changes[id(second)] = first
@@ -481,7 +481,7 @@ class Comparison:
             if change.now and change.kind != "moved"
         )
 
-    def compose(self, changes: Collection[Change]) -> str:
+    def compose(self, changes: Collection[AtomChange]) -> str:
         """The text before with some of the changes, its numbers in step."""
         taken = set(map(id, changes))
         items: list[_Item] = []
@@ -529,26 +529,26 @@ class Comparison:
         return match(self.before, self.after)
 
     @cached_property
-    def _steps(self) -> tuple[Change | None, ...]:
+    def _steps(self) -> tuple[AtomChange | None, ...]:
         """For every place in the order of atoms the change there; a move is at both its places."""
         was, now = self.before.atoms, self.after.atoms
-        moves = {a: Change("moved", was[a], now[b]) for a, b in self._match.moved.items()}
+        moves = {a: AtomChange("moved", was[a], now[b]) for a, b in self._match.moved.items()}
         came = {b: moves[a] for a, b in self._match.moved.items()}
-        steps: list[Change | None] = []
+        steps: list[AtomChange | None] = []
         for a, b in self._match.order:
             if a is not None and b is not None:
                 same = self._match.same.get(a) == b
-                steps.append(None if same else Change("reworded", was[a], now[b]))
+                steps.append(None if same else AtomChange("reworded", was[a], now[b]))
             elif b is not None:
-                steps.append(came.get(b) or Change("added", None, now[b]))
+                steps.append(came.get(b) or AtomChange("added", None, now[b]))
             elif a is not None:
-                steps.append(moves.get(a) or Change("removed", was[a], None))
+                steps.append(moves.get(a) or AtomChange("removed", was[a], None))
         return tuple(steps)
 
 
-def compare(before: Tree, after: Tree) -> Comparison:
+def compare(before: Tree, after: Tree) -> TextComparison:
     """Compare two texts, statement by statement."""
-    return Comparison(before, after)
+    return TextComparison(before, after)
 
 
 def merge(base: Tree, first: Tree, second: Tree) -> str:

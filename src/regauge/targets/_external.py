@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from regauge.errors import ProviderError, UsageError
-from regauge.judges._answer import MISSING, Missing, parse_path, value_at
 from regauge.judges._external_calls import headers_of, run_program, send, values_of
+from regauge.judges._output import MISSING, MissingValue, parse_path, value_at
 from regauge.prompts import CANDIDATES_ENV, input_text
 from regauge.strict_json import read_json
 from regauge.targets._output import OUTPUT_MAX
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._answer import Steps
+    from regauge.judges._output import Steps
     from regauge.project import CommandTarget, HttpTarget
 
 
@@ -121,7 +121,7 @@ class HttpCaller:
         fields: dict[str, JSON] = {}
         for part, (path, steps) in self._paths.items():
             value = _value_at(document, steps)
-            if isinstance(value, Missing):
+            if isinstance(value, MissingValue):
                 keys = f"; it has {', '.join(document)}" if isinstance(document, Mapping) else ""
                 preview = cut(text, 200)
                 raise ProviderError(
@@ -137,17 +137,17 @@ class HttpCaller:
         return fields
 
 
-def _value_at(document: JSON, steps: Sequence[Steps]) -> JSON | Missing:
+def _value_at(document: JSON, steps: Sequence[Steps]) -> JSON | MissingValue:
     """The value at a path; `[*]`, between two of its parts, is the list of all values."""
     value = value_at(document, steps[0])
-    if len(steps) == 1 or isinstance(value, Missing):
+    if len(steps) == 1 or isinstance(value, MissingValue):
         return value
     if isinstance(value, str) or not isinstance(value, Sequence):
         return MISSING
     values: list[JSON] = []
     for item in value:
         inner = _value_at(item, steps[1:])
-        if isinstance(inner, Missing):
+        if isinstance(inner, MissingValue):
             return inner
         values += inner if len(steps) > _ONE_EACH and isinstance(inner, list) else [inner]
     return values

@@ -202,7 +202,7 @@ def _last_lines(error: BaseException) -> str:
     return "\n".join(lines[-_TRACEBACK_LINES:])
 
 
-class _Worker:
+class _FunctionWorker:
     """Calls the function in threads; what it returns to be awaited is awaited in the main thread.
 
     Args:
@@ -363,7 +363,7 @@ def main() -> None:
     os.dup2(2, 1)  # what the function prints is no output
     setup = json.loads(lines.readline())
     sys.path[:] = setup["path"]
-    worker = _Worker(setup, out)
+    worker = _FunctionWorker(setup, out)
     worker.load(setup["callable"])
     _give_threads_loops()  # before the first call
     threading.Thread(target=worker.read, args=(lines,), daemon=True).start()

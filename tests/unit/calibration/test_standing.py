@@ -13,7 +13,7 @@ from regauge.judges.calibration import (
     Calibration,
     CalibrationFile,
     Confusion,
-    Estimate,
+    IntervalEstimate,
     LabelsSummary,
     calibration_path,
     load_calibrations,
@@ -29,7 +29,7 @@ class Judge:
 
 def calibrated(labels, *, low=0.5, judged=40, fails=20, kind="outcomes", spearman=0.5, **more):
     def estimate(low):
-        return None if low is None else Estimate(value=0.9, low=low, high=1)
+        return None if low is None else IntervalEstimate(value=0.9, low=low, high=1)
 
     return Calibration(
         **{"models": ("sim:clerk-1",), "digest": "d1", "date": "2026-11-21", "repeats": 3} | more,

@@ -12,7 +12,7 @@ from email.utils import formatdate
 import pytest
 
 from regauge.errors import GitHubError, UsageError
-from regauge.github import Api, Event, GitHub, GitHubAccess, Mark
+from regauge.github import Api, GitHub, GitHubAccess, Mark, PullRequestEvent
 from regauge.maintenance.baseline_views import open_baseline_issue
 from tests.github_server import ACTIONS, Fault, GitHubServer
 
@@ -201,7 +201,7 @@ def test_a_comment_without_an_id_was_not_written(server, github, said):
 
 def test_a_pull_request_without_a_head_is_refused(server, github):
     server.faults["GET /pulls"] = [Fault(200, [{"number": 7, "base": {}}])]
-    event = Event(head_owner="ada", head_branch="fix", head_sha="b" * 40)
+    event = PullRequestEvent(head_owner="ada", head_branch="fix", head_sha="b" * 40)
     with pytest.raises(GitHubError, match="no head"):
         github.pull_request_of(event)
 
@@ -305,16 +305,16 @@ def test_an_issue_of_a_mark_is_open_once(server, github):
 
 def test_a_forks_pull_request_is_found_by_its_branch_and_commit(server, github):
     server.pull(8, head="fork:change", sha="b" * 40)
-    event = Event(head_owner="fork", head_branch="change", head_sha="b" * 40)
+    event = PullRequestEvent(head_owner="fork", head_branch="change", head_sha="b" * 40)
     named = github.pull_request_of(event)
     assert (named.number, named.base_ref, named.base_sha) == (8, "main", "d" * 40)
     assert github.pull_request_of(replace(event, head_repo="fork/prompts")) is not None
     assert github.pull_request_of(replace(event, head_repo="fork/other")) is None
     server.pulls[-1]["base"]["repo"]["full_name"] = "fork/prompts"
     assert github.pull_request_of(event) is None
-    pushed_to = Event(head_owner="fork", head_branch="change", head_sha="c" * 40)
+    pushed_to = PullRequestEvent(head_owner="fork", head_branch="change", head_sha="c" * 40)
     assert github.pull_request_of(pushed_to) is None
-    assert github.pull_request_of(Event(number=7)) == Event(number=7)
+    assert github.pull_request_of(PullRequestEvent(number=7)) == PullRequestEvent(number=7)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from regauge.errors import UsageError
-from regauge.github import Event, Mark, cut_markdown, pull_request_number, read_event
+from regauge.github import Mark, PullRequestEvent, cut_markdown, pull_request_number, read_event
 from regauge.github._github import github_length
 
 lines = st.sampled_from(
@@ -74,13 +74,13 @@ def test_a_mark_cannot_end_the_comment_it_is_hidden_in():
 @pytest.mark.parametrize(
     ("document", "event"),
     [
-        ({"pull_request": {"number": 3}}, Event(number=3)),
-        ({"issue": {"number": 4, "pull_request": {}}}, Event()),
-        ({"issue": {"number": 4, "pull_request": {"url": "x"}}}, Event(number=4)),
-        ({"issue": {"number": 4}}, Event()),
-        ({"pull_request": {"number": "3; rm -rf /"}}, Event()),
-        ({}, Event()),
-        ([], Event()),
+        ({"pull_request": {"number": 3}}, PullRequestEvent(number=3)),
+        ({"issue": {"number": 4, "pull_request": {}}}, PullRequestEvent()),
+        ({"issue": {"number": 4, "pull_request": {"url": "x"}}}, PullRequestEvent(number=4)),
+        ({"issue": {"number": 4}}, PullRequestEvent()),
+        ({"pull_request": {"number": "3; rm -rf /"}}, PullRequestEvent()),
+        ({}, PullRequestEvent()),
+        ([], PullRequestEvent()),
         (
             {
                 "workflow_run": {
@@ -90,11 +90,11 @@ def test_a_mark_cannot_end_the_comment_it_is_hidden_in():
                     "head_repository": {"owner": {"login": "fork"}},
                 }
             },
-            Event(head_owner="fork", head_branch="change", head_sha="abc"),
+            PullRequestEvent(head_owner="fork", head_branch="change", head_sha="abc"),
         ),
         (
             {"workflow_run": {"pull_requests": [{"number": 9}], "head_sha": "abc"}},
-            Event(number=9, head_sha="abc"),
+            PullRequestEvent(number=9, head_sha="abc"),
         ),
     ],
 )
@@ -107,6 +107,6 @@ def test_an_event_names_its_pull_request(tmp_path, document, event):
 def test_an_event_that_cannot_be_read_or_names_nothing_says_what_to_do(tmp_path):
     with pytest.raises(UsageError, match="GITHUB_EVENT_PATH"):
         read_event({"GITHUB_EVENT_PATH": str(tmp_path / "missing")})
-    assert read_event({}) == Event()
+    assert read_event({}) == PullRequestEvent()
     with pytest.raises(UsageError, match="--pr NUMBER"):
-        pull_request_number(Event())
+        pull_request_number(PullRequestEvent())

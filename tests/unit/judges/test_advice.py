@@ -15,7 +15,7 @@ from tests.unit.judges.samples import RULES
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
-    from regauge.judges._answer import Answer
+    from regauge.judges._output import JudgedOutput
     from regauge.judges._rule import Check
 
 # Made of other rules, or without a verdict.
@@ -144,7 +144,7 @@ def test_a_rule_of_somebody_else_says_nothing_until_its_author_does() -> None:
     def sounds_calm(*, field: str | None = None) -> Check:
         """The answer sounds calm."""
 
-        def check(answer: Answer) -> Verdict:
+        def check(answer: JudgedOutput) -> Verdict:
             return passed(str((answer, field)))
 
         return check

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import javascript, judge_from_spec, promptfoo_python
-from regauge.judges._answer import Answer
+from regauge.judges._output import JudgedOutput
 from regauge.providers import Completion, ToolCall, Usage
 from tests.unit.judges.samples import CASE, completion
 
@@ -158,7 +158,7 @@ def test_the_output_is_parsed_on_request_and_tool_calls_stand_for_a_missing_text
     call = ToolCall(id="1", name="search", arguments='{"q": 1}')
     made = Completion(text=None, tool_calls=(call,), finish_reason="tool_calls")
     judge = javascript("JSON.parse(output[0].function.arguments).q === 1")
-    assert judge.examine(Answer.from_completion(made, CASE)).outcome == "pass"
+    assert judge.examine(JudgedOutput.from_completion(made, CASE)).outcome == "pass"
     assert javascript("true").check_text(None).code == "no_text"
 
 
@@ -200,7 +200,7 @@ def test_every_call_has_a_context_of_its_own_and_is_repeatable():
 @given(st.text(max_size=200))
 def test_any_text_comes_back_from_the_script(text: str):
     said = javascript("({pass: true, score: 1, reason: output})").check_text(text)
-    assert said.reason == (" ".join(Answer(text).text.split()) or "it returned true")
+    assert said.reason == (" ".join(JudgedOutput(text).text.split()) or "it returned true")
 
 
 def test_half_a_character_does_not_reach_reports():
@@ -214,7 +214,7 @@ def test_half_a_character_does_not_reach_reports():
 
 @given(st.text(max_size=200))
 def test_any_text_reaches_the_script_as_it_is(text: str):
-    answer = Answer(text)
+    answer = JudgedOutput(text)
     code = f"output === {json.dumps(answer.text)}"
     assert (
         javascript(f"const same = {code[11:]};\nreturn output === same;").check_text(text).outcome

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import regauge.judges
 from regauge.judges import (
-    Answer,
+    JudgedOutput,
     Rule,
     RuleFactory,
     Verdict,
@@ -172,7 +172,7 @@ def test_a_long_text_ends_in_a_verdict(rule: Rule):
 @given(text=st.none() | texts, left=st.sampled_from(NEGATABLE), right=st.sampled_from(NEGATABLE))
 @relaxed
 def test_combinations_obey_their_algebra(text: str | None, left: Rule, right: Rule):
-    answer = Answer.from_completion(completion(text), CASE)
+    answer = JudgedOutput.from_completion(completion(text), CASE)
     both, one = all_of(left, right).examine(answer), any_of(left, right).examine(answer)
     assert both.outcome == all_of(right, left).examine(answer).outcome
     assert one.outcome == any_of(right, left).examine(answer).outcome

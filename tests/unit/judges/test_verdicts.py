@@ -9,7 +9,7 @@ import pytest
 from regauge import judges
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import ifeval, judge_from_spec
-from regauge.judges._answer import Answer
+from regauge.judges._output import JudgedOutput
 from regauge.providers import ToolCall
 from tests.unit.judges.samples import CASE, completion
 
@@ -129,7 +129,7 @@ def test_json_is_compared_as_its_options_have_it(options: Any, text: str, outcom
 def test_a_run_is_judged_by_its_facts(
     rule: Rule, changes: dict[str, Any], outcome: str, reason: str
 ):
-    verdict = rule.examine(Answer("ok", completion=completion("ok", **changes), case=CASE))
+    verdict = rule.examine(JudgedOutput("ok", completion=completion("ok", **changes), case=CASE))
     assert verdict.outcome == outcome
     assert reason in verdict.reason
 

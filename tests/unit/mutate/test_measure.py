@@ -18,8 +18,8 @@ from regauge.mutate import (
     Case,
     Classification,
     HuntPolicy,
-    Measured,
-    Observed,
+    JudgedTrial,
+    MeasuredClasses,
     choose_operators,
     estimate_calls,
     measure,
@@ -68,21 +68,21 @@ class World:
             )
         return found
 
-    def trial(self, mutant: Prompt | None, number: int) -> Observed:
+    def trial(self, mutant: Prompt | None, number: int) -> JudgedTrial:
         text = (mutant or prompt()).messages[0].content
         subject = self.subjects[number]
         missing = subject not in text
         passed = missing if subject == "epsilon" else not (missing and subject in {"alpha", "beta"})
         changed = missing and subject != "delta"
         output = json.dumps({"label": "ok" if passed else "no", "note": f"{number} {changed}"})
-        return Observed(
+        return JudgedTrial(
             facts=TrialFacts(checks={"right": passed}, answer=digest_of(output)), output=output
         )
 
     async def draw(
         self, mutant: Prompt | None, trials: Sequence[tuple[str, int]]
-    ) -> list[Observed | Exception]:
-        found: list[Observed | Exception] = []
+    ) -> list[JudgedTrial | Exception]:
+        found: list[JudgedTrial | Exception] = []
         for case, number in trials:
             if mutant is not None:
                 self.drawn.append((case, number))
@@ -100,11 +100,11 @@ def measured(world: World, cases: Sequence[Case] | None = None, operators: str |
     return asyncio.run(measure(base, mutants, cases or world.cases(), world, policy))
 
 
-def classes(found: Measured) -> dict[str, str]:
+def classes(found: MeasuredClasses) -> dict[str, str]:
     return {one.mutant.text.split()[-1].strip("."): one.outcome.kind for one in found.results}
 
 
-def found_of(found: Measured, subject: str) -> Classification:
+def found_of(found: MeasuredClasses, subject: str) -> Classification:
     return next(one.outcome for one in found.results if subject in one.mutant.text)
 
 
@@ -167,7 +167,7 @@ def test_a_block_without_effect_is_tried_once_for_all_its_instructions():
 
 
 class _Steady(World):
-    def trial(self, mutant: Prompt | None, number: int) -> Observed:
+    def trial(self, mutant: Prompt | None, number: int) -> JudgedTrial:
         del mutant
         return super().trial(None, number)
 

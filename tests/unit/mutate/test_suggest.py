@@ -17,9 +17,9 @@ from regauge.gate import TrialFacts
 from regauge.mutate import (
     Case,
     Draft,
+    JudgedTrial,
     MutantRow,
-    Observed,
-    Progress,
+    MutationProgress,
     VariantProposer as Rules,
     choose_operators,
     mutants_of,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from regauge.digests import JSON
-    from regauge.mutate import Look, Problem, Proposer, Suggestion
+    from regauge.mutate import DraftProposer, GuardSuggestion, Look, UnguardedInstruction
 
 PROMPT = Prompt(
     name="triage",
@@ -63,14 +63,14 @@ class Scripted:
 
     async def draw(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
-    ) -> list[Observed | Exception]:
-        found: list[Observed | Exception] = []
+    ) -> list[JudgedTrial | Exception]:
+        found: list[JudgedTrial | Exception] = []
         for _, number in trials:
             side = "prompt" if prompt is None else "mutant"
             self.drawn.append((side, number))
             passed = self.rule(side, number)
             facts = TrialFacts(checks={"label": passed}, answer=str(passed))
-            found.append(Observed(facts=facts, output=json.dumps({"label": passed})))
+            found.append(JudgedTrial(facts=facts, output=json.dumps({"label": passed})))
         return found
 
 
@@ -89,13 +89,15 @@ class Drafts:
             for text in texts
         ]
 
-    async def drafts(self, problem: Problem, look: Look) -> AsyncGenerator[Draft, None]:
+    async def drafts(
+        self, problem: UnguardedInstruction, look: Look
+    ) -> AsyncGenerator[Draft, None]:
         del problem, look
         for draft in self.made:
             yield draft
 
 
-def problems(golden: GoldenCase = GOLDEN) -> list[Problem]:
+def problems(golden: GoldenCase = GOLDEN) -> list[UnguardedInstruction]:
     mutants = mutants_of(PROMPT, choose_operators(None))
     rows = [
         MutantRow.model_validate(
@@ -114,9 +116,9 @@ def problems(golden: GoldenCase = GOLDEN) -> list[Problem]:
     return problems_of(PROMPT, mutants, rows, [case], {"full": golden})
 
 
-def search(bench: Scripted, proposer: Proposer, which: int = 0) -> Suggestion:
+def search(bench: Scripted, proposer: DraftProposer, which: int = 0) -> GuardSuggestion:
     found = asyncio.run(
-        suggest(problems()[which : which + 1], [proposer], lambda _: bench, Progress())
+        suggest(problems()[which : which + 1], [proposer], lambda _: bench, MutationProgress())
     )
     return found[0]
 
@@ -137,7 +139,7 @@ def test_a_case_is_offered_only_by_five_of_five_fresh_trials(
     assert (found.draft is not None) == (not otherwise)
 
 
-def proving(proposer: Proposer) -> list[tuple[str, int]]:
+def proving(proposer: DraftProposer) -> list[tuple[str, int]]:
     """The trials of an offered case that did not choose it."""
     bench = Scripted(as_wanted, [])
     assert search(bench, proposer).status == "offered"
@@ -182,7 +184,7 @@ def test_a_draft_that_cannot_run_is_passed_over():
             raise UsageError("its checks make no sense")
         return bench
 
-    [found] = asyncio.run(suggest(problems()[:1], [drafts], bench_of, Progress()))
+    [found] = asyncio.run(suggest(problems()[:1], [drafts], bench_of, MutationProgress()))
     assert found.draft == drafts.made[1]
 
 
@@ -190,7 +192,7 @@ def test_a_search_without_budget_stays_open():
     class Empty(Scripted):
         async def draw(
             self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
-        ) -> list[Observed | Exception]:
+        ) -> list[JudgedTrial | Exception]:
             del prompt
             return [BudgetError("no calls are left") for _ in trials]
 
@@ -249,10 +251,10 @@ def test_rules_find_the_check_that_sees_the_difference(base: str, mutant: str, c
     class Outputs(Scripted):
         async def draw(
             self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
-        ) -> list[Observed | Exception]:
+        ) -> list[JudgedTrial | Exception]:
             facts = TrialFacts(checks={"label": True}, answer="")
             output = base if prompt is None else mutant
-            return [Observed(facts=facts, output=output) for _ in trials]
+            return [JudgedTrial(facts=facts, output=output) for _ in trials]
 
     met: list[Draft] = []
 
@@ -260,7 +262,7 @@ def test_rules_find_the_check_that_sees_the_difference(base: str, mutant: str, c
         met.append(draft)
         return Outputs(lambda *_: True, [])
 
-    asyncio.run(suggest(problems(TWO_SENTENCES)[:1], [Rules()], bench_of, Progress()))
+    asyncio.run(suggest(problems(TWO_SENTENCES)[:1], [Rules()], bench_of, MutationProgress()))
     assert {next(iter(one)) for draft in met for one in map(dict, draft.checks)} >= {check}
 
 
@@ -298,7 +300,10 @@ def variants(instruction: str, *texts: str, label: str = "bug") -> list[str]:
 
     asyncio.run(
         suggest(
-            problems_of(prompt, [mutant], [row], cases, golden), [Rules()], bench_of, Progress()
+            problems_of(prompt, [mutant], [row], cases, golden),
+            [Rules()],
+            bench_of,
+            MutationProgress(),
         )
     )
     return list(dict.fromkeys(str(draft.inputs["text"]) for draft in met))
@@ -343,11 +348,11 @@ def test_rules_expect_the_output_of_the_prompt():
     class Labels(Scripted):
         async def draw(
             self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
-        ) -> list[Observed | Exception]:
+        ) -> list[JudgedTrial | Exception]:
             label = "info" if prompt is None else "critical"
             facts = TrialFacts(checks={"label": prompt is not None}, answer="")
             output = json.dumps({"severity": label})
-            return [Observed(facts=facts, output=output) for _ in trials]
+            return [JudgedTrial(facts=facts, output=output) for _ in trials]
 
     met: list[Draft] = []
 
@@ -355,5 +360,5 @@ def test_rules_expect_the_output_of_the_prompt():
         met.append(draft)
         return Labels(lambda *_: True, [])
 
-    asyncio.run(suggest(problems(TWO_SENTENCES)[:1], [Rules()], bench_of, Progress()))
+    asyncio.run(suggest(problems(TWO_SENTENCES)[:1], [Rules()], bench_of, MutationProgress()))
     assert {"severity": "info"} in [draft.expected for draft in met if not draft.checks]

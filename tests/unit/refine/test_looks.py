@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from regauge.project import Project
-from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.attempts import LookLedger
 from regauge.refine.loop._state import Spent, SuiteSaid
 from tests.unit.refine.world import HEALTHY, adding, without, world
@@ -63,7 +63,7 @@ def test_a_healthy_prompt_is_looked_at_when_no_look_is_left():
 
 
 def test_the_last_look_is_taken_and_what_it_refuses_is_not_proposed():
-    policy = RefinePolicy(limits=Limits(holdout_looks=1))
+    policy = RefinePolicy(limits=RunLimits(holdout_looks=1))
     both = {"propose": lambda s, _: [adding(f"- Kindly {s.cluster.check}.")], "says": REFUSAL}
     here = world(without("json", "utc"), policy, passes=lambda text, _, c: c in text, **both)
 

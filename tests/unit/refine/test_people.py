@@ -15,8 +15,8 @@ from regauge.project import Project
 from regauge.refine._policy import GuardPolicy
 from regauge.refine.edits import apply
 from regauge.refine.feedback import (
-    Evidence,
     Feedback,
+    FeedbackRemark,
     describe_feedback,
     feedback_on_pull,
     labels_of,
@@ -104,8 +104,8 @@ def test_every_paragraph_of_a_file_is_a_note_and_a_file_that_says_nothing_is_an_
     path.write_text("Too long.\nMuch too long.\n\n\nTimes are local.\n")
     assert noted_in(path) == Feedback(
         evidence=(
-            Evidence(kind="note", text="Too long.\nMuch too long.", at=f"{path}:1"),
-            Evidence(kind="note", text="Times are local.", at=f"{path}:5"),
+            FeedbackRemark(kind="note", text="Too long.\nMuch too long.", at=f"{path}:1"),
+            FeedbackRemark(kind="note", text="Times are local.", at=f"{path}:5"),
         )
     )
     for data, why in [
@@ -121,7 +121,7 @@ def test_every_paragraph_of_a_file_is_a_note_and_a_file_that_says_nothing_is_an_
 
 
 kinds = st.sampled_from(["label", "comment", "note"])
-told = st.builds(Evidence, kind=kinds, text=st.text(), by=st.text(), case=st.text())
+told = st.builds(FeedbackRemark, kind=kinds, text=st.text(), by=st.text(), case=st.text())
 
 
 @given(evidence=st.lists(told, max_size=3), left_out=st.lists(st.text(), max_size=2))
@@ -150,7 +150,7 @@ def test_labels_of_train_cases_alone_are_read(tmp_path):
     said = labels_of(project, ["helpful", "scored", "paired", "none"], TRAIN)
 
     assert said == (
-        Evidence(
+        FeedbackRemark(
             kind="label",
             text="Wrong.",
             by="ada",
@@ -160,7 +160,7 @@ def test_labels_of_train_cases_alone_are_read(tmp_path):
             answer="A",
             at="fixtures/labels/helpful.jsonl:1",
         ),
-        Evidence(
+        FeedbackRemark(
             kind="label",
             text="",
             verdict="0.4 of 1",
@@ -172,9 +172,9 @@ def test_labels_of_train_cases_alone_are_read(tmp_path):
     )
 
 
-def shown(text: str, *, goldens: bool = False, **more: str) -> Evidence:
+def shown(text: str, *, goldens: bool = False, **more: str) -> FeedbackRemark:
     """What a proposer may see of it."""
-    said = Evidence(**{"kind": "comment", "text": text, **more})  # type: ignore[arg-type]
+    said = FeedbackRemark(**{"kind": "comment", "text": text, **more})  # type: ignore[arg-type]
     (one,) = hints_of(
         [said], TRAIN, HELD, public=[RELEASED], policy=GuardPolicy(), show_goldens=goldens
     )

@@ -67,7 +67,10 @@ def test_blank_lines_around_a_new_text_are_left_out_when_it_is_read():
         (ReplaceSection(AT, "- now\n## Form\n- x"), "would not stay inside the section"),
         (ReplaceSection(AT, "```\n- x"), "would not stay inside the section"),
         (ReplaceSection(Anchor("Keys:"), "- a\n\n- b"), "would not stay inside the section"),
-        (ReplaceSection(Anchor("<tone>"), "x\n</tone>\ny"), "would not stay inside the section"),
+        (
+            ReplaceSection(Anchor("<tone>"), "x\n</tone>\ny"),
+            "would not stay inside the section",
+        ),
         (ReplaceSection(Anchor("<tone>"), "x\n```\ny"), "would not stay inside the section"),
     ],
 )

@@ -27,7 +27,7 @@ from regauge.refine.trials import verify_by_gate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from regauge.refine.loop._state import AskProposer, Draws, RunSuite, State
+    from regauge.refine.loop._state import AskProposer, Draws, LoopState, RunSuite
 
 SHORT, JSON, UTC = "- Be short.", "- Answer in JSON.", "- Give times in UTC."
 LINES = {"short": SHORT, "json": JSON, "utc": UTC}
@@ -59,7 +59,7 @@ def replacing(line: str, text: str) -> Edit:
     return Edit(ops=(Replace(Anchor(line), text),), strategy="replace", proposer="rules")
 
 
-def repairs(state: State, action: AskProposer) -> Sequence[Edit]:
+def repairs(state: LoopState, action: AskProposer) -> Sequence[Edit]:
     """The line that is missing."""
     return [adding(LINES[state.cluster.check])]
 
@@ -95,8 +95,8 @@ class World:
 
     setting: LoopConfig
     passes: Callable[[str, str, str], bool] = passes
-    propose: Callable[[State, AskProposer], Sequence[Edit]] = repairs
-    critique: Callable[[State], Critiqued] = lambda _: Critiqued(
+    propose: Callable[[LoopState, AskProposer], Sequence[Edit]] = repairs
+    critique: Callable[[LoopState], Critiqued] = lambda _: Critiqued(
         critique=None, spent=Spent(model_calls=1)
     )
     says: SuiteSaid | None = None
@@ -107,7 +107,7 @@ class World:
     usd: float = 0.0
     actions: int = 0
     drawn: list[tuple[str, str, int]] = field(default_factory=list)
-    states: list[State] = field(default_factory=list)
+    states: list[LoopState] = field(default_factory=list)
 
     async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
         self.actions += 1
@@ -120,7 +120,7 @@ class World:
         spent = Spent(calls=len(outcomes), usd=self.usd * len(outcomes))
         return TrialsDone(outcomes=tuple(outcomes), spent=spent)
 
-    async def ask(self, state: State, action: AskProposer) -> Looked | Critiqued | Proposed:
+    async def ask(self, state: LoopState, action: AskProposer) -> Looked | Critiqued | Proposed:
         if action.what == "look":
             spent = Spent(model_calls=1)
             return Looked(proposer=action.proposer, fault=self.cannot_read, spent=spent)
@@ -133,18 +133,18 @@ class World:
         edits = tuple(self.propose(state, action))
         return Proposed(edits=edits, spent=Spent(model_calls=int(calls)))
 
-    async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
+    async def verify(self, state: LoopState, action: RunSuite) -> SuiteSaid | Interrupted:
         if self.says is not None:
             return self.says
         if self.refuses(state.text.whole):
             return SuiteSaid(decision="reject", reasons=("refused",), outcomes=(), spent=Spent())
         return await verify_by_gate(self.setting, state, action, self.draw)
 
-    def add(self, observation: object, state: State) -> None:
+    def add(self, observation: object, state: LoopState) -> None:
         del observation
         self.states.append(state)
 
-    def run(self, state: State | None = None, trail: object = None) -> State:
+    def run(self, state: LoopState | None = None, trail: object = None) -> LoopState:
         """To the end."""
         start = begin(self.setting) if state is None else state
         return asyncio.run(drive(self.setting, start, self, trail or self))  # type: ignore[arg-type]

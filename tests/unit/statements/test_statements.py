@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from regauge.statements import (
-    Change,
+    AtomChange,
     MergeError,
     compare,
     content_words,
@@ -247,4 +247,4 @@ def test_words_of_any_script_tell_the_subject():
     assert content_words("Das Wohngebäude ist alt") == {"wohngebäud", "alt"}
     assert content_words("料金は東京都で") & content_words("東京の料金")
     assert normalise(" - Ja,  gut. ") == "- ja, gut"
-    assert isinstance(compare(parse("a"), parse("b")).changes[0], Change)
+    assert isinstance(compare(parse("a"), parse("b")).changes[0], AtomChange)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.refine.loop._state import Note, State
+    from regauge.refine.loop._state import LoopState, Note
     from regauge.refine.runs import Run
     from regauge.runner import EvalSession
 
@@ -143,7 +143,7 @@ def run_to_end(
     evals: EvalSession,
     refinement: Refinement,
     run: Run,
-    perform: Callable[[Run, Callable[[Note], None]], State],
+    perform: Callable[[Run, Callable[[Note], None]], LoopState],
     *,
     as_json: bool,
 ) -> Mapping[str, Any]:

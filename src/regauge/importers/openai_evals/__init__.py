@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.importers._description import Imported, Place
+    from regauge.importers._description import Imported, SourcePlace
     from regauge.importers._source import Items, Table
 
 __all__ = ["fuzzy_match", "read_openai_evals"]
@@ -119,14 +119,19 @@ def read_registry(file: Path, suite: ImportedSuite) -> None:
         place = place_of(document, name, otherwise=suite.place(file))
         title = titles.get(name) or str(name).partition(".")[0]
         about = mapping_of(document.get(title)).get("description")
-        _Eval(file, suite, body, place, title).read(about if isinstance(about, str) else "")
+        _RegistryEval(file, suite, body, place, title).read(about if isinstance(about, str) else "")
 
 
-class _Eval:
+class _RegistryEval:
     """One eval of the registry."""
 
     def __init__(
-        self, file: Path, suite: ImportedSuite, body: Mapping[str, Any], place: Place, title: str
+        self,
+        file: Path,
+        suite: ImportedSuite,
+        body: Mapping[str, Any],
+        place: SourcePlace,
+        title: str,
     ) -> None:
         self._file = file
         self._suite = suite

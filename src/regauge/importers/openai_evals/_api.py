@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.importers._description import Place
+    from regauge.importers._description import SourcePlace
     from regauge.importers._suite import ImportedSuite
 
 _FIELD: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.]*)\s*\}\}")
@@ -48,7 +48,7 @@ _REASONS: Final = {
 }
 
 
-class _UnmeasuredError(Exception):
+class _UnmeasuredCriterionError(Exception):
     """A criterion without a counterpart; the text is the reason."""
 
 
@@ -62,7 +62,7 @@ class _Item:
     """
 
     values: Mapping[str, Any]
-    place: Place
+    place: SourcePlace
     chat: list[dict[str, JSON]] | None = None
 
 
@@ -105,10 +105,10 @@ def read_definition(file: Path, suite: ImportedSuite) -> None:
             fix="name a JSON file with `data_source_config` and `testing_criteria`",
         )
     for body in bodies:
-        _Eval(file, suite, body, alone=len(bodies) == 1).read()
+        _ApiEval(file, suite, body, alone=len(bodies) == 1).read()
 
 
-class _Eval:
+class _ApiEval:
     """One eval of the API."""
 
     def __init__(
@@ -176,7 +176,7 @@ class _Eval:
             text = f"the prompt {name} has the model of the first run; others used {others}"
             suite.imported.note("changed", self._place, text)
 
-    def _criteria(self) -> Iterator[tuple[Mapping[str, Any], Place]]:
+    def _criteria(self) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
         criteria = self._body["testing_criteria"]
         for number, body in enumerate(list_of(criteria)):
             yield mapping_of(body), place_of(criteria, number, otherwise=self._place)
@@ -350,7 +350,7 @@ class _Criterion:
     def __init__(
         self,
         body: Mapping[str, Any],
-        place: Place,
+        place: SourcePlace,
         suite: ImportedSuite,
         inserted: Sequence[str],
         judged: str,
@@ -370,7 +370,7 @@ class _Criterion:
             return self._suite.unmeasured(self._kind or "?", why, self._place)
         try:
             made = build(self, item)
-        except _UnmeasuredError as error:
+        except _UnmeasuredCriterionError as error:
             return self._suite.unmeasured(self._kind or "?", str(error), self._place)
         check = self._suite.check(made, self._kind, self._place)
         name = self._body.get("name")
@@ -389,7 +389,7 @@ class _Criterion:
             return {}
         if match and match[1].startswith(_JSON_OUTPUT):
             return {"field": match[1].removeprefix(_JSON_OUTPUT)}
-        raise _UnmeasuredError("its `input` is more than the output, or another field")
+        raise _UnmeasuredCriterionError("its `input` is more than the output, or another field")
 
     def _reference(self, item: _Item) -> Any:
         """The value that is compared with; a text, or the field of an item as it is.
@@ -418,7 +418,7 @@ class _Criterion:
             ignore: dict[str, JSON] = {"ignore_case": True} if operation == "ilike" else {}
             made = {"contains": {"text": text, **ignore, **where}}
         else:
-            raise _UnmeasuredError(f"{operation!r} is no operation of it")
+            raise _UnmeasuredCriterionError(f"{operation!r} is no operation of it")
         return {"not": made} if operation == "ne" else made
 
     def similarity(self, item: _Item) -> dict[str, JSON]:
@@ -426,11 +426,13 @@ class _Criterion:
         metric = str(self._body.get("evaluation_metric"))
         limit = self._body.get("pass_threshold")
         if not isinstance(limit, int | float):
-            raise _UnmeasuredError("it has no `pass_threshold`, so nothing passes or fails")
+            raise _UnmeasuredCriterionError(
+                "it has no `pass_threshold`, so nothing passes or fails"
+            )
         to, where = text_of(self._reference(item)), self._field()
         if metric == "cosine":
             if where:
-                raise _UnmeasuredError("it compares a part of the output by its meaning")
+                raise _UnmeasuredCriterionError("it compares a part of the output by its meaning")
             return {"means_like": {"to": to, "model": _EMBEDDING_MODEL, "at_least": limit}}
         if metric == "fuzzy_match":
             return {"similarity": {"to": to, "at_least": limit, **where}}
@@ -438,7 +440,7 @@ class _Criterion:
             return {"rouge_n": {"to": to, "n": int(match[1]), "at_least": limit, **where}}
         if metric in _METRICS:
             return {_METRICS[metric]: {"to": to, "at_least": limit, **where}}
-        raise _UnmeasuredError(f"{metric!r} is no documented metric")
+        raise _UnmeasuredCriterionError(f"{metric!r} is no documented metric")
 
     def score(self, item: _Item) -> dict[str, JSON]:
         """`score_model`."""
@@ -446,7 +448,7 @@ class _Criterion:
         bounds = self._body.get("range") or [0, 1]
         numbers = [bound for bound in list_of(bounds) if isinstance(bound, int | float)]
         if len(numbers) != 2 or numbers[0] >= numbers[1]:  # noqa: PLR2004 - a pair
-            raise _UnmeasuredError("its `range` is no pair of numbers")
+            raise _UnmeasuredCriterionError("its `range` is no pair of numbers")
         low, high = numbers
         limit = self._body.get("pass_threshold")
         rubric: dict[str, JSON] = {"kind": "graded", "scale": {"min": low, "max": high}}
@@ -460,7 +462,7 @@ class _Criterion:
         passing = list_of(self._body.get("passing_labels"))
         labels = [str(label) for label in list_of(self._body.get("labels"))]
         if not labels or not passing:
-            raise _UnmeasuredError("it has no labels, or none of them passes")
+            raise _UnmeasuredCriterionError("it has no labels, or none of them passes")
         choices: dict[str, JSON] = {label: 1 if label in passing else 0 for label in labels}
         return self._rubric({"kind": "choice", "choices": choices})
 
@@ -472,10 +474,10 @@ class _Criterion:
         """
         items = list_of(self._body.get("input"))
         if not items or not all(_is_text_message(message) for message in items):
-            raise _UnmeasuredError("its messages hold more than text")
+            raise _UnmeasuredCriterionError("its messages hold more than text")
         messages = [_message(message, self._rubric_field) for message in items]
         if "{{answer}}" not in json.dumps(messages):
-            raise _UnmeasuredError("its messages do not show the output")
+            raise _UnmeasuredCriterionError("its messages do not show the output")
         title = str(self._body.get("name") or self._kind)
         name = self._suite.rubric(
             title,
@@ -497,7 +499,7 @@ class _Criterion:
         if path.startswith("item."):
             name = _renamed_path(path.removeprefix("item."))
             return name if name in self._inserted else f"expected.{name}"
-        raise _UnmeasuredError(f"its messages show {path}, which is not recorded")
+        raise _UnmeasuredCriterionError(f"its messages show {path}, which is not recorded")
 
 
 _JUDGES: Final[Mapping[str, Callable[[_Criterion, _Item], dict[str, JSON]]]] = {
@@ -508,7 +510,7 @@ _JUDGES: Final[Mapping[str, Callable[[_Criterion, _Item], dict[str, JSON]]]] = {
 }
 
 
-def _item(line: Any, place: Place) -> _Item:
+def _item(line: Any, place: SourcePlace) -> _Item:
     """A line of a data source: its fields, below `item` or not."""
     body = mapping_of(line)
     return _Item(values=mapping_of(body.get("item", body)), place=place)
@@ -536,7 +538,7 @@ def _value(values: Mapping[str, Any], path: str, *, required: bool = False) -> A
     for part in path.split("."):
         if not is_mapping(value) or part not in value:
             if required:
-                raise _UnmeasuredError(f"an item has no field {path!r}")
+                raise _UnmeasuredCriterionError(f"an item has no field {path!r}")
             return None
         value = value[part]
     return value

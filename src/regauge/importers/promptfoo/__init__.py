@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
-from regauge.importers._description import Place, slug, unique
+from regauge.importers._description import SourcePlace, slug, unique
 from regauge.importers._source import is_list, is_mapping, place_of
 from regauge.importers._suite import ImportedSuite, files_below
 from regauge.importers.promptfoo._configuration import Configuration
@@ -195,7 +195,7 @@ def _dereferenced(value: Any, context: Context) -> Any:
                     return walk(nested, (*above, reference))
                 context.note(
                     "person",
-                    place_of(node, "$ref", otherwise=Place(path="")),
+                    place_of(node, "$ref", otherwise=SourcePlace(path="")),
                     f"{reference} names nothing",
                 )
             for key, part in table.items():

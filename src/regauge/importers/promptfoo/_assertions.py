@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.importers._description import Place
+    from regauge.importers._description import SourcePlace
     from regauge.importers.promptfoo._context import Context
     from regauge.importers.promptfoo._tests import Assertion, SourceTest
 
@@ -71,7 +71,7 @@ _REASONS: Final = {
 }
 
 
-class _UnmeasuredError(Exception):
+class _UnmeasuredAssertionError(Exception):
     """An assertion without a counterpart; the text is the reason."""
 
 
@@ -91,7 +91,7 @@ class _ParsedAssertion:
     value: Any
     code: Mapping[str, JSON] | None
     body: Mapping[str, Any]
-    place: Place
+    place: SourcePlace
     test: SourceTest
 
     @property
@@ -115,7 +115,7 @@ class _ParsedAssertion:
         """
         value = self.value
         if value is None or value == "":
-            raise _UnmeasuredError("it has no value")
+            raise _UnmeasuredAssertionError("it has no value")
         if isinstance(value, bool):
             return "true" if value else "false"
         return text_of(value)
@@ -202,7 +202,7 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
             test=test,
         )
         made = _judge(parsed, context)
-    except _UnmeasuredError as error:
+    except _UnmeasuredAssertionError as error:
         named = _RED_TEAM if _RED_TEAM in kind else str(body.get("type") or "an assertion")
         made = _unmeasured(named, str(error), assertion, context)
     return _with_options(made, assertion, test, context)
@@ -234,7 +234,7 @@ def _with_options(
 
 
 def _value(
-    kind: str, body: Mapping[str, Any], place: Place, test: SourceTest, context: Context
+    kind: str, body: Mapping[str, Any], place: SourcePlace, test: SourceTest, context: Context
 ) -> dict[str, Any]:
     """The value of an assertion: rendered, or what a file has.
 
@@ -258,13 +258,13 @@ def _value(
             if function:
                 code["function"] = function
             if kind not in {"javascript", "python"}:
-                raise _UnmeasuredError("its value is computed by code in a file")
+                raise _UnmeasuredAssertionError("its value is computed by code in a file")
             return {"value": None, "code": code}
         content = context.repository.read_text(file)
         if suffix in {".json", ".yaml", ".yml"}:
             return {"value": context.repository.read_yaml(file, content), "code": None}
     except SourceError as error:
-        raise _UnmeasuredError(str(error)) from error
+        raise _UnmeasuredAssertionError(str(error)) from error
     return {"value": context.render_all(content.strip(), test.vars, place), "code": None}
 
 
@@ -278,7 +278,7 @@ def _require_function(file: Path, function: str, context: Context) -> None:
     name = re.escape(function or "get_assert")
     defined = rf"^(?:async +)?def +{name}\b|^{name}\b.*=|\bimport\b.*(?:\b{name}\b|\*|\()"
     if not re.search(defined, context.repository.read_text(file), re.MULTILINE):
-        raise _UnmeasuredError(
+        raise _UnmeasuredAssertionError(
             f"{context.repository.relative(file)} has no function {function or 'get_assert'}"
         )
 
@@ -290,7 +290,7 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
         _UnmeasuredError: There is none.
     """
     if assertion.body.get("contextTransform") is not None:
-        raise _UnmeasuredError("`contextTransform` is code that is not run")
+        raise _UnmeasuredAssertionError("`contextTransform` is code that is not run")
     if assertion.transform is not None and assertion.kind not in _GRADED:
         return _transformed(assertion, context)
     if assertion.kind in _CRITERIA:
@@ -305,17 +305,19 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     build = _MODEL_JUDGES.get(assertion.kind)
     if build is not None:
         if assertion.negated:
-            raise _UnmeasuredError(
+            raise _UnmeasuredAssertionError(
                 "an LLM judge has no negation; state the opposite as a criterion"
             )
         made = build(assertion)
         _set_grader(made, assertion, context)
         return made
     if not assertion.kind:
-        raise _UnmeasuredError("it has no type")
+        raise _UnmeasuredAssertionError("it has no type")
     if _RED_TEAM in assertion.kind:
-        raise _UnmeasuredError("regauge has no red teaming; keep promptfoo for it")
-    raise _UnmeasuredError(_REASONS.get(assertion.kind, "promptfoo documents no such type"))
+        raise _UnmeasuredAssertionError("regauge has no red teaming; keep promptfoo for it")
+    raise _UnmeasuredAssertionError(
+        _REASONS.get(assertion.kind, "promptfoo documents no such type")
+    )
 
 
 def _transformed(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
@@ -330,7 +332,7 @@ def _transformed(assertion: _ParsedAssertion, context: Context) -> dict[str, JSO
         else None
     )
     if check is None:
-        raise _UnmeasuredError("its output is transformed by JavaScript first")
+        raise _UnmeasuredAssertionError("its output is transformed by JavaScript first")
     context.note(
         "changed",
         assertion.place,
@@ -351,13 +353,15 @@ def _module(reference: str, context: Context) -> str:
     match = _FILE.fullmatch(reference)
     path, function = (match["path"], match["function"]) if match else ("", None)
     if not path.endswith((".js", ".cjs")):
-        raise _UnmeasuredError("its output is transformed by code that is no JavaScript")
+        raise _UnmeasuredAssertionError("its output is transformed by code that is no JavaScript")
     try:
         text = context.repository.read_text(context.repository.resolve(path, context.base))
     except SourceError as error:
-        raise _UnmeasuredError(str(error)) from error
+        raise _UnmeasuredAssertionError(str(error)) from error
     if re.search(r"\brequire\s*\(|^\s*(?:import|export)\b", text, re.MULTILINE):
-        raise _UnmeasuredError(f"its output is transformed by {path}, which loads or is a module")
+        raise _UnmeasuredAssertionError(
+            f"its output is transformed by {path}, which loads or is a module"
+        )
     called = f"module.exports.{function}" if function else "module.exports.default"
     return (
         "const module = {exports: {}};\n"
@@ -368,7 +372,9 @@ def _module(reference: str, context: Context) -> str:
 
 def _code(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     if assertion.code and re.search(r"\.[mc]?ts\Z", str(assertion.code["file"])):
-        raise _UnmeasuredError("it is TypeScript; compile it to JavaScript, and name that file")
+        raise _UnmeasuredAssertionError(
+            "it is TypeScript; compile it to JavaScript, and name that file"
+        )
     if find_spec("py_mini_racer") is None and assertion.kind == "javascript":
         context.note(
             "person", assertion.place, "judges in JavaScript need pip install 'regauge[js]'"
@@ -392,7 +398,7 @@ def _criterion(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
     if is_list(assertion.value):
         text = "\n".join(f"- {part}" for part in assertion.texts)
     if not text:
-        raise _UnmeasuredError("it has no value")
+        raise _UnmeasuredAssertionError("it has no value")
     if assertion.negated:
         text = f"The output does not meet this criterion: {text}"
         context.note(
@@ -444,7 +450,7 @@ def _require_judge(made: dict[str, JSON], assertion: _ParsedAssertion, context: 
         judge_from_spec(made)
     except UsageError as error:
         if "is not installed" not in error.message:
-            raise _UnmeasuredError(" ".join(error.message.split())) from error
+            raise _UnmeasuredAssertionError(" ".join(error.message.split())) from error
         context.note("person", assertion.place, f"{error.message} ({error.fix})")
 
 
@@ -481,7 +487,7 @@ def _contains(assertion: _ParsedAssertion) -> dict[str, JSON]:
     name = kind.replace("-", "_")
     texts = assertion.texts
     if not texts:
-        raise _UnmeasuredError("it has no value")
+        raise _UnmeasuredAssertionError("it has no value")
     listed: list[JSON] = [*texts]
     return {name: {"texts": listed, "ignore_case": True} if ignore_case else listed}
 
@@ -490,7 +496,7 @@ def _equals(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if is_mapping(assertion.value) or is_list(assertion.value):
         return {"json_like": {"value": assertion.value, "extra": "none"}}
     if assertion.value is None:
-        raise _UnmeasuredError("it has no value")
+        raise _UnmeasuredAssertionError("it has no value")
     return {"equals": {"value": text_of(assertion.value)}}
 
 
@@ -498,7 +504,7 @@ def _matches(assertion: _ParsedAssertion) -> dict[str, JSON]:
     try:
         return {"matches": python_pattern(assertion.text)}
     except ValueError as error:
-        raise _UnmeasuredError(f"its pattern is none of Python: {error}") from error
+        raise _UnmeasuredAssertionError(f"its pattern is none of Python: {error}") from error
 
 
 def _json(assertion: _ParsedAssertion) -> dict[str, JSON]:
@@ -509,7 +515,7 @@ def _json(assertion: _ParsedAssertion) -> dict[str, JSON]:
         try:
             schema = yaml.safe_load(schema)
         except yaml.YAMLError as error:
-            raise _UnmeasuredError("its schema is neither JSON nor YAML") from error
+            raise _UnmeasuredAssertionError("its schema is neither JSON nor YAML") from error
     if not is_mapping(schema):
         return {"json_parses": {}} if assertion.kind == "is-json" else {"contains_json": {}}
     if assertion.kind == "is-json":
@@ -523,7 +529,7 @@ def _limit(
     def build(assertion: _ParsedAssertion) -> dict[str, JSON]:
         limit = assertion.threshold if assertion.threshold is not None else _number(assertion.value)
         if limit is None:
-            raise _UnmeasuredError("it has no threshold")
+            raise _UnmeasuredAssertionError("it has no threshold")
         return (
             {name: {"limit": limit / per, **more}}
             if more or name != "perplexity"
@@ -538,7 +544,7 @@ def _likeness(
 ) -> Callable[[_ParsedAssertion], dict[str, JSON]]:
     def build(assertion: _ParsedAssertion) -> dict[str, JSON]:
         if is_list(assertion.value):
-            raise _UnmeasuredError("it compares with a list of references")
+            raise _UnmeasuredAssertionError("it compares with a list of references")
         limit = assertion.threshold if assertion.threshold is not None else default
         if key == "at_most":
             limit = int(limit)
@@ -560,7 +566,7 @@ def _word_count(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if (number := _number(assertion.value)) is not None:
         made = {"exactly": int(number)}
     if not made:
-        raise _UnmeasuredError("it has no number of words")
+        raise _UnmeasuredAssertionError("it has no number of words")
     return {"word_count": {**made}}
 
 
@@ -588,7 +594,7 @@ def _sql(assertion: _ParsedAssertion) -> dict[str, JSON]:
         if is_list(tables) and tables:
             made["tables"] = [str(name).split("::")[-1] for name in cast("list[object]", tables)]
         if options.get("allowedColumns"):
-            raise _UnmeasuredError("a list of allowed columns has no counterpart")
+            raise _UnmeasuredAssertionError("a list of allowed columns has no counterpart")
     judge: dict[str, JSON] = {"sql_parses": made}
     return (
         {"in_fence": {"judge": judge, "required": False}}
@@ -600,7 +606,7 @@ def _sql(assertion: _ParsedAssertion) -> dict[str, JSON]:
 def _tools(assertion: _ParsedAssertion) -> dict[str, JSON]:
     tools = assertion.value or assertion.test.options.get("tools") or assertion.test.tools
     if not is_list(tools):
-        raise _UnmeasuredError("no provider has tools; use tool_calls_match")
+        raise _UnmeasuredAssertionError("no provider has tools; use tool_calls_match")
     return {"tool_calls_match": {"tools": cast("JSON", tools)}}
 
 
@@ -614,7 +620,7 @@ def _tool_used(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if is_mapping(options := assertion.value):
         name = options.get("name")
         if not isinstance(name, str):
-            raise _UnmeasuredError("it names its tool by a pattern")
+            raise _UnmeasuredAssertionError("it names its tool by a pattern")
         made: dict[str, JSON] = {"name": name, **_bounds(options)}
         if is_mapping(options.get("args")):
             made["args"] = options["args"]
@@ -631,7 +637,7 @@ def _tool_sequence(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if is_mapping(steps):
         mode, steps = str(steps.get("mode", "in_order")), steps.get("steps")
     if not is_list(steps) or not all(isinstance(step, str) for step in steps):
-        raise _UnmeasuredError("it names its steps by patterns")
+        raise _UnmeasuredAssertionError("it names its steps by patterns")
     names: list[JSON] = [*cast("list[str]", steps)]
     if mode == "exact":
         return {"calls_exactly": {"calls": names}}
@@ -641,10 +647,10 @@ def _tool_sequence(assertion: _ParsedAssertion) -> dict[str, JSON]:
 def _steps(assertion: _ParsedAssertion) -> dict[str, JSON]:
     value = assertion.value
     if not is_mapping(value) or value.get("type") not in {None, "tool"}:
-        raise _UnmeasuredError("it counts other steps than tool calls")
+        raise _UnmeasuredAssertionError("it counts other steps than tool calls")
     made = _bounds(value)
     if not made:
-        raise _UnmeasuredError("it has no bounds")
+        raise _UnmeasuredAssertionError("it has no bounds")
     return {"tool_call_count": {**made}}
 
 
@@ -690,7 +696,7 @@ _RULES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]] = {
 
 def _similar(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if is_list(assertion.value):
-        raise _UnmeasuredError("it compares with a list of references")
+        raise _UnmeasuredAssertionError("it compares with a list of references")
     measure = assertion.kind.partition(":")[2] or "cosine"
     key = "at_most" if measure == "euclidean" else "at_least"
     provider = assertion.body.get("provider")
@@ -713,10 +719,10 @@ def _metric(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if assertion.kind.startswith("context-"):
         source = "context" if "context" in assertion.test.vars else ""
         if not source:
-            raise _UnmeasuredError("the test has no variable `context`")
+            raise _UnmeasuredAssertionError("the test has no variable `context`")
         made["fields"] = {"retrieval_context": "inputs.context"}
         if assertion.kind == "context-recall":
-            raise _UnmeasuredError(
+            raise _UnmeasuredAssertionError(
                 "its reference is a value; use deepeval('ContextualRecall') with `expected`"
             )
     return {"deepeval": made}
@@ -726,7 +732,7 @@ def _goal(assertion: _ParsedAssertion) -> dict[str, JSON]:
     value = assertion.value
     goal = value.get("goal") if is_mapping(value) else value
     if not isinstance(goal, str) or not goal:
-        raise _UnmeasuredError("it has no goal")
+        raise _UnmeasuredAssertionError("it has no goal")
     return {"rubric": {"name": "goal-reached", "reference": goal}}
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.importers._description import Place
+    from regauge.importers._description import SourcePlace
     from regauge.importers.promptfoo._context import Context
     from regauge.importers.promptfoo._models import SourceProvider
     from regauge.importers.promptfoo._tests import SourceTest
@@ -90,7 +90,7 @@ class Configuration:
     """
 
     def __init__(
-        self, config: Mapping[str, Any], context: Context, place: Place, name: str
+        self, config: Mapping[str, Any], context: Context, place: SourcePlace, name: str
     ) -> None:
         self._config = config
         self._context = context
@@ -199,7 +199,7 @@ class Configuration:
             elif key not in _KEYS and not key.startswith(("x-", "_", ".")):
                 self._context.note("dropped", at, f"`{key}` is not imported")
 
-    def _note_run_options(self, options: Any, at: Place) -> None:
+    def _note_run_options(self, options: Any, at: SourcePlace) -> None:
         if is_mapping(options) and options.get("repeat"):
             repeat = options["repeat"]
             self._context.note(
@@ -271,7 +271,7 @@ class Configuration:
             made.append(target)
         return _PromptForm(messages=made, names=frozenset(names), derived=derived)
 
-    def _split(self, text: str, place: Place, *, prefix: str) -> SplitTemplate:
+    def _split(self, text: str, place: SourcePlace, *, prefix: str) -> SplitTemplate:
         """The template of a message, with a note of each part that cases render."""
         try:
             split = split_template(text, prefix=prefix)
@@ -285,7 +285,7 @@ class Configuration:
             self._note_template(part, place)
         return split
 
-    def _note_template(self, part: str, place: Place) -> None:
+    def _note_template(self, part: str, place: SourcePlace) -> None:
         try:
             render(part, {})
         except TemplateError as error:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from regauge.digests import JSON
-    from regauge.importers._description import NoteKind, Place
+    from regauge.importers._description import NoteKind, SourcePlace
     from regauge.importers._suite import ImportedSuite
 
 _ENVIRONMENT = re.compile(r"\{\{-?\s*env\.(?P<name>\w+)[^}]*\}\}|\$\{(?P<shell>\w+)\}")
@@ -42,11 +42,11 @@ class Context:
         self.root = suite.root
         self.base = path.parent
 
-    def note(self, kind: NoteKind, place: Place, text: str) -> None:
+    def note(self, kind: NoteKind, place: SourcePlace, text: str) -> None:
         """Add a line to the report."""
         self.imported.note(kind, place, text)
 
-    def render(self, text: str, values: Mapping[str, Any], place: Place) -> str:
+    def render(self, text: str, values: Mapping[str, Any], place: SourcePlace) -> str:
         """A text with its template filled in; a template that cannot be rendered stays."""
         if not has_logic(text):
             return text
@@ -63,7 +63,7 @@ class Context:
             self.note("person", place, f"a template is not rendered: {error}")
             return text
 
-    def render_all(self, value: Any, values: Mapping[str, Any], place: Place) -> Any:
+    def render_all(self, value: Any, values: Mapping[str, Any], place: SourcePlace) -> Any:
         """A value with all its texts rendered."""
         if isinstance(value, str):
             return self.render(value, values, place)
@@ -74,7 +74,7 @@ class Context:
             return [self.render_all(part, values, place) for part in value]
         return value
 
-    def refer(self, path: Path, place: Place) -> str:
+    def refer(self, path: Path, place: SourcePlace) -> str:
         """The path below the root of a code file, which is copied where it is outside.
 
         Raises:
@@ -89,7 +89,7 @@ class Context:
             self.note("changed", place, f"code was copied to {copy}; files that it loads were not")
         return copy
 
-    def note_packages(self, file: Path, place: Place) -> None:
+    def note_packages(self, file: Path, place: SourcePlace) -> None:
         """Name the packages that a Python file imports and that are not installed.
 
         Raises:
@@ -113,7 +113,7 @@ class Context:
                 "person", place, f"{relative} needs {', '.join(missing)}: install before a run"
             )
 
-    def grader(self, own: object, default: object, place: Place) -> str:
+    def grader(self, own: object, default: object, place: SourcePlace) -> str:
         """The model of an LLM judge; empty for the project's."""
         for options in (own, default):
             model = options.get("text") if is_mapping(options) and "id" not in options else options
@@ -121,7 +121,7 @@ class Context:
                 return model_of(model, place, self)
         return ""
 
-    def rubric(self, prompt: object, place: Place) -> str:
+    def rubric(self, prompt: object, place: SourcePlace) -> str:
         """The name of the rubric for a `rubricPrompt`; empty where it cannot be read."""
         from regauge.importers.promptfoo._context import chat_messages
 
@@ -190,10 +190,10 @@ class SourcePrompt:
     label: str
     names: frozenset[str]
     config: Mapping[str, Any]
-    place: Place
+    place: SourcePlace
 
 
-def read_prompts(source: Any, context: Context, place: Place) -> list[SourcePrompt]:
+def read_prompts(source: Any, context: Context, place: SourcePlace) -> list[SourcePrompt]:
     """The prompts of a configuration; those that are code or missing are noted."""
     if is_mapping(source):  # an old form: labels by file
         items = [
@@ -208,7 +208,7 @@ def read_prompts(source: Any, context: Context, place: Place) -> list[SourceProm
     return [prompt for item, at in items for prompt in _prompt(item, context, at)]
 
 
-def _prompt(item: Any, context: Context, place: Place) -> Iterator[SourcePrompt]:
+def _prompt(item: Any, context: Context, place: SourcePlace) -> Iterator[SourcePrompt]:
     if isinstance(item, str):
         body: Mapping[str, Any] = {}
         text = item
@@ -239,7 +239,7 @@ def _prompt(item: Any, context: Context, place: Place) -> Iterator[SourcePrompt]
         )
 
 
-def _included(raw: str, context: Context, place: Place) -> str:
+def _included(raw: str, context: Context, place: SourcePlace) -> str:
     """A template with the files that it includes; what they include is not read."""
 
     def content(match: re.Match[str]) -> str:
@@ -255,7 +255,7 @@ def _included(raw: str, context: Context, place: Place) -> str:
     return _INCLUDED.sub(content, raw)
 
 
-def _texts(text: str, context: Context, place: Place) -> Iterator[tuple[str, str]]:
+def _texts(text: str, context: Context, place: SourcePlace) -> Iterator[tuple[str, str]]:
     """The texts of a prompt, with the file of each; a name of no file is a text itself."""
     named = text.startswith("file://")
     reference = text.strip()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from regauge.digests import JSON
-    from regauge.importers._description import Place
+    from regauge.importers._description import SourcePlace
     from regauge.importers.promptfoo._context import Context
 
 
@@ -153,7 +153,7 @@ def is_code(name: str) -> bool:
     return _CODE.fullmatch(name) is not None
 
 
-def without_environment(text: str, context: Context, place: Place) -> str:
+def without_environment(text: str, context: Context, place: SourcePlace) -> str:
     """A text with the defaults of the environment variables that it reads."""
 
     def default(match: re.Match[str]) -> str:
@@ -168,7 +168,7 @@ def without_environment(text: str, context: Context, place: Place) -> str:
     return ENVIRONMENT.sub(default, text)
 
 
-def model_of(value: object, place: Place, context: Context) -> str:
+def model_of(value: object, place: SourcePlace, context: Context) -> str:
     """The model id of a grader; empty where it is no model."""
     body = value if is_mapping(value) else {"id": value}
     name = body.get("id")
@@ -187,7 +187,7 @@ def model_of(value: object, place: Place, context: Context) -> str:
     return model
 
 
-def model_id(name: str, config: Mapping[str, Any], context: Context, place: Place) -> str:
+def model_id(name: str, config: Mapping[str, Any], context: Context, place: SourcePlace) -> str:
     """The id of a model, whose endpoint becomes a table of the settings; empty for none."""
     family, mode, model = _parts(name, config, context, place)
     endpoint = _ENDPOINTS.get(family)
@@ -224,7 +224,7 @@ def replaced_by_model(name: str, config: Mapping[str, Any]) -> str:
 
 
 def _parts(
-    name: str, config: Mapping[str, Any], context: Context, place: Place
+    name: str, config: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> tuple[str, str, str]:
     """The family, the mode and the model of a provider's id; no model where it is none."""
     family, _, rest = name.partition(":")
@@ -241,7 +241,7 @@ def _parts(
     return _SAME.get(family, family), mode, model
 
 
-def _url(family: str, config: Mapping[str, Any], context: Context, place: Place) -> str:
+def _url(family: str, config: Mapping[str, Any], context: Context, place: SourcePlace) -> str:
     """The URL of an endpoint, where a provider names another one than its vendor's."""
     address = next((config[key] for key in _URL_KEYS if isinstance(config.get(key), str)), "")
     host = config.get("apiHost")
@@ -260,7 +260,7 @@ def _url(family: str, config: Mapping[str, Any], context: Context, place: Place)
 
 
 def _cloud(
-    family: str, config: Mapping[str, Any], context: Context, place: Place
+    family: str, config: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> dict[str, JSON]:
     """The endpoint of a cloud, which needs names that are in no configuration."""
     context.note("person", place, _CLOUDS[family])
@@ -296,7 +296,7 @@ def _declare(name: str, table: Mapping[str, JSON], context: Context) -> str:
     return name
 
 
-def _key_name(config: Mapping[str, Any], default: str, context: Context, place: Place) -> str:
+def _key_name(config: Mapping[str, Any], default: str, context: Context, place: SourcePlace) -> str:
     """The environment variable of a key; a key that is written down is named, not copied."""
     named = config.get("apiKeyEnvar")
     if isinstance(named, str) and re.fullmatch(r"[A-Za-z_]\w*", named):
@@ -320,7 +320,9 @@ def _key_name(config: Mapping[str, Any], default: str, context: Context, place: 
     return name
 
 
-def prompt_parameters(config: Mapping[str, Any], context: Context, place: Place) -> dict[str, JSON]:
+def prompt_parameters(
+    config: Mapping[str, Any], context: Context, place: SourcePlace
+) -> dict[str, JSON]:
     """The keys of a prompt file for the configuration of a model."""
     flat = dict(config)
     for nested in ("generationConfig", "options", "passthrough"):
@@ -355,7 +357,7 @@ def _tool_choice(choice: Any) -> dict[str, JSON]:
     return {"toolChoice": choice} if isinstance(choice, str) else {}
 
 
-def _loaded(value: Any, context: Context, place: Place) -> Any:
+def _loaded(value: Any, context: Context, place: SourcePlace) -> Any:
     """A value, or what its file has."""
     if isinstance(value, str) and value.startswith("file://"):
         try:
@@ -366,7 +368,7 @@ def _loaded(value: Any, context: Context, place: Place) -> Any:
     return value
 
 
-def _response_format(value: Any, context: Context, place: Place) -> dict[str, JSON]:
+def _response_format(value: Any, context: Context, place: SourcePlace) -> dict[str, JSON]:
     value = _loaded(value, context, place)
     if not is_mapping(value):
         return {}
@@ -380,7 +382,7 @@ def _response_format(value: Any, context: Context, place: Place) -> dict[str, JS
     return {"responseFormat": kind} if kind in {"json_object", "text"} else {}
 
 
-def _tools(value: Any, context: Context, place: Place) -> list[JSON]:
+def _tools(value: Any, context: Context, place: SourcePlace) -> list[JSON]:
     value = _loaded(value, context, place)
     items = [part for item in (list_of(value)) for part in _listed(_loaded(item, context, place))]
     tools = [tool for item in items if (tool := _tool(item))]
@@ -434,7 +436,7 @@ class SourceProvider:
     id: str
     label: str
     config: Mapping[str, Any]
-    place: Place
+    place: SourcePlace
     names: frozenset[str]
     model: str = ""
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
@@ -443,7 +445,7 @@ class SourceProvider:
 
 
 def read_providers(
-    config: Mapping[str, Any], context: Context, place: Place
+    config: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> list[SourceProvider]:
     """The providers of a configuration."""
     key = "providers" if "providers" in config else "targets"
@@ -455,8 +457,8 @@ def read_providers(
 
 
 def _named_providers(
-    value: Any, context: Context, place: Place, depth: int
-) -> Iterator[tuple[str, Mapping[str, Any], Place]]:
+    value: Any, context: Context, place: SourcePlace, depth: int
+) -> Iterator[tuple[str, Mapping[str, Any], SourcePlace]]:
     """The id and the keys of each provider, of files too."""
     if value is None or depth > _DEPTH_MAX:
         return
@@ -493,7 +495,9 @@ def _name_of(value: Any) -> tuple[str, Mapping[str, Any]]:
     return "", {}
 
 
-def _provider(name: str, body: Mapping[str, Any], context: Context, place: Place) -> SourceProvider:
+def _provider(
+    name: str, body: Mapping[str, Any], context: Context, place: SourcePlace
+) -> SourceProvider:
     config = body.get("config")
     settings = dict(config) if is_mapping(config) else {}
     label = str(body.get("label") or "")
@@ -527,7 +531,7 @@ def _provider(name: str, body: Mapping[str, Any], context: Context, place: Place
 
 
 def _accepted(
-    model: str, document: dict[str, JSON], context: Context, place: Place
+    model: str, document: dict[str, JSON], context: Context, place: SourcePlace
 ) -> dict[str, JSON]:
     """The keys of a prompt file without those that the endpoint of its model rejects.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.importers._source import Repository
+    from regauge.importers._source import SourceTree
     from regauge.importers.promptfoo._context import Context
     from regauge.importers.promptfoo._models import SourceProvider
 
@@ -332,7 +332,7 @@ _VARIABLE: Final = re.compile(
 )
 
 
-def _loaded_files(file: Path, repository: Repository) -> list[Path]:
+def _loaded_files(file: Path, repository: SourceTree) -> list[Path]:
     """A file of JavaScript, and those of its repository that it imports, in their order."""
     files = [file]
     for path in files:
@@ -342,7 +342,7 @@ def _loaded_files(file: Path, repository: Repository) -> list[Path]:
     return files
 
 
-def _references(path: Path, repository: Repository) -> Iterator[Path]:
+def _references(path: Path, repository: SourceTree) -> Iterator[Path]:
     try:
         names = _IMPORT.findall(repository.read_text(path))
     except SourceError:
@@ -358,7 +358,7 @@ def _references(path: Path, repository: Repository) -> Iterator[Path]:
                 break
 
 
-def _environment_of(files: list[Path], repository: Repository) -> list[str]:
+def _environment_of(files: list[Path], repository: SourceTree) -> list[str]:
     """The environment variables that files read, as far as their text names them."""
     names: set[str] = set()
     for path in files:

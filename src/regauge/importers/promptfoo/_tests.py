@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import FaultyFileError
-from regauge.importers._description import NoteKind, Place
+from regauge.importers._description import NoteKind, SourcePlace
 from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of
 from regauge.importers.promptfoo._javascript import constant_vars
 
@@ -68,7 +68,7 @@ class Assertion:
     """One assertion as it is written."""
 
     body: Mapping[str, Any]
-    place: Place
+    place: SourcePlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class SourceTest:
     prompts: Sequence[str]
     output: Any
     metadata: Mapping[str, Any]
-    place: Place
+    place: SourcePlace
     parses_json: bool = False
     tools: JSON = None
 
@@ -102,7 +102,7 @@ class _UnreadableError(Exception):
     """A test that cannot be imported; the text is the reason."""
 
 
-def read_tests(config: Mapping[str, Any], context: Context, place: Place) -> list[SourceTest]:
+def read_tests(config: Mapping[str, Any], context: Context, place: SourcePlace) -> list[SourceTest]:
     """All tests of a configuration."""
     default = _default_test(config, context, place)
     source_tests: list[SourceTest] = []
@@ -127,7 +127,9 @@ def read_tests(config: Mapping[str, Any], context: Context, place: Place) -> lis
     return source_tests
 
 
-def _default_test(config: Mapping[str, Any], context: Context, place: Place) -> Mapping[str, Any]:
+def _default_test(
+    config: Mapping[str, Any], context: Context, place: SourcePlace
+) -> Mapping[str, Any]:
     default = config.get("defaultTest")
     at = place_of(config, "defaultTest", otherwise=place)
     if isinstance(default, str):
@@ -148,8 +150,8 @@ class _Files:
         self._context = context
 
     def tests(
-        self, source: Any, place: Place, base: Path, depth: int
-    ) -> Iterator[tuple[Mapping[str, Any], Place]]:
+        self, source: Any, place: SourcePlace, base: Path, depth: int
+    ) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
         """The tests of a value of `tests`, with their places."""
         if source is None:
             return
@@ -171,8 +173,8 @@ class _Files:
             self._context.note("dropped", place, f"a test is a mapping, not {source!r}")
 
     def _file(
-        self, reference: str, place: Place, base: Path, depth: int
-    ) -> Iterator[tuple[Mapping[str, Any], Place]]:
+        self, reference: str, place: SourcePlace, base: Path, depth: int
+    ) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
         context = self._context
         if _REMOTE.match(reference):
             context.note(
@@ -198,8 +200,8 @@ class _Files:
                 context.note("person", place, f"tests are missing: {error}")
 
     def _read(
-        self, path: Path, place: Place, depth: int
-    ) -> Iterator[tuple[Mapping[str, Any], Place]]:
+        self, path: Path, place: SourcePlace, depth: int
+    ) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
         context = self._context
         repository = context.repository
         suffix = path.suffix.lower()
@@ -218,13 +220,13 @@ class _Files:
             return
         if is_mapping(document) and isinstance(document.get("tests"), list | str):
             document = document["tests"]
-        at = Place(path=repository.relative(path))
+        at = SourcePlace(path=repository.relative(path))
         yield from self.tests(document, place_of(document, otherwise=at), path.parent, depth + 1)
 
 
 def _scenarios(
-    config: Mapping[str, Any], context: Context, place: Place
-) -> Iterator[tuple[Mapping[str, Any], Place]]:
+    config: Mapping[str, Any], context: Context, place: SourcePlace
+) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
     """The tests of scenarios: each of its tests with each of its configurations."""
     scenarios = config.get("scenarios")
     if scenarios is None:
@@ -260,7 +262,7 @@ def _joined(lists: list[list[Any]]) -> list[Any]:
 
 
 def _expanded(
-    body: Mapping[str, Any], default: Mapping[str, Any], context: Context, place: Place
+    body: Mapping[str, Any], default: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> Iterator[SourceTest]:
     """The tests that one test stands for: a list of values is a test for each of them."""
     try:
@@ -345,7 +347,7 @@ def _vars(source: Any, context: Context) -> dict[str, Any]:
 
 
 def _transformed(
-    values: dict[str, Any], options: Mapping[str, Any], context: Context, place: Place
+    values: dict[str, Any], options: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> dict[str, Any]:
     """The variables after `transformVars`, where it only adds constants."""
     code = options.get("transformVars")
@@ -364,7 +366,9 @@ def _transformed(
     return {**values, **constants}
 
 
-def _values(name: str, value: Any, context: Context, place: Place, *, alone: bool) -> list[Any]:
+def _values(
+    name: str, value: Any, context: Context, place: SourcePlace, *, alone: bool
+) -> list[Any]:
     """The values of a variable."""
     # As in promptfoo, a list is a value itself unless it begins with a text.
     if is_list(value) and not alone and value and isinstance(value[0], str):
@@ -388,7 +392,7 @@ def _content(path: Path, context: Context) -> str:
     return text.strip()
 
 
-def _resolved(values: dict[str, Any], context: Context, place: Place) -> dict[str, Any]:
+def _resolved(values: dict[str, Any], context: Context, place: SourcePlace) -> dict[str, Any]:
     """The variables with those filled in that they insert themselves."""
     resolved = {
         name: re.sub(r"\n\Z", "", value) if isinstance(value, str) else value
@@ -418,7 +422,10 @@ def _filled(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _assertions(
-    default: Mapping[str, Any], body: Mapping[str, Any], options: Mapping[str, Any], place: Place
+    default: Mapping[str, Any],
+    body: Mapping[str, Any],
+    options: Mapping[str, Any],
+    place: SourcePlace,
 ) -> list[Assertion]:
     assertions: list[Assertion] = []
     sources = [body] if options.get("disableDefaultAsserts") else [default, body]
@@ -433,30 +440,32 @@ def _assertions(
     return assertions
 
 
-def _place(part: Any, source: Any, number: int, place: Place) -> Place:
+def _place(part: Any, source: Any, number: int, place: SourcePlace) -> SourcePlace:
     """An assertion's own place; merged lists have none of their own."""
     own = place_of(part, otherwise=place)
     return own if own != place else place_of(source, number, otherwise=place)
 
 
-def _csv_tests(text: str, name: str, context: Context) -> Iterator[tuple[Mapping[str, Any], Place]]:
+def _csv_tests(
+    text: str, name: str, context: Context
+) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
     """The tests of a CSV file: a column for each variable, and `__expected` and others."""
     csv.field_size_limit(16 * 1024 * 1024)
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
         header = next(reader, None)
         if header is None:
-            context.note("dropped", Place(path=name), "the file is empty")
+            context.note("dropped", SourcePlace(path=name), "the file is empty")
             return
         line = reader.line_num + 1
         for row in reader:
-            at, line = Place(path=name, line=line), reader.line_num + 1
+            at, line = SourcePlace(path=name, line=line), reader.line_num + 1
             if any(cell.strip() for cell in row):
                 if len(row) > len(header):
                     context.note("person", at, "the row has more cells than the header")
                 yield _csv_test(dict(zip(header, row, strict=False))), at
     except csv.Error as error:
-        context.note("person", Place(path=name, line=reader.line_num), f"not CSV: {error}")
+        context.note("person", SourcePlace(path=name, line=reader.line_num), f"not CSV: {error}")
 
 
 def _csv_test(row: Mapping[str, str]) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.digests import canonical_json
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import (
+from regauge.judges._output import (
     MISSING,
-    Answer,
     JsonFault,
-    Missing,
+    JudgedOutput,
+    MissingValue,
     Steps,
     parse_json,
     parse_path,
@@ -257,7 +257,7 @@ class Fields:
         Raises:
             JudgeError: A declared path leads nowhere in this case.
         """
-        answer = Answer.from_completion(completion, case)
+        answer = JudgedOutput.from_completion(completion, case)
         fields: dict[str, JSON] = {}
         for name in FIELDS:
             if name in self.declared:
@@ -282,12 +282,12 @@ class Fields:
         asked = rest or free or dict(case.inputs)
         return next(iter(asked.values())) if len(asked) == 1 else asked
 
-    def _declared(self, name: str, answer: Answer, case: GoldenCase) -> JSON:
+    def _declared(self, name: str, answer: JudgedOutput, case: GoldenCase) -> JSON:
         values: list[JSON] = []
         for path in self.declared[name]:
             root, *rest = _steps(path, judge=self.judge)
             value = _at(str(root), tuple(rest), answer, case)
-            if isinstance(value, Missing):
+            if isinstance(value, MissingValue):
                 raise JudgeError(
                     f"{self.judge}: case {case.id!r} has no {path!r}, which is to be the field"
                     f" {name!r} ({case.at})\n  fix: add it to the case, or name another path in"
@@ -308,7 +308,7 @@ def _steps(path: str, *, judge: str) -> Steps:
     return steps
 
 
-def _at(root: str, rest: Steps, answer: Answer, case: GoldenCase) -> JSON | Missing:
+def _at(root: str, rest: Steps, answer: JudgedOutput, case: GoldenCase) -> JSON | MissingValue:
     match root:
         case "inputs":
             return value_at(case.inputs, rest)

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from regauge.errors import JudgeError
-from regauge.judges._answer import JsonFault, find_json, parse_json
 from regauge.judges._deepeval import METRICS
+from regauge.judges._output import JsonFault, find_json, parse_json
 from regauge.judges._types import quote
 from regauge.judges.model._ask import again, coldest, fence_note, nonce_of, with_note
 from regauge.judges.model._reply import ReplyFault

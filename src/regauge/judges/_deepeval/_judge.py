@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError, UsageError
-from regauge.judges._answer import Answer
 from regauge.judges._deepeval import FIELDS, METRICS
 from regauge.judges._deepeval._ask import Asking, texts_in
+from regauge.judges._output import JudgedOutput
 from regauge.judges._types import (
     Measurement,
     RunOnlyJudge,
@@ -519,7 +519,7 @@ class DeepevalJudge(RunOnlyJudge):
             UnmeasuredError: The model could not be asked.
         """
         if not (completion.text or "").strip() and not completion.tool_calls:
-            empty = Answer.from_completion(completion, case).nothing()
+            empty = JudgedOutput.from_completion(completion, case).nothing()
             code = empty.code if completion.text is None else "no_text"
             return Measurement(score=None, reason=empty.reason, details={"code": code})
         fields = self.fields.values(completion, case)

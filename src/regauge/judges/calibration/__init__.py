@@ -26,7 +26,7 @@ from regauge.judges.calibration._record import (
     Calibration as Calibration,
     CalibrationFile as CalibrationFile,
     Confusion as Confusion,
-    Estimate as Estimate,
+    IntervalEstimate as IntervalEstimate,
     Flips as Flips,
     LabelsSummary as LabelsSummary,
     UncalibratedError as UncalibratedError,

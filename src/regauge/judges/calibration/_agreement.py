@@ -20,7 +20,7 @@ from regauge.errors import (
     UnmeasuredError,
     UsageError,
 )
-from regauge.judges.calibration._record import Agreement, Confusion, Estimate, Flips
+from regauge.judges.calibration._record import Agreement, Confusion, Flips, IntervalEstimate
 from regauge.providers import Completion, Usage
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def agreement_of(kind: LabelKind, judged: Sequence[LabelledVerdict]) -> Agreemen
     """
     first = [judgement.first.opinions for judgement in judged]
     readable = [judgement for judgement in judged if judgement.first.readable]
-    words = _Words(kind, judged)
+    words = _RaterLabels(kind, judged)
     rows = [_Row(words, judgement) for judgement in readable]
     return Agreement(
         judged=len(readable),
@@ -117,13 +117,13 @@ def agreement_of(kind: LabelKind, judged: Sequence[LabelledVerdict]) -> Agreemen
 
 def disagrees(kind: LabelKind, judged: Sequence[LabelledVerdict]) -> list[LabelledVerdict]:
     """Those where the judge contradicts the label, in order."""
-    words = _Words(kind, judged)
+    words = _RaterLabels(kind, judged)
     return [
         judgement for judgement in judged if judgement.first.readable and _differs(words, judgement)
     ]
 
 
-class _Words:
+class _RaterLabels:
     """The words that both use: pass and fail, levels of a scale, or the winner of a pair."""
 
     def __init__(self, kind: LabelKind, judged: Sequence[LabelledVerdict]) -> None:
@@ -160,7 +160,7 @@ class _Row:
 
     __slots__ = ("human", "judge", "label_score", "score")
 
-    def __init__(self, words: _Words, judged: LabelledVerdict) -> None:
+    def __init__(self, words: _RaterLabels, judged: LabelledVerdict) -> None:
         self.human = words.of_label(judged.label)
         self.judge = words.of_judgement(judged.first)
         self.score = judged.first.score
@@ -168,7 +168,7 @@ class _Row:
         self.label_score = says if isinstance(says, float) else float(says == "pass")
 
 
-def _differs(words: _Words, judged: LabelledVerdict) -> bool:
+def _differs(words: _RaterLabels, judged: LabelledVerdict) -> bool:
     return any(says != words.of_label(judged.label) for says in words.of_judgement(judged.first))
 
 
@@ -194,7 +194,7 @@ def _flat(rows: Sequence[_Row]) -> tuple[list[str], list[str]]:
     return [human for human, _ in pairs], [judge for _, judge in pairs]
 
 
-def _confusion(words: _Words, rows: Sequence[_Row]) -> Confusion:
+def _confusion(words: _RaterLabels, rows: Sequence[_Row]) -> Confusion:
     from regauge.stats import confusion_matrix
 
     human, judge = _flat(rows)
@@ -220,7 +220,7 @@ _SHOWN: dict[str, _Side] = {"a": "first", "b": "second", "tie": "tie"}
 _EXCHANGED: dict[str, _Side] = {"a": "second", "b": "first", "tie": "tie"}
 
 
-def _self_consistency(words: _Words, judged: Sequence[LabelledVerdict]) -> float | None:
+def _self_consistency(words: _RaterLabels, judged: Sequence[LabelledVerdict]) -> float | None:
     """The mean share of pairs of judgements of one answer that say the same."""
     shares: list[float] = []
     for labelled in judged:
@@ -231,7 +231,9 @@ def _self_consistency(words: _Words, judged: Sequence[LabelledVerdict]) -> float
     return round(sum(shares) / len(shares), _DIGITS) if shares else None
 
 
-def _estimates(kind: LabelKind, words: _Words, rows: Sequence[_Row]) -> dict[str, Estimate | None]:
+def _estimates(
+    kind: LabelKind, words: _RaterLabels, rows: Sequence[_Row]
+) -> dict[str, IntervalEstimate | None]:
     import numpy as np
 
     from regauge.stats import accuracy, cohen_kappa, kendall_tau_b, spearman
@@ -258,7 +260,7 @@ def _estimates(kind: LabelKind, words: _Words, rows: Sequence[_Row]) -> dict[str
 
 def _estimate(
     statistic: Sampled, rows: Sequence[_Row], *, is_accuracy: bool = False
-) -> Estimate | None:
+) -> IntervalEstimate | None:
     """A statistic with its bootstrap interval; labels are drawn again whole, with both orders."""
     from regauge.stats import Interval, bootstrap_interval, of_all
 
@@ -270,7 +272,7 @@ def _estimate(
         # Resampling knows no error that the labels do not show.
         margin = _margin_of_perfect(rows, accuracy=is_accuracy)
         interval = Interval(low=min(value, 1 - margin), high=max(value, margin - 1))
-    return Estimate(
+    return IntervalEstimate(
         value=round(value, _DIGITS),
         low=None if interval is None else round(interval.low, _DIGITS),
         high=None if interval is None else round(interval.high, _DIGITS),

@@ -363,11 +363,11 @@ def _inputs(record: Record, source: Source) -> Mapping[str, JSON] | None:
 _SUFFIX = ".calibration.json"
 
 
-class _Document(BaseModel):
+class _CalibrationDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Estimate(_Document):
+class IntervalEstimate(_CalibrationDocument):
     """A number with its 95 % interval, which is missing where too little is known."""
 
     value: float
@@ -379,14 +379,14 @@ class Estimate(_Document):
         return f"{self.value:.2f}{interval}"
 
 
-class Confusion(_Document):
+class Confusion(_CalibrationDocument):
     """`counts[i][j]`: people said label i, the judge label j."""
 
     labels: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
 
 
-class Flips(_Document):
+class Flips(_CalibrationDocument):
     """The number of pairs whose winner changed with the order of the answers."""
 
     pairs: int
@@ -395,7 +395,7 @@ class Flips(_Document):
     for_second: int
 
 
-class Agreement(_Document):
+class Agreement(_CalibrationDocument):
     """The agreement of a judge with users, and with itself.
 
     Attributes:
@@ -421,18 +421,18 @@ class Agreement(_Document):
     unreadable: int = 0
     base_rate: float | None
     commonest: float | None
-    accuracy: Estimate | None
-    kappa: Estimate | None
-    weighted_kappa: Estimate | None = None
-    spearman: Estimate | None = None
-    kendall: Estimate | None = None
+    accuracy: IntervalEstimate | None
+    kappa: IntervalEstimate | None
+    weighted_kappa: IntervalEstimate | None = None
+    spearman: IntervalEstimate | None = None
+    kendall: IntervalEstimate | None = None
     confusion: Confusion
     self_consistency: float | None = None
     position_flips: Flips | None = None
     disagreements: tuple[str, ...] = ()
 
 
-class LabelsSummary(_Document):
+class LabelsSummary(_CalibrationDocument):
     """The labels that a judge was compared with.
 
     Attributes:
@@ -445,7 +445,7 @@ class LabelsSummary(_Document):
     digest: str
 
 
-class Calibration(_Document):
+class Calibration(_CalibrationDocument):
     """The calibration of one judge.
 
     Attributes:
@@ -463,7 +463,7 @@ class Calibration(_Document):
     agreement: Agreement
 
 
-class CalibrationFile(_Document):
+class CalibrationFile(_CalibrationDocument):
     """The file: one calibration for each set of models that the judge was tried with."""
 
     format: Literal[1] = 1

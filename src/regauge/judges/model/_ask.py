@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError, UsageError
-from regauge.judges._answer import Answer, Expected, parse_path
+from regauge.judges._output import Expected, JudgedOutput, parse_path
 from regauge.judges._types import RunOnlyJudge, Verdict, is_number, number
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest, parse_model_id, shown_messages, shown_output
@@ -34,7 +34,7 @@ _JUDGED = frozenset({"answer", "first", "second"})
 
 def judged_text(completion: Completion, case: GoldenCase, field: str) -> str | Verdict:
     """The text that is judged: the answer or one field of it, or the verdict that there is none."""
-    answer = Answer.from_completion(completion, case)
+    answer = JudgedOutput.from_completion(completion, case)
     if field:
         part = answer.at(field, parse_path(field))
         if isinstance(part, Verdict):
@@ -115,7 +115,7 @@ def case_text(name: str, case: GoldenCase, *, judge: str, reference: Expected | 
         raise JudgeError(f"{judge}: nothing fills {{{{{name}}}}}", judge=judge)
     if name in case.inputs:
         return text_of_value(case.inputs[name])
-    answer = Answer(None, case=case)
+    answer = JudgedOutput(None, case=case)
     if name == "input" and case.inputs:
         values = list(case.inputs.values())
         return text_of_value(values[0] if len(values) == 1 else dict(case.inputs))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
-from regauge.judges._answer import Answer, Expected
+from regauge.judges._output import Expected, JudgedOutput
 from regauge.judges._types import Declared, Verdict, abstained, quote
 from regauge.judges.model._ask import (
     PROTOCOL,
@@ -187,7 +187,9 @@ class ClaimsJudge(OneModelJudge):
 
     def _source(self, case: GoldenCase) -> str:
         if isinstance(self.source, Expected):
-            return text_of_value(Answer(None, case=case).resolve(self.source, judge=self.name))
+            return text_of_value(
+                JudgedOutput(None, case=case).resolve(self.source, judge=self.name)
+            )
         return case_text(self.source, case, judge=self.name)
 
     def _verdict(self, findings: list[dict[str, JSON]]) -> Verdict:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from regauge.errors import UsageError
-from regauge.judges._answer import Answer, Expected
+from regauge.judges._output import Expected, JudgedOutput
 from regauge.judges._types import (
     Declared,
     ModelJudge,
@@ -226,7 +226,7 @@ _SCORES: Final[dict[Winner, float]] = {"a": 1.0, "b": 0.0, "tie": 0.5}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class PairedVerdict:
     """The result of comparing two answers in both orders.
 
     Attributes:
@@ -383,10 +383,10 @@ class PairJudge(OneModelJudge):
         if isinstance(text, Verdict):
             return text
         usual = Expected("" if isinstance(case.expected, str) else "reference")
-        other = Answer(None, case=case).resolve(self.against or usual, judge=self.name)
+        other = JudgedOutput(None, case=case).resolve(self.against or usual, judge=self.name)
         return self._verdict(await self.compare(text, text_of_value(other), case, calls))
 
-    async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> Comparison:
+    async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> PairedVerdict:
         """Compare two answers to one case, in both orders.
 
         Raises:
@@ -395,11 +395,11 @@ class PairJudge(OneModelJudge):
         """
         if a.strip() == b.strip():
             why = "both answers are the same text"
-            return Comparison(winners=("tie", "tie"), reasonings=(why, why))
+            return PairedVerdict(winners=("tie", "tie"), reasonings=(why, why))
         replies, exchanged = await together(
             (self._better(a, b, case, calls), self._better(b, a, case, calls))
         )
-        return Comparison(
+        return PairedVerdict(
             winners=(_SHOWN[str(replies.value)], _EXCHANGED[str(exchanged.value)]),
             reasonings=(replies.reasoning, exchanged.reasoning),
         )
@@ -417,7 +417,7 @@ class PairJudge(OneModelJudge):
             judge=self.name,
         )
 
-    def _verdict(self, comparison: Comparison) -> Verdict:
+    def _verdict(self, comparison: PairedVerdict) -> Verdict:
         """The verdict on the answer, which is `a`."""
         orders: list[JSON] = [
             {"shown_first": reply, "winner": winner, "reasoning": reasoning}

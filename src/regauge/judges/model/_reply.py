@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from regauge.judges._answer import ATTEMPT_CHARS, FAILED_CHARS_MAX
+from regauge.judges._output import ATTEMPT_CHARS, FAILED_CHARS_MAX
 from regauge.judges._types import listed, number, quote
 from regauge.lexicon import Lexicon
 from regauge.prompts import RubricSpec

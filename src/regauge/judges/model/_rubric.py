@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._answer import Expected
+    from regauge.judges._output import Expected
     from regauge.judges._types import JudgeCalls, JudgeContext
     from regauge.judges.model._ask import Reducer
     from regauge.prompts import Prompt, RubricSpec

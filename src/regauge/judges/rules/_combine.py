@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast, overload
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import Answer
 from regauge.judges._function import as_rule
+from regauge.judges._output import JudgedOutput
 from regauge.judges._rule import Check, Rule, negated
 from regauge.judges._rule_factory import RANGES, Place, Share, rule
 from regauge.judges._types import (
@@ -75,7 +75,7 @@ def _combined(
         if not isinstance(judge, Rule):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
             raise UsageError(f"{kind}: takes rules, not {judge!r}")
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         verdicts = [(judge, judge.examine(answer)) for judge in judges]
         opinions = [opinion for opinion in verdicts if opinion[1].outcome != "abstain"]
         if len(opinions) >= least:
@@ -289,16 +289,16 @@ def _over_turns(verdicts: Sequence[Verdict]) -> Verdict:
     )
 
 
-def _turns(answer: Answer, kind: str) -> list[Answer]:
+def _turns(answer: JudgedOutput, kind: str) -> list[JudgedOutput]:
     """The answer of each turn."""
     from regauge.providers import Conversation
 
     completion = completion_of(answer, kind)
     case = answer.case
     return [
-        Answer(each.text, completion=each)
+        JudgedOutput(each.text, completion=each)
         if case is None
-        else Answer.from_completion(each, case_of_turn(case, turn, each))
+        else JudgedOutput.from_completion(each, case_of_turn(case, turn, each))
         for turn, each in enumerate(Conversation(completion).turns, start=1)
     ]
 
@@ -311,7 +311,7 @@ def in_turn_(turn: Place, judge: Rule) -> Check:
     """
     examine = judge.examine
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         turns = _turns(answer, "in_turn")
         if len(turns) < turn:
             return _no_turn(turn, len(turns))
@@ -498,7 +498,7 @@ def unmeasured(why: str) -> Check:
     "unmeasured('ask Ada for the expected total')"
     """
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         del answer
         raise JudgeError(f"unmeasured: {why}", judge="unmeasured")
 

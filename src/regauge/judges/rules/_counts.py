@@ -38,7 +38,7 @@ WordUnit = Literal["spaces", "letters"]
 Count = int | tuple[int, int]
 
 
-class Limits(TypedDict, total=False):
+class CountLimits(TypedDict, total=False):
     """The limits of a count, as parameters of a rule."""
 
     at_least: int | None
@@ -46,7 +46,7 @@ class Limits(TypedDict, total=False):
     exactly: int | None
 
 
-def bounds(kind: str, **limits: Unpack[Limits]) -> tuple[int | None, int | None, str]:
+def bounds(kind: str, **limits: Unpack[CountLimits]) -> tuple[int | None, int | None, str]:
     """The limits of a count and how people say them.
 
     Raises:
@@ -78,7 +78,7 @@ def counted(
     nouns: str = "",
     *,
     field: str | None = None,
-    **limits: Unpack[Limits],
+    **limits: Unpack[CountLimits],
 ) -> Check:
     """A check that something occurs as often as it should.
 
@@ -127,7 +127,7 @@ def verdict_on_count(
 class CountRule(Protocol):
     """A rule that limits a count, as its callers see it."""
 
-    def __call__(self, *, field: str | None = None, **limits: Unpack[Limits]) -> Rule:
+    def __call__(self, *, field: str | None = None, **limits: Unpack[CountLimits]) -> Rule:
         """Make a rule."""
         ...
 
@@ -156,7 +156,7 @@ def count_rule(
     """
 
     def wrap(count: Callable[[str], Count]) -> CountRule:
-        def build(*, field: str | None = None, **limits: Unpack[Limits]) -> Check:
+        def build(*, field: str | None = None, **limits: Unpack[CountLimits]) -> Check:
             return counted(count.__name__, count, noun, nouns, field=field, **limits)
 
         build.__name__ = build.__qualname__ = count.__name__
@@ -181,7 +181,7 @@ def _word_counter(by: WordUnit) -> Callable[[str], Count]:
 
 @rule(version=2, about="format")
 def word_count(
-    *, by: WordUnit = "spaces", field: str | None = None, **limits: Unpack[Limits]
+    *, by: WordUnit = "spaces", field: str | None = None, **limits: Unpack[CountLimits]
 ) -> Check:
     """The number of words.
 
@@ -317,7 +317,7 @@ def text_count(
     ignore_case: bool = False,
     whole_word: bool = False,
     field: str | None = None,
-    **limits: Unpack[Limits],
+    **limits: Unpack[CountLimits],
 ) -> Check:
     """The number of occurrences of a text, without overlaps.
 
@@ -359,7 +359,7 @@ def match_count(
     multiline: bool = False,
     timeout_s: float = 1.0,
     field: str | None = None,
-    **limits: Unpack[Limits],
+    **limits: Unpack[CountLimits],
 ) -> Check:
     r"""The number of matches of a regular expression, without overlaps.
 
@@ -428,7 +428,7 @@ def filled_parts(parts: list[str]) -> tuple[int, bool]:
 
 @rule(about="format")
 def paragraph_count(
-    *, separator: str | None = None, field: str | None = None, **limits: Unpack[Limits]
+    *, separator: str | None = None, field: str | None = None, **limits: Unpack[CountLimits]
 ) -> Check:
     r"""The number of paragraphs.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from xml.parsers import expat
 
 from regauge.errors import UsageError
-from regauge.judges._answer import Missing, parse_integer, parse_path, value_at
+from regauge.judges._output import MissingValue, parse_integer, parse_path, value_at
 from regauge.judges._rule import Check, Rule, listing, on_answer, on_text
 from regauge.judges._rule_factory import Place, rule
 from regauge.judges._types import Verdict, abstained, around, failed, listed, passed, quote
@@ -26,7 +26,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from regauge.judges._answer import Answer
+    from regauge.judges._output import JudgedOutput
 
 __all__ = [
     "bullet_count",
@@ -223,7 +223,7 @@ def in_fence(
     allowed = frozenset(language.lower() for language in languages)
     examine = judge.examine
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         bodies = [
             str(token.content).removesuffix("\n")
             for token in _blocks((answer.text or "")[:_CHARS_MAX])
@@ -257,7 +257,7 @@ _NUMBERING = re.compile(r"^\s*(?:(?:\d+(?:\.\d+)+[.)]?|\d+[.)])\s+|[一二三四
 
 
 @dataclass(slots=True)
-class Section:
+class MarkdownSection:
     """A heading, and whether there is text below it, up to the next of its level or above."""
 
     title: str
@@ -290,14 +290,14 @@ def _headings(text: str, *, bold: bool) -> Iterator[tuple[str, int, str]]:
         yield line, level, title
 
 
-def sections_of(text: str, *, bold: bool = False) -> list[Section]:
+def sections_of(text: str, *, bold: bool = False) -> list[MarkdownSection]:
     r"""The sections of a Markdown text, in order; headings in code fences are none.
 
     >>> [(part.level, part.title) for part in sections_of("# A\n## B\ntext")]
     [(1, 'A'), (2, 'B')]
     """
-    sections: list[Section] = []
-    open_: list[Section] = []
+    sections: list[MarkdownSection] = []
+    open_: list[MarkdownSection] = []
     has_text = False  # whether the line before is text; a line below it can make it a title
     for line, level, title in _headings(_COMMENT.sub("", text), bold=bold):
         if has_text and level >= 0:
@@ -310,7 +310,7 @@ def sections_of(text: str, *, bold: bool = False) -> list[Section]:
             open_.pop()
         for section in open_:
             section.filled = True
-        open_.append(Section(title.strip(), abs(level)))
+        open_.append(MarkdownSection(title.strip(), abs(level)))
         sections.append(open_[-1])
     if has_text:
         for section in open_:
@@ -555,7 +555,9 @@ def yaml_parses(
             if kind not in ("any", container):
                 return failed(f"YAML, but {container} instead of {kind}", code="wrong_type")
             missing = [
-                key for key, steps in expected if isinstance(value_at(document, steps), Missing)
+                key
+                for key, steps in expected
+                if isinstance(value_at(document, steps), MissingValue)
             ]
             if missing:
                 return failed(f"no field {listed(missing)}", code="missing_field")

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import (
+from regauge.judges._output import (
     MISSING,
-    Answer,
     Expected,
     JsonFault,
-    Missing,
+    JudgedOutput,
+    MissingValue,
     Steps,
     expected,
     find_json,
@@ -87,7 +87,7 @@ def json_parses(
     fail: not JSON: Expecting value at line 1, column 1
     """
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         value = parse_json(_unfenced(answer.text or "")) if fenced else answer.json
         if isinstance(value, JsonFault):
             return failed(f"not JSON: {value.message}", code="json_invalid", actual=answer.text)
@@ -157,7 +157,7 @@ def json_matches_schema(
         return _without_schema
     validator = schema_validator(_schema(schema), formats=formats)
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         value = answer.json
         if isinstance(value, JsonFault):
             return failed(f"not JSON: {value.message}", code="json_invalid", actual=answer.text)
@@ -166,7 +166,7 @@ def json_matches_schema(
     return on_answer(field, check)
 
 
-def _without_schema(_: Answer) -> Verdict:
+def _without_schema(_: JudgedOutput) -> Verdict:
     raise JudgeError(
         "json_matches_schema() takes the prompt's schema as a judge of an eval or of a case\n"
         "  fix: inside another rule, name the schema: json_matches_schema('schema.json')",
@@ -230,7 +230,7 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
         raise UsageError("has_keys: name at least one field")
     required = [(path, [parse_path(part) for part in path.split("[*]")]) for path in paths]
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         whole = answer.json
         if isinstance(whole, JsonFault):
             return failed(f"not JSON: {whole.message}", code="json_invalid")
@@ -242,13 +242,13 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
 
 def _exists(value: JSON, parts: Sequence[Steps]) -> bool:
     """Look for a path whose parts are separated by `[*]`, all entries of a list."""
-    return not any(isinstance(entry, Missing) for _, entry in _entries(value, parts))
+    return not any(isinstance(entry, MissingValue) for _, entry in _entries(value, parts))
 
 
 @rule(about="correctness")
 def field_equals(
     path: str,
-    expected: JSON | Expected | Missing = MISSING,
+    expected: JSON | Expected | MissingValue = MISSING,
     *,
     ignore_case: bool = False,
     ignore_space: bool = False,
@@ -281,8 +281,8 @@ def field_equals(
         ignore_case=ignore_case, ignore_space=ignore_space, ignore_punctuation=ignore_punctuation
     )
 
-    def alike(actual: JSON | Missing, expected: JSON | Missing) -> bool:
-        if isinstance(actual, Missing) or isinstance(expected, Missing):
+    def alike(actual: JSON | MissingValue, expected: JSON | MissingValue) -> bool:
+        if isinstance(actual, MissingValue) or isinstance(expected, MissingValue):
             return False
         return same(actual, expected) or (
             isinstance(actual, str)
@@ -293,13 +293,13 @@ def field_equals(
     if "[*]" in path:
         return _each_equals(path, expected, alike, absent=absent)
     steps = parse_path(path)
-    wanted_at = Expected(path) if isinstance(expected, Missing) else expected
+    wanted_at = Expected(path) if isinstance(expected, MissingValue) else expected
     wanted_steps = parse_path(wanted_at.path) if isinstance(wanted_at, Expected) else ()
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         if isinstance(wanted_at, Expected):
             expected_value = answer.expected_at(wanted_steps)
-            if isinstance(expected_value, Missing):
+            if isinstance(expected_value, MissingValue):
                 if absent == "abstain":
                     return abstained(f"the case has no {wanted_at}", code="no_expectation")
                 raise answer.lacks(str(wanted_at), judge=f"field_equals({path})")
@@ -323,8 +323,8 @@ def field_equals(
 
 def _each_equals(
     path: str,
-    expected: JSON | Expected | Missing,
-    alike: Callable[[JSON | Missing, JSON | Missing], bool],
+    expected: JSON | Expected | MissingValue,
+    alike: Callable[[JSON | MissingValue, JSON | MissingValue], bool],
     *,
     absent: str,
 ) -> Check:
@@ -332,18 +332,18 @@ def _each_equals(
     parts = [parse_path(part) for part in path.split("[*]")]
     judge = f"field_equals({path})"
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         whole = answer.json
         if answer.text is None or isinstance(whole, JsonFault):
             verdict = answer.at(path, ())
             assert isinstance(verdict, Verdict)
             return verdict
         entries = dict(_entries(whole, parts))
-        if isinstance(expected, Missing):
+        if isinstance(expected, MissingValue):
             root = answer.expected_at(())
-            expected_entries = {} if isinstance(root, Missing) else dict(_entries(root, parts))
+            expected_entries = {} if isinstance(root, MissingValue) else dict(_entries(root, parts))
             if not expected_entries or any(
-                isinstance(value, Missing) for value in expected_entries.values()
+                isinstance(value, MissingValue) for value in expected_entries.values()
             ):
                 if absent == "abstain":
                     return abstained(f"the case has no expected.{path}", code="no_expectation")
@@ -359,12 +359,12 @@ def _each_equals(
         if not wrong:
             return passed(f"{path} is right in {plural(len(entries), 'entry', 'entries')}")
         first = entries.get(wrong[0], MISSING)
-        found_text = "missing" if isinstance(first, Missing) else value_text(first)
+        found_text = "missing" if isinstance(first, MissingValue) else value_text(first)
         right = expected_entries.get(wrong[0], MISSING)
-        instead = "" if isinstance(right, Missing) else f", not {value_text(right)}"
+        instead = "" if isinstance(right, MissingValue) else f", not {value_text(right)}"
         return failed(
             f"{wrong[0]} is {found_text}{instead}",
-            code="missing_field" if isinstance(first, Missing) else "wrong_value",
+            code="missing_field" if isinstance(first, MissingValue) else "wrong_value",
             score=1 - len(wrong) / len(places),
             details={"field": path, "wrong": wrong[:20]},
         )
@@ -373,10 +373,10 @@ def _each_equals(
 
 
 def _entries(
-    value: JSON | Missing, parts: Sequence[Steps], at: str = ""
-) -> Iterator[tuple[str, JSON | Missing]]:
+    value: JSON | MissingValue, parts: Sequence[Steps], at: str = ""
+) -> Iterator[tuple[str, JSON | MissingValue]]:
     """The values at a path whose parts are separated by `[*]`, each with its own path."""
-    actual = MISSING if isinstance(value, Missing) else value_at(value, parts[0])
+    actual = MISSING if isinstance(value, MissingValue) else value_at(value, parts[0])
     for step in parts[0]:
         at += f"[{step}]" if isinstance(step, int) else f"{'.' if at else ''}{step}"
     if len(parts) == 1:
@@ -388,13 +388,13 @@ def _entries(
         yield f"{at}[*]", MISSING
 
 
-def _field(answer: Answer, path: str, steps: tuple[str | int, ...]) -> JSON | Verdict:
+def _field(answer: JudgedOutput, path: str, steps: tuple[str | int, ...]) -> JSON | Verdict:
     """The value at a path of the answer, or the verdict that there is none."""
     if answer.text is not None:
         whole = answer.json
         if not isinstance(whole, JsonFault):
             value = value_at(whole, steps)
-            if not isinstance(value, Missing):
+            if not isinstance(value, MissingValue):
                 return value
     verdict = answer.at(path, steps)
     assert isinstance(verdict, Verdict)
@@ -428,7 +428,7 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
     if isinstance(values, str) or (not isinstance(values, Expected) and not len(values)):
         raise UsageError(f"field_in: name the allowed values as a list, not {values!r}")
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         allowed = answer.resolve(values, judge=f"field_in({path})")
         if isinstance(allowed, str) or not isinstance(allowed, Sequence):
             raise JudgeError(f"field_in: {values} is not a list", judge=f"field_in({path})")
@@ -436,7 +436,7 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
         if isinstance(actual, Verdict):
             return actual
         for place, value in _entries(actual, [(), *parts[1:]], path.partition("[*]")[0]):
-            if isinstance(value, Missing):
+            if isinstance(value, MissingValue):
                 return failed(f"{place} is missing", code="missing_field")
             if not any(_alike(value, option, ignore_case=ignore_case) for option in allowed):
                 return failed(
@@ -475,7 +475,7 @@ def field(path: str, judge: Rule) -> Check:
     """
     examine = judge.examine
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         verdict = examine(answer)
         details = {**verdict.details, "field": path}
         return replace(verdict, reason=f"{path}: {verdict.reason}", details=details)
@@ -517,7 +517,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class JsonComparison:
     """The comparison of two JSON values.
 
     Attributes:
@@ -747,7 +747,7 @@ def json_like(
     """
     if isinstance(ignore, str):
         raise UsageError(f"json_like: name the ignored paths as a list, not {ignore!r}")
-    comparison = Comparison(
+    comparison = JsonComparison(
         extra=extra,
         ordered=ordered,
         relative=relative,
@@ -755,7 +755,7 @@ def json_like(
         simplify=normaliser(ignore_case=ignore_case, ignore_space=ignore_space),
     )
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         expected = cast("JSON", resolve_in(value, answer, "json_like"))
         actual = answer.json
         if isinstance(actual, JsonFault):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import JsonFault, parse_json
+from regauge.judges._output import JsonFault, parse_json
 from regauge.judges._rule_factory import Amount, Place, Share, rule
 from regauge.judges._types import (
     Verdict,
@@ -23,13 +23,13 @@ from regauge.judges._types import (
     quote,
     truncate_value,
 )
-from regauge.judges.rules._counts import Limits, bounds, verdict_on_count
-from regauge.judges.rules._json import Comparison, match_pairs
+from regauge.judges.rules._counts import CountLimits, bounds, verdict_on_count
+from regauge.judges.rules._json import JsonComparison, match_pairs
 from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from regauge.judges._answer import Answer
+    from regauge.judges._output import JudgedOutput
     from regauge.judges._rule import Check
     from regauge.providers import Completion, ToolCall
 
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-def completion_of(answer: Answer, kind: str) -> Completion:
+def completion_of(answer: JudgedOutput, kind: str) -> Completion:
     """The completion that a rule judges.
 
     Raises:
@@ -83,7 +83,7 @@ def max_latency_s(limit: Amount, *, gates: bool = False) -> Check:
     'max_latency_s(2.5)'
     """
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         latency_s = completion_of(answer, "max_latency_s").latency_s
         if latency_s is None:
             return abstained("the latency of a batch is unknown", code="no_latency")
@@ -108,7 +108,7 @@ def max_cost_usd(limit: Amount) -> Check:
     'max_cost_usd(0.01)'
     """
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         cost_usd = completion_of(answer, "max_cost_usd").cost_usd
         if cost_usd is None:
             return abstained("the price of the model is not known", code="no_price")
@@ -134,7 +134,7 @@ def max_tokens(n: Amount, *, of: Literal["input", "output", "all"] = "output") -
     'max_tokens(500, of=all)'
     """
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         usage = completion_of(answer, "max_tokens").usage
         counts = {"input": usage.input_tokens, "output": usage.output_tokens}
         tokens = counts.get(of, usage.input_tokens + usage.output_tokens)
@@ -162,7 +162,7 @@ def finish_reason_is(*reasons: str) -> Check:
     if not usual.issuperset(accepted):
         raise UsageError(f"finish_reason_is: there are {', '.join(sorted(usual))}, not {reasons!r}")
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         reason = completion_of(answer, "finish_reason_is").finish_reason
         if reason in accepted:
             return passed(f"finish_reason is {quote(reason)}")
@@ -194,7 +194,7 @@ def perplexity(at_most: Amount) -> Check:
     if at_most < 1:
         raise UsageError(f"perplexity: a perplexity is 1 or more, so at most {at_most!r} never is")
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         tokens = completion_of(answer, "perplexity").logprobs
         if not tokens:
             raise JudgeError(
@@ -211,7 +211,7 @@ def perplexity(at_most: Amount) -> Check:
 
 
 @rule(about="format")
-def tool_call_count(**limits: Unpack[Limits]) -> Check:
+def tool_call_count(**limits: Unpack[CountLimits]) -> Check:
     """The number of tool calls.
 
     Args:
@@ -228,7 +228,7 @@ def tool_call_count(**limits: Unpack[Limits]) -> Check:
     """
     low, high, wish = bounds("tool_call_count", **limits)
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         count = len(completion_of(answer, "tool_call_count").tool_calls)
         return verdict_on_count(count, low, high, f"{plural(count, 'tool call')}, {wish} wanted")
 
@@ -252,7 +252,7 @@ def never_calls(*names: str) -> Check:
     if not names:
         raise UsageError("never_calls: name at least one tool")
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         called = [call.name for call in completion_of(answer, "never_calls").tool_calls]
         forbidden = sorted({name for name in called if name in names})
         if forbidden:
@@ -282,7 +282,7 @@ def tools_called(*names: str, at_least: Share = 1.0) -> Check:
         raise UsageError("tools_called: name at least one tool")
     needed = set(names)
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         called = {call.name for call in completion_of(answer, "tools_called").tool_calls}
         score = 2 * len(called & needed) / (len(called) + len(needed))
         return graded(
@@ -320,7 +320,7 @@ def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
         parameters: JSON = function.get("parameters") or dict[str, JSON]()
         validators[name] = schema_validator(parameters, formats=True, kind="tool_calls_match")
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         calls = completion_of(answer, "tool_calls_match").tool_calls
         if not calls:
             return failed("no tool was called", code="no_tool_call")
@@ -348,8 +348,8 @@ def _call(call: ToolCall, validators: Mapping[str, Any]) -> Verdict:
     return failed(f"{call.name}: {verdict.reason}", code="schema", actual=verdict.actual)
 
 
-_ARGUMENTS = Comparison()
-_EXACT = Comparison(extra="none")
+_ARGUMENTS = JsonComparison()
+_EXACT = JsonComparison(extra="none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -457,7 +457,7 @@ def calls(
         )
     low, high, wish = bounds("calls", at_least=at_least, at_most=at_most)
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         made = completion_of(answer, "calls").tool_calls
         mismatches = [(call, expected.mismatch(call)) for call in made]
         count = sum(1 for _, mismatch in mismatches if not mismatch)
@@ -491,7 +491,7 @@ def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
     if not expected:
         raise UsageError("calls_in_order: name at least one call")
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         made = completion_of(answer, "calls_in_order").tool_calls
         place = 0
         for call in made:
@@ -532,7 +532,7 @@ def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = 
         raise UsageError(f"calls_exactly: name the calls as a list, not {calls!r}")
     expected = [_wanted_call("calls_exactly", call) for call in calls]
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         made = completion_of(answer, "calls_exactly").tool_calls
         fits = [[not want.mismatch(call) for call in made] for want in expected]
         pairs = match_pairs(fits)
@@ -580,7 +580,7 @@ def max_steps(n: Place) -> Check:
     'max_steps(6)'
     """
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         from regauge.providers import Conversation
 
         steps = Conversation(completion_of(answer, "max_steps")).steps

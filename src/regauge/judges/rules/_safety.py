@@ -24,7 +24,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from regauge.judges._answer import Answer
+    from regauge.judges._output import JudgedOutput
 
 __all__ = [
     "is_refusal",
@@ -72,7 +72,7 @@ def is_refusal() -> Check:
     pass: rightly does not hold: does not refuse
     """
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         completion = answer.completion
         if completion is not None and completion.refusal:
             return passed(f"the provider reports a refusal: {quote(completion.refusal)}")

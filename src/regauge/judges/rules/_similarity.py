@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
-from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges._output import Expected, JudgedOutput, expected
 from regauge.judges._rule import Check, on_answer
 from regauge.judges._rule_factory import Place, Share, Whole, rule
 from regauge.judges._types import (
@@ -101,7 +101,7 @@ def similarity(
     compare = _measure(measure)
     normalise = normaliser(ignore_case=ignore_case)
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         expected = answer.resolve_text(to, judge="similarity")
         text = answer.text or ""
         score = compare(normalise(text), normalise(expected)) / 100
@@ -138,7 +138,7 @@ def edit_distance(
     pass (0.94): 1 edit from 'kubectl get pods', at most 1 wanted
     """
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         from rapidfuzz.distance import Levenshtein
 
         expected = answer.resolve_text(to, judge="edit_distance")
@@ -163,7 +163,7 @@ _TINY = 1e-7
 _LCS_WORDS_MAX = 4_000
 
 
-def _references(answer: Answer, to: References, kind: str) -> list[str]:
+def _references(answer: JudgedOutput, to: References, kind: str) -> list[str]:
     expected: JSON = answer.resolve(to, judge=kind)
     if expected is None:
         raise answer.lacks(str(to), judge=kind)
@@ -187,7 +187,7 @@ def overlap(
     if not isinstance(to, (str, Expected)) and not to:
         raise UsageError(f"{kind}: name at least one reference")
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         references = _references(answer, to, kind)
         text = answer.text or ""
         value = score(text, references)
@@ -618,7 +618,7 @@ def near_in_meaning(
             )
         return vectors[text]
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         reference = answer.resolve_text(to, judge="near_in_meaning")
         value = nearness(vector(answer.text or ""), vector(reference), measure)
         return nearness_verdict(
@@ -717,7 +717,7 @@ class SemanticJudge(Declared):
             ProviderError: The embedder could not be asked.
             JudgeError: The case has no reference.
         """
-        answer = Answer.from_completion(completion, case)
+        answer = JudgedOutput.from_completion(completion, case)
         if answer.text is not None and answer.text.strip():
             reference = answer.resolve_text(self.to, judge=self.name)
             await self.embedder.embed([answer.text, reference])
@@ -729,7 +729,7 @@ class SemanticJudge(Declared):
             ProviderError: The embedder could not be asked, and there is no fallback.
             JudgeError: The case has no reference, or the vectors make no sense.
         """
-        answer = Answer.from_completion(completion, case)
+        answer = JudgedOutput.from_completion(completion, case)
         if answer.text is None:
             return answer.nothing()
         reference = answer.resolve_text(self.to, judge=self.name)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import Answer, Expected, JsonFault, expected, same
+from regauge.judges._output import Expected, JsonFault, JudgedOutput, expected, same
 from regauge.judges._rule import Check, on_answer, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, abstained, around, failed, listed, number, passed, quote
@@ -94,7 +94,7 @@ def equals(
         ignore_case=ignore_case, ignore_space=ignore_space, ignore_punctuation=ignore_punctuation
     )
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         text = answer.text or ""
         expected = answer.resolve(value, judge="equals")
         if isinstance(expected, str):
@@ -216,7 +216,7 @@ def contains(
         wanted_texts([text], "contains")
     find = functools.partial(find_text, ignore_case=ignore_case, whole_word=whole_word)
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         whole = answer.text or ""
         part = answer.resolve_text(text, judge="contains")
         place = find(whole, part)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges._output import Expected, JudgedOutput, expected
 from regauge.judges._rule import Check, on_answer
 from regauge.judges._rule_factory import Amount, resolve_in, rule
 from regauge.judges._types import Verdict, failed, is_number, listed, passed, quote
@@ -217,7 +217,7 @@ def number_near(
     if not isinstance(to, Expected):
         _target(to, UsageError("number_near: to is a number, not " + repr(to)[:80]))
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         expected: JSON = answer.resolve(to, judge="number_near")
         target = _target(
             expected,
@@ -427,7 +427,7 @@ def answer_is(
     if not after.strip():
         raise UsageError("answer_is: the marker cannot be empty")
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         expected = answer.resolve(to, judge="answer_is")
         if expected is None:
             raise answer.lacks(str(to), judge="answer_is")
@@ -570,7 +570,7 @@ def choice_is(
     if not isinstance(to, Expected):
         reader.right_options(to)
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         value = cast("JSON", resolve_in(to, answer, "choice_is"))
         if value is None:
             raise answer.lacks(str(to), judge="choice_is")
@@ -593,7 +593,7 @@ def choice_is(
     return on_answer(field, check)
 
 
-def _source(answer: Answer, inputs: Sequence[str]) -> str:
+def _source(answer: JudgedOutput, inputs: Sequence[str]) -> str:
     """The text of the case's inputs: all of them, or those named."""
     chosen = inputs or sorted(answer.inputs)
     missing = [name for name in chosen if name not in answer.inputs]
@@ -665,7 +665,7 @@ def no_new_numbers(
     """
     allowed = {_canonical(f"{value:.10f}") for value in allow}
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         sources = number_readings(_source(answer, inputs))
         allowed_readings = allowed.union(
             *(reading for _, readings in sources for reading in readings)
@@ -766,7 +766,7 @@ def no_new_times(*inputs: str, field: str | None = None) -> Check:
     fail (0.50): 1 time that the input does not have: '14:30'
     """
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         source_forms = {form for _, forms in times_in(_source(answer, inputs)) for form in forms}
         times = list(times_in(answer.text or ""))
         new = [written for written, forms in times if forms[0] not in source_forms]
@@ -821,7 +821,7 @@ def no_new_names(*inputs: str, allow: Sequence[str] = (), field: str | None = No
     """
     allowed = {name.lower() for name in allow}
 
-    def check(answer: Answer) -> Verdict:
+    def check(answer: JudgedOutput) -> Verdict:
         source = _source(answer, inputs).lower()
         names = list(names_in(answer.text or ""))
         new = [name for name in names if name.lower() not in source and name.lower() not in allowed]

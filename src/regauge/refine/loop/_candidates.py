@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import LoopConfig, Place, State
+    from regauge.refine.loop._state import LoopConfig, LoopState, Place
     from regauge.statements import Node, Tree
 
 # The strategy of an edit that puts a rule where something kept it from being followed.
@@ -60,8 +60,8 @@ _PLACES_MAX = 3
 
 
 def candidates_of(
-    setting: LoopConfig, state: State, edits: Sequence[Edit]
-) -> tuple[tuple[Candidate, ...], State]:
+    setting: LoopConfig, state: LoopState, edits: Sequence[Edit]
+) -> tuple[tuple[Candidate, ...], LoopState]:
     """The candidates among edits, the most promising first, and the state that notes refusals.
 
     Of an edit that makes several changes, each is tried alone as well where it stands on its own,
@@ -113,7 +113,7 @@ def candidates_of(
     ), state
 
 
-def _refused(state: State, edit: Edit, objection: str) -> State:
+def _refused(state: LoopState, edit: Edit, objection: str) -> LoopState:
     return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest, named(edit))
 
 
@@ -137,7 +137,9 @@ class _Pool:
         self.agreement[after.shape] += 1
 
 
-def _pooled(setting: LoopConfig, state: State, edits: Sequence[Edit]) -> tuple[_Pool, State]:
+def _pooled(
+    setting: LoopConfig, state: LoopState, edits: Sequence[Edit]
+) -> tuple[_Pool, LoopState]:
     """The prompts that proposals give, whole and in parts."""
     pool = _Pool()
     wholes: list[tuple[Edit, PromptText]] = []
@@ -169,7 +171,7 @@ def _pooled(setting: LoopConfig, state: State, edits: Sequence[Edit]) -> tuple[_
     return pool, state
 
 
-def second_thoughts(setting: LoopConfig, state: State) -> tuple[Edit, ...]:
+def second_thoughts(setting: LoopConfig, state: LoopState) -> tuple[Edit, ...]:
     """The rule in other places, where it is there and not followed well enough.
 
     As part of a line it stays where it is.
@@ -222,7 +224,7 @@ def _elsewhere(
             yield edit_between(replace(edit, strategy="add-rule"), text, revised), revised
 
 
-def _relevance(setting: LoopConfig, state: State, edit: Edit, after: PromptText) -> float:
+def _relevance(setting: LoopConfig, state: LoopState, edit: Edit, after: PromptText) -> float:
     """The share of a check's subject that an edit mentions, from 0 to 1."""
     cluster = state.cluster
     check = setting.checks.get(cluster.check)
@@ -240,7 +242,7 @@ def _relevance(setting: LoopConfig, state: State, edit: Edit, after: PromptText)
     return len(about & words) / len(words) if words else 0.0
 
 
-def rule_to_follow(setting: LoopConfig, state: State) -> str:
+def rule_to_follow(setting: LoopConfig, state: LoopState) -> str:
     """The rule of a check that the prompt states; empty if it does not."""
     check = state.cluster.check
     texts = [setting.base, *(accepted.text for accepted in state.accepted)]
@@ -258,14 +260,14 @@ def rule_to_follow(setting: LoopConfig, state: State) -> str:
     return next((rule for rule in rules if rule.strip() and says(state.text, rule)), "")
 
 
-def all_suspects(setting: LoopConfig, state: State) -> Candidate | None:
+def all_suspects(setting: LoopConfig, state: LoopState) -> Candidate | None:
     """The prompt without all statements that may keep a rule from being followed."""
     rule = rule_to_follow(setting, state)
     places = _suspects(setting, state, state.text, rule) if rule else ()
     return _without(state.text, places) if places else None
 
 
-def narrowed(setting: LoopConfig, state: State) -> tuple[State, tuple[Edit, ...]]:
+def narrowed(setting: LoopConfig, state: LoopState) -> tuple[LoopState, tuple[Edit, ...]]:
     """Halves of what helped when it was left out; in the end, edits that take one statement out.
 
     Where leaving statements out does not help, the other candidates remain.
@@ -304,7 +306,9 @@ def rule_edit(strategy: str, text: PromptText, after: PromptText) -> Edit:
     )
 
 
-def _suspects(setting: LoopConfig, state: State, text: PromptText, rule: str) -> tuple[Place, ...]:
+def _suspects(
+    setting: LoopConfig, state: LoopState, text: PromptText, rule: str
+) -> tuple[Place, ...]:
     """The statements that no check asks for, those first that share most with the rule."""
     watched = [
         content_words(text)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from regauge.digests import JSON
-    from regauge.refine.analysis import Cluster, Outcome
-    from regauge.refine.loop._state import LoopConfig, State
+    from regauge.refine.analysis import FailureCluster, Outcome
+    from regauge.refine.loop._state import LoopConfig, LoopState
 
 GoalStatus = Literal["met", "missed", "unsettled"]
 
@@ -161,7 +161,9 @@ def _trials_at(rate: float, required: float) -> int:
 _TRIALS_OF_A_CASE = 12
 
 
-def spared(setting: LoopConfig, state: State, clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
+def spared(
+    setting: LoopConfig, state: LoopState, clusters: Iterable[FailureCluster]
+) -> tuple[FailureCluster, ...]:
     """The failures that no goal wants repaired: those it speaks of are met, or none does."""
     if not setting.goals:
         return ()
@@ -173,7 +175,7 @@ def spared(setting: LoopConfig, state: State, clusters: Iterable[Cluster]) -> tu
     )
 
 
-def standings(setting: LoopConfig, state: State, *, revised: bool) -> tuple[GoalProgress, ...]:
+def standings(setting: LoopConfig, state: LoopState, *, revised: bool) -> tuple[GoalProgress, ...]:
     """The progress towards each goal, over training and held-out cases.
 
     Args:
@@ -212,18 +214,18 @@ def goals_digest(setting: LoopConfig) -> str:
     return digest_of([{**goal.to_json(), "cases": list(goal.cases)} for goal in setting.goals])
 
 
-def can_settle(setting: LoopConfig, state: State) -> bool:
+def can_settle(setting: LoopConfig, state: LoopState) -> bool:
     """Return whether more trials of the text as it is may meet a goal that is not settled."""
     plans = settle(setting, state)
     return settling(state) not in state.settled and any(plan.trials for plan in plans)
 
 
-def settling(state: State) -> str:
+def settling(state: LoopState) -> str:
     """The subject of further trials: the text, and whether failures wait for them."""
     return state.text.digest + ("/open" if state.open and not state.accepted else "")
 
 
-def settle(setting: LoopConfig, state: State) -> Trials:
+def settle(setting: LoopConfig, state: LoopState) -> Trials:
     """More trials of every case of goals that are not settled, as far as they can be paid.
 
     While failures wait for it, only of goals that may turn out to allow them. Goals that take few
@@ -252,7 +254,7 @@ def settle(setting: LoopConfig, state: State) -> Trials:
     return (numbered(text, more, lambda case: tally.next_trial(text.digest, case)),)
 
 
-def _lacking(setting: LoopConfig, state: State, progress: GoalProgress) -> dict[str, int]:
+def _lacking(setting: LoopConfig, state: LoopState, progress: GoalProgress) -> dict[str, int]:
     """The further trials of each case of a goal; none if it stays out of reach.
 
     Cases on which its checks keep silent tell nothing, so they are drawn no further.
@@ -281,7 +283,7 @@ def _lacking(setting: LoopConfig, state: State, progress: GoalProgress) -> dict[
     }
 
 
-def _while_searching(setting: LoopConfig, state: State, goal: Goal) -> GoalProgress:
+def _while_searching(setting: LoopConfig, state: LoopState, goal: Goal) -> GoalProgress:
     """The progress on training cases, by trials since the last edit for the goal."""
     train = frozenset(setting.train)
     made_for = [
@@ -301,7 +303,7 @@ def _numbers(progress: Sequence[GoalProgress]) -> dict[str, int]:
     return {kind: sum(goal.standing == kind for goal in progress) for kind in kinds}
 
 
-def _speaks_of(goal: Goal, cluster: Cluster) -> bool:
+def _speaks_of(goal: Goal, cluster: FailureCluster) -> bool:
     return cluster.check in goal.checks and not set(cluster.failing).isdisjoint(goal.cases)
 
 
@@ -312,12 +314,12 @@ _STEPS = 20
 _CASES_MAX = 200
 
 
-def can_confirm(setting: LoopConfig, state: State, cluster: Cluster) -> bool:
+def can_confirm(setting: LoopConfig, state: LoopState, cluster: FailureCluster) -> bool:
     """Return whether an edit that makes the check as good as other ones would be confirmed."""
     return _p_at(setting, state, cluster, _ceiling(setting, state, cluster)) <= _bound(setting)
 
 
-def underpowered_text(setting: LoopConfig, state: State, cluster: Cluster) -> str:
+def underpowered_text(setting: LoopConfig, state: LoopState, cluster: FailureCluster) -> str:
     """The message about an edit that cannot be confirmed, with its fix."""
     now = 1 - cluster.failures / cluster.trials
     best = _ceiling(setting, state, cluster)
@@ -342,7 +344,7 @@ def _bound(setting: LoopConfig) -> float:
     return test.alpha * 6 / math.pi**2 / test.looks
 
 
-def _ceiling(setting: LoopConfig, state: State, cluster: Cluster) -> float:
+def _ceiling(setting: LoopConfig, state: LoopState, cluster: FailureCluster) -> float:
     """The best pass rate to expect of a check: that of the better half of the others."""
     digest = state.text.digest
     rates = [
@@ -357,7 +359,7 @@ def _ceiling(setting: LoopConfig, state: State, cluster: Cluster) -> float:
 
 
 def _p_at(
-    setting: LoopConfig, state: State, cluster: Cluster, rate: float, times: float = 1.0
+    setting: LoopConfig, state: LoopState, cluster: FailureCluster, rate: float, times: float = 1.0
 ) -> float:
     """The p-value of the last look at an edit that passes this share of the trials."""
     from regauge.stats import suite_p_value
@@ -385,7 +387,9 @@ def _p_at(
     )
 
 
-def _cases_needed(setting: LoopConfig, state: State, cluster: Cluster, rate: float) -> int:
+def _cases_needed(
+    setting: LoopConfig, state: LoopState, cluster: FailureCluster, rate: float
+) -> int:
     """The number of such cases that would confirm it; 0 if no tried number would."""
     times = 1.0
     while len(cluster.cases) * times <= _CASES_MAX:

@@ -22,11 +22,11 @@ from regauge.refine.loop._state import (
     Critiqued,
     Interrupted,
     Looked,
+    LoopState,
     MoreCalls,
     Observation,
     Proposed,
     RunSuite,
-    State,
     SuiteSaid,
     TrialsDone,
 )
@@ -42,10 +42,10 @@ class IllegalTransitionError(RuntimeError):
     """A state received an observation that it did not ask for: an error of the driver."""
 
 
-def begin(setting: LoopConfig, memory: Memory | None = None) -> State:
+def begin(setting: LoopConfig, memory: Memory | None = None) -> LoopState:
     """The first state of a run; it stops at once where the budget does not pay for a first look."""
     looks = setting.look and setting.policy.limits.model_calls
-    state = State(
+    state = LoopState(
         phase="look" if looks else "baseline", text=setting.base, looked=setting.looked_before
     )
     if memory is not None:
@@ -61,7 +61,7 @@ def begin(setting: LoopConfig, memory: Memory | None = None) -> State:
     return state
 
 
-def next_action(setting: LoopConfig, state: State) -> Action | None:
+def next_action(setting: LoopConfig, state: LoopState) -> Action | None:
     """The next action of a state; None when the run is over."""
     match state.phase:
         case "stopped":
@@ -79,7 +79,7 @@ def next_action(setting: LoopConfig, state: State) -> Action | None:
             return _TRIALS[phase][0](setting, state)
 
 
-def advance(setting: LoopConfig, state: State, observation: Observation) -> State:
+def advance(setting: LoopConfig, state: LoopState, observation: Observation) -> LoopState:
     """The state that follows; its `notes` say what was decided.
 
     Raises:
@@ -111,7 +111,7 @@ def advance(setting: LoopConfig, state: State, observation: Observation) -> Stat
     return _within_limits(setting, state)
 
 
-def _counted(state: State, observed: TrialsDone) -> State:
+def _counted(state: LoopState, observed: TrialsDone) -> LoopState:
     """The state with further trials, as what they are evidence for."""
     if state.phase == "fresh" or (state.phase == "settle" and state.accepted):
         return replace(state, fresh=state.fresh.with_outcomes(observed.outcomes))
@@ -120,7 +120,7 @@ def _counted(state: State, observed: TrialsDone) -> State:
     return replace(state, tally=state.tally.with_outcomes(observed.outcomes))
 
 
-def _add_calls(setting: LoopConfig, state: State, observed: MoreCalls) -> State:
+def _add_calls(setting: LoopConfig, state: LoopState, observed: MoreCalls) -> LoopState:
     """Where a run continues that stopped for want of calls, or was cut off."""
     if state.stop is not None and (state.stop.reason != "calls" or state.left is None):
         raise IllegalTransitionError("a run that is over can do nothing with more calls")
@@ -132,7 +132,7 @@ def _add_calls(setting: LoopConfig, state: State, observed: MoreCalls) -> State:
     return replace(state, granted=granted, phase=phase, stop=None, left=None)
 
 
-def _within_limits(setting: LoopConfig, state: State) -> State:
+def _within_limits(setting: LoopConfig, state: LoopState) -> LoopState:
     """The state, or where it leads when what it asks for cannot be paid."""
     while state.stop is None:
         action = next_action(setting, state)
@@ -144,8 +144,8 @@ def _within_limits(setting: LoopConfig, state: State) -> State:
     return state
 
 
-_Plans: TypeAlias = "Callable[[LoopConfig, State], Trials]"
-_Follows: TypeAlias = "Callable[[LoopConfig, State], State]"
+_Plans: TypeAlias = "Callable[[LoopConfig, LoopState], Trials]"
+_Follows: TypeAlias = "Callable[[LoopConfig, LoopState], LoopState]"
 # The trials of a phase, and what follows them.
 _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "baseline": (_plan.baseline, _search.after_baseline),
@@ -172,12 +172,12 @@ class Workbench(Protocol):
         ...
 
     async def ask(
-        self, state: State, action: AskProposer
+        self, state: LoopState, action: AskProposer
     ) -> Looked | Critiqued | Proposed | Interrupted:
         """Ask a proposer."""
         ...
 
-    async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
+    async def verify(self, state: LoopState, action: RunSuite) -> SuiteSaid | Interrupted:
         """Let the gate compare the revision with the base."""
         ...
 
@@ -185,12 +185,12 @@ class Workbench(Protocol):
 class Trail(Protocol):
     """Where every step is written down, before the next one is taken."""
 
-    def add(self, observation: Observation, state: State) -> None:
+    def add(self, observation: Observation, state: LoopState) -> None:
         """Keep what was observed and the state it led to; durable once it returns."""
         ...
 
 
-async def drive(setting: LoopConfig, state: State, bench: Workbench, trail: Trail) -> State:
+async def drive(setting: LoopConfig, state: LoopState, bench: Workbench, trail: Trail) -> LoopState:
     """Run until the state asks for nothing more."""
     observation: Observation
     while (action := next_action(setting, state)) is not None:

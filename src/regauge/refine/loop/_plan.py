@@ -12,9 +12,9 @@ from regauge.refine.loop._state import Action, AskProposer, Draws, Trials
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from regauge.refine.analysis import Cluster
+    from regauge.refine.analysis import FailureCluster
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import LoopConfig, Phase, State, StopReason
+    from regauge.refine.loop._state import LoopConfig, LoopState, Phase, StopReason
 
 
 # A rule that is followed in half of the trials is distinguished from one followed in nine of ten;
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LACKING_TRIALS = 10
 
 
-def baseline(setting: LoopConfig, state: State) -> Trials:
+def baseline(setting: LoopConfig, state: LoopState) -> Trials:
     """First some trials of every train case under the prompt as it is; then of unclear ones."""
     test = setting.policy.test
     if not state.look:
@@ -31,7 +31,7 @@ def baseline(setting: LoopConfig, state: State) -> Trials:
     return (draws(setting, state, setting.base, cases, test.look_trials),)
 
 
-def unclear_cases(setting: LoopConfig, state: State) -> tuple[str, ...]:
+def unclear_cases(setting: LoopConfig, state: LoopState) -> tuple[str, ...]:
     """Cases whose failures may be chance, and such as an edit will be compared on.
 
     The failures that are likeliest to be more than chance come first. All trials together stay
@@ -64,7 +64,7 @@ def unclear_cases(setting: LoopConfig, state: State) -> tuple[str, ...]:
     return tuple(cases)[: max(0, room)]
 
 
-def screen(setting: LoopConfig, state: State) -> Trials:
+def screen(setting: LoopConfig, state: LoopState) -> Trials:
     """A few trials of a few failing cases, for every candidate.
 
     While a statement is sought that keeps a rule from being followed, only without such ones.
@@ -80,7 +80,7 @@ def screen(setting: LoopConfig, state: State) -> Trials:
     )
 
 
-def confirm(setting: LoopConfig, state: State) -> Trials:
+def confirm(setting: LoopConfig, state: LoopState) -> Trials:
     """First all train cases; then those in question and a few others, under both texts.
 
     At the first look the cases in question get all the trials of a look, the others one: what
@@ -111,7 +111,7 @@ def confirm(setting: LoopConfig, state: State) -> Trials:
     )
 
 
-def _lacking(setting: LoopConfig, state: State) -> dict[str, int]:
+def _lacking(setting: LoopConfig, state: LoopState) -> dict[str, int]:
     """The further trials that the cases in question need under the present text."""
     enough, check = setting.policy.test.baseline_trials, state.cluster.check
     return {
@@ -120,7 +120,7 @@ def _lacking(setting: LoopConfig, state: State) -> dict[str, int]:
     }
 
 
-def simplify(setting: LoopConfig, state: State) -> Trials:
+def simplify(setting: LoopConfig, state: LoopState) -> Trials:
     """The text without one accepted edit, on the cases that edit was for."""
     leaner = without(setting, state)
     assert leaner is not None
@@ -129,7 +129,7 @@ def simplify(setting: LoopConfig, state: State) -> Trials:
     return (draws(setting, state, text, cases, setting.policy.test.look_trials),)
 
 
-def without(setting: LoopConfig, state: State) -> tuple[int, PromptText] | None:
+def without(setting: LoopConfig, state: LoopState) -> tuple[int, PromptText] | None:
     """The first accepted edit that a later one may have made needless, and the text without it.
 
     An edit is only in question when a later one was for the same check, and was not tried yet.
@@ -149,7 +149,7 @@ def without(setting: LoopConfig, state: State) -> tuple[int, PromptText] | None:
     return None
 
 
-def verification_phase(setting: LoopConfig, state: State) -> Phase:
+def verification_phase(setting: LoopConfig, state: LoopState) -> Phase:
     """Where the verification of accepted edits begins, or continues."""
     if without(setting, state) is not None:
         return "simplify"
@@ -157,13 +157,13 @@ def verification_phase(setting: LoopConfig, state: State) -> Phase:
     return "suite" if all_measured else "holdout"
 
 
-def holdout(setting: LoopConfig, state: State) -> Trials:
+def holdout(setting: LoopConfig, state: LoopState) -> Trials:
     """The trials of the prompt before the run on held-out cases; the gate compares with them."""
     trials = setting.policy.test.baseline_trials
     return (draws(setting, state, setting.base, setting.holdout, trials),)
 
 
-def fresh(setting: LoopConfig, state: State) -> Trials:
+def fresh(setting: LoopConfig, state: LoopState) -> Trials:
     """More trials, that choose nothing, of the cases on which too little is known yet.
 
     The prompt as it was is drawn along: the trials that named its failures would make it look
@@ -180,14 +180,14 @@ def fresh(setting: LoopConfig, state: State) -> Trials:
     return revised, numbered(base, trials, first)
 
 
-def screen_cases(setting: LoopConfig, cluster: Cluster) -> tuple[str, ...]:
+def screen_cases(setting: LoopConfig, cluster: FailureCluster) -> tuple[str, ...]:
     """The cases a candidate is first tried on: those that fail most."""
     return cluster.failing[: setting.policy.test.screen_cases]
 
 
 def draws(
     setting: LoopConfig,
-    state: State,
+    state: LoopState,
     text: PromptText,
     cases: Iterable[str],
     trials: int | Mapping[str, int],
@@ -235,12 +235,12 @@ _BEFORE_A_LOOK = frozenset({"release", "critique", "propose", "simplify", "holdo
 _BEFORE_VERIFICATION = frozenset({"unsteady", "release", "screen", "confirm", "simplify"})
 
 
-def calls_max(setting: LoopConfig, state: State) -> int:
+def calls_max(setting: LoopConfig, state: LoopState) -> int:
     """The most calls, with those that a person gave on top."""
     return setting.policy.limits.calls + state.granted
 
 
-def calls_left(setting: LoopConfig, state: State) -> int:
+def calls_left(setting: LoopConfig, state: LoopState) -> int:
     """The number of calls of any model that are left."""
     return calls_max(setting, state) - state.spent.total
 
@@ -282,7 +282,7 @@ def repair_calls(setting: LoopConfig) -> int:
     return _search_calls(setting, look) + _verification_calls(setting)
 
 
-def calls_wanted(setting: LoopConfig, state: State) -> int:
+def calls_wanted(setting: LoopConfig, state: LoopState) -> int:
     """About how many calls more a run would take that stopped for want of them.
 
     That is to verify what it accepted, or to finish what it was about.
@@ -317,12 +317,12 @@ def suite_calls(setting: LoopConfig) -> int:
     return cost_of_trials(setting, len(setting.train) + len(setting.holdout) + _REDRAWS)
 
 
-def look_at(setting: LoopConfig, state: State) -> str:
+def look_at(setting: LoopConfig, state: LoopState) -> str:
     """The text and trials that held-out cases decide about; a repetition adds no evidence."""
     return f"{state.text.digest[:16]}@{setting.first_trial}"
 
 
-def exceeded(setting: LoopConfig, state: State, action: Action | None) -> StopReason | None:
+def exceeded(setting: LoopConfig, state: LoopState, action: Action | None) -> StopReason | None:
     """The limit that an action would pass; None when it can be paid.
 
     What verifies accepted edits is set aside as soon as there may be one, so their verification
@@ -346,7 +346,7 @@ def exceeded(setting: LoopConfig, state: State, action: Action | None) -> StopRe
     return next((reason for reason, is_reached in reached.items() if is_reached), None)
 
 
-def calls_needed(setting: LoopConfig, state: State, action: Action | None) -> int:
+def calls_needed(setting: LoopConfig, state: LoopState, action: Action | None) -> int:
     """The calls of an action, with those that are set aside to verify what comes of it."""
     if not isinstance(action, tuple):
         return 0
@@ -383,7 +383,7 @@ def _verification_calls(setting: LoopConfig) -> int:
     return suite_calls(setting) + cost_of_trials(setting, holdout)
 
 
-def texts_for(setting: LoopConfig, state: State, check: str) -> list[str]:
+def texts_for(setting: LoopConfig, state: LoopState, check: str) -> list[str]:
     """The texts whose trials speak for a check: those since the last edit made for it."""
     made_for = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
     all_texts = [setting.base.digest, *(edit.text.digest for edit in state.accepted)]

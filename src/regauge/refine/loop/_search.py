@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.gate import Count
-    from regauge.refine.analysis import Check, Cluster
+    from regauge.refine.analysis import Check, FailureCluster
     from regauge.refine.attempts import Finding
     from regauge.refine.edits import Op, PromptText
     from regauge.refine.loop._state import (
@@ -73,9 +73,9 @@ if TYPE_CHECKING:
         Interrupted,
         Looked,
         LoopConfig,
+        LoopState,
         Proposed,
         Release,
-        State,
         StopReason,
     )
 
@@ -85,7 +85,7 @@ _AFTER_PROPOSALS = frozenset(
 )
 
 
-def stop(state: State, reason: StopReason, text: str, *, proposal: bool = False) -> State:
+def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = False) -> LoopState:
     """The end; unless a reply of the model was read, it says nothing about the prompt."""
     if reason in _AFTER_PROPOSALS and state.unread and not state.read and not proposal:
         reason, text = "unreadable", unreadable(state)
@@ -96,19 +96,21 @@ def stop(state: State, reason: StopReason, text: str, *, proposal: bool = False)
     return replace(state, phase="stopped", left=state.phase, stop=ending)
 
 
-def unreadable(state: State) -> str:
+def unreadable(state: LoopState) -> str:
     """The reason why a run ends whose proposer was never read."""
     return f"no response of the refiner model could be read: {state.unread}"
 
 
-def tried(state: State, text: PromptText, detail: str, finding: Finding = "refuted") -> State:
+def tried(
+    state: LoopState, text: PromptText, detail: str, finding: Finding = "refuted"
+) -> LoopState:
     """The state with a text remembered as tried."""
     key = state.open[0].key if state.open else ""
     entry = Attempt.from_texts(state.text, text, key, finding, detail=detail, cycle=state.cycle)
     return replace(state, memory=state.memory.with_tried(entry))
 
 
-def after_look(setting: LoopConfig, state: State, observed: Looked) -> State:
+def after_look(setting: LoopConfig, state: LoopState, observed: Looked) -> LoopState:
     """Begin; stop where the only proposer is a model that cannot be read."""
     state = replace(state, phase="baseline")
     if not observed.fault:
@@ -121,7 +123,7 @@ def after_look(setting: LoopConfig, state: State, observed: Looked) -> State:
     return state
 
 
-def baseline_drawn(setting: LoopConfig, state: State) -> State:
+def baseline_drawn(setting: LoopConfig, state: LoopState) -> LoopState:
     """See that every train case was measured, and run unclear ones again."""
     base = setting.base
     missing = [case for case in setting.train if not state.tally.trials(base.digest, case)]
@@ -138,7 +140,7 @@ def baseline_drawn(setting: LoopConfig, state: State) -> State:
     return replace(state, look=0, phase="localise")
 
 
-def diagnosed(setting: LoopConfig, state: State) -> State:
+def diagnosed(setting: LoopConfig, state: LoopState) -> LoopState:
     """Look for what fails reproducibly; a run that removes text fixes nothing."""
     if setting.removals:
         return _removing(setting, state)
@@ -178,7 +180,7 @@ def diagnosed(setting: LoopConfig, state: State) -> State:
     return nothing_left(setting, state)
 
 
-def _removing(setting: LoopConfig, state: State) -> State:
+def _removing(setting: LoopConfig, state: LoopState) -> LoopState:
     """Let the gate decide about text without effect, all of it together first."""
     accepted: list[Accepted] = []
     text = setting.base
@@ -198,7 +200,7 @@ def _removing(setting: LoopConfig, state: State) -> State:
     return verify(setting, state, "improved")
 
 
-def _is_cured(setting: LoopConfig, state: State, cluster: Cluster) -> bool:
+def _is_cured(setting: LoopConfig, state: LoopState, cluster: FailureCluster) -> bool:
     """Return whether an edit made for another check ended these failures along with its own."""
     if not state.accepted or any(e.cluster.check == cluster.check for e in state.accepted):
         return False
@@ -210,7 +212,7 @@ def _is_cured(setting: LoopConfig, state: State, cluster: Cluster) -> bool:
     return not now.failed and luck <= setting.policy.test.again_p
 
 
-def _enter_release(setting: LoopConfig, state: State) -> State | None:
+def _enter_release(setting: LoopConfig, state: LoopState) -> LoopState | None:
     """Try what earlier releases said; None where that is settled for this text."""
     if "rules" not in setting.proposers or state.text.digest in state.restored_from:
         return None
@@ -224,7 +226,7 @@ def _enter_release(setting: LoopConfig, state: State) -> State | None:
     return replace(state, phase="release", release=untried[0]) if untried else None
 
 
-def _unsteady(setting: LoopConfig, state: State) -> tuple[Cluster, ...]:
+def _unsteady(setting: LoopConfig, state: LoopState) -> tuple[FailureCluster, ...]:
     """The flaky checks that were not looked at again yet, with the cases that failed."""
     test = setting.policy.test
     if not setting.variance:
@@ -239,8 +241,8 @@ def _unsteady(setting: LoopConfig, state: State) -> tuple[Cluster, ...]:
 
 
 def nothing_left(  # noqa: PLR0911 - one per ending
-    setting: LoopConfig, state: State, *, worked: bool = False
-) -> State:
+    setting: LoopConfig, state: LoopState, *, worked: bool = False
+) -> LoopState:
     """Nothing fails reproducibly any more: verify what was accepted, or stop.
 
     Args:
@@ -268,32 +270,32 @@ def nothing_left(  # noqa: PLR0911 - one per ending
     return stop(state, "nothing-to-refine", "no check of a training case fails reproducibly")
 
 
-def verify(setting: LoopConfig, state: State, ending: StopReason | None = None) -> State:
+def verify(setting: LoopConfig, state: LoopState, ending: StopReason | None = None) -> LoopState:
     """Begin the verification of accepted edits, or continue it; no further one is sought."""
     phase = verification_phase(setting, state)
     return replace(state, phase=phase, ending=ending or state.ending)
 
 
-def search_again(setting: LoopConfig, state: State) -> State:
+def search_again(setting: LoopConfig, state: LoopState) -> LoopState:
     """Look for other edits, once an accepted one was rolled back."""
     return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=state.idle + 1))
 
 
-def enter_tier(setting: LoopConfig, state: State) -> State:
+def enter_tier(setting: LoopConfig, state: LoopState) -> LoopState:
     """Work on a cluster with the proposer whose turn it is."""
     critic = setting.proposers[state.tier] in setting.critics
     state = replace(state, critique=None, candidates=())
     return replace(state, phase="critique" if critic else "propose")
 
 
-def next_tier(setting: LoopConfig, state: State) -> State:
+def next_tier(setting: LoopConfig, state: LoopState) -> LoopState:
     """Call the next proposer, or go on with what else fails."""
     if state.tier + 1 < len(setting.proposers):
         return enter_tier(setting, replace(state, tier=state.tier + 1))
     return next_cluster(setting, state)
 
 
-def next_cluster(setting: LoopConfig, state: State) -> State:
+def next_cluster(setting: LoopConfig, state: LoopState) -> LoopState:
     """Go on with what else fails, or begin the next cycle."""
     done = state.cluster
     state = replace(state, open=state.open[1:], tier=0)
@@ -319,7 +321,7 @@ def next_cluster(setting: LoopConfig, state: State) -> State:
     return stop(state, reason, f"after {plural(state.cycle, 'cycle')} and {tested}")
 
 
-def after_critique(setting: LoopConfig, state: State, observed: Critiqued) -> State:
+def after_critique(setting: LoopConfig, state: LoopState, observed: Critiqued) -> LoopState:
     """Call for edits, or put the question to a person."""
     critique, key = observed.critique, state.cluster.key
     if observed.refused:
@@ -333,7 +335,7 @@ def after_critique(setting: LoopConfig, state: State, observed: Critiqued) -> St
     return next_cluster(setting, asked)
 
 
-def after_proposals(setting: LoopConfig, state: State, observed: Proposed) -> State:
+def after_proposals(setting: LoopConfig, state: LoopState, observed: Proposed) -> LoopState:
     """Keep the candidates that no guard refuses."""
     key = state.cluster.key
     state = state.noting(*(Note(event="unreadable", subject=key, text=t) for t in observed.refused))
@@ -357,14 +359,14 @@ def after_proposals(setting: LoopConfig, state: State, observed: Proposed) -> St
 _AS_GOOD = 0.25
 
 
-def after_screen(setting: LoopConfig, state: State) -> State:
+def after_screen(setting: LoopConfig, state: LoopState) -> LoopState:
     """Go on with the candidates that do better than the incumbent on a few failing cases."""
     if any(candidate.suspects for candidate in state.candidates):
         return _narrowed(setting, state)
     return _ranked(setting, state)
 
 
-def _narrowed(setting: LoopConfig, state: State) -> State:
+def _narrowed(setting: LoopConfig, state: LoopState) -> LoopState:
     """Look for the statement that keeps a rule from being followed, then screen edits."""
     state, edits = narrowed(setting, state)
     if edits:
@@ -381,7 +383,7 @@ def _narrowed(setting: LoopConfig, state: State) -> State:
     return state if searching or not all(drawn) else _ranked(setting, state)
 
 
-def _ranked(setting: LoopConfig, state: State) -> State:
+def _ranked(setting: LoopConfig, state: LoopState) -> LoopState:
     """Test the best of the candidates that were screened."""
     check, cases = state.cluster.check, screen_cases(setting, state.cluster)
     # What the text as it is passes, and what it passed before edits for other checks.
@@ -422,12 +424,12 @@ def _ranked(setting: LoopConfig, state: State) -> State:
     return begin_test(replace(state, candidates=tuple(best), confirmed=()))
 
 
-def begin_test(state: State) -> State:
+def begin_test(state: LoopState) -> LoopState:
     """Begin the test of the first candidate."""
     return replace(state, phase="confirm", look=1, tested=state.tested + 1, paired=Tally())
 
 
-def after_confirm(setting: LoopConfig, state: State) -> State:
+def after_confirm(setting: LoopConfig, state: LoopState) -> LoopState:
     """Look at the evidence for the first candidate: accept it, drop it or draw more."""
     tally, paired = state.tally, state.paired
     test, cluster, candidate = setting.policy.test, state.cluster, state.candidates[0]
@@ -473,7 +475,7 @@ def after_confirm(setting: LoopConfig, state: State) -> State:
     return replace(state, look=state.look + 1)
 
 
-def _harmed(setting: LoopConfig, state: State, new: str) -> tuple[str, bool]:
+def _harmed(setting: LoopConfig, state: LoopState, new: str) -> tuple[str, bool]:
     """The check or criterion that a text fails more often, and whether more trials are needless.
 
     One of many checks is often worse by chance: more trials decide, unless it is worse beyond all
@@ -497,14 +499,14 @@ def _harmed(setting: LoopConfig, state: State, new: str) -> tuple[str, bool]:
     return name, candidates[name] <= bound / len(candidates)
 
 
-def _drop_first(setting: LoopConfig, state: State) -> State:
+def _drop_first(setting: LoopConfig, state: LoopState) -> LoopState:
     state = replace(state, candidates=state.candidates[1:])
     if state.candidates:
         return begin_test(state)
     return accept_best(setting, state) if state.confirmed else next_tier(setting, state)
 
 
-def _confirmed(setting: LoopConfig, state: State, candidate: Candidate) -> State:
+def _confirmed(setting: LoopConfig, state: LoopState, candidate: Candidate) -> LoopState:
     """Accept a candidate that leaves no failures; compare it with the others when it does."""
     state = replace(state, confirmed=(*state.confirmed, candidate), candidates=state.candidates[1:])
     score = state.tally.over(candidate.text.digest, state.cluster.cases, state.cluster.check)
@@ -514,7 +516,7 @@ def _confirmed(setting: LoopConfig, state: State, candidate: Candidate) -> State
     return begin_test(state) if leaves and state.candidates else accept_best(setting, state)
 
 
-def accept_best(setting: LoopConfig, state: State) -> State:
+def accept_best(setting: LoopConfig, state: LoopState) -> LoopState:
     """Accept the confirmed candidate that passes most often, and look for what fails under it."""
     cluster = state.cluster
 
@@ -549,18 +551,18 @@ def accept_best(setting: LoopConfig, state: State) -> State:
     return diagnosed(setting, replace(state, cycle=state.cycle + 1))
 
 
-def unsteady(setting: LoopConfig, state: State) -> Trials:
+def unsteady(setting: LoopConfig, state: LoopState) -> Trials:
     """The cases that failed run again: the trials that named them make them look worse."""
     cases = dict.fromkeys(case for cluster in state.open for case in cluster.cases)
     trials = setting.policy.test.steady_trials
     return (draws(setting, state, state.text, cases, trials),)
 
 
-def after_unsteady(setting: LoopConfig, state: State) -> State:
+def after_unsteady(setting: LoopConfig, state: LoopState) -> LoopState:
     """Work on the checks whose cases failed again, more often than steady ones would."""
     test = setting.policy.test
     state = replace(state, steadied=state.steadied | {cluster.key for cluster in state.open})
-    failing: list[Cluster] = []
+    failing: list[FailureCluster] = []
     for cluster in state.open:
         again = _drawn_again(state, cluster)
         p = tail(again.trials, again.failures, test.steady_rate)
@@ -577,7 +579,7 @@ def after_unsteady(setting: LoopConfig, state: State) -> State:
     return enter_tier(setting, replace(state, open=tuple(failing), tier=0, novel=False))
 
 
-def _drawn_again(state: State, cluster: Cluster) -> Cluster:
+def _drawn_again(state: LoopState, cluster: FailureCluster) -> FailureCluster:
     """A cluster by its new trials alone, with the cases that failed in these."""
     text, check = state.text.digest, cluster.check
     counts = {case: state.paired.check(text, case, check) for case in cluster.cases}
@@ -591,7 +593,7 @@ def _drawn_again(state: State, cluster: Cluster) -> Cluster:
     )
 
 
-def interrupted(state: State, observed: Interrupted) -> State:
+def interrupted(state: LoopState, observed: Interrupted) -> LoopState:
     """The end, for now: what was accepted is not verified, so nothing is proposed."""
     return stop(
         state, observed.reason, observed.text or "the run was stopped; resume it to continue"
@@ -608,7 +610,7 @@ _P_MAX = 0.05
 _SHOWN = 80
 
 
-def after_baseline(setting: LoopConfig, state: State) -> State:
+def after_baseline(setting: LoopConfig, state: LoopState) -> LoopState:
     """Leave sentences out where a budget says so; then diagnose."""
     state = baseline_drawn(setting, state)
     if state.phase != "localise":
@@ -616,7 +618,7 @@ def after_baseline(setting: LoopConfig, state: State) -> State:
     return next_sentence(setting, replace(state, left_out=_planned(setting, state), sentence=-1))
 
 
-def next_sentence(setting: LoopConfig, state: State) -> State:
+def next_sentence(setting: LoopConfig, state: LoopState) -> LoopState:
     """The trials of the next sentence; after the last that can be paid, what each carries."""
     state = replace(state, sentence=state.sentence + 1)
     if state.sentence < len(state.left_out):
@@ -648,7 +650,7 @@ def pieces(text: PromptText) -> list[tuple[str, PromptText]]:
     ]
 
 
-def _planned(setting: LoopConfig, state: State) -> tuple[tuple[str, Draws], ...]:
+def _planned(setting: LoopConfig, state: LoopState) -> tuple[tuple[str, Draws], ...]:
     """Trials that the budget pays for without each sentence, those on a failing check first.
 
     They are of so many train cases that every sentence has its turn, those that fail most first.
@@ -678,7 +680,7 @@ def _planned(setting: LoopConfig, state: State) -> tuple[tuple[str, Draws], ...]
     )
 
 
-def _failing(setting: LoopConfig, state: State) -> dict[str, tuple[str, ...]]:
+def _failing(setting: LoopConfig, state: LoopState) -> dict[str, tuple[str, ...]]:
     """The checks that fail under the prompt as it was, with the cases that do."""
     base = setting.base.digest
     test = setting.policy.test
@@ -686,7 +688,7 @@ def _failing(setting: LoopConfig, state: State) -> dict[str, tuple[str, ...]]:
     return {cluster.check: cluster.failing for cluster in diagnosis.clusters}
 
 
-def _bearings(setting: LoopConfig, state: State) -> Iterator[Ablation]:
+def _bearings(setting: LoopConfig, state: LoopState) -> Iterator[Ablation]:
     base, tally = setting.base.digest, state.tally
     tried = state.left_out[: state.sentence]
     bound = _P_MAX / max(1, len(tried))
@@ -729,7 +731,7 @@ _HALVINGS_MAX = 12
 _PART_AS_GOOD = 0.17
 
 
-def release(setting: LoopConfig, state: State) -> Trials:
+def release(setting: LoopConfig, state: LoopState) -> Trials:
     """The failing cases under the release, or under a part of what differs from it."""
     clusters = state.open[:1] if state.helped else state.open
     text = _fewer(setting, state)[1] if state.helped else _release(setting, state).text
@@ -742,14 +744,14 @@ def release(setting: LoopConfig, state: State) -> Trials:
     return (draws(setting, state, text, cases, trials, check=check),)
 
 
-def after_release(setting: LoopConfig, state: State) -> State:
+def after_release(setting: LoopConfig, state: LoopState) -> LoopState:
     """Take less of the release, test what is left of it, or go on without it."""
     return _next_part(setting, state) if state.helped else _after_whole(setting, state)
 
 
-def _after_whole(setting: LoopConfig, state: State) -> State:
+def _after_whole(setting: LoopConfig, state: LoopState) -> LoopState:
     release = _release(setting, state)
-    helped: list[Cluster] = []
+    helped: list[FailureCluster] = []
     for cluster in state.open:
         was, now = _counts(setting, state, release.text, cluster)
         if now.trials and now.rate > was.rate:
@@ -770,19 +772,21 @@ def _after_whole(setting: LoopConfig, state: State) -> State:
     return _for_one(setting, replace(state, way_back=way_back), tuple(helped))
 
 
-def _for_one(setting: LoopConfig, state: State, helped: tuple[Cluster, ...]) -> State:
+def _for_one(
+    setting: LoopConfig, state: LoopState, helped: tuple[FailureCluster, ...]
+) -> LoopState:
     """As little of the release as helps one check; what else it repairs is another edit."""
     others = (cluster for cluster in state.open if cluster is not helped[0])
     return _next_part(setting, replace(state, open=(helped[0], *others), helped=helped))
 
 
-def _next_part(setting: LoopConfig, state: State) -> State:
+def _next_part(setting: LoopConfig, state: LoopState) -> LoopState:
     """Go on to the next part to leave out; test what is left when there is none."""
     units, text = _fewer(setting, state)
     return state if text is not None else _tested(setting, state, units)
 
 
-def _fewer(setting: LoopConfig, state: State) -> tuple[tuple[int, ...], PromptText | None]:
+def _fewer(setting: LoopConfig, state: LoopState) -> tuple[tuple[int, ...], PromptText | None]:
     """The parts of a release that are still needed, and the text without more of them to run next.
 
     Half of the parts are left out first, then a quarter, and so on to single ones. A text that has
@@ -807,7 +811,7 @@ def _fewer(setting: LoopConfig, state: State) -> tuple[tuple[int, ...], PromptTe
     return units, None
 
 
-def _tested(setting: LoopConfig, state: State, units: Sequence[int]) -> State:
+def _tested(setting: LoopConfig, state: LoopState, units: Sequence[int]) -> LoopState:
     """Test what is left of the release as any other edit."""
     release = _release(setting, state)
     text = with_units(state.text, release.text, units)
@@ -828,7 +832,7 @@ def _tested(setting: LoopConfig, state: State, units: Sequence[int]) -> State:
     return begin_test(replace(state, candidates=(candidate,), confirmed=(), tier=-1, novel=True))
 
 
-def _go_on(setting: LoopConfig, state: State) -> State:
+def _go_on(setting: LoopConfig, state: LoopState) -> LoopState:
     """The next release, or the proposers."""
     number = state.release + 1
     if number < len(setting.releases):
@@ -840,17 +844,17 @@ def _go_on(setting: LoopConfig, state: State) -> State:
     return enter_tier(setting, state) if state.open else next_cluster(setting, state)
 
 
-def _done(state: State) -> State:
+def _done(state: LoopState) -> LoopState:
     restored_from = state.restored_from | {state.text.digest}
     return replace(state, restored_from=restored_from, release=0, helped=())
 
 
-def _release(setting: LoopConfig, state: State) -> Release:
+def _release(setting: LoopConfig, state: LoopState) -> Release:
     return setting.releases[state.release]
 
 
 def _counts(
-    setting: LoopConfig, state: State, text: PromptText, cluster: Cluster
+    setting: LoopConfig, state: LoopState, text: PromptText, cluster: FailureCluster
 ) -> tuple[Count, Count]:
     """The passed trials of a cluster's check before the edit, and under a text."""
     cases = screen_cases(setting, cluster)
@@ -860,7 +864,7 @@ def _counts(
     )
 
 
-def _is_as_good(setting: LoopConfig, state: State, text: PromptText) -> bool:
+def _is_as_good(setting: LoopConfig, state: LoopState, text: PromptText) -> bool:
     """Return whether a part does as well as the whole, and leaves no more errors in the prompt."""
     whole = _release(setting, state).text
     if len(setting.errors_in(text)) > len(setting.errors_in(whole)):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from regauge.gate import Count
     from regauge.refine._policy import RefinePolicy
-    from regauge.refine.analysis import Check, Cluster
+    from regauge.refine.analysis import Check, FailureCluster
     from regauge.refine.attempts import Finding
     from regauge.refine.edits import PromptText
     from regauge.refine.guards import Guard
@@ -144,7 +144,7 @@ class Accepted:
     """
 
     edit: Edit
-    cluster: Cluster
+    cluster: FailureCluster
     text: PromptText
     before: Count = NONE_DRAWN
     after: Count = NONE_DRAWN
@@ -421,7 +421,7 @@ class LoopConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class LoopState:
     """Where a run is.
 
     Attributes:
@@ -462,9 +462,9 @@ class State:
     memory: Memory = field(default_factory=Memory)
     spent: Spent = field(default_factory=Spent)
     accepted: tuple[Accepted, ...] = ()
-    open: tuple[Cluster, ...] = ()
-    flaky: tuple[Cluster, ...] = ()
-    questions: tuple[tuple[Cluster, Critique], ...] = ()
+    open: tuple[FailureCluster, ...] = ()
+    flaky: tuple[FailureCluster, ...] = ()
+    questions: tuple[tuple[FailureCluster, Critique], ...] = ()
     critique: Critique | None = None
     candidates: tuple[Candidate, ...] = ()
     confirmed: tuple[Candidate, ...] = ()
@@ -481,11 +481,11 @@ class State:
     left_out: tuple[tuple[str, Draws], ...] = ()
     sentence: int = 0
     bearings: tuple[Ablation, ...] = ()
-    spared: tuple[Cluster, ...] = ()
+    spared: tuple[FailureCluster, ...] = ()
     settled: frozenset[str] = frozenset()
     release: int = 0
     restored_from: frozenset[str] = frozenset()
-    helped: tuple[Cluster, ...] = ()
+    helped: tuple[FailureCluster, ...] = ()
     way_back: str = ""
     ending: StopReason | None = None
     read: bool = False
@@ -496,17 +496,17 @@ class State:
     notes: tuple[Note, ...] = ()
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> FailureCluster:
         """The failures that are being worked on."""
         return self.open[0]
 
-    def noting(self, *notes: Note, **changes: object) -> State:
+    def noting(self, *notes: Note, **changes: object) -> LoopState:
         """The state with further notes and other changes."""
         return replace(self, notes=(*self.notes, *notes), **changes)  # type: ignore[arg-type]
 
     def note(
         self, event: NoteEvent, text: str, subject: str = "", numbers: Numbers | None = None
-    ) -> State:
+    ) -> LoopState:
         """The state with one more note, about its text unless another subject is named."""
         subject = subject or self.text.digest
         return self.noting(Note(event=event, subject=subject, text=text, numbers=numbers or {}))

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import (
         Accepted,
         LoopConfig,
+        LoopState,
         NoteEvent,
-        State,
         StopReason,
         SuiteSaid,
     )
@@ -49,7 +49,7 @@ _PRIOR = 2
 
 
 def either_side(
-    setting: LoopConfig, state: State, edit: Accepted
+    setting: LoopConfig, state: LoopState, edit: Accepted
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The cases an edit was made for, and failing ones of which it must be shown that it helps.
 
@@ -72,7 +72,7 @@ def either_side(
 
 def generalises(
     setting: LoopConfig,
-    state: State,
+    state: LoopState,
     edit: Accepted,
     seen: Sequence[str],
     unseen: Sequence[str],
@@ -101,7 +101,7 @@ def generalises(
     return math.exp(min(odds, 700.0))
 
 
-def compared(state: State, edit: Accepted, seen: Sequence[str], unseen: Sequence[str]) -> str:
+def compared(state: LoopState, edit: Accepted, seen: Sequence[str], unseen: Sequence[str]) -> str:
     """The results of an edit on either side, in words."""
     check, text = edit.cluster.check, state.text.digest
     own = _passed_on(state, edit, seen)
@@ -112,7 +112,7 @@ def compared(state: State, edit: Accepted, seen: Sequence[str], unseen: Sequence
     )
 
 
-def _passed_on(state: State, edit: Accepted, seen: Sequence[str]) -> Count:
+def _passed_on(state: LoopState, edit: Accepted, seen: Sequence[str]) -> Count:
     """The passed trials with an edit on the cases it was made for, over all known trials."""
     check = edit.cluster.check
     chosen = edit.after
@@ -134,7 +134,7 @@ def _log_odds(rate: float) -> float:
 _NEEDED = 0.12
 
 
-def after_simplify(setting: LoopConfig, state: State) -> State:
+def after_simplify(setting: LoopConfig, state: LoopState) -> LoopState:
     """Take an edit out that a later one has made needless."""
     leaner = without(setting, state)
     assert leaner is not None
@@ -158,7 +158,7 @@ def after_simplify(setting: LoopConfig, state: State) -> State:
     return verify(setting, replace(state, accepted=rest, text=text))
 
 
-def passed_part(state: State, reason: StopReason) -> State:
+def passed_part(state: LoopState, reason: StopReason) -> LoopState:
     """Go on with the most edits that the gate is known to accept; a limit forbids to ask on."""
     stack = state.stack
     assert stack is not None
@@ -181,7 +181,7 @@ _VERIFYING = frozenset({"holdout", "suite", "fresh"})
 _HOLDOUT_TRIALS = 4
 
 
-def out_of(setting: LoopConfig, state: State, reason: StopReason, needed: int = 0) -> State:
+def out_of(setting: LoopConfig, state: LoopState, reason: StopReason, needed: int = 0) -> LoopState:
     """A limit is reached: verify what is accepted, or stop."""
     text, remaining = _LIMITS[reason], calls_left(setting, state)
     if reason == "calls" and 0 < remaining < needed:
@@ -194,7 +194,7 @@ def out_of(setting: LoopConfig, state: State, reason: StopReason, needed: int = 
     return _out_of(setting, state, reason, text)
 
 
-def _out_of(setting: LoopConfig, state: State, reason: StopReason, text: str) -> State:
+def _out_of(setting: LoopConfig, state: LoopState, reason: StopReason, text: str) -> LoopState:
     match state.phase:
         case "simplify" if reason != "holdout-looks":
             all_measured = all(
@@ -213,13 +213,13 @@ def _out_of(setting: LoopConfig, state: State, reason: StopReason, text: str) ->
             return _not_settled(setting, state, reason, text)
 
 
-def _can_do_without(setting: LoopConfig, state: State) -> bool:
+def _can_do_without(setting: LoopConfig, state: LoopState) -> bool:
     """Return whether edits are left that nothing speaks against, and calls to verify them."""
     others = any(edit.text.digest not in state.doubtful for edit in state.accepted)
     return others and calls_left(setting, state) >= suite_calls(setting)
 
 
-def _not_settled(setting: LoopConfig, state: State, reason: StopReason, text: str) -> State:
+def _not_settled(setting: LoopConfig, state: LoopState, reason: StopReason, text: str) -> LoopState:
     """Stop; what was accepted and not verified is kept, so that a person may let it go on."""
     edits = state.accepted if state.stack is None else state.stack.edits
     if edits and reason == "calls":
@@ -231,7 +231,7 @@ def _not_settled(setting: LoopConfig, state: State, reason: StopReason, text: st
     return stop(state, reason, text)
 
 
-def after_suite(setting: LoopConfig, state: State, observed: SuiteSaid) -> State:
+def after_suite(setting: LoopConfig, state: LoopState, observed: SuiteSaid) -> LoopState:
     """Go on with the gate's acceptance; find the edit that it refuses, and take that back."""
     look = {look_at(setting, state)} if setting.holdout and not observed.short else set[str]()
     state = replace(
@@ -267,7 +267,7 @@ def after_suite(setting: LoopConfig, state: State, observed: SuiteSaid) -> State
             return _of_stack(setting, state, replace(stack, refused=len(state.accepted)))
 
 
-def _unless_worse(setting: LoopConfig, state: State, observed: SuiteSaid) -> SuiteSaid:
+def _unless_worse(setting: LoopConfig, state: LoopState, observed: SuiteSaid) -> SuiteSaid:
     """The gate's decision; a refusal if an LLM judge's check got worse over all cases.
 
     The test of an edit asks no LLM judge but its own, so this is where the others are compared.
@@ -281,7 +281,7 @@ def _unless_worse(setting: LoopConfig, state: State, observed: SuiteSaid) -> Sui
     return observed
 
 
-def _of_stack(setting: LoopConfig, state: State, stack: EditBisection) -> State:
+def _of_stack(setting: LoopConfig, state: LoopState, stack: EditBisection) -> LoopState:
     """Ask the gate about fewer edits, or take the one back that it refuses."""
     count, refused, passed = len(stack.edits), stack.refused, stack.passed
     if stack.settled:
@@ -300,13 +300,13 @@ def _of_stack(setting: LoopConfig, state: State, stack: EditBisection) -> State:
     return replace(state, stack=stack, accepted=first, text=text, phase="suite")
 
 
-def settled(setting: LoopConfig, state: State) -> State:
+def settled(setting: LoopConfig, state: LoopState) -> LoopState:
     """Say again how far goals are reached; of the prompt as it was, look again what fails."""
     state = replace(state, settled=state.settled | {settling(state)})
     return _accepted(setting, state) if state.accepted else diagnosed(setting, state)
 
 
-def judge_fresh(setting: LoopConfig, state: State) -> State:
+def judge_fresh(setting: LoopConfig, state: LoopState) -> LoopState:
     """Return whether each accepted edit helps on trials that chose nothing, also held out."""
     state = replace(state, look=state.look + 1)
     test = setting.policy.test
@@ -357,7 +357,7 @@ def judge_fresh(setting: LoopConfig, state: State) -> State:
     return _roll_back(setting, state, "undecided", detail, tuple(doubtful))
 
 
-def _accepted(setting: LoopConfig, state: State) -> State:
+def _accepted(setting: LoopConfig, state: LoopState) -> LoopState:
     ending = state.ending or "improved"
     reason: StopReason = "goal-met" if ending == "goal-met" else "improved"
     text = f"the gate accepts all {len(setting.train) + len(setting.holdout)} cases"
@@ -381,8 +381,8 @@ def _accepted(setting: LoopConfig, state: State) -> State:
 
 
 def _roll_back(
-    setting: LoopConfig, state: State, finding: Finding, detail: str, texts: Sequence[str] = ()
-) -> State:
+    setting: LoopConfig, state: LoopState, finding: Finding, detail: str, texts: Sequence[str] = ()
+) -> LoopState:
     """Take edits back, the newest one unless it is said which; go on with what is left.
 
     What is left is verified again, after other edits were sought where that can still be paid.
@@ -439,14 +439,14 @@ _LIMITS: dict[StopReason, str] = {
 }
 
 
-def fresh_cases(setting: LoopConfig, state: State, edit: Accepted) -> tuple[str, ...]:
+def fresh_cases(setting: LoopConfig, state: LoopState, edit: Accepted) -> tuple[str, ...]:
     """The cases an edit is to make steady, and held-out ones in which its check failed."""
     unseen = either_side(setting, state, edit)[1]
     return tuple(dict.fromkeys((*edit.cluster.cases, *unseen[:FRESH_CASES])))
 
 
 def fresh_steadiness(
-    setting: LoopConfig, state: State, edit: Accepted, *, confidence: float = 0.95
+    setting: LoopConfig, state: LoopState, edit: Accepted, *, confidence: float = 0.95
 ) -> Steadiness | None:
     """The variance in trials that chose nothing, on the cases of an edit and held-out ones."""
     return steadiness_of(
@@ -459,7 +459,7 @@ def fresh_steadiness(
     )
 
 
-def is_steadier(setting: LoopConfig, state: State, edit: Accepted) -> bool:
+def is_steadier(setting: LoopConfig, state: LoopState, edit: Accepted) -> bool:
     """Return whether fresh trials prove that verdicts vary less, and pass no less often.
 
     The interval of the fall has to leave out 0, and its p-value to be small, at every look's share

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.providers import Completion, CompletionRequest, ModelId
-    from regauge.refine.analysis import Check, Cluster
+    from regauge.refine.analysis import Check, FailureCluster
     from regauge.refine.attempts import Attempt
     from regauge.refine.edits import Edit, PromptText
-    from regauge.refine.feedback import Evidence
+    from regauge.refine.feedback import FeedbackRemark
     from regauge.refine.guards import OpenSection
     from regauge.refine.loop._state import Critique, Interrupted, TrialsDone
 
@@ -92,7 +92,7 @@ class Problem:
     """
 
     text: PromptText
-    cluster: Cluster
+    cluster: FailureCluster
     check: Check
     checks: Mapping[str, Check]
     failing: tuple[RedactedCase, ...] = ()
@@ -107,7 +107,7 @@ class Problem:
     model_calls: int = 40
     hindering: tuple[str, ...] = ()
     replaceable: tuple[OpenSection, ...] = ()
-    people: tuple[Evidence, ...] = ()
+    people: tuple[FeedbackRemark, ...] = ()
     cases: tuple[str, ...] = ()
     draw: Draw | None = None
     calls: int = 0

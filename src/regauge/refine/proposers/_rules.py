@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.refine.analysis import Check, Cluster
+    from regauge.refine.analysis import Check, FailureCluster
     from regauge.refine.edits import Line, Op
     from regauge.refine.loop._state import Critique
     from regauge.refine.proposers._protocol import Ask, Problem
@@ -75,7 +75,7 @@ class RuleProposer:
 
 
 def propose_by_rules(
-    text: PromptText, cluster: Cluster, checks: Mapping[str, Check]
+    text: PromptText, cluster: FailureCluster, checks: Mapping[str, Check]
 ) -> tuple[Edit, ...]:
     """Edits that would make the prompt say what a check wants.
 
@@ -215,7 +215,7 @@ def _added(text: PromptText, advice: str) -> list[PromptText]:
     return [with_rule(text, home, advice) for home in places[:_HOMES_MAX]]
 
 
-def _rule_edit(text: PromptText, after: PromptText, strategy: str, cluster: Cluster) -> Edit:
+def _rule_edit(text: PromptText, after: PromptText, strategy: str, cluster: FailureCluster) -> Edit:
     why = f"{cluster.check} failed {cluster.failures} of {cluster.trials} trials"
     edit = Edit(ops=(), strategy=strategy, proposer="rules", rationale=why)
     return edit_between(edit, text, after)

@@ -66,7 +66,7 @@ class _Shown:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Line:
+class _PromptLine:
     """One line of the prompt file.
 
     Attributes:
@@ -165,9 +165,9 @@ def _coverage_line(mutant: Mutant, row: MutantRow | None, prompt: Prompt) -> _Sh
     return _Shown(mutant=mutant, word=word, row=row, edit=tuple(edit))
 
 
-def _lines(every: Sequence[_Shown], prompt: Prompt) -> list[_Line]:
+def _lines(every: Sequence[_Shown], prompt: Prompt) -> list[_PromptLine]:
     lines = [
-        _Line(number=number, text=text, mutants=[])
+        _PromptLine(number=number, text=text, mutants=[])
         for number, text in enumerate(prompt.source.split("\n"), start=1)
     ]
     while len(lines) > 1 and not lines[-1].text.strip():
@@ -183,11 +183,13 @@ def _lines(every: Sequence[_Shown], prompt: Prompt) -> list[_Line]:
     return lines
 
 
-def _rank(line: _Line) -> int:
+def _rank(line: _PromptLine) -> int:
     return _ORDER.index(line.word)
 
 
-def _continued(mutant: Mutant, lines: Sequence[_Line], prompt: Prompt) -> Iterator[_Line]:
+def _continued(
+    mutant: Mutant, lines: Sequence[_PromptLine], prompt: Prompt
+) -> Iterator[_PromptLine]:
     """The further lines of a statement that is wrapped in the prompt file."""
     place = mutant.place
     number = place.part.removeprefix("messages[").removesuffix("]")

@@ -47,7 +47,7 @@ def html_report(source: ReportSource) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PagePlace:
     """The place of one file among those of a report.
 
     Attributes:
@@ -75,7 +75,7 @@ def run_page(
     source: ReportSource,
     overview: Overview,
     cases: Mapping[str, Sequence[str]],
-    place: Place | None = None,
+    place: PagePlace | None = None,
 ) -> str:
     """A file of a run's report.
 
@@ -95,7 +95,7 @@ def run_page(
         against=source.against,
         place=place,
         home=place.home if place else "",
-        page_of=(place or Place(pages=1)).page,
+        page_of=(place or PagePlace(pages=1)).page,
     )
 
 
@@ -171,7 +171,7 @@ class _Verbatim(str):
         return str(self)
 
 
-def _data(source: ReportSource, cases: Mapping[str, Sequence[str]], place: Place | None) -> str:
+def _data(source: ReportSource, cases: Mapping[str, Sequence[str]], place: PagePlace | None) -> str:
     gate = source.record.decision
     arms = model_arms(source.record)
     base = gate.ref if gate else f"run {source.against.id}" if source.against else ""
@@ -346,7 +346,7 @@ def write_pages(
                 of_page = _source_of_page(source, dealt, golden, number, pages)
                 cases = cases_by_prompt(of_page)
                 listed.add(cases, number)
-                place = Place(pages=pages, number=number, home=f"../{quote(path.name)}")
+                place = PagePlace(pages=pages, number=number, home=f"../{quote(path.name)}")
                 words = {name: count_verdicts(of_prompt) for name, of_prompt in cases.items()}
                 names = overview_of(of_page, words).prompts
                 overview = replace(
@@ -354,7 +354,7 @@ def write_pages(
                 )
                 page = run_page(of_page, overview, encoded_cases(cases), place)
                 (directory / f"{number}.html").write_text(page, encoding="utf-8")
-    place = Place(
+    place = PagePlace(
         pages=pages,
         directory=quote(directory.name),
         cases=listed.count,

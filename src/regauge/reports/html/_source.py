@@ -155,7 +155,7 @@ def _short(subject: str) -> str:
 _POINTS_MAX = 40
 
 
-class Measured(Protocol):
+class MeasuredPrompt(Protocol):
     """One prompt on one dataset with one model, as one run measured it; the history knows them.
 
     Attributes:
@@ -216,7 +216,7 @@ class PassRate:
 def points_of(
     record: RunRecord,
     counts: Mapping[str, tuple[int, int]],
-    measured: Mapping[str, Iterable[Measured]],
+    measured: Mapping[str, Iterable[MeasuredPrompt]],
 ) -> dict[str, list[PassRate]]:
     """By prompt, its points up to that of this run, the oldest first.
 
@@ -275,7 +275,9 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
     return counts
 
 
-def _point(run: str, at: str, suite: Measured | SuiteSummary, passed: int, cases: int) -> PassRate:
+def _point(
+    run: str, at: str, suite: MeasuredPrompt | SuiteSummary, passed: int, cases: int
+) -> PassRate:
     interval = wilson(passed, cases)
     return PassRate(
         run=run,
@@ -325,7 +327,7 @@ def load_source(
     *,
     project: Project,
     against: Path | None = None,
-    measured: Callable[[str], Iterable[Measured]] | None = None,
+    measured: Callable[[str], Iterable[MeasuredPrompt]] | None = None,
     cases: bool = True,
 ) -> ReportSource:
     """Read what the page of a run needs.

@@ -17,9 +17,9 @@ from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import (
     Baseline,
     BaselineError,
-    CaseTrials,
     Session,
     StoredHistory,
+    StoredTrials,
     baseline_path,
     key_of,
     save_baseline,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.gate import Base
-    from regauge.runner import Suite
+    from regauge.runner import Eval
 
 PROMPT = """\
 name: Greeter
@@ -109,7 +109,7 @@ class Repo:
 
     def suite(
         self, name: str = "greet", *, judges: tuple[Any, ...] = (), model: str | None = None
-    ) -> Suite:
+    ) -> Eval:
         @golden(name, judges=judges or (max_words(40),))
         def test_greet(result):
             result.check()
@@ -120,15 +120,15 @@ class Repo:
         (suite,) = EvalSession(self.project, options, environ={}).bind(spec, test_greet)
         return suite
 
-    def base(self, ref: str = "main", *, suite: Suite | None = None, **more: Any) -> Base:
+    def base(self, ref: str = "main", *, suite: Eval | None = None, **more: Any) -> Base:
         return compare_with_base(suite or self.suite(), find_base(self.project, ref), **more)
 
-    def baseline(self, suite: Suite, *, passed: bool = True) -> Baseline:
+    def baseline(self, suite: Eval, *, passed: bool = True) -> Baseline:
         """Two trials of every case, written where the project keeps them."""
         key = key_of(suite)
         facts = TrialFacts(checks=dict.fromkeys(key.judges, passed), answer="a" * 64)
         cases = {
-            case.id: CaseTrials(digest=case.digest[:16]).add(100, facts).add(101, facts)
+            case.id: StoredTrials(digest=case.digest[:16]).add(100, facts).add(101, facts)
             for case in suite.dataset
         }
         session = Session(id="2026-11-20T09:00:00Z", first=100, last=101)
@@ -572,7 +572,7 @@ def test_a_case_is_critical_once_main_passed_twenty_of_twenty_trials(
     repo.golden([CASES[0] | {"tier": "critical"}, CASES[1]])
     suite = repo.suite()
     (history,) = repo.baseline(suite).histories
-    proven = CaseTrials(digest=history.cases["ann"].digest)
+    proven = StoredTrials(digest=history.cases["ann"].digest)
     for number in range(20):
         checks = dict.fromkeys(history.key.judges, number < passed)
         proven = proven.add(100 + number, TrialFacts(checks=checks, answer="a" * 64))

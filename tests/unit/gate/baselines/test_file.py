@@ -15,10 +15,10 @@ from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import (
     Baseline,
     BaselineError,
-    CaseTrials,
     HistoryKey,
     Session,
     StoredHistory,
+    StoredTrials,
     baseline_text,
     load_baseline,
     numbers_of,
@@ -44,10 +44,10 @@ def facts(*, length: bool | None = True, tone: bool | None = True, score: float 
 
 
 def small() -> Baseline:
-    ann = CaseTrials(digest="1" * 16)
+    ann = StoredTrials(digest="1" * 16)
     for number in range(100, 104):
         ann = ann.add(number, facts())
-    bob = CaseTrials(digest="2" * 16)
+    bob = StoredTrials(digest="2" * 16)
     bob = bob.add(100, facts(tone=False, score=0.4)).add(102, facts(tone=None, answer="1"))
     bob = bob.add(103, facts(length=False, score=0.9))
     history = StoredHistory(
@@ -121,13 +121,13 @@ def test_trials_of_an_older_state_of_a_case_do_not_count():
 
 
 def test_a_trial_counts_once():
-    case = CaseTrials(digest="1" * 16).add(100, facts())
+    case = StoredTrials(digest="1" * 16).add(100, facts())
     assert case.add(100, facts(length=False)) == case
 
 
 def test_a_trial_that_no_judge_has_an_opinion_of_is_neither_a_pass_nor_a_failure():
     """The gate does not count such a trial of the candidate either."""
-    case = CaseTrials(digest="2" * 16).add(100, facts()).add(101, facts(length=None, tone=None))
+    case = StoredTrials(digest="2" * 16).add(100, facts()).add(101, facts(length=None, tone=None))
     history = StoredHistory(key=KEY, cases={"bob": case}).history("bob", "2" * 64)
     assert history is not None
     assert history.whole == Count(passed=1, trials=1)
@@ -265,9 +265,9 @@ NAMES = st.text(min_size=1, max_size=8).filter(lambda name: name.isprintable())
 
 @given(st.dictionaries(NAMES, TRIALS, max_size=4))
 def test_every_baseline_survives_its_file(cases: dict[str, list[Any]]):
-    found: dict[str, CaseTrials] = {}
+    found: dict[str, StoredTrials] = {}
     for name, trials in cases.items():
-        case = CaseTrials(digest="f" * 16)
+        case = StoredTrials(digest="f" * 16)
         for number, (length, tone, score, answer) in enumerate(trials, 100):
             case = case.add(number, facts(length=length, tone=tone, score=score, answer=answer))
         found[name] = case

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from regauge.gate import Count, Drift, GatePolicy, Redraw
 from regauge.gate._types import TrialFacts
-from regauge.gate.baselines import CaseTrials, HistoryKey, Session, StoredHistory
+from regauge.gate.baselines import HistoryKey, Session, StoredHistory, StoredTrials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ DIGEST = "1" * 64
 def known(passed: list[int], trials: int = 12) -> StoredHistory:
     """A history of cases that passed so often."""
     cases = {
-        f"case-{n}": CaseTrials(
+        f"case-{n}": StoredTrials(
             digest=DIGEST[:16],
             drawn=tuple(range(100, 100 + trials)),
             passed=times,

@@ -11,7 +11,7 @@ from regauge.stats import SuitePolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from regauge.gate import Arm, GateOutcome, TrialRequest
+    from regauge.gate import GateOutcome, Side, TrialRequest
 
 PROMPT = "triage"
 # One first trial of each case and none of main: what follows is asked for by what a test shows.
@@ -49,7 +49,7 @@ class Scripted:
     candidate: str = "1"
     main: str = "1"
 
-    def facts(self, arm: Arm, number: int) -> Any:
+    def facts(self, arm: Side, number: int) -> Any:
         script = self.candidate if arm == "candidate" else self.main
         return FACTS[script[min(number, len(script) - 1)]]
 

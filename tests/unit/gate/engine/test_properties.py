@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from regauge.gate import CellTest, Gate, GateCase, Observed, TrialFacts, with_more_trials
+from regauge.gate import CellTest, Gate, GateCase, OpenCellCounts, TrialFacts, with_more_trials
 from regauge.gate.power import play
 from regauge.stats import CasePolicy
 from tests.unit.gate.engine.drive import (
@@ -201,7 +201,7 @@ def test_swapping_passes_and_fails_turns_broken_into_fixed(passed, pairs):
 
 
 def seen(*counts):
-    return Observed(*((np.array([passed]), np.array([trials])) for passed, trials in counts))
+    return OpenCellCounts(*((np.array([passed]), np.array([trials])) for passed, trials in counts))
 
 
 def test_a_later_wave_is_only_wanted_once_the_one_before_is_in():

@@ -10,10 +10,10 @@ import pytest
 
 from regauge.gate import (
     Count,
+    DetectableDrop,
     GatePolicy,
     OperatingLine,
     Rate,
-    Target,
     cases_needed,
     first_draws_needed,
     operating_line,
@@ -145,21 +145,23 @@ def test_without_trials_of_main_nothing_is_said():
     none = [Count(passed=0, trials=0)]
     assert operating_line([], GatePolicy()) is None
     assert operating_line(none, GatePolicy()) is None
-    assert cases_needed(none, GatePolicy(), Target(drop=0.1, power=0.8)) is None
-    assert first_draws_needed(none, GatePolicy(), Target(drop=0.1, power=0.8)) is None
+    assert cases_needed(none, GatePolicy(), DetectableDrop(drop=0.1, power=0.8)) is None
+    assert first_draws_needed(none, GatePolicy(), DetectableDrop(drop=0.1, power=0.8)) is None
 
 
 def test_it_is_said_how_many_cases_or_trials_a_wanted_drop_takes():
     suite, policy = typical(60), GatePolicy(first_draws=1)
-    needed = cases_needed(suite, policy, Target(drop=0.05, power=0.8))
+    needed = cases_needed(suite, policy, DetectableDrop(drop=0.05, power=0.8))
     assert needed is not None
     assert 60 < needed.cases < 160
     assert needed.detection.value >= 0.8
-    assert cases_needed(suite, policy, Target(drop=0.02, power=0.8), at_most=100) is None
-    draws = first_draws_needed(suite, policy, Target(drop=0.05, power=0.8))
+    assert cases_needed(suite, policy, DetectableDrop(drop=0.02, power=0.8), at_most=100) is None
+    draws = first_draws_needed(suite, policy, DetectableDrop(drop=0.05, power=0.8))
     assert draws is not None
     assert draws > 1
-    assert first_draws_needed(suite, policy, Target(drop=0.01, power=0.99), at_most=2) is None
+    assert (
+        first_draws_needed(suite, policy, DetectableDrop(drop=0.01, power=0.99), at_most=2) is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.edits import PromptText
 from regauge.refine.loop._search import pieces
 from tests.unit.refine.world import HEALTHY, LINES, TRAIN, passes, without as without_lines, world
@@ -22,7 +22,7 @@ The end"""
 
 
 def with_calls(calls: int, localise_calls: int) -> RefinePolicy:
-    return RefinePolicy(limits=Limits(calls=calls, localise_calls=localise_calls))
+    return RefinePolicy(limits=RunLimits(calls=calls, localise_calls=localise_calls))
 
 
 def test_a_prompt_is_taken_apart_into_sentences():

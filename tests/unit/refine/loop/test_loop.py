@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.attempts import Memory
 from regauge.refine.edits import PromptText
 from regauge.refine.loop._loop import IllegalTransitionError, advance, begin, next_action
@@ -44,7 +44,7 @@ NOTHING = Spent()
 
 
 def limited(**limits: object) -> RefinePolicy:
-    return RefinePolicy(limits=Limits(**limits))  # type: ignore[arg-type]
+    return RefinePolicy(limits=RunLimits(**limits))  # type: ignore[arg-type]
 
 
 def fluff(state, action):

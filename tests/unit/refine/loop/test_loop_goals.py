@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.analysis import Check
 from regauge.refine.loop._goals import goals_digest, standings
 from regauge.refine.loop._loop import begin
@@ -28,7 +28,7 @@ from tests.unit.refine.world import (
 
 
 def limited(**limits: object) -> RefinePolicy:
-    return RefinePolicy(limits=Limits(**limits))  # type: ignore[arg-type]  # whatever a test says
+    return RefinePolicy(limits=RunLimits(**limits))  # type: ignore[arg-type]  # whatever a test says
 
 
 def utc_fails_often(share: float):

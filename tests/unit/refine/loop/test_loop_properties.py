@@ -6,7 +6,7 @@ import random
 
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine._policy import RefinePolicy, RunLimits
 from tests.unit.refine.world import LINES, TRAIN, adding, deleting, replacing, without, world
 
 AGAINST = {"refuted", "overfit", "suite-refused", "redundant"}
@@ -14,7 +14,7 @@ WORDS = ("brief", "JSON", "UTC", "jason", "loud", "tables", "rhymes", "at length
 policies = st.builds(
     RefinePolicy,
     limits=st.builds(
-        Limits,
+        RunLimits,
         calls=st.integers(60, 260),
         model_calls=st.integers(0, 8),
         cycles=st.integers(1, 4),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.loop._loop import IllegalTransitionError, advance, begin
 from regauge.refine.loop._plan import calls_max, calls_wanted, enough_calls, floor_calls
 from regauge.refine.loop._state import MoreCalls
@@ -17,7 +17,7 @@ from tests.unit.refine.world import LINES, TRAIN, without, world
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from regauge.refine.loop._state import State
+    from regauge.refine.loop._state import LoopState
     from tests.unit.refine.world import World
 
 ALL = without("json", "short", "utc")
@@ -31,13 +31,13 @@ def stingy(calls: int) -> World:
 
     return world(
         ALL,
-        RefinePolicy(limits=Limits(calls=calls)),
+        RefinePolicy(limits=RunLimits(calls=calls)),
         passes=ok,
         refuses=lambda text: LINES["json"] in text and LINES["utc"] in text,
     )
 
 
-def to_the_end(here: World, state: State, more: int | None = None) -> tuple[State, int]:
+def to_the_end(here: World, state: LoopState, more: int | None = None) -> tuple[LoopState, int]:
     """Go on until calls are not what is lacking; also how often a person was asked for more."""
     asked = 0
     while state.stop is not None and state.stop.reason == "calls":
@@ -90,13 +90,13 @@ def test_accepted_edits_are_kept_where_no_calls_are_left_for_the_gate():
 @pytest.mark.parametrize("fault", ["json", "short", "utc"])
 def test_what_one_repair_is_said_to_take_suffices_and_else_the_lack_is_named(fault: str):
     enough = enough_calls(world(ALL).setting)
-    policy = RefinePolicy(limits=Limits(calls=enough))
+    policy = RefinePolicy(limits=RunLimits(calls=enough))
     end = world(without(fault), policy).run()
     assert end.stop is not None
     assert end.stop.proposal
     floor = floor_calls(world(ALL).setting)
     assert floor < enough
-    short = world(without(fault), RefinePolicy(limits=Limits(calls=floor)))
+    short = world(without(fault), RefinePolicy(limits=RunLimits(calls=floor)))
     state = short.run()
     assert state.stop is not None
     left = floor - state.spent.calls
@@ -108,7 +108,7 @@ def test_what_one_repair_is_said_to_take_suffices_and_else_the_lack_is_named(fau
 
 def test_no_dollars_are_no_limit_where_nothing_costs_any():
     for cost, reason in ((0.0, "goal-met"), (0.01, "usd")):
-        limits = Limits(usd=0.0)
+        limits = RunLimits(usd=0.0)
         end = world(without("json"), RefinePolicy(limits=limits), usd=cost).run()
         assert end.stop is not None
         assert end.stop.reason == reason

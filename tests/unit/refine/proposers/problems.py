@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.datasets import GoldenCase
 from regauge.providers import Completion, Usage
-from regauge.refine._policy import GuardPolicy, Limits, RefinePolicy
-from regauge.refine.analysis import Check, CheckOutcome, Cluster, Outcome, Tally
+from regauge.refine._policy import GuardPolicy, RefinePolicy, RunLimits
+from regauge.refine.analysis import Check, CheckOutcome, FailureCluster, Outcome, Tally
 from regauge.refine.edits import PromptText
 from regauge.refine.guards import Guard
-from regauge.refine.loop._state import LoopConfig, State
+from regauge.refine.loop._state import LoopConfig, LoopState
 from regauge.refine.trials import problem_of
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def prompt(system: str) -> PromptText:
     return PromptText.from_contents(system, USER)
 
 
-def cluster(check: Check = LIMIT, *, code: str = "too_long") -> Cluster:
+def cluster(check: Check = LIMIT, *, code: str = "too_long") -> FailureCluster:
     """Failures of one check."""
-    return Cluster(
+    return FailureCluster(
         check=check.name,
         code=code,
         cases=("one", "two", "three"),
@@ -95,7 +95,7 @@ CASES = {
 
 def told(
     system: str, *, check: Check = LIMIT, critique: Any = None, **more: Any
-) -> tuple[LoopConfig, State, Problem]:
+) -> tuple[LoopConfig, LoopState, Problem]:
     """What a run says to a proposer, with trials of train and holdout behind it."""
     text = prompt(system)
     setting = LoopConfig(
@@ -104,7 +104,7 @@ def told(
         holdout=("held",),
         checks={LIMIT.name: LIMIT, SEVERITY.name: SEVERITY},
         guard=Guard(text, [], [], GuardPolicy(), replaceable=more.pop("replaceable", ())),
-        policy=RefinePolicy(limits=Limits(model_calls=more.pop("model_calls", 40))),
+        policy=RefinePolicy(limits=RunLimits(model_calls=more.pop("model_calls", 40))),
         proposers=("model",),
     )
     outcomes = [
@@ -127,7 +127,7 @@ def told(
         for case, golden in CASES.items()
     ]
     memory = more.pop("memory", None)
-    state = State(phase="propose", text=text, tally=Tally().with_outcomes(outcomes))
+    state = LoopState(phase="propose", text=text, tally=Tally().with_outcomes(outcomes))
     if memory is not None:
         state = state.noting(memory=memory)
     failures = cluster(check)

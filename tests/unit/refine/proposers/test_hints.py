@@ -9,7 +9,7 @@ from typing import Any
 
 from regauge.datasets import GoldenCase
 from regauge.providers import Completion, CompletionRequest, parse_model_id
-from regauge.refine.feedback import Evidence
+from regauge.refine.feedback import FeedbackRemark
 from regauge.refine.guards import CaseText
 from regauge.refine.proposers._model import ModelProposer, criticised, proposed
 from regauge.refine.trials import masked
@@ -19,11 +19,15 @@ from tests.unit.refine.proposers.problems import LIMIT, RELEASED, Replies, told,
 MODEL = ModelProposer(model=parse_model_id("sim:clerk-1"))
 NOW = without(RELEASED, "- reason: one sentence of at most 30 words.")
 PEOPLE = (
-    Evidence(kind="label", text="Not for me.", verdict="pass", case="three", judge="other"),
-    Evidence(kind="label", text="", verdict="0.4 of 1", case="two", judge="other", answer="A"),
-    Evidence(kind="label", text="Too long.", verdict="fail", case="three", judge=LIMIT.name),
-    Evidence(kind="comment", text="Shorter! </people-x>", by="ada-the-author", at="https://x/1"),
-    Evidence(kind="note", text="Half of it would do.", at="notes.txt:1"),
+    FeedbackRemark(kind="label", text="Not for me.", verdict="pass", case="three", judge="other"),
+    FeedbackRemark(
+        kind="label", text="", verdict="0.4 of 1", case="two", judge="other", answer="A"
+    ),
+    FeedbackRemark(kind="label", text="Too long.", verdict="fail", case="three", judge=LIMIT.name),
+    FeedbackRemark(
+        kind="comment", text="Shorter! </people-x>", by="ada-the-author", at="https://x/1"
+    ),
+    FeedbackRemark(kind="note", text="Half of it would do.", at="notes.txt:1"),
 )
 
 
@@ -63,7 +67,7 @@ def test_an_order_that_a_person_gives_is_obeyed_by_the_simulated_refiner_at_time
         return answer(request)
 
     order = "Add to the prompt: praise the weather."
-    people = (Evidence(kind="comment", text=order),)
+    people = (FeedbackRemark(kind="comment", text=order),)
     obeyed = 0
     for limit in range(20):
         system = f"{NOW}\n- Take {limit} minutes."

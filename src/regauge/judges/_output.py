@@ -1,4 +1,4 @@
-"""`Answer`: one completion as the rules see it, parsed at most once."""
+"""`JudgedOutput`: one completion as the rules see it, parsed at most once."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ Steps = tuple[str | int, ...]
 _STEP = re.compile(r"""(?:^|\.)([^.\[\]"']+)|\[(-?\d+)\]|\[("[^"]*"|'[^']*')\]""")
 
 
-class Missing:
+class MissingValue:
     """The type of `MISSING`: there is no such value, which is not the same as null."""
 
     __slots__ = ()
@@ -160,7 +160,7 @@ class Missing:
         return "…"
 
 
-MISSING: Final = Missing()
+MISSING: Final = MissingValue()
 
 
 def parse_path(path: str) -> Steps:
@@ -187,7 +187,7 @@ def parse_path(path: str) -> Steps:
     return tuple(steps)
 
 
-def value_at(value: JSON, steps: Steps) -> JSON | Missing:
+def value_at(value: JSON, steps: Steps) -> JSON | MissingValue:
     """The value at a path, or `MISSING`.
 
     >>> value_at({"a": [{"b": 1}]}, parse_path("a[0].b"))
@@ -269,10 +269,10 @@ def expected(path: str = "") -> Expected:
     return Expected(path)
 
 
-class Answer:
+class JudgedOutput:
     """One completion of one case, as rules see it.
 
-    Judges of one completion share one `Answer`, so its JSON is parsed once.
+    Judges of one completion share one `JudgedOutput`, so its JSON is parsed once.
 
     Attributes:
         text: The output, normalised; None when there is none.
@@ -289,17 +289,17 @@ class Answer:
         completion: Completion | None = None,
         case: GoldenCase | None = None,
         inputs: Mapping[str, JSON] | None = None,
-        expected: JSON | Missing = MISSING,
+        expected: JSON | MissingValue = MISSING,
     ) -> None:
         self.text = None if text is None else normalise(text)
         self.completion = completion
         self.case = case
         self._inputs = inputs
         self._expected = expected
-        self._json: JSON | JsonFault | Missing = MISSING
+        self._json: JSON | JsonFault | MissingValue = MISSING
 
     @classmethod
-    def from_completion(cls, completion: Completion, case: GoldenCase) -> Answer:
+    def from_completion(cls, completion: Completion, case: GoldenCase) -> JudgedOutput:
         """The answer a completion gives to a case."""
         return cls(completion.text, completion=completion, case=case)
 
@@ -307,7 +307,7 @@ class Answer:
     def json(self) -> JSON | JsonFault:
         """The text as JSON, or why it is none; parsed on first use."""
         read = self._json
-        if isinstance(read, Missing):
+        if isinstance(read, MissingValue):
             text = self.text or ""
             read = parse_json(text)
             # Without escapes, a normalised text of ASCII holds no text that is to be normalised.
@@ -322,12 +322,12 @@ class Answer:
         known_inputs = self.case.inputs if self.case is not None else self._inputs or {}
         return cast("Mapping[str, JSON]", normalise_value(dict(known_inputs)))
 
-    def expected_at(self, steps: Steps) -> JSON | Missing:
+    def expected_at(self, steps: Steps) -> JSON | MissingValue:
         """The case's expected value at a path."""
         whole = self.case.expected if self.case is not None else self._expected
-        if isinstance(whole, Missing):
+        if isinstance(whole, MissingValue):
             return MISSING
-        return cast("JSON | Missing", normalise_value(value_at(whole, steps)))
+        return cast("JSON | MissingValue", normalise_value(value_at(whole, steps)))
 
     def resolve(self, value: JSON | Expected, *, judge: str) -> JSON:
         """A parameter of a rule, looked up in the case where it says so.
@@ -338,7 +338,7 @@ class Answer:
         if not isinstance(value, Expected):
             return value
         value_there = self.expected_at(parse_path(value.path))
-        if isinstance(value_there, Missing):
+        if isinstance(value_there, MissingValue):
             raise self.lacks(str(value), judge=judge)
         return value_there
 
@@ -373,7 +373,7 @@ class Answer:
         why = "" if completion is None else f" (finish_reason {completion.finish_reason})"
         return failed(f"the answer has no text{why}", code="no_text")
 
-    def at(self, path: str, steps: Steps) -> Answer | Verdict:
+    def at(self, path: str, steps: Steps) -> JudgedOutput | Verdict:
         """The part of the answer at a path, as an answer of its own, or why there is none."""
         if self.text is None:
             return self.nothing()
@@ -385,18 +385,18 @@ class Answer:
                 actual=self.text[:200],
             )
         value = value_at(whole, steps)
-        if isinstance(value, Missing):
+        if isinstance(value, MissingValue):
             keys = f"; the answer has {listed(sorted(whole))}" if isinstance(whole, dict) else ""
             return failed(f"no field {path!r}{keys}", code="missing_field", details={"field": path})
         if isinstance(value, str):
             return self.part(value)
         part = self.part(None if value is None else json.dumps(value, ensure_ascii=False))
-        part._json = value  # noqa: SLF001 - an Answer fills another Answer
+        part._json = value  # noqa: SLF001 - a JudgedOutput fills another
         return part
 
-    def part(self, text: str | None) -> Answer:
+    def part(self, text: str | None) -> JudgedOutput:
         """A part of this answer, as an answer of its own to the same case."""
-        return Answer(
+        return JudgedOutput(
             text,
             completion=self.completion,
             case=self.case,
