@@ -96,7 +96,7 @@ def world_of(rng: np.random.Generator, name: str, p: Rates, mix: str) -> World:
         rates = _DAYS[kind](rng, p, size)
         return World(main=rates, candidate=rates)
     if kind == "today":
-        # One stable case: main passes it so often today, and the candidate never.
+        # One stable case: base passes it so often today, and the candidate never.
         today = _of_stable(rng, p, 1, size / 100)
         never = np.where(today != p, 0.0, p)
         return World(main=lambda _: today, candidate=lambda _: never)

@@ -256,7 +256,7 @@ def real_swings(runs: int) -> Iterator[Row]:
     for points in (-14, -11, 1.3, 3, 8, 14):
         rng = np.random.default_rng([5, round(10 * points) + 1000])
         pairs = [_real_pair(rng, points / 100, cases=100) for _ in range(runs)]
-        p, q = (np.array([pair[arm] for pair in pairs]) for arm in (0, 1))
+        p, q = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
         played = _played(rng, p, q)
         fixed, broken = ((q - p > 0.5).sum(axis=1).mean(), (p - q > 0.5).sum(axis=1).mean())
         what = f"{points:+g} points, {fixed:.0f} fixed, {broken:.0f} broken, recorded, n = 100"

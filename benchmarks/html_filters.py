@@ -43,9 +43,9 @@ SORTED = """() => [...document.querySelectorAll(".grid thead button")].map((butt
 def page_of(run: Path, project: Project, target: Path) -> None:
     """The page of a run whose first prompt has 5,000 cases, copies of those of `run`."""
     rows = list(read_rows(run))
-    rows = [row for row in rows if row["prompt"] == rows[0]["prompt"] and row["arm"] != "main"]
+    rows = [row for row in rows if row["prompt"] == rows[0]["prompt"] and row["side"] != "base"]
     copies = [
-        {**row, "case": f"{row['case']}-{n:04}", "node": str(n), "arm": None}
+        {**row, "case": f"{row['case']}-{n:04}", "node": str(n), "side": None}
         for n, row in enumerate(islice(cycle(rows), CASES))
     ]
     with tempfile.TemporaryDirectory() as scratch:

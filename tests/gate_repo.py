@@ -23,7 +23,7 @@ EVAL = f"evals/test_{NAME.replace('-', '_')}.py"
 # With this line gone from main, alerts of these certificates fail there, every time.
 CERTIFICATE_LINE = "        - a certificate expires in less than 24 hours\n"
 FIXABLE = ("KubeClientCertificateExpiration-1d", "KubeletClientCertificateExpiration-1d")
-# At this temperature main fails these now and then; the first trial of any candidate fails the first.
+# At this temperature base fails these now and then; the first trial of any candidate fails the first.
 FLAKY = ("KubeAPIDown", "NodeFilesystemFilesFillingUp-20")
 TEMPERATURE = 0.7
 CASES = (
@@ -192,6 +192,6 @@ def _prompt(model: str) -> str:
 
 
 def _cases() -> list[str]:
-    """Two dozen cases of the repository's own: some flaky, some that main fails, most stable."""
+    """Two dozen cases of the repository's own: some flaky, some that base fails, most stable."""
     lines = (HERE / GOLDEN).read_text(encoding="utf-8").splitlines(keepends=True)
     return [line for line in lines if json.loads(line)["id"] in CASES]

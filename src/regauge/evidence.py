@@ -50,16 +50,16 @@ NONE_DRAWN = Count(passed=0, trials=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateDifference:
-    """Candidate minus main, between -1 and 1, with its interval.
+    """Candidate minus the base, between -1 and 1, with its interval.
 
     Attributes:
-        main: The mean pass rate of main, over cases.
+        base: The mean pass rate of the base, over cases.
         candidate: The mean pass rate of the candidate.
         low: Where the interval of the difference begins.
         high: Where it ends.
     """
 
-    main: float
+    base: float
     candidate: float
     low: float
     high: float
@@ -67,7 +67,7 @@ class RateDifference:
     @property
     def value(self) -> float:
         """Above 0 where the candidate passes more."""
-        return self.candidate - self.main
+        return self.candidate - self.base
 
 
 CaseStatus: TypeAlias = Literal[
@@ -96,12 +96,12 @@ class CheckReport:
     """The result of one check of one case.
 
     Attributes:
-        before: Main's trials before this run, or its first ones in this run if there were none.
-        today: Main's trials of this run that were drawn side by side with the candidate's.
+        before: The base's trials before this run, or its first ones in this run if there were none.
+        today: The base's trials of this run that were drawn side by side with the candidate's.
         candidate: The candidate's trials that count; completions out of a cache count once.
-        paired: Those of them that were drawn side by side with main's.
+        paired: Those of them that were drawn side by side with the base's.
         direction: Which way the evidence was weighed; None where nothing had to be.
-        e_value: The evidence against main's record, its trials of today included; None where
+        e_value: The evidence against the base's record, its trials of today included; None where
             nothing was weighed.
         bound: The e-value that would name the check; None where nothing was weighed.
         e_today: The evidence of the trials side by side alone; None where there are none.
@@ -121,15 +121,15 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundReport:
-    """One round of a whole suite against main's record. It asks for pairs; it decides nothing.
+    """One round of a whole suite against the base's record. It asks for pairs; it decides nothing.
 
     Attributes:
         trials: How many trials of each case were used.
         drawn: How many trials of all cases there were.
         fails: Failures of the candidate among them.
-        expected: Failures that main's record predicts.
+        expected: Failures that the base's record predicts.
         p_value: The probability of at least this many failures if the base is as its baseline.
-        bound: Up to this p-value both arms are drawn side by side.
+        bound: Up to this p-value both sides are drawn side by side.
         equal: Whether the p-value is that of equal weights, the smaller of two.
         scores: The same for checks with scores: p-value by check.
     """
@@ -146,36 +146,36 @@ class RoundReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlReport:
-    """Main's few trials of the first round: a lamp for an outage, which decides nothing.
+    """The base's few trials of the first round: a lamp for an outage, which decides nothing.
 
     Attributes:
-        p_history: How likely they are if main is as its record.
-        bound: Up to this p-value main counts as below its record.
+        p_history: How likely they are if the base is as its record.
+        bound: Up to this p-value the base counts as below its record.
     """
 
-    main: Count
+    base: Count
     p_history: float
     bound: float
 
     @property
     def below(self) -> bool:
-        """Return whether main is below its record today. A lamp that is off proves nothing."""
+        """Return whether the base is below its record today. A lamp that is off proves nothing."""
         return self.p_history <= self.bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsReport:
-    """One look at both arms side by side, because the record asked for it.
+    """One look at both sides side by side, because the record asked for it.
 
     Attributes:
-        main: Main's trials side by side so far, of all cases.
+        base: The base's trials side by side so far, of all cases.
         candidate: The candidate's.
         p_values: How likely the candidate is so far behind if the prompt changed nothing: of all
             cases under the empty text, of the scores of a check under its name.
         bound: Up to this p-value the suite is worse.
     """
 
-    main: Count
+    base: Count
     candidate: Count
     p_values: Mapping[str, float]
     bound: float
@@ -186,14 +186,14 @@ class NetReport:
     """One look at all cases side by side, because some broke and others were fixed.
 
     Attributes:
-        main: Main's trials side by side so far, of all cases.
+        base: The base's trials side by side so far, of all cases.
         candidate: The candidate's.
         p_worse: How likely the candidate is so far behind if nothing changed on the whole.
         p_better: How likely it is so far ahead.
         bound: Up to this `p_worse` the change is rejected.
     """
 
-    main: Count
+    base: Count
     candidate: Count
     p_worse: float
     p_better: float
@@ -210,17 +210,17 @@ class SuiteReport:
             before it was settled whether the suite is worse.
         cases: How many cases were compared.
         first_draws: Trials of every case in the first round.
-        rounds: The rounds against main's record; empty when nothing could be compared.
+        rounds: The rounds against the base's record; empty when nothing could be compared.
         asked: What of the last round asked for trials side by side: the empty text for all cases,
             or checks by the scores they gave.
         pairs: The looks side by side that followed.
         net: The looks that weighed broken cases against fixed ones.
         broken: Required cases that broke, without those that are accepted.
         fixed: Cases that were fixed.
-        difference: Candidate minus main, with its interval; None where nothing was compared.
+        difference: Candidate minus the base, with its interval; None where nothing was compared.
         side_by_side: Whether the difference is that of trials side by side, not against the record.
-        control: Main's trials of the first round.
-        stable_failed: Cases that main never failed and the candidate failed.
+        control: The base's trials of the first round.
+        stable_failed: Cases that the base never failed and the candidate failed.
         needs: Trials that would have to be drawn live; 0 unless recordings were too short.
     """
 

@@ -443,7 +443,7 @@ class PytestGate:
         return clean.model_copy(update={"cells": document.cells})
 
     def _keep(self, decided: Decided, nodes: Mapping[int, str]) -> None:
-        """Write the trials of both arms, and keep those of the candidate for the items."""
+        """Write the trials of both sides, and keep those of the candidate for the items."""
         assert self.document is not None
         for compared, case in zip(decided.compared, self.document.cases, strict=True):
             planned = compared.candidate
@@ -459,31 +459,33 @@ class PytestGate:
                     where=node,
                     gated=case,
                 )
-                self._writer.add(result, arm="candidate")
-            main = compared.main
-            if main and (trials := decided.trials.get((case.prompt, case.case, "main"))):
-                result_of_main = EvalResult(
-                    suite=main.suite, case=main.case, trials=tuple(trials), where=node
+                self._writer.add(result, side="candidate")
+            base = compared.base
+            if base and (trials := decided.trials.get((case.prompt, case.case, "base"))):
+                result_of_base = EvalResult(
+                    suite=base.suite, case=base.case, trials=tuple(trials), where=node
                 )
-                self._writer.add(result_of_main, arm="main")
+                self._writer.add(result_of_base, side="base")
 
     def _keep_part(self, run: GateRun, nodes: Mapping[int, str]) -> None:
         """Write the trials of a shard, and keep them for the items."""
         for compared in run.compared:
-            planned, main = compared.candidate, compared.main
+            planned, base = compared.candidate, compared.base
             prompt, case = compared.case.prompt, compared.case.case
             trials = tuple(run.trials.get((prompt, case, "candidate"), ()))
             if planned is None or not trials:
                 continue
             node = nodes.get(id(planned), "")
-            of_base = tuple(run.trials.get((prompt, case, "main"), ()))
+            base_trials = tuple(run.trials.get((prompt, case, "base"), ()))
             result = self._parts[id(planned)] = PartResult(
-                suite=planned.suite, case=planned.case, trials=trials, where=node, base=of_base
+                suite=planned.suite, case=planned.case, trials=trials, where=node, base=base_trials
             )
-            self._writer.add(result, arm="candidate")
-            if main is not None and of_base:
-                of_main = EvalResult(suite=main.suite, case=main.case, trials=of_base, where=node)
-                self._writer.add(of_main, arm="main")
+            self._writer.add(result, side="candidate")
+            if base is not None and base_trials:
+                of_base = EvalResult(
+                    suite=base.suite, case=base.case, trials=base_trials, where=node
+                )
+                self._writer.add(of_base, side="base")
 
     def _waiting(self, say: Callable[[str], None]) -> Callable[[GateProgress], None]:
         """Shows how far the gate is: as often as its caller asked for, else now and then."""

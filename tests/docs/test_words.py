@@ -157,6 +157,17 @@ def names_bound(path):
                 pass
 
 
+def test_no_two_classes_share_a_name():
+    """A reader who meets a name finds one class."""
+    places: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "src" / "regauge").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    shared = {name: lines for name, lines in places.items() if len(lines) > 1}
+    assert not shared, shared
+
+
 def test_names_say_what_they_hold():
     """A value is a noun and a function a verb with its object, not a participle or a pronoun."""
     wrong = [

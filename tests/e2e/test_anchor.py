@@ -130,7 +130,7 @@ def test_losses_since_the_anchor_add_up_to_a_finding_of_update_and_gate(
     assert f"  {since}; a confirmed loss" in shown.stdout
     (record,) = json.loads(project.live.command("baseline", "show", "--json").stdout)
     assert (record["anchor"]["version"], record["anchor"]["cases"]) == ("1.0.0", CASES)
-    assert record["anchor"]["difference"]["candidate"] < record["anchor"]["difference"]["main"]
+    assert record["anchor"]["difference"]["candidate"] < record["anchor"]["difference"]["base"]
 
     project.git("checkout", "-q", "-b", "same")
     project.release("1.3.0", drop=15)  # failures follow the order of requests: 12 may be too few

@@ -461,7 +461,7 @@ def test_a_cluster_with_tls(live: EvalProject, dask: Dask, tmp_path: Path, monke
     assert len(live.recordings()) == 5
 
 
-def test_a_gate_draws_both_arms_on_workers(live: EvalProject, endpoint: Endpoint, dask: Dask):
+def test_a_gate_draws_both_sides_on_workers(live: EvalProject, endpoint: Endpoint, dask: Dask):
     live.write(".gitignore", ".regauge/\n")
     assert live.command("bump", "triage").returncode == 0
     git(live.root, "init", "-q", "-b", "main")

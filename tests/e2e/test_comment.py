@@ -64,7 +64,7 @@ def decision(**more: Any) -> dict[str, Any]:
         "calls": {
             "first": 1,
             "again": 5,
-            "main": 5,
+            "base": 5,
             "live": 11,
             "input_tokens": 1,
             "output_tokens": 1,
@@ -200,8 +200,8 @@ def test_a_record_from_a_fork_can_forge_no_markup_no_mention_and_no_future(workf
     evil["cases"][0] |= {
         "message": HOSTILE,
         "accepted": HOSTILE,
-        "passing": {"arm": "main", "trial": 0, "text": HOSTILE},
-        "failing": {"arm": "candidate", "trial": 0, "text": HOSTILE, "reason": HOSTILE},
+        "passing": {"side": "base", "trial": 0, "text": HOSTILE},
+        "failing": {"side": "candidate", "trial": 0, "text": HOSTILE, "reason": HOSTILE},
     }
     evil["prompts"][0] |= {"path": HOSTILE, "version": HOSTILE, "diff": HOSTILE}
     workflow.run(
@@ -229,8 +229,8 @@ def test_a_run_that_is_too_long_for_a_comment_is_shortened_and_keeps_its_end(wor
             "case": f"case-{n}",
             "verdict": verdict,
             "message": f"{n} {'m' * 900}",
-            "passing": {"arm": "main", "trial": 0, "text": text},
-            "failing": {"arm": "candidate", "trial": 0, "text": text.upper()},
+            "passing": {"side": "base", "trial": 0, "text": text},
+            "failing": {"side": "candidate", "trial": 0, "text": text.upper()},
         }
         for verdict in ("broken", "undecided", "flaky", "fixed")
         for n in range(40)

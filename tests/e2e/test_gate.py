@@ -69,14 +69,14 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     for case in broken:
         assert case in said
     assert re.search(r"^  \d+ cases: field_equals\(severity\): expected", said, re.MULTILINE)
-    assert "new trials; main passed 12 of 12 before. Side by side today: the candidate 0 of" in said
+    assert "new trials; base passed 12 of 12 before. Side by side today: the candidate 0 of" in said
     assert re.search(r"-\d+\.\d points \(95 % interval -\d+\.\d to -\d+\.\d\); \d+ broken", said)
     assert re.search(rf"^next: revert or edit .*: regauge refine {NAME}$", said, re.MULTILINE)
     assert re.search(r"^sees: 1 broken case .* false alarm < 1 %$", said, re.MULTILINE)
     assert f"::error file={PROMPT},line=" in said
     comment = repo.read("comment.md")
     assert comment.startswith("<!-- regauge gate -->\n### ❌ regauge gate: rejected")
-    assert "--- passed (main, trial 1000)" in comment
+    assert "--- passed (base, trial 1000)" in comment
     assert "+++ failed (candidate, trial 3000)" in comment
 
     first = repo.decision()
@@ -159,19 +159,19 @@ def test_a_harmless_rewording_is_accepted_and_flaky_cases_do_not_block(repo: Gat
         assert f"test_alert_severity[{case}] FLAKY" in said
     for case in FIXABLE:
         assert f"test_alert_severity[{case}] XFAIL" in said
-        assert f"{NAME}/{case}: main fails 12 of 12 trials; unchanged." in said
+        assert f"{NAME}/{case}: base fails 12 of 12 trials; unchanged." in said
     assert ". Not blocking." in said
     assert f"gate: accepted against main ({repo.git('rev-parse', 'main')[:9]})" in said
     decision = repo.decision()
     calls = decision["calls"]
     assert calls["first"] == 4 * len(verdicts)
-    assert calls["first"] + calls["again"] + calls["main"] < 6 * len(verdicts)
+    assert calls["first"] + calls["again"] + calls["base"] < 6 * len(verdicts)
     assert "files differ from what is committed" in "\n".join(decision["notes"])
     estimate = json.loads(repo.regauge("gate", "main", "--dry-run", "--json"))
     trials = [estimate[part]["trials"] for part in ("first", "likely", "worst")]
     assert estimate["recorded"] == 4 * len(verdicts) + 8 == trials[0] < trials[1] < trials[2]
     assert estimate["first"]["calls"] == 0
-    assert calls["first"] + calls["again"] + calls["main"] <= trials[2]
+    assert calls["first"] + calls["again"] + calls["base"] <= trials[2]
 
 
 def test_a_prompt_that_says_what_was_missing_is_accepted_and_the_fixed_cases_are_named(
@@ -183,7 +183,7 @@ def test_a_prompt_that_says_what_was_missing_is_accepted_and_the_fixed_cases_are
     for case in FIXABLE:
         assert repo.verdicts()[case] == "fixed"
     first, other = FIXABLE
-    assert re.search(rf"{NAME}/{first}: passes \d+ of \d+; main passed 0 of \d+\.", said), said
+    assert re.search(rf"{NAME}/{first}: passes \d+ of \d+; base passed 0 of \d+\.", said), said
     assert f"    also {other}\n" in said
 
 
@@ -301,9 +301,9 @@ def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
     assert "broken" not in verdicts
     assert repo.decision()["prompts"][0]["test"]["verdict"] == "unconfirmed"
     assert re.search(
-        r"main's baseline predicts .*\(p [=<] [\d.]+\), not confirmed side by side", said
+        r"the base's baseline predicts .*\(p [=<] [\d.]+\), not confirmed side by side", said
     )
-    assert "main is below its record today" in said
+    assert "base is below its record today" in said
     assert "gate: accepted against main" in said
 
     repo.branch("another-model")
@@ -312,7 +312,7 @@ def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
     said = repo.gate("--model", "other:clerk-1", "--accept-judge-change", why, code=1)
     assert "alert-severity 1.0.0, local:clerk-1 → other:clerk-1: " in said
     side_by_side = (
-        r"main passed \d+ of 12 before. Side by side today: the other model 0 of 5, main 5"
+        r"base passed \d+ of 12 before. Side by side today: the other model 0 of 5, base 5"
     )
     assert re.search(side_by_side, said)
 
@@ -357,7 +357,7 @@ def test_a_renamed_dataset_keeps_its_baseline_in_the_gate(repo: GateRepo, suffix
     repo.edit(EVAL, '@golden("alert-severity", ', '@golden("alert-severity", dataset="alerts", ')
     repo.release("minor", REWORDED)
     said = repo.gate(code=0)
-    assert "main has no baseline" not in said
+    assert "base has no baseline" not in said
     assert "not measured" not in said
     assert {case["before"]["trials"] for case in repo.decision()["cases"]} == {12}
 

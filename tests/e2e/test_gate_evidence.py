@@ -142,7 +142,7 @@ def test_recording_again_until_green_changes_no_decision(
     assert fork["provisional"]
     assert "provisional, by answers that the author of the change recorded" in fork["printed"]
     assert fork["calls"]["live"] == 0
-    # Without trials of main a replay sees less than a gate that may call the model.
+    # Without trials of base a replay sees less than a gate that may call the model.
     assert "this replay, with 1 recorded trial of each case, sees: 1 broken" in fork["printed"]
     replay = live.run("--gate", "main", "--record=none")
     assert "provisional" in replay.stdout.str()
@@ -234,8 +234,8 @@ def test_a_provider_that_falls_between_two_versions_is_not_blamed_on_the_second(
     second = repo.gate()
     assert second["decision"] != "reject", second["printed"]
     calls = second["calls"]
-    assert calls["main"] >= CASES
-    assert calls["live"] == endpoint.total == calls["first"] + calls["again"] + calls["main"]
+    assert calls["base"] >= CASES
+    assert calls["live"] == endpoint.total == calls["first"] + calls["again"] + calls["base"]
     repo.commit("an empty commit")
     endpoint.forget()
     again = repo.gate(code=second["returncode"])
@@ -263,10 +263,10 @@ def test_an_undecided_gate_continues_its_trials_with_the_command_it_prints(
         endpoint.forget()
         after = repo.gate(advice[1])
         old, new = ({x["case"]: x for x in one["cases"]} for one in (before, after))
-        for arm in ("candidate", "today"):
-            assert new["c01"][arm]["trials"] == old["c01"][arm]["trials"] + 8
-            assert new["c01"][arm]["passed"] >= old["c01"][arm]["passed"]
-            assert all(new[x][arm] == old[x][arm] for x in new if x != "c01")
+        for side in ("candidate", "today"):
+            assert new["c01"][side]["trials"] == old["c01"][side]["trials"] + 8
+            assert new["c01"][side]["passed"] >= old["c01"][side]["passed"]
+            assert all(new[x][side] == old[x][side] for x in new if x != "c01")
         assert after["calls"]["live"] == endpoint.total <= 16
         before = after
     assert before["decision"] == "reject"

@@ -81,8 +81,8 @@ def test_an_assertion_of_ones_own_is_absolute_whatever_the_gate_says(gated: Eval
     assert "gate: accepted against main" in text
     (record,) = gated.records()
     assert record["decision"]["decision"] == "accept"
-    arms = {(row["case"], row["arm"]) for row in gated.rows()}
-    assert arms == {(f"disk-00{n}", arm) for n in range(3) for arm in ("candidate", "main")}
+    sides = {(row["case"], row["side"]) for row in gated.rows()}
+    assert sides == {(f"disk-00{n}", side) for n in range(3) for side in ("candidate", "base")}
 
 
 def test_cases_that_nothing_changed_for_cost_nothing(gated: EvalProject):
@@ -144,9 +144,9 @@ def test_a_judge_that_only_informs_is_asked_about_first_trials_alone(gated: Eval
     assert estimate["worst"]["calls"] > estimate["first"]["calls"] == estimate["first"]["trials"]
     assert estimate["likely"] is None
     gated.run("--gate=main")
-    judged = {(row["arm"], row["trial"]): len(row["verdicts"]) for row in gated.rows()}
+    judged = {(row["side"], row["trial"]): len(row["verdicts"]) for row in gated.rows()}
     assert judged["candidate", 3000] == 2
-    assert judged["main", 1000] == 1
+    assert judged["base", 1000] == 1
 
 
 def test_an_interrupted_gate_goes_on_where_it_stopped_and_pays_for_nothing_twice(

@@ -218,7 +218,7 @@ def test_of_a_gate_its_own_cases_count_once_and_those_of_main_do_not(tmp_path: P
     (point,) = line["points"]
     assert (point["version"], point["cases"], point["trials"]) == ("1.1.0", cases, 1)
     rows = [json.loads(row) for row in repo.read(_rows_of_only_run(repo)).splitlines()]
-    drawn = [row for row in rows if row["arm"] == "candidate"]
+    drawn = [row for row in rows if row["side"] == "candidate"]
     assert len(drawn) > cases
     first = {row["case"]: row for row in sorted(drawn, key=lambda row: -row["trial"])}
     assert point["passed"] == sum(row["outcome"] == "passed" for row in first.values())

@@ -58,7 +58,7 @@ def test_it_says_what_the_gate_can_find_and_what_it_costs(suite):
     assert (done.returncode, done.stderr) == (0, "")
     # The rates are those of a simulation; how they come out in digits is another test's matter.
     assert re.sub(r"\b[\d.]+ (%|calls|cases like)( \([\d-]+\))?", r"N \1", done.stdout) == snapshot("""\
-triage: 40 cases with at least 12 trials of main each
+triage: 40 cases with at least 12 trials of base each
   sees: 1 broken case > N %, -10 points > N %, -5 points N %, -2 points N %; false alarm < N %
   first_draws = 6 sees -10 points > N %, -5 points N %, for N calls per case instead of 3.3
   An unchanged prompt costs N calls per case.
@@ -89,7 +89,7 @@ def test_a_short_history_is_named_and_other_sizes_can_be_tried(suite):
 
 def test_without_trials_or_baseline_it_says_how_to_get_them(suite, project):
     save_baseline(project.root / "fixtures/baselines/empty.json", baseline([], prompt="empty"))
-    assert "empty: no trial of main is known yet\n  regauge baseline update empty\n" in (
+    assert "empty: no trial of base is known yet\n  regauge baseline update empty\n" in (
         suite.command("baseline", "simulate", "empty").stdout
     )
     missing = suite.command("baseline", "simulate", "nobody")

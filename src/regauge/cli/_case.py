@@ -50,7 +50,7 @@ def _row(run: Path, case_id: str, trial: int | None) -> dict[str, Any]:
         UsageError: The run has no such case or trial, or several prompts have the case.
     """
     rows = [row for row in read_rows(run) if row["case"] == case_id]
-    rows = [row for row in rows if row.get("arm") != "main"] or rows
+    rows = [row for row in rows if row.get("side") != "base"] or rows
     if not rows:
         raise UsageError(
             f"run {run.name} has no case {case_id!r}\n"

@@ -421,8 +421,8 @@ class _Power:
     """The power of the gate for one prompt.
 
     Attributes:
-        measured: Number of cases that have trials of main.
-        trials: Trials of main of the case that has fewest.
+        measured: Number of cases that have trials of the base.
+        trials: Trials of the base of the case that has fewest.
         needed_cases: How many cases like these find the drop so often; None if not asked, or if
             no number looked at is enough.
         needed_draws: How many first trials of these cases do.
@@ -465,12 +465,12 @@ class _Power:
     def lines(self) -> Iterator[str]:
         """The text for users; the first line names the prompt."""
         if self.line is None:
-            yield f"{self.prompt}: no trial of main is known yet"
+            yield f"{self.prompt}: no trial of base is known yet"
             yield f"  regauge baseline update {self.prompt}"
             return
         cases = "1 case" if self.measured == 1 else f"{self.measured} cases"
         trials = "1 trial" if self.trials == 1 else f"{self.trials} trials"
-        yield f"{self.prompt}: {cases} with at least {trials} of main each"
+        yield f"{self.prompt}: {cases} with at least {trials} of base each"
         yield from (f"  {line}" for line in str(self.line).splitlines())
         yield f"  An unchanged prompt costs {self.line.calls_per_case:.2f} calls per case."
         full = self.asked.policy.baseline_trials_of(self.measured)

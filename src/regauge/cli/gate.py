@@ -467,7 +467,7 @@ def _say_estimate(
     echo(f"{cases} to compare with {comparison.at.ref}, all others are unchanged")
     echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")
     if about.likely is None:
-        echo("likely: unknown, main has no history of these cases")
+        echo("likely: unknown, base has no history of these cases")
     else:
         echo(f"likely: {_bill(about.likely)}, if nothing got worse")
     echo(f"worst: {_bill(about.worst)}, every case at its cap, on the change and on the base")

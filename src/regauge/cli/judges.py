@@ -437,7 +437,7 @@ def _write_outputs(
         f"{row['case']}-{digest_of(row['answer'])[:8]}": row
         for row in read_rows(directory)
         if isinstance(row["answer"], str)
-        and row.get("arm") != "main"
+        and row.get("side") != "base"
         and row["case"] in used.cases
         and row["prompt"] in used.prompts
     }

@@ -381,16 +381,16 @@ class _Gate:
 
 
 def _migrated(plan: _Planned, document: DecisionDocument, record: RunRecord) -> _Migrated:
-    arms = {suite.arm: suite for suite in record.suites if suite.replayed + suite.live}
+    sides = {suite.side: suite for suite in record.suites if suite.replayed + suite.live}
     spent = {
-        arm: None
+        side: None
         if suite.cost_usd is None
         else 1000 * suite.cost_usd / (suite.replayed + suite.live)
-        for arm, suite in arms.items()
+        for side, suite in sides.items()
     }
     plan = replace(
         plan,
-        cost_usd=spent.get("main", plan.cost_usd),
+        cost_usd=spent.get("base", plan.cost_usd),
         new_cost_usd=spent.get("candidate", plan.new_cost_usd),
     )
     reasons = [refusal.message for refusal in document.refusals] or document.reasons

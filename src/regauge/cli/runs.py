@@ -200,8 +200,8 @@ def _of_machine(project: Project, *, limit: int) -> Iterator[RunRecord]:
 
 
 def _run_line(record: RunRecord) -> str:
-    # What a gate drew of main is no case of the run.
-    suites = [suite for suite in record.suites if suite.arm != "main"]
+    # What a gate drew of the base is no case of the run.
+    suites = [suite for suite in record.suites if suite.side != "base"]
     cases = sum(suite.cases for suite in suites)
     failed = sum(suite.failed for suite in suites)
     unmeasured = sum(suite.unmeasured for suite in suites)
@@ -350,8 +350,8 @@ def _rows_of(
     What a gate ran of the base is left out.
     """
     for row in read():
-        if row.get("arm") != "main" and prompt in {None, row["prompt"]}:
-            yield row | {"arm": None, "run": label}
+        if row.get("side") != "base" and prompt in {None, row["prompt"]}:
+            yield row | {"side": None, "run": label}
 
 
 def _joined(
@@ -487,8 +487,8 @@ def _has_cases(run: Path) -> bool:
 
 
 def _any_case(run: RunRecord) -> bool:
-    # What a gate drew of main is no case of the run.
-    return any(suite.cases for suite in run.suites if suite.arm != "main")
+    # What a gate drew of the base is no case of the run.
+    return any(suite.cases for suite in run.suites if suite.side != "base")
 
 
 def _notes(records: Sequence[RunRecord]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The merge gate: is a prompt, on the evidence of its trials, as good as it was on main?
+"""The merge gate: is a prompt, on the evidence of its trials, as good as it was on the base?
 
 `_base.py` finds out what a change touched, `baselines.py` what is known of the base, and
 `_decided.py` brings both together. `_engine.py` decides on counts alone, and `_run.py` runs the

@@ -214,7 +214,7 @@ async def _by_steps(
             ]
             draws: list[Draw] = []
             for audited in chosen:
-                draws.append(Draw(cases[audited.case], stored_number("main", count[audited.case])))
+                draws.append(Draw(cases[audited.case], stored_number("base", count[audited.case])))
                 count[audited.case] += 1
             made = await asyncio.gather(*(making.make(draw) for draw in draws))
             for audited, trial in zip(chosen, made, strict=True):
@@ -251,7 +251,7 @@ def fresh_counts(
 async def _fresh_counts(
     session: EvalSession, cases: Sequence[PlannedCase], checks: Sequence[str], nth: int
 ) -> dict[str, Count]:
-    draws = [Draw(planned, stored_number("main", nth)) for planned in cases]
+    draws = [Draw(planned, stored_number("base", nth)) for planned in cases]
     async with session.making() as making:
         made = await asyncio.gather(*(making.make(draw) for draw in draws))
     counts: dict[str, Count] = {}

@@ -74,7 +74,7 @@ class BaseAnchor:
 
 def anchor_of_base(
     candidate: Eval,
-    main: Eval,
+    base_eval: Eval,
     prompt: Prompt,
     at: BaseCommit,
     lock: PromptLock,
@@ -86,7 +86,7 @@ def anchor_of_base(
 
     Args:
         candidate: The eval as it is.
-        main: The same with the base's prompt.
+        base_eval: The same with the base's prompt.
         prompt: The base's prompt under the name it has there.
         lock: Of the base.
         baselines: Baselines of the prompt, the newest first.
@@ -96,7 +96,7 @@ def anchor_of_base(
     version = anchor_version(at.newest.settings.gate.anchor, released, current=prompt.version)
     if version is None:
         return None
-    anchor = stored_anchor(baselines, str(version), key_of(main))
+    anchor = stored_anchor(baselines, str(version), key_of(base_eval))
     accepted = accepted_since(candidate.prompt, str(version))
     base = None
     if anchor is not None and history is not None:
@@ -114,10 +114,10 @@ class Base:
     Attributes:
         at: The commit.
         candidate: The suite as it is.
-        suite: Main's arm: the base version's prompt and model, with the cases and judges of
-            today, so that both arms are asked and judged alike; None where the prompt is new.
+        suite: The base's side: the base version's prompt and model, with the cases and judges of
+            today, so that both sides are asked and judged alike; None where the prompt is new.
         cases: For the engine: the cases of today in their order, then those that are gone.
-        history: What the baseline knows of main; None where it knows nothing under this key.
+        history: What the baseline knows of the base; None where it knows nothing under this key.
         anchor: The old version that the candidate is also compared with; None without any.
         refusals: Why nothing may be compared; empty when it may.
         breaches: Version rules that the change breaks, each of which rejects it.
@@ -155,9 +155,9 @@ class Base:
         return self.suite is not None and _differs(self.candidate, self.suite)
 
 
-def _differs(suite: Eval, main: Eval) -> bool:
+def _differs(suite: Eval, base: Eval) -> bool:
     """Return whether the prompt or its model is another one."""
-    return (suite.prompt.digest, suite.model) != (main.prompt.digest, main.model)
+    return (suite.prompt.digest, suite.model) != (base.prompt.digest, base.model)
 
 
 def compare_with_base(
@@ -165,18 +165,18 @@ def compare_with_base(
     at: BaseCommit,
     *,
     across_models: bool = False,
-    main_model: ModelId | None = None,
+    base_model: ModelId | None = None,
     baseline: Baseline | None = None,
 ) -> Base:
-    """Work out what of a suite changed since its base version, and what is known of main.
+    """Work out what of a suite changed since its base version, and what is known of the base.
 
-    A file of main that cannot be read keeps no one from mending it: it is left out with a note.
+    A file of the base that cannot be read does not block its fix: it is left out with a note.
 
     Args:
         suite: As it is now.
         at: From `find_base`.
         across_models: Whether two models are compared on purpose (`--model`).
-        main_model: Who answers for main; by default whom the base version names.
+        base_model: The model of the base; by default the one that the base version names.
         baseline: Taken instead of the one that is committed.
 
     Raises:
@@ -186,7 +186,7 @@ def compare_with_base(
     """
     head = suite.prompt
     own = baseline_path(at.project, head.name)
-    # Main will have it after the merge, and know nothing any more.
+    # The base will have it after the merge, and know nothing any more.
     load_baseline(own, place=at.project.relative(own), parse=at.baseline)
     unreadable: list[str] = []
     prompt, target, pinned = _subject_of_base(suite, at, unreadable)
@@ -199,41 +199,41 @@ def compare_with_base(
         cases=[case.id for case in suite.dataset],
         gone=removed_cases,
     )
-    main = None
+    base_eval = None
     if prompt is not None:
         model = suite.model
         if target is None:
-            model = main_model or _main_model(suite, prompt, at, across_models=across_models)
+            model = base_model or _base_model(suite, prompt, at, across_models=across_models)
         origin = f"{at.path_of(head.path)} in {at.commit[:9]}"
-        # Answers of main are recorded under today's name, wherever the file was.
-        main = replace(
+        # Completions of the base are recorded under today's name, wherever the file was.
+        base_eval = replace(
             suite,
             prompt=replace(prompt, name=head.name),
             model=model,
             origin=origin,
             target=target,
         )
-    states = states_of(suite, main, before)
+    states = states_of(suite, base_eval, before)
     match = BaselineMatch()
     anchor = None
-    if main is not None and prompt is not None:
+    if base_eval is not None and prompt is not None:
         baselines = (
             [baseline]
             if baseline is not None
             else committed_baselines(head, prompt, at, unreadable)
         )
         baselines = [_under_names_of_today(each, suite, at) for each in baselines]
-        match = known_of(main, baselines)
+        match = known_of(base_eval, baselines)
         lock = readable(at.lock, at, unreadable)
         if lock is not None and target is None:
             anchor = anchor_of_base(
-                suite, main, prompt, at, lock, baselines=baselines, history=match.history
+                suite, base_eval, prompt, at, lock, baselines=baselines, history=match.history
             )
     refusals: tuple[Refusal, ...] = ()
-    if main is not None:
+    if base_eval is not None:
         refusals = refusals_of(
             suite,
-            main,
+            base_eval,
             at,
             match.judges or match.differences,
             across_models=across_models,
@@ -243,7 +243,7 @@ def compare_with_base(
     history = match.history if not refusals else None
     # Next to a changed prompt the bar of today counts, whatever the change began with.
     today = before
-    at_today = at.newest if main is not None and _differs(suite, main) else at
+    at_today = at.newest if base_eval is not None and _differs(suite, base_eval) else at
     if at_today is not at:
         of_today = readable(lambda: at_today.prompt(head), at_today, unreadable)
         today = readable(lambda: _dataset_before(suite, at_today, of_today), at_today, unreadable)
@@ -278,7 +278,7 @@ def compare_with_base(
     base = Base(
         at=at,
         candidate=suite,
-        suite=main,
+        suite=base_eval,
         cases=tuple(cases),
         history=history,
         anchor=anchor,
@@ -392,7 +392,7 @@ def _under_names_of_today(baseline: Baseline, suite: Eval, at: BaseCommit) -> Ba
     return renamed
 
 
-def _main_model(suite: Eval, prompt: Prompt, at: BaseCommit, *, across_models: bool) -> ModelId:
+def _base_model(suite: Eval, prompt: Prompt, at: BaseCommit, *, across_models: bool) -> ModelId:
     """The model of the base: from its own files, unless the eval or an option names another."""
     own = suite.prompt.model or at.project.settings.model
     base_model = prompt.model or at.settings.model
@@ -415,13 +415,13 @@ class BaselineMatch:
     judges: tuple[KeyDifference, ...] = ()
 
 
-def known_of(main: Eval, baselines: Sequence[Baseline]) -> BaselineMatch:
+def known_of(base: Eval, baselines: Sequence[Baseline]) -> BaselineMatch:
     """Look up a suite of the base in baselines, the newest first.
 
     Raises:
         UsageError: None of the suite's judges decides.
     """
-    key = key_of(main)
+    key = key_of(base)
     for each in baselines:
         if (history := each.find(key)) is not None:
             return BaselineMatch(history=history)
@@ -476,12 +476,12 @@ def readable(read: Callable[[], Read], at: BaseCommit, unreadable: list[str]) ->
         return None
 
 
-def states_of(suite: Eval, main: Eval | None, before: Dataset | None) -> dict[str, CaseState]:
+def states_of(suite: Eval, base_eval: Eval | None, before: Dataset | None) -> dict[str, CaseState]:
     """The state of each case of today by its id: whether its input or expectation changed."""
     states: dict[str, CaseState] = {}
     for case in suite.dataset:
         asked = _request(suite, case)
-        base = _request(main, case) if main is not None else None
+        base = _request(base_eval, case) if base_eval is not None else None
         states[case.id] = case_state(case, before=before, request=asked or "", base_request=base)
     return states
 
@@ -517,7 +517,7 @@ def gate_cases(
         today: Those that set the tiers.
         acknowledged: The cases that the changelog acknowledges.
         judges: The names of the judges that decide.
-        history: What is known of main.
+        history: What is known of the base.
     """
     name = suite.prompt.name
     cases = [

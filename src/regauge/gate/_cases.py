@@ -26,36 +26,36 @@ _WAITING = "waiting"
 
 
 class Request(NamedTuple):
-    """All trials of one arm of a case below a number.
+    """All trials of one side of a case below a number.
 
     Attributes:
-        paired: Whether the trials run next to those of the other arm in the same wave.
+        paired: Whether the trials run next to those of the other side in the same wave.
     """
 
     drawn: CaseTrials
-    arm: Side
+    side: Side
     stop: int
     paired: bool = False
 
 
 class CaseTrials:
-    """The trials of one case, by arm and number.
+    """The trials of one case, by side and number.
 
     Attributes:
         case: Whose trials they are.
         first: Trials of the candidate in the first round.
-        seeds: How many of main's first trials replace a history that is missing.
+        seeds: How many of the base's first trials replace a history that is missing.
         replay: Whether trials of the first round may be missing where some are recorded.
-        pairs: Numbers of trials that the case test drew side by side: the candidate's and main's.
+        pairs: Numbers of trials that the case test drew side by side: the candidate's and base's.
         own: How many trials of the candidate belong to the case itself, before those for the
             suite; None while that is open.
     """
 
     __slots__ = (
-        "_arms",
         "_kept",
         "_kept_varies",
         "_new",
+        "_sides",
         "case",
         "first",
         "own",
@@ -78,50 +78,50 @@ class CaseTrials:
             and varies(history.distinct_answers, trials_of(history))
         )
         self.own: int | None = None
-        self._arms: dict[Side, list[TrialFacts | NotRecorded | str | None]] = {
+        self._sides: dict[Side, list[TrialFacts | NotRecorded | str | None]] = {
             "candidate": [],
-            "main": [],
+            "base": [],
         }
         self._new: dict[Side, frozenset[int]] | None = None
 
-    def ask(self, arm: Side, stop: int) -> range:
+    def ask(self, side: Side, stop: int) -> range:
         """Request all trials below a number; those not requested before are returned."""
-        trials = self._arms[arm]
+        trials = self._sides[side]
         new = range(len(trials), max(stop, len(trials)))
         trials.extend([_WAITING] * len(new))
         return new
 
     def more(self, trials: int, *, pairs: bool) -> list[Request]:
-        """Further trials of the candidate for the case test, with main's next to them or not."""
-        start, of_main = self.asked("candidate"), self.asked("main")
+        """Further trials of the candidate for the case test, with base's next to them or not."""
+        start, of_base = self.asked("candidate"), self.asked("base")
         if not pairs:
             return [Request(self, "candidate", start + trials)]
-        self.pairs.append((range(start, start + trials), range(of_main, of_main + trials)))
+        self.pairs.append((range(start, start + trials), range(of_base, of_base + trials)))
         return self.side_by_side(trials)
 
     def side_by_side(self, trials: int) -> list[Request]:
-        """As many further trials of both arms, next to each other."""
+        """As many further trials of both sides, next to each other."""
         return [
             Request(self, "candidate", self.asked("candidate") + trials, paired=True),
-            Request(self, "main", self.asked("main") + trials, paired=True),
+            Request(self, "base", self.asked("base") + trials, paired=True),
         ]
 
     def settle(self) -> None:
         """Note that trials from now on belong to the suite."""
-        self.own = len(self._arms["candidate"])
+        self.own = len(self._sides["candidate"])
 
-    def asked(self, arm: Side) -> int:
-        """The number of requested trials of an arm."""
-        return len(self._arms[arm])
+    def asked(self, side: Side) -> int:
+        """The number of requested trials of a side."""
+        return len(self._sides[side])
 
-    def waits_for(self, arm: Side, number: int) -> bool:
+    def waits_for(self, side: Side, number: int) -> bool:
         """Return whether a trial was requested and has not come."""
-        trials = self._arms[arm]
+        trials = self._sides[side]
         return 0 <= number < len(trials) and trials[number] is _WAITING
 
-    def take(self, arm: Side, number: int, facts: TrialFacts | NotRecorded | None) -> None:
+    def take(self, side: Side, number: int, facts: TrialFacts | NotRecorded | None) -> None:
         """Keep one trial."""
-        self._arms[arm][number] = facts
+        self._sides[side][number] = facts
         self._new = None
 
     def gaps(self) -> tuple[int, int]:
@@ -133,13 +133,13 @@ class CaseTrials:
         stop = self.asked("candidate") if self.own is None else self.own
         start = self.first if self.replay and any(self.facts("candidate", 0, self.first)) else 0
         candidate = self.missing("candidate", [range(start, stop)])
-        main = self.missing("main", [range(self.seeds), *(main for _, main in self.pairs)])
+        base = self.missing("base", [range(self.seeds), *(base for _, base in self.pairs)])
         missing = self.missing("candidate", [range(start)])[0]
-        return candidate[0] + main[0] + missing, candidate[1] + main[1]
+        return candidate[0] + base[0] + missing, candidate[1] + base[1]
 
-    def missing(self, arm: Side, numbers: Iterable[range]) -> tuple[int, int]:
+    def missing(self, side: Side, numbers: Iterable[range]) -> tuple[int, int]:
         """The number of unmeasured trials among some, and of unrecorded ones."""
-        trials = self._arms[arm]
+        trials = self._sides[side]
         unmeasured = not_recorded = 0
         for number in chain.from_iterable(numbers):
             trial = trials[number] if number < len(trials) else _WAITING
@@ -147,9 +147,9 @@ class CaseTrials:
             unmeasured += trial is None or trial is _WAITING
         return unmeasured, not_recorded
 
-    def facts(self, arm: Side, start: int = 0, stop: int | None = None) -> Iterator[TrialFacts]:
-        """The measured trials of an arm, by number."""
-        for trial in self._arms[arm][start:stop]:
+    def facts(self, side: Side, start: int = 0, stop: int | None = None) -> Iterator[TrialFacts]:
+        """The measured trials of a side, by number."""
+        for trial in self._sides[side][start:stop]:
             if trial is not None and not isinstance(trial, str):
                 yield trial
 
@@ -158,18 +158,18 @@ class CaseTrials:
         stop = self.asked("candidate") if stop is None else stop
         return self.count("candidate", [range(stop)], check)
 
-    def paired(self, arm: Side, check: str | None = None) -> Count:
-        """The trials of an arm that the case test drew side by side."""
-        side = 0 if arm == "candidate" else 1
-        return self.count(arm, [pair[side] for pair in self.pairs], check)
+    def paired(self, side: Side, check: str | None = None) -> Count:
+        """The trials of a side that the case test drew side by side."""
+        index = 0 if side == "candidate" else 1
+        return self.count(side, [pair[index] for pair in self.pairs], check)
 
-    def count(self, arm: Side, numbers: Iterable[range], check: str | None = None) -> Count:
+    def count(self, side: Side, numbers: Iterable[range], check: str | None = None) -> Count:
         """Some trials that count, of one check or of all together.
 
         A completion out of a cache is the same trial and counts once.
         """
-        trials = self._arms[arm]
-        new = self._uncached(arm)
+        trials = self._sides[side]
+        new = self._uncached(side)
         passed = drawn = 0
         for number in chain.from_iterable(numbers):
             facts = trials[number] if number < len(trials) else None
@@ -182,33 +182,33 @@ class CaseTrials:
         return Count(passed=passed, trials=drawn) if drawn else NONE_DRAWN
 
     def history(self, check: str | None = None) -> Count:
-        """Main's trials before today's, of one check or of all together."""
+        """The base's trials before today's, of one check or of all together."""
         history = self._kept
         if history is None:
-            return self.count("main", [range(self.seeds)], check)
+            return self.count("base", [range(self.seeds)], check)
         if check is None:
             return history.whole
         return history.checks.get(check, NONE_DRAWN)
 
     def history_scores(self, check: str) -> Sequence[float]:
-        """Main's scores before today's."""
+        """The base's scores before today's."""
         history = self._kept
         if history is None:
-            return self.scores("main", check, [range(self.seeds)])
+            return self.scores("base", check, [range(self.seeds)])
         return history.scores.get(check, ())
 
-    def scores(self, arm: Side, check: str, numbers: Iterable[range]) -> list[float]:
+    def scores(self, side: Side, check: str, numbers: Iterable[range]) -> list[float]:
         """The scores of measured trials, by number."""
         given_scores = (
             facts.scores.get(check)
             for part in numbers
-            for facts in self.facts(arm, part.start, part.stop)
+            for facts in self.facts(side, part.start, part.stop)
         )
         return [score for score in given_scores if score is not None]
 
     @property
     def stored(self) -> bool:
-        """Return whether main has a history from before this run."""
+        """Return whether the base has a history from before this run."""
         return self._kept is not None
 
     @property
@@ -221,22 +221,22 @@ class CaseTrials:
         measured = sum(1 for _ in self.facts("candidate", 0, stop))
         return measured - sum(number < stop for number in new)
 
-    def _uncached(self, arm: Side) -> frozenset[int] | None:
-        """The trials whose completion no earlier one of the arm has; None where all count."""
+    def _uncached(self, side: Side) -> frozenset[int] | None:
+        """The trials whose completion no earlier one of the side has; None where all count."""
         if not self._kept_varies:
             return None
         if self._new is None:
             self._new = (
-                {"candidate": self._first_of("candidate"), "main": self._first_of("main")}
+                {"candidate": self._first_of("candidate"), "base": self._first_of("base")}
                 if self._cached()
                 else {}
             )
-        return self._new.get(arm)
+        return self._new.get(side)
 
-    def _first_of(self, arm: Side) -> frozenset[int]:
+    def _first_of(self, side: Side) -> frozenset[int]:
         seen: set[str] = set()
         new: set[int] = set()
-        for number, facts in enumerate(self._arms[arm]):
+        for number, facts in enumerate(self._sides[side]):
             if facts is None or isinstance(facts, str):
                 continue
             if not facts.answer or facts.answer not in seen:
@@ -247,11 +247,11 @@ class CaseTrials:
     def _cached(self) -> bool:
         """Return whether completions repeat today that hardly ever did.
 
-        Main's completions show it: a broken prompt may well return the same every time, and a
-        label is the same by nature. Main runs again before a case is named, so this is known in
+        The base's completions show it: a broken prompt may well return the same every time, and a
+        label is the same by nature. The base runs again before a case is named, so this is known in
         time.
         """
-        answers = [facts.answer for facts in self.facts("main", self.seeds) if facts.answer]
+        answers = [facts.answer for facts in self.facts("base", self.seeds) if facts.answer]
         return len(answers) > 1 and not varies(len({*answers}), len(answers))
 
 
@@ -292,7 +292,7 @@ class OpenCellCounts(NamedTuple):
 
     Attributes:
         candidate: All trials of the candidate, the first round included.
-        today: Main's trials of today, drawn in pairs.
+        today: The base's trials of today, drawn in pairs.
         paired: The candidate's trials of the same pairs.
     """
 
@@ -307,7 +307,7 @@ class CellTest:
     Attributes:
         steps: Further trials of an open cell for each look after the first round.
         ends: An `End` for each cell; shape (runs, cells).
-        log_e: The evidence against main's record and today's trials, at the last look.
+        log_e: The evidence against the base's record and today's trials, at the last look.
         log_today: The evidence of the pairs alone, at the last look; -inf without any.
         log_bound: The bound of `log_e` in each run, at the last look; shape (runs,).
     """
@@ -315,7 +315,7 @@ class CellTest:
     def __init__(
         self,
         policy: CasePolicy,
-        main: Tallies,
+        base: Tallies,
         first: Tallies,
         *,
         family: int | None = None,
@@ -325,16 +325,16 @@ class CellTest:
         """Begin with the cells whose first round leaves a doubt.
 
         Args:
-            main: Passes and trials of main's record; shape (runs, cells).
+            base: Passes and trials of the base's record; shape (runs, cells).
             first: Passes and trials of the candidate in the first round.
             family: The number of cells that are tested together, if there are more than these.
-            direction: `better` tests whether cells that main fails are fixed.
-            passes_at_most: Only cells that main passes at most so often are tested for that.
+            direction: `better` tests whether cells that the base fails are fixed.
+            passes_at_most: Only cells that the base passes at most so often are tested for that.
         """
         self._policy = policy
         self._direction: Direction = direction
-        self._main = main
-        (s, m), (k, r) = main, first
+        self._base = base
+        (s, m), (k, r) = base, first
         if direction == "better":
             doubt = (r > 0) & (k == r) & (m > 0) & (s <= passes_at_most * m)
         else:
@@ -375,7 +375,7 @@ class CellTest:
         if not rows.size:
             return
         policy = self._policy
-        s, m = self._main[0][where], self._main[1][where]
+        s, m = self._base[0][where], self._base[1][where]
         (k, r), (b, n), (kd, nd) = observed
         evidence = self._evidence(s + b, m + n, k, r)
         today = self._evidence(b, n, kd, nd)
@@ -386,13 +386,13 @@ class CellTest:
         controlled = n >= policy.control_min
         ratio = log_drift_ratio((b, n), history=(s, m), candidate=(k, r))
         moved = controlled & (ratio > log(policy.drifted))
-        # In the direction that is tested main is ahead by so many trials of today.
+        # In the direction that is tested the base is ahead by so many trials of today.
         ahead = b - kd if self._direction == "worse" else (n - b) - (nd - kd)
         at_cap = number >= len(policy.steps) - 1
-        # The candidate passes none of today's trials and main some: drift, and perhaps more.
+        # The candidate passes none of today's trials and the base some: drift, and perhaps more.
         never = (kd if self._direction == "worse" else nd - kd) == 0
         untold = moved & never & (ahead >= policy.untold)
-        # Few pairs in which neither passes do not tell "main hardly passes" from "never".
+        # Few pairs in which neither passes do not tell "the base hardly passes" from "never".
         drifted = moved & (today < 0) & (at_cap & ~untold | (ahead <= 0) & ~never)
         self.ends[rows, cells] = np.select(
             [
@@ -470,7 +470,7 @@ class CaseStage:
     Attributes:
         cells: Case and check of each column of the tests.
         worse: The test for broken cells.
-        better: The test for fixed ones, spent on cells that main hardly ever passes.
+        better: The test for fixed ones, spent on cells that the base hardly ever passes.
     """
 
     def __init__(self, drawn: Sequence[CaseTrials], policy: GatePolicy) -> None:
@@ -479,12 +479,12 @@ class CaseStage:
             (case, check) for case in drawn for check in case.case.checks
         ]
         self._column = {(case.case.key, check): i for i, (case, check) in enumerate(self.cells)}
-        main = _row([case.history(check) for case, check in self.cells])
+        base = _row([case.history(check) for case, check in self.cells])
         first = _row([case.candidate(check, case.first) for case, check in self.cells])
-        self.worse = CellTest(policy.case, main, first)
+        self.worse = CellTest(policy.case, base, first)
         self.better = CellTest(
             policy.case,
-            main,
+            base,
             first,
             direction="better",
             passes_at_most=policy.improved_at_most,
@@ -532,7 +532,7 @@ class CaseStage:
         cells = [self.cells[column] for column in columns]
         observed = OpenCellCounts(
             candidate=_counts([case.candidate(check) for case, check in cells]),
-            today=_counts([case.paired("main", check) for case, check in cells]),
+            today=_counts([case.paired("base", check) for case, check in cells]),
             paired=_counts([case.paired("candidate", check) for case, check in cells]),
         )
         test.look(number, observed)

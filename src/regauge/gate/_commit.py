@@ -444,8 +444,8 @@ def _unknown(repository: Repository, ref: str) -> tuple[str, str]:
     remote, slash, _ = ref.partition("/")
     if slash and remote in repository.remotes():
         return problem, f"git fetch {remote}"
-    main = repository.namesake(ref)
-    return problem, f"regauge gate {main}" if main else f"name one of {', '.join(names[:_SHOWN])}"
+    base = repository.namesake(ref)
+    return problem, f"regauge gate {base}" if base else f"name one of {', '.join(names[:_SHOWN])}"
 
 
 def _tail(name: str) -> str:

@@ -250,15 +250,15 @@ def compare_with_anchor(
         and history.digest == digests[case_id][:CASE_DIGITS]
         and history.whole.trials
     }
-    main, new = _arms(pairs.values())
-    difference = rate_difference(*main, *new) if pairs else None
+    base, new = _sides(pairs.values())
+    difference = rate_difference(*base, *new) if pairs else None
     if difference is None:
         return None
     tested = [pair for case_id, pair in pairs.items() if case_id not in accepted]
     p_value = 1.0
     if tested:
-        main, new = _arms(tested)
-        p_value = float(suite_p_value(*main, *new))
+        base, new = _sides(tested)
+        p_value = float(suite_p_value(*base, *new))
     return AnchorComparison(
         version=anchor.history.version,
         cases=len(pairs),
@@ -270,9 +270,9 @@ def compare_with_anchor(
     )
 
 
-def _arms(pairs: Iterable[tuple[Count, Count]]) -> tuple[tuple[np.ndarray, ...], ...]:
+def _sides(pairs: Iterable[tuple[Count, Count]]) -> tuple[tuple[np.ndarray, ...], ...]:
     counts = np.array(
-        [[main.passed, main.trials, new.passed, new.trials] for main, new in pairs], dtype=np.int64
+        [[base.passed, base.trials, new.passed, new.trials] for base, new in pairs], dtype=np.int64
     ).reshape(-1, 4)
     passed, trials, new_passed, new_trials = counts.T
     return (passed, trials), (new_passed, new_trials)

@@ -229,9 +229,9 @@ def draw_part(
     *,
     waiting: Callable[[GateProgress], None],
 ) -> GateRun:
-    """Run a shard's part of the first wave, in both arms; nothing is decided.
+    """Run a shard's part of the first wave, in both sides; nothing is decided.
 
-    Main's control of a whole comparison is left to the run that decides.
+    The base's control of a whole comparison is left to the run that decides.
 
     Args:
         session: Finds recorded answers, asks models and keeps what they say.
@@ -261,8 +261,8 @@ def draw_part(
 def _unavailable_bases(run: GateRun) -> dict[str, str]:
     """By prompt, why the target of its base cannot be called: what, and the last line."""
     reasons: dict[str, str] = {}
-    for (prompt, _, arm), trials in run.trials.items():
-        for trial in trials if arm == "main" else ():
+    for (prompt, _, side), trials in run.trials.items():
+        for trial in trials if side == "base" else ():
             if is_base_unavailable(trial.error):
                 reasons[prompt] = cause_line(str(trial.error))
     return reasons
@@ -271,7 +271,7 @@ def _unavailable_bases(run: GateRun) -> dict[str, str]:
 def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
     """Compare the candidate's committed completions with its first trials; no further call.
 
-    Only where they disagree main is run again: it may be below its own record today.
+    Only where they disagree the base is run again: it may be below its own record today.
     """
     candidates = [
         (each.case.prompt, each.candidate, each.case.checks)
@@ -397,7 +397,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _removed(compared: CaseComparison) -> bool:
-    """Return whether a case of main is gone, and the changelog does not accept that."""
+    """Return whether a case of the base is gone, and the changelog does not accept that."""
     return compared.case.state == "removed" and not compared.case.accepted
 
 
@@ -424,8 +424,8 @@ class GateEstimate:
         recorded: Trials of the first wave that have an answer already; what judges say of it is
             taken to be recorded with it.
         first: The first wave.
-        likely: All waves, on average, if nothing got worse; None where main has no history.
-        worst: More than any run takes: every case drawn to the cap, and both arms side by side.
+        likely: All waves, on average, if nothing got worse; None where the base has no history.
+        worst: More than any run takes: every case drawn to the cap, and both sides side by side.
         rejected: Why the change is rejected as it is, without any trial; empty where it is not.
     """
 
@@ -470,7 +470,7 @@ def _likely(
     policy: GatePolicy,
     session: EvalSession,
 ) -> Bill | None:
-    """All waves where nothing got worse, on average over what main's record leaves open.
+    """All waves where nothing got worse, on average over what the base's record leaves open.
 
     Args:
         at_first: Trials of the first round, of the changed cases.
@@ -531,13 +531,13 @@ def _first_wave(
     by_key = {each.case.key: each for each in compared}
     for request in Gate([each.case for each in compared], policy).pending_trials():
         case = by_key[request.prompt, request.case]
-        planned = case.candidate if request.arm == "candidate" else case.main
+        planned = case.candidate if request.side == "candidate" else case.base
         if planned is None or planned.error is not None:
             continue
         for number in request.trials:
             planned.plan()
-            of_main = request.arm == "main"
+            of_base = request.side == "base"
             yield Draw(
                 planned,
-                stored_number("main", number) if of_main else numbers.of_candidate(planned, number),
+                stored_number("base", number) if of_base else numbers.of_candidate(planned, number),
             )

@@ -132,7 +132,7 @@ class SuiteBase:
 
     @property
     def suite(self) -> Eval:
-        """The candidate's arm."""
+        """The candidate's side."""
         return self.base.candidate
 
     @property
@@ -150,7 +150,7 @@ class CaseComparison:
         candidate: What the candidate is asked; None for a case that is gone.
         again: The same, judged by those judges alone that decide: informing ones have had their
             say of the first trials, and may cost more than the answer.
-        main: What main is asked, so judged as well; None where main has no such case. Its trials
+        base: What base is asked, so judged as well; None where base has no such case. Its trials
             belong to the candidate's request: those of another version may be older.
         graded: The checks whose scores are compared, next to whether they pass.
     """
@@ -158,7 +158,7 @@ class CaseComparison:
     case: GateCase
     candidate: PlannedCase | None
     again: PlannedCase | None
-    main: PlannedCase | None
+    base: PlannedCase | None
     graded: frozenset[str] = field(default_factory=frozenset[str])
 
 
@@ -185,7 +185,7 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
         planned = {each.case.id: each for each in suite.planned}
         graded = _graded(suite.base)
         again = _with_deciding_judges(suite.suite, suite.base)
-        main = _with_deciding_judges(suite.base.suite, suite.base) if suite.base.suite else None
+        base = _with_deciding_judges(suite.base.suite, suite.base) if suite.base.suite else None
         for case in suite.base.cases:
             candidate = planned.get(case.case)
             if candidate is None and (case.state != "removed" or suite.partial):
@@ -195,8 +195,8 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
                     case=replace(case, prompt=suite.name),
                     candidate=candidate,
                     again=PlannedCase(again, candidate.case) if candidate is not None else None,
-                    main=PlannedCase(main, candidate.case, partner=candidate.digest)
-                    if main is not None and candidate is not None and case.state == "changed"
+                    base=PlannedCase(base, candidate.case, partner=candidate.digest)
+                    if base is not None and candidate is not None and case.state == "changed"
                     else None,
                     graded=graded,
                 )
@@ -211,7 +211,7 @@ def _with_deciding_judges(suite: Eval, base: Base) -> Eval:
 
 
 def _graded(base: Base) -> frozenset[str]:
-    """The judges that give scores: as main's history shows, or all that are no rules."""
+    """The judges that give scores: as the base's history shows, or all that are no rules."""
     if base.history is not None:
         return base.history.graded
     return frozenset(judge.name for judge in base.candidate.judges if not isinstance(judge, Rule))
@@ -222,7 +222,7 @@ class Bill:
     """The calls and cost of some trials.
 
     Attributes:
-        trials: Of both arms.
+        trials: Of both sides.
         calls: Calls for answers that are not recorded.
         judge_calls: About how many calls their judges make.
         tokens: About how many tokens all calls use, in and out.
@@ -305,7 +305,7 @@ class Comparison:
         refusals: Why nothing is compared; empty where the change is compared.
         unmeasured: What the run leaves out and the user did not select so; then it is not accepted.
         locks: What `prompts.lock` lost against the base version; each rejects the change.
-        judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
+        judge_change_accepted: Why base may have been judged otherwise, where it was; empty else.
         moved_bars: Parts of the bar that the change lowers; the base's decide.
         caveats: What else the change edits that an accepted prompt was measured by.
     """
@@ -336,7 +336,7 @@ class Decided:
     Attributes:
         comparison: What was compared.
         compared: The cases, in the order of the outcome's.
-        trials: What was made, by suite, case and arm.
+        trials: What was made, by suite, case and side.
         audit: The candidate's committed completions next to its first trials; None where none
             could be compared.
         anchors: By suite, the sum of what changed since an old version.
@@ -378,7 +378,7 @@ class Decided:
     @property
     def provisional(self) -> bool:
         """Return whether only stored trials of the candidate count, which its author recorded."""
-        candidates = (trials for (_, _, arm), trials in self.trials.items() if arm == "candidate")
+        candidates = (trials for (_, _, side), trials in self.trials.items() if side == "candidate")
         return self.outcome.policy.provisional and any(candidates)
 
     def rules(self, suite: SuiteBase) -> Iterator[tuple[str, Fault]]:
@@ -400,8 +400,8 @@ class Decided:
 
     def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:
         """The reason why trials are unmeasured; of one case, or of all."""
-        arms: tuple[Side, ...] = ("candidate", "main")
-        keys: list[tuple[str, str, Side]] = [(prompt, case, arm) for arm in arms]
+        sides: tuple[Side, ...] = ("candidate", "base")
+        keys: list[tuple[str, str, Side]] = [(prompt, case, side) for side in sides]
         if not prompt:
             keys = [*self.trials]
         for key in keys:

@@ -150,7 +150,7 @@ def key_of_comparison(
         for each in compared
         if each.candidate is not None
     }.values()
-    bases = [each.main.suite for each in compared if each.main is not None]
+    bases = [each.base.suite for each in compared if each.base is not None]
     judges = [judge for suite in candidates for judge in suite.model_judges]
     providers = {
         *(suite.model.provider for suite in (*candidates, *bases)),
@@ -164,7 +164,7 @@ def key_of_comparison(
                 [
                     case_to_json(each.case),
                     each.candidate.digest if each.candidate is not None else "",
-                    each.main.suite.prompt.digest if each.main is not None else "",
+                    each.base.suite.prompt.digest if each.base is not None else "",
                 ]
                 for each in compared
             ],

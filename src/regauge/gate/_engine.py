@@ -67,7 +67,7 @@ def case_report(drawn: CaseTrials, stage: CaseStage | None, policy: GatePolicy) 
         blocks=False,
         candidate=Count(passed=verdicts.count(True), trials=len(verdicts) - verdicts.count(None)),
         before=history,
-        today=drawn.paired("main"),
+        today=drawn.paired("base"),
         checks=tuple(_check_report(drawn, check, stage) for check in case.checks),
         accepted=case.accepted,
         broke_before=case.broke_before,
@@ -117,14 +117,14 @@ def _judged(report: CaseReport, drawn: CaseTrials, policy: GatePolicy) -> CaseRe
         for verdict in _WORST_FIRST
         if any(check.verdict == verdict for check in report.checks)
     )
-    no_main = any(drawn.missing("main", [range(drawn.seeds)]))
-    if worst == "broken" or (_only_fix_waits(report) and not no_main):
+    no_base = any(drawn.missing("base", [range(drawn.seeds)]))
+    if worst == "broken" or (_only_fix_waits(report) and not no_base):
         return replace(report, verdict=worst)
     return replace(report, verdict=_lacking(report) or worst)
 
 
 def _critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
-    """Failures count whatever main does; what is missing cannot make up for them."""
+    """Failures count whatever the base does; what is missing cannot make up for them."""
     failed, new = report.candidate.failed, report.state == "new"
     blocks = rule.blocks(failed)
     if blocks:
@@ -176,7 +176,7 @@ def _check_report(drawn: CaseTrials, check: str, stage: CaseStage | None) -> Che
             flaky=flaky,
         ),
         before=history,
-        today=drawn.paired("main", check),
+        today=drawn.paired("base", check),
         candidate=candidate,
         paired=drawn.paired("candidate", check),
     )
@@ -186,7 +186,7 @@ def _check_report(drawn: CaseTrials, check: str, stage: CaseStage | None) -> Che
     test, column = tested
     end = End(int(test.ends[0, column]))
     if end == End.DRIFTED and not drawn.stored:
-        # All of main's trials are of today: the case is mixed, and nothing drifted.
+        # All of the base's trials are of today: the case is mixed, and nothing drifted.
         end = End.MIXED
     better = stage is not None and test is stage.better
     today = float(test.log_today[0, column])
@@ -262,7 +262,7 @@ def _of_failures(candidate: Count, history: Count, *, flaky: bool) -> CaseStatus
 
 
 def _mixed(report: CaseReport) -> CaseStatus:
-    """Some trials failed, and no test calls that broken: flaky only if main's record is."""
+    """Some trials failed, and no test calls that broken: flaky only if the base's record is."""
     return "flaky" if report.flaky else "mixed"
 
 
@@ -418,7 +418,7 @@ def _if_blocking(choice: str) -> Decision:
 
 
 class Gate:
-    """Compares a candidate with main, wave by wave.
+    """Compares a candidate with the base, wave by wave.
 
     Ask what is `wanted`, draw all of it in any order, `observe` each trial, and ask again until
     nothing is wanted. The same trials always give the same outcome, whatever order they land in.
@@ -477,32 +477,34 @@ class Gate:
     def pending_trials(self) -> tuple[TrialRequest, ...]:
         """The trials of this wave that have not been observed; empty when all is decided.
 
-        Trials of both arms that are compared side by side come next to each other, pair by pair.
+        Trials of both sides that are compared side by side come next to each other, pair by pair.
         Asking twice gives the same trials. A trial that was observed is never wanted again.
         """
         requests: list[TrialRequest] = []
         paired: dict[tuple[str, str], dict[Side, list[int]]] = {}
-        for case, arm, asked, is_paired in self._pending:
+        for case, side, asked, is_paired in self._pending:
             if is_paired:
-                waiting = [number for number in asked if case.waits_for(arm, number)]
-                paired.setdefault(case.case.key, {})[arm] = waiting
+                waiting = [number for number in asked if case.waits_for(side, number)]
+                paired.setdefault(case.case.key, {})[side] = waiting
                 continue
-            requests += [_trial_request(case.case.key, arm, run) for run in _runs(case, arm, asked)]
-        for key, arms in paired.items():
-            # Which arm of a pair comes first changes from pair to pair.
-            pairs = zip_longest(arms.get("candidate", []), arms.get("main", []))
-            for turn, (new, of_main) in enumerate(pairs):
-                both: list[tuple[Side, int | None]] = [("candidate", new), ("main", of_main)]
-                for arm, number in both if turn % 2 else reversed(both):
+            requests += [
+                _trial_request(case.case.key, side, run) for run in _runs(case, side, asked)
+            ]
+        for key, sides in paired.items():
+            # Which side of a pair comes first changes from pair to pair.
+            pairs = zip_longest(sides.get("candidate", []), sides.get("base", []))
+            for turn, (new, of_base) in enumerate(pairs):
+                both: list[tuple[Side, int | None]] = [("candidate", new), ("base", of_base)]
+                for side, number in both if turn % 2 else reversed(both):
                     if number is not None:
-                        requests.append(_trial_request(key, arm, range(number, number + 1)))
+                        requests.append(_trial_request(key, side, range(number, number + 1)))
         return tuple(requests)
 
     def observe(
         self,
         prompt: str,
         case: str,
-        arm: Side,
+        side: Side,
         number: int,
         facts: TrialFacts | NotRecorded | None,
     ) -> None:
@@ -517,11 +519,11 @@ class Gate:
             ValueError: If the trial is not wanted.
         """
         drawn = self._by_key.get((prompt, case))
-        if drawn is None or not drawn.waits_for(arm, number):
+        if drawn is None or not drawn.waits_for(side, number):
             raise ValueError(
-                f"trial {number} of {arm} for case {case!r} of {prompt!r} is not wanted"
+                f"trial {number} of {side} for case {case!r} of {prompt!r} is not wanted"
             )
-        drawn.take(arm, number, facts)
+        drawn.take(side, number, facts)
         self._waiting -= 1
         if not self._waiting:
             self._advance()
@@ -544,7 +546,7 @@ class Gate:
             reasons=reasons,
             policy=self._policy,
             cells=len(self._case_stage.cells) if self._case_stage is not None else 0,
-            main_trials=sum(sum(1 for _ in case.facts("main")) for case in self._drawn),
+            base_trials=sum(sum(1 for _ in case.facts("base")) for case in self._drawn),
             finished=self._finished,
             first_draws=self._first,
         )
@@ -589,11 +591,11 @@ class Gate:
     ) -> Iterator[Request]:
         for drawn in compared:
             yield Request(drawn, "candidate", drawn.first)
-            yield Request(drawn, "main", drawn.seeds)
+            yield Request(drawn, "base", drawn.seeds)
         for cases in by_prompt.values():
             stored = sorted((case for case in cases if case.stored), key=_hash_of)
             for drawn in stored[: self._policy.suite.control]:
-                yield Request(drawn, "main", 1)
+                yield Request(drawn, "base", 1)
 
     def _first_trials_of(self, case: GateCase) -> int:
         first = self._first[case.prompt]
@@ -622,9 +624,9 @@ class Gate:
             wave = next(self._waves, None)
             self._finished = wave is None
             self._pending = []
-            for case, arm, stop, paired in wave or ():
-                if trials := case.ask(arm, stop):
-                    self._pending.append((case, arm, trials, paired))
+            for case, side, stop, paired in wave or ():
+                if trials := case.ask(side, stop):
+                    self._pending.append((case, side, trials, paired))
                     self._waiting += len(trials)
 
 
@@ -635,9 +637,9 @@ def _together(processes: list[Iterator[list[Request]]]) -> Iterator[list[Request
         yield list(chain.from_iterable(waves))
 
 
-def _trial_request(key: tuple[str, str], arm: Side, trials: range) -> TrialRequest:
+def _trial_request(key: tuple[str, str], side: Side, trials: range) -> TrialRequest:
     prompt, case = key
-    return TrialRequest(prompt=prompt, case=case, arm=arm, trials=trials)
+    return TrialRequest(prompt=prompt, case=case, side=side, trials=trials)
 
 
 def _hash_of(case: CaseTrials) -> str:
@@ -646,11 +648,11 @@ def _hash_of(case: CaseTrials) -> str:
     return digest_of({"case": [*case.case.key], "before": [before.passed, before.trials]})
 
 
-def _runs(case: CaseTrials, arm: Side, asked: range) -> Iterator[range]:
+def _runs(case: CaseTrials, side: Side, asked: range) -> Iterator[range]:
     """The parts of a range that are still waited for."""
     start: int | None = None
     for number in asked:
-        if case.waits_for(arm, number):
+        if case.waits_for(side, number):
             start = number if start is None else start
         elif start is not None:
             yield range(start, number)

@@ -21,7 +21,7 @@ class MessageContext:
 
     Attributes:
         cells: How many pairs of case and check were tested together.
-        stored: Whether main's history was drawn before this run.
+        stored: Whether the base's history was drawn before this run.
         unmeasured: Why trials have no verdict, on one line.
         across_models: Whether two models are compared, and not only two prompts.
         provisional: Whether recorded trials alone decided.
@@ -43,17 +43,17 @@ def _broken(report: CaseReport, context: MessageContext) -> str:
     if report.tier == "critical" and report.bar is not None:
         return (
             f"failed {_failed(report.candidate)} new trials (bar: {report.bar}). It is critical,"
-            " so it blocks whatever main does."
+            " so it blocks whatever base does."
         )
     new, today, before = _counts(report)
     decisive = report.decisive
     check = f" {decisive.check} in" if decisive is not None and len(report.checks) > 1 else ""
-    arm = "the other model" if context.across_models else "the candidate"
-    words = f"failed{check} {_failed(new)} new trials; main passed {before} before."
+    side = "the other model" if context.across_models else "the candidate"
+    words = f"failed{check} {_failed(new)} new trials; base passed {before} before."
     if not context.stored:
-        words = f"failed{check} {_failed(new)} new trials; main passed {before} in this run."
+        words = f"failed{check} {_failed(new)} new trials; base passed {before} in this run."
     if decisive is not None and today.trials:
-        words += f" Side by side today: {arm} {decisive.paired}, main {today}."
+        words += f" Side by side today: {side} {decisive.paired}, base {today}."
     if report.edit_sensitive:
         words += (
             f" It broke in {plural(report.broke_before, 'version')} before as well, and was"
@@ -64,28 +64,28 @@ def _broken(report: CaseReport, context: MessageContext) -> str:
 
 def _fixed(report: CaseReport, context: MessageContext) -> str:
     del context
-    return f"passes {_new(report)}; main passed {_main(report)}."
+    return f"passes {_new(report)}; base passed {_base(report)}."
 
 
 def _drifted(report: CaseReport, context: MessageContext) -> str:
-    """Both arms are worse than the record; why was not measured."""
+    """Both sides are worse than the record; why was not measured."""
     del context
     new, today, before = _counts(report)
     decisive = report.decisive
     if decisive is not None and decisive.direction == "better":
         return (
-            f"passed {new}; main also passes today, {today} ({before} before). The prompt did not"
+            f"passed {new}; base also passes today, {today} ({before} before). The prompt did not"
             " fix it."
         )
     return (
-        f"failed {_failed(new)} trials; main also fails today: passed {today} ({before} before)."
+        f"failed {_failed(new)} trials; base also fails today: passed {today} ({before} before)."
         " Side by side the candidate is not worse."
     )
 
 
 def _known_failing(report: CaseReport, context: MessageContext) -> str:
     del context
-    return f"main fails {_failed(_main(report))} trials; unchanged."
+    return f"base fails {_failed(_base(report))} trials; unchanged."
 
 
 def _new_case(report: CaseReport, context: MessageContext) -> str:
@@ -107,7 +107,7 @@ def _passed(report: CaseReport, context: MessageContext) -> str:
     del context
     if not report.candidate.trials:
         return "not run."
-    return f"passed {report.candidate}; main passed {_main(report)}."
+    return f"passed {report.candidate}; base passed {_base(report)}."
 
 
 def _unchanged(report: CaseReport, context: MessageContext) -> str:
@@ -126,11 +126,11 @@ def _unmeasured(report: CaseReport, context: MessageContext) -> str:
 
 
 def _mixed(report: CaseReport, context: MessageContext) -> str:
-    """Of flaky cases, too: what failed, and how main does."""
+    """Of flaky cases, too: what failed, and how the base does."""
     del context
     new, today, before = _counts(report)
-    main = before + today
-    fails = f"main fails {_failed(main)}" if main.failed else f"main passed {main}"
+    base = before + today
+    fails = f"base fails {_failed(base)}" if base.failed else f"base passed {base}"
     if new.trials > 1 and new.failed == 1:
         words = f"failed once, passed {new.passed} of {new.trials - 1} other trials"
     elif new.failed:
@@ -145,7 +145,7 @@ def _undecided(report: CaseReport, context: MessageContext) -> str:
     new, today, before = _counts(report)
     if report.needs and context.provisional:
         return (
-            f"failed {_failed(new)} recorded trials; main passed {before}. Left to the audit: a run"
+            f"failed {_failed(new)} recorded trials; base passed {before}. Left to the audit: a run"
             " with a key tests it side by side."
         )
     if report.needs:
@@ -153,16 +153,16 @@ def _undecided(report: CaseReport, context: MessageContext) -> str:
         recorded = few.get(report.recorded, f"only {report.recorded} are recorded")
         return f"needs {_trials(report.needs, 'live ')}; {recorded}."
     if report.repeated and not new.passed:
-        return f"passed {new}; main passed {before + today}. {_repeated(report)}"
+        return f"passed {new}; base passed {before + today}. {_repeated(report)}"
     decisive = report.decisive
     if decisive is not None and today.passed < today.trials and 2 * today.passed < today.trials:
         return (
-            f"passed {new}, side by side {decisive.paired}; main passes only {today} today"
+            f"passed {new}, side by side {decisive.paired}; base passes only {today} today"
             f" ({before} before): the difference may be chance. {_MORE}"
         )
     side = f", {today} today" if today.trials else ""
     return (
-        f"passed {new}; main passed {before} before{side}. Probably worse, not certain among"
+        f"passed {new}; base passed {before} before{side}. Probably worse, not certain among"
         f" {context.cells} checks. {_MORE}"
     )
 
@@ -172,7 +172,7 @@ def _removed(report: CaseReport, context: MessageContext) -> str:
     if report.accepted:
         return "removed, as the changelog says."
     return (
-        "main has this case and it is gone. Put it back, or say why in the changelog entry of the"
+        "base has this case and it is gone. Put it back, or say why in the changelog entry of the"
         f" prompt: `removed: [{{case: {report.case}, reason: ...}}]`."
     )
 
@@ -203,7 +203,7 @@ _SENTENCES: Final[Mapping[CaseStatus, Callable[[CaseReport, MessageContext], str
 
 
 def _counts(report: CaseReport) -> tuple[Count, Count, Count]:
-    """The candidate, main today and main before: of the check that decided, or of the case."""
+    """The candidate, base today and the base before: of the check that decided, or of the case."""
     decisive = report.decisive
     if decisive is None:
         return report.candidate, report.today, report.before
@@ -214,7 +214,7 @@ def _new(report: CaseReport) -> Count:
     return _counts(report)[0]
 
 
-def _main(report: CaseReport) -> Count:
+def _base(report: CaseReport) -> Count:
     _, today, before = _counts(report)
     return before + today
 
@@ -238,16 +238,16 @@ def suite_message(report: SuiteReport) -> str:
 
 
 def control_note(outcome: GateOutcome) -> str:
-    """Prompts whose main is below its record in the first round; empty where none is.
+    """Prompts whose the base is below its record in the first round; empty where none is.
 
     The lamp has few trials: where it is off, nothing is said.
     """
     lit = [
-        f"{suite.prompt} (passed {suite.control.main}, p = {suite.control.p_history:.2g})"
+        f"{suite.prompt} (passed {suite.control.base}, p = {suite.control.p_history:.2g})"
         for suite in outcome.suites
         if suite.control is not None and suite.control.below
     ]
-    return f"main is below its record today: {', '.join(lit)}" if lit else ""
+    return f"base is below its record today: {', '.join(lit)}" if lit else ""
 
 
 def _sentence(report: SuiteReport) -> str:
@@ -258,7 +258,7 @@ def _sentence(report: SuiteReport) -> str:
         confirmed = "confirmed" if report.verdict == "worse" else "not confirmed"
         return (
             f"{_asked(report)}, {confirmed} side by side ({_p(min(last.p_values.values()))}): the"
-            f" candidate passed {last.candidate} trials, main {last.main}."
+            f" candidate passed {last.candidate} trials, base {last.base}."
         )
     compared = f"{plural(report.cases, 'case')} compared"
     match report.verdict:
@@ -278,12 +278,12 @@ def _asked(report: SuiteReport) -> str:
     """Failures next to those the baseline predicts, and how likely that is by chance."""
     last = report.rounds[-1]
     stable = (
-        f", and {report.stable_failed} failed in cases that main never failed"
+        f", and {report.stable_failed} failed in cases that base never failed"
         if report.stable_failed
         else ""
     )
     words = (
-        f"{last.fails} of {last.drawn} trials failed; main's baseline predicts"
+        f"{last.fails} of {last.drawn} trials failed; the base's baseline predicts"
         f" {_decimal(last.expected)}{stable}"
     )
     lower = [check for check in report.asked if check]
@@ -297,8 +297,8 @@ def _asked(report: SuiteReport) -> str:
 
 def _weighed(report: SuiteReport) -> str:
     last = report.net[-1]
-    points = 100 * (last.candidate.rate - last.main.rate)
-    sides = f"the candidate passed {last.candidate} where main passed {last.main} today"
+    points = 100 * (last.candidate.rate - last.base.rate)
+    sides = f"the candidate passed {last.candidate} where base passed {last.base} today"
     counts = f"{report.broken} broken, {report.fixed} fixed"
     match report.verdict:
         case "worse":
@@ -352,12 +352,12 @@ def critical_note(outcome: GateOutcome) -> str:
     words = plural(len(drawn), "critical case")
     if bounds:
         words += (
-            f"; what main never failed may still fail up to {100 * max(bounds):.0f} of 100 times,"
+            f"; what base never failed may still fail up to {100 * max(bounds):.0f} of 100 times,"
             " so few trials there are of it"
         )
     if thin:
         words += (
-            f"; {len(thin)} without {CRITICAL_TRIALS} of {CRITICAL_TRIALS} on main, which a"
+            f"; {len(thin)} without {CRITICAL_TRIALS} of {CRITICAL_TRIALS} on base, which a"
             " critical case should have"
         )
     return words

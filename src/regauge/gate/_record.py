@@ -28,10 +28,10 @@ EVALS_FIRST: Final = 0
 """Evals count from here; they may be recorded again."""
 
 HISTORY_FIRST: Final = 100
-"""Baselines count from here: trials of main that nothing was decided by."""
+"""Baselines count from here: trials of the base that nothing was decided by."""
 
 CONTROL_FIRST: Final = 1000
-"""Main, drawn again on the day of a comparison, counts from here."""
+"""The base, drawn again on the day of a comparison, counts from here."""
 
 REVISION_FIRST: Final = 2000
 """Revisions that a refinement tries out count from here; the gate then draws its own."""
@@ -51,13 +51,13 @@ EVALS_COPIES: Final = HISTORY_FIRST - EVALS_FIRST
 """The most trials of a candidate that evals may find as theirs."""
 
 
-def stored_number(arm: Literal["candidate", "main"], number: int) -> int:
-    """The number under which the gate's n-th trial of an arm is recorded, both counted from 0.
+def stored_number(side: Literal["candidate", "base"], number: int) -> int:
+    """The number under which the gate's n-th trial of a side is recorded, both counted from 0.
 
-    >>> stored_number("candidate", 2), stored_number("main", 2)
+    >>> stored_number("candidate", 2), stored_number("base", 2)
     (3002, 1002)
     """
-    return number + (CONTROL_FIRST if arm == "main" else CANDIDATE_FIRST)
+    return number + (CONTROL_FIRST if side == "base" else CANDIDATE_FIRST)
 
 
 class StoredNumbers:
@@ -85,7 +85,7 @@ class StoredNumbers:
         if is_recorded is None:
             first = RecordingKey(digest, stored_number("candidate", 0))
             is_recorded = self._candidates[digest] = self._session.answers.has(planned, first)
-        # Trials behind those of the evals are main's history.
+        # Trials behind those of the evals are the base's history.
         return own if is_recorded or EVALS_FIRST + nth >= HISTORY_FIRST else EVALS_FIRST + nth
 
 
@@ -145,7 +145,7 @@ def facts_of_trial(
     """The checks that must pass, as one judged trial showed them; None if it is unmeasured.
 
     Args:
-        trial: Of either arm.
+        trial: Of either side.
         checks: The names of the judges that must pass.
         graded: Those of them whose scores are compared, next to whether they pass.
     """

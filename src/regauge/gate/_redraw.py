@@ -1,4 +1,4 @@
-"""Tops up a baseline: which trials of main are wanted, and what becomes of those that landed."""
+"""Tops up a baseline: which trials of base are wanted, and what becomes of those that landed."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def top_up(
         restart: Whether stored trials are dropped; their numbers stay taken.
 
     Raises:
-        UsageError: The numbers for trials of main are used up.
+        UsageError: The numbers for trials of the base are used up.
     """
     stored = baseline.find(key) or StoredHistory(key=key)
     histories = {
@@ -395,7 +395,7 @@ def redraw_trials(
 ) -> list[LandedSuite]:
     """Have fresh trials made until each asked history is compared with enough of them.
 
-    They have the numbers of a gate's trials of main: none of them was drawn for a history.
+    They have the numbers of a gate's trials of the base: none of them was drawn for a history.
 
     Args:
         asked: What is asked for; it takes in what its trials show.
@@ -425,7 +425,7 @@ async def _redraw_suite(asked: AskedRedraw, session: EvalSession, trials: Trials
     landed = LandedSuite()
     for wave in asked.redraw.waves():
         session.progress.total += len(wave)
-        draws = [Draw(planned[case], stored_number("main", nth)) for case, nth in wave]
+        draws = [Draw(planned[case], stored_number("base", nth)) for case, nth in wave]
         made = await asyncio.gather(*(trials.make(draw) for draw in draws))
         for (case, nth), draw, trial in zip(wave, draws, made, strict=True):
             asked.redraw.take(case, nth, landed.take(draw, trial, asked.checks))
@@ -496,7 +496,7 @@ class Drift:
 
     @property
     def stale(self) -> bool:
-        """Return whether the history says nothing of main of today any more."""
+        """Return whether the history says nothing of the base of today any more."""
         return self.worse or bool(self.changes) or bool(self.served)
 
 
@@ -638,7 +638,7 @@ class Redraw:
 
     def _suite(self, now: Sequence[Count]) -> RoundReport:
         histories = list(self._kept.values())
-        main = (
+        base = (
             [history.whole.passed for history in histories],
             [history.whole.trials for history in histories],
         )
@@ -654,8 +654,8 @@ class Redraw:
             trials=self._first,
             drawn=sum(candidate[1]),
             fails=sum(count.failed for count in now),
-            expected=float(expected_failures(*main, candidate[1])),
-            p_value=float(suite_p_value(*main, *candidate)),
+            expected=float(expected_failures(*base, candidate[1])),
+            p_value=float(suite_p_value(*base, *candidate)),
             bound=_SUITE_ALPHA / self._prompts / (1 + len(graded)),
             scores={check: self._score_p_value(check, histories) for check in graded},
         )

@@ -267,7 +267,7 @@ def case_state(
     Args:
         before: The base version's golden cases; None where they are those of today.
         request: The digest of what the candidate is asked.
-        base_request: The digest of what main is asked; None where main cannot be asked this case.
+        base_request: The digest of what base is asked; None where base cannot be asked this case.
     """
     if base_request is None:
         return "new"
@@ -339,7 +339,7 @@ class Refusal:
 
 def refusals_of(
     suite: Eval,
-    main: Eval,
+    base: Eval,
     at: BaseCommit,
     differences: tuple[KeyDifference, ...],
     *,
@@ -349,19 +349,19 @@ def refusals_of(
     """The reason why the base and the change would not be measured alike; empty when they would.
 
     Args:
-        main: The base's arm.
+        base: The base's side.
         differences: The differences between the nearest history of the baseline and the wanted one.
         across_models: Whether two models are compared on purpose.
         prompt_changed: Whether any request changed.
     """
     name = suite.prompt.name
     refusals: list[Refusal] = []
-    if main.model != suite.model and not across_models:
+    if base.model != suite.model and not across_models:
         refusals.append(
             Refusal(
                 part="model",
                 prompt=name,
-                message=f"{name}: the base uses {main.model} and this change uses {suite.model}, so"
+                message=f"{name}: the base uses {base.model} and this change uses {suite.model}, so"
                 " a difference would not show what the prompt did",
                 fix=f"compare the models on purpose: regauge gate {at.ref} --model {suite.model}",
                 prompt_changed=prompt_changed,
@@ -437,8 +437,8 @@ def _changed_rule(part: KeyDifference, suite: Eval) -> str:
 
 
 def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
-    main = at.ref.removeprefix("origin/")
-    update = f"`regauge baseline update {name}` on {main}"
+    base = at.ref.removeprefix("origin/")
+    update = f"`regauge baseline update {name}` on {base}"
     if prompt_changed:
         return f"merge the change of the judges on its own, run {update}, then compare the prompt"
     return (
@@ -497,7 +497,7 @@ def notes_of(
 
     Args:
         prompt: The base version; None where the prompt is new.
-        drawn_beside: Whether main is drawn next to the change, for no baseline has its pass rates.
+        drawn_beside: Whether base is drawn next to the change, for no baseline has its pass rates.
         differences: In what the nearest history of the baseline differs from what is wanted.
         edited: Cases of the base with other inputs or expectations now.
     """
@@ -510,19 +510,19 @@ def notes_of(
     changed = {part: _changed_rule(part, suite) for part in differences}
     if rules := sorted({rule for rule in changed.values() if rule}):
         notes.append(
-            f"regauge changed these rules since main's baseline of {name}: {', '.join(rules)}."
+            f"regauge changed these rules since the base's baseline of {name}: {', '.join(rules)}."
             f" Base and candidate are compared by the new ones; after the merge: {update}"
         )
     others = [part for part, rule in changed.items() if not rule]
     if others:
         parts = "; ".join(map(str, others))
         notes.append(
-            f"main's baseline of {name} is not used, it was made otherwise ({parts});"
+            f"the base's baseline of {name} is not used, it was made otherwise ({parts});"
             f" after the merge: {update}"
         )
     elif drawn_beside and not changed:
         notes.append(
-            f"main has no baseline of this version of {name}, so main runs too, and is judged as"
+            f"base has no baseline of this version of {name}, so base runs too, and is judged as"
             f" this change says; after the merge: {update}"
         )
     if edited:
@@ -535,7 +535,7 @@ def notes_of(
 
 
 def proven_tier(case: GoldenCase, history: StoredHistory | None, *, tier: CaseTier) -> CaseTier:
-    """The tier a case is held to: a critical one is required until main has proven it."""
+    """The tier a case is held to: a critical one is required until the base has proven it."""
     stored = history.history(case.id, case.digest) if history is not None else None
     return tier_held(tier, stored.whole if stored is not None else NONE_DRAWN, CRITICAL_TRIALS)
 
@@ -559,7 +559,7 @@ def critical_notes(
     many = f"{len(unproven)} critical cases are" if len(unproven) > 1 else "1 critical case is"
     name = suite.prompt.name
     note = (
-        f"{name}: {many} held to what a required case is, until main has passed"
+        f"{name}: {many} held to what a required case is, until base has passed"
         f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {_few(unproven)}: regauge baseline"
         f" update {name} runs more, in sessions an hour apart"
     )

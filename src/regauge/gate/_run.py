@@ -74,7 +74,7 @@ class GateProgress:
 
 
 class GateRun:
-    """One comparison of candidate and main.
+    """One comparison of candidate and the base.
 
     Args:
         compared: The cases.
@@ -108,7 +108,7 @@ class GateRun:
 
     @property
     def trials(self) -> Mapping[tuple[str, str, Side], Sequence[Trial]]:
-        """The trials made, by suite, case and arm, in the order of their numbers."""
+        """The trials made, by suite, case and side, in the order of their numbers."""
         return self._trials
 
     def decide(self) -> GateOutcome:
@@ -138,21 +138,21 @@ class GateRun:
         return outcomes
 
     def base_today(self) -> list[tuple[Count, Count]]:
-        """As many trials of main as of the first round: for each case its record, and these."""
+        """As many trials of the base as of the first round: for each case its record, and these."""
         return run_stoppable(self._base_today())
 
     async def _base_today(self) -> list[tuple[Count, Count]]:
         recorded = [
-            (each, each.main, each.case.history.whole)
+            (each, each.base, each.case.history.whole)
             for each in self.compared
-            if each.main is not None and each.case.history is not None
+            if each.base is not None and each.case.history is not None
         ]
         counts: list[tuple[Count, Count]] = []
         async with self._session.making() as making:
             for each, planned, before in recorded:
-                made = self._trials[(*each.case.key, "main")]
+                made = self._trials[(*each.case.key, "base")]
                 numbers = range(len(made), len(made) + self.gate.first_draws(each.case.prompt))
-                draws = [Draw(planned, stored_number("main", nth)) for nth in numbers]
+                draws = [Draw(planned, stored_number("base", nth)) for nth in numbers]
                 drawn = await asyncio.gather(*(self._make(making, draw) for draw in draws))
                 made.extend(drawn)
                 facts = [self._facts(*each.case.key, trial) for trial in drawn]
@@ -168,7 +168,7 @@ class GateRun:
                 while self._progress.wave != waves and (requests := self.gate.pending_trials()):
                     await self._wave(
                         trials,
-                        [(w.prompt, w.case, w.arm, n) for w in requests for n in w.trials],
+                        [(w.prompt, w.case, w.side, n) for w in requests for n in w.trials],
                     )
                 await self._copy_for_evals(trials)
         finally:
@@ -181,23 +181,23 @@ class GateRun:
         self._progress.start_wave(len(requests))
         draws = [self._draw(*request) for request in requests]
         made = await asyncio.gather(*(self._make(trials, draw) for draw in draws))
-        for (prompt, case, arm, number), trial in zip(requests, made, strict=True):
-            self._trials[prompt, case, arm].append(trial)
-            self.gate.observe(prompt, case, arm, number, self._facts(prompt, case, trial))
+        for (prompt, case, side, number), trial in zip(requests, made, strict=True):
+            self._trials[prompt, case, side].append(trial)
+            self.gate.observe(prompt, case, side, number, self._facts(prompt, case, trial))
 
-    def _draw(self, prompt: str, case: str, arm: Side, number: int) -> Draw:
-        planned = self._planned(prompt, case, arm, number)
-        if arm == "candidate":
+    def _draw(self, prompt: str, case: str, side: Side, number: int) -> Draw:
+        planned = self._planned(prompt, case, side, number)
+        if side == "candidate":
             return Draw(planned, self._numbers.of_candidate(planned, number))
-        return Draw(planned, stored_number("main", number))
+        return Draw(planned, stored_number("base", number))
 
-    def _planned(self, prompt: str, case: str, arm: Side, number: int) -> PlannedCase:
+    def _planned(self, prompt: str, case: str, side: Side, number: int) -> PlannedCase:
         compared = self._by_key[prompt, case]
-        planned = compared.main
-        if arm == "candidate":
+        planned = compared.base
+        if side == "candidate":
             first = number < self.gate.first_draws(prompt)
             planned = compared.candidate if first else compared.again
-        assert planned is not None, f"{arm} has no {case!r}"
+        assert planned is not None, f"{side} has no {case!r}"
         return planned
 
     async def _make(self, trials: Trials, draw: Draw) -> Trial:
@@ -211,11 +211,11 @@ class GateRun:
         if self._session.options.record == "none":
             return
         copies: dict[Draw, int] = {}
-        for (prompt, case, arm), made in self._trials.items():
-            if arm == "candidate":
+        for (prompt, case, side), made in self._trials.items():
+            if side == "candidate":
                 for number, trial in enumerate(made[: self._copied]):
                     if trial.error is None:
-                        planned = self._planned(prompt, case, arm, number)
+                        planned = self._planned(prompt, case, side, number)
                         copies[Draw(planned, trial.number)] = EVALS_FIRST + number
         await trials.copy(copies)
 

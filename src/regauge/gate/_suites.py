@@ -47,14 +47,14 @@ _BOUND_DIGITS = 9
 
 
 class Pairs(NamedTuple):
-    """Passes and trials of both arms in one wave side by side; shape (runs, cases)."""
+    """Passes and trials of both sides in one wave side by side; shape (runs, cases)."""
 
-    main: Tallies
+    base: Tallies
     candidate: Tallies
 
 
 class Screened(NamedTuple):
-    """A round against main's record.
+    """A round against the base's record.
 
     Attributes:
         p_value: The smaller of two: failures of stable cases weigh more, or all weigh the same.
@@ -65,26 +65,26 @@ class Screened(NamedTuple):
     equal: BoolArray
 
 
-def screen(main: Tallies, candidate: Tallies) -> Screened:
-    """Weigh the candidate's trials of every case against main's record.
+def screen(base: Tallies, candidate: Tallies) -> Screened:
+    """Weigh the candidate's trials of every case against the base's record.
 
     The smaller p-value is taken, for the screen decides nothing.
     """
-    weighted = suite_p_value(*main, *candidate)
-    equal = suite_p_value(*main, *candidate, weights=1)
+    weighted = suite_p_value(*base, *candidate)
+    equal = suite_p_value(*base, *candidate, weights=1)
     return Screened(np.minimum(weighted, equal), equal < weighted)
 
 
-def rest_better(main: Tallies, candidate: Tallies, broken: BoolArray) -> FloatArray:
-    """The p-value that the cases which are not broken pass more than main's record."""
+def rest_better(base: Tallies, candidate: Tallies, broken: BoolArray) -> FloatArray:
+    """The p-value that the cases which are not broken pass more than the base's record."""
     rest = (~broken).astype(np.int64)
-    (s, m), (k, r) = main, candidate
+    (s, m), (k, r) = base, candidate
     return suite_p_value(s * rest, m * rest, k * rest, r * rest, direction="better", weights=1)
 
 
-def pair_weights(main: Tallies, waves: Sequence[Pairs], equal: ArrayLike) -> IntArray:
-    """Weight of a failure of each case: by the record and all pairs, of both arms together."""
-    fails, trials = main[1] - main[0], main[1]
+def pair_weights(base: Tallies, waves: Sequence[Pairs], equal: ArrayLike) -> IntArray:
+    """Weight of a failure of each case: by the record and all pairs, of both sides together."""
+    fails, trials = base[1] - base[0], base[1]
     for wave in waves:
         for passed, drawn in wave:
             fails, trials = fails + drawn - passed, trials + drawn
@@ -96,24 +96,24 @@ def pairs_p_value(
     waves: Sequence[Pairs], weights: ArrayLike, *, direction: Direction = "worse"
 ) -> FloatArray:
     """The exact p-value of all waves; trials are exchanged within case and wave alone."""
-    of_main, drawn_main, passed, drawn = (
-        np.concatenate(arms, axis=-1)
-        for arms in zip(*((*wave.main, *wave.candidate) for wave in waves), strict=True)
+    of_base, drawn_base, passed, drawn = (
+        np.concatenate(sides, axis=-1)
+        for sides in zip(*((*wave.base, *wave.candidate) for wave in waves), strict=True)
     )
-    each = np.broadcast_to(np.asarray(weights), waves[0].main[0].shape)
+    each = np.broadcast_to(np.asarray(weights), waves[0].base[0].shape)
     repeated = np.concatenate([each] * len(waves), axis=-1)
-    return suite_p_value(of_main, drawn_main, passed, drawn, weights=repeated, direction=direction)
+    return suite_p_value(of_base, drawn_base, passed, drawn, weights=repeated, direction=direction)
 
 
 def passes_ahead(waves: Sequence[Pairs]) -> FloatArray:
     """The passed points of the candidate above the base, over the cases, from -1 to 1."""
-    main_passes, main_trials = _summed([wave.main for wave in waves])
+    base_passes, base_trials = _summed([wave.base for wave in waves])
     passes, trials = _summed([wave.candidate for wave in waves])
-    both = (main_trials > 0) & (trials > 0)
-    main_rates = main_passes / np.maximum(main_trials, 1)
+    both = (base_trials > 0) & (trials > 0)
+    base_rates = base_passes / np.maximum(base_trials, 1)
     theirs = passes / np.maximum(trials, 1)
     return np.asarray(
-        np.sum((theirs - main_rates) * both, axis=-1) / np.maximum(both.sum(axis=-1), 1)
+        np.sum((theirs - base_rates) * both, axis=-1) / np.maximum(both.sum(axis=-1), 1)
     )
 
 
@@ -147,17 +147,17 @@ def net_bound(policy: NetPolicy, number: int, *, prompts: int) -> float:
     return round(policy.all_levels[number] / prompts, _BOUND_DIGITS)
 
 
-def _summed(arms: Sequence[Tallies]) -> Tallies:
-    passes = np.sum([passed for passed, _ in arms], axis=0)
-    return passes, np.sum([trials for _, trials in arms], axis=0)
+def _summed(sides: Sequence[Tallies]) -> Tallies:
+    passes = np.sum([passed for passed, _ in sides], axis=0)
+    return passes, np.sum([trials for _, trials in sides], axis=0)
 
 
-# A wave side by side: for each case, the numbers of the candidate's and of main's trials.
+# A wave side by side: for each case, the numbers of the candidate's and of the base's trials.
 Wave = list[tuple[range, range]]
 
 
 class SuiteStage:
-    """All cases of one prompt that main has trials of, taken together."""
+    """All cases of one prompt that the base has trials of, taken together."""
 
     def __init__(
         self,
@@ -239,15 +239,15 @@ class SuiteStage:
             if not case.history().failed and case.count("candidate", blocks).failed
         )
         if self._waves:
-            arms = [
+            sides = [
                 (
-                    case.count("main", [wave[i][1] for wave in self._waves]),
+                    case.count("base", [wave[i][1] for wave in self._waves]),
                     case.count("candidate", [wave[i][0] for wave in self._waves]),
                 )
                 for i, case in enumerate(self._drawn)
             ]
         else:
-            arms = [
+            sides = [
                 (case.history(), case.count("candidate", blocks))
                 for case, blocks in zip(self._drawn, self._blocks, strict=True)
             ]
@@ -263,10 +263,10 @@ class SuiteStage:
             broken=len(self._broken),
             fixed=len(self._fixed),
             difference=rate_difference(
-                [main.passed for main, _ in arms],
-                [main.trials for main, _ in arms],
-                [new.passed for _, new in arms],
-                [new.trials for _, new in arms],
+                [base.passed for base, _ in sides],
+                [base.trials for base, _ in sides],
+                [new.passed for _, new in sides],
+                [new.trials for _, new in sides],
             ),
             side_by_side=bool(self._waves),
             control=self._control(),
@@ -280,9 +280,9 @@ class SuiteStage:
             return False
         if self._fixed:
             return True
-        main, candidate = self._record(), self._candidate()
+        base, candidate = self._record(), self._candidate()
         broken = np.array([case.case.case in self._broken for case in self._drawn])
-        return float(rest_better(main, candidate, broken)) <= self._policy.net.trigger
+        return float(rest_better(base, candidate, broken)) <= self._policy.net.trigger
 
     def _compare(self) -> Iterator[list[Request]]:
         """Against the record; where that asks for it, side by side."""
@@ -314,8 +314,8 @@ class SuiteStage:
         return wave
 
     def _round(self, number: int) -> RoundReport:
-        main, candidate = self._record(), self._candidate()
-        screened = screen(main, candidate)
+        base, candidate = self._record(), self._candidate()
+        screened = screen(base, candidate)
         scores = {
             check: self._score_p_value(
                 check,
@@ -331,7 +331,7 @@ class SuiteStage:
             trials=max(sum(len(block) for block in blocks) for blocks in self._blocks),
             drawn=int(candidate[1].sum()),
             fails=int((candidate[1] - candidate[0]).sum()),
-            expected=float(expected_failures(*main, candidate[1])),
+            expected=float(expected_failures(*base, candidate[1])),
             p_value=float(screened.p_value),
             equal=bool(screened.equal),
             bound=screen_bound(self._policy.suite, number, prompts=self._prompts),
@@ -348,9 +348,9 @@ class SuiteStage:
             yield self._next_wave(pairs)
             p_values = {check: self._p_value(check) for check in self._asked}
             bound = day_bound(policy, number, prompts=self._prompts, tests=tests)
-            main, candidate = self._totals()
+            base, candidate = self._totals()
             self._pairs.append(
-                PairsReport(main=main, candidate=candidate, p_values=p_values, bound=bound)
+                PairsReport(base=base, candidate=candidate, p_values=p_values, bound=bound)
             )
             self._note_pairs()
             lower = self._policy.on_broken != "net" or self._ahead() < 0
@@ -370,14 +370,14 @@ class SuiteStage:
         for number in range(len(policy.all_levels)):
             pairs = policy.pairs_of_look(number, cases=len(self._drawn), first_draws=self._first)
             yield self._next_wave(pairs)
-            arms = self._arms()
-            worse = float(pairs_p_value(arms, 1))
-            better = float(pairs_p_value(arms, 1, direction="better"))
+            sides = self._sides()
+            worse = float(pairs_p_value(sides, 1))
+            better = float(pairs_p_value(sides, 1, direction="better"))
             bound = net_bound(policy, number, prompts=self._prompts)
-            main, candidate = self._totals()
+            base, candidate = self._totals()
             self._net.append(
                 NetReport(
-                    main=main, candidate=candidate, p_worse=worse, p_better=better, bound=bound
+                    base=base, candidate=candidate, p_worse=worse, p_better=better, bound=bound
                 )
             )
             self._note_pairs()
@@ -396,8 +396,8 @@ class SuiteStage:
         wave: list[Request] = []
         numbers: Wave = []
         for case in self._drawn:
-            start, of_main = case.asked("candidate"), case.asked("main")
-            numbers.append((range(start, start + pairs), range(of_main, of_main + pairs)))
+            start, of_base = case.asked("candidate"), case.asked("base")
+            numbers.append((range(start, start + pairs), range(of_base, of_base + pairs)))
             wave += case.side_by_side(pairs)
         self._waves.append(numbers)
         return wave
@@ -411,18 +411,18 @@ class SuiteStage:
         return [
             (
                 range(sum(1 for _ in case.facts("candidate"))),
-                range(sum(1 for _ in case.facts("main"))),
+                range(sum(1 for _ in case.facts("base"))),
             )
             for case in self._drawn
         ]
 
-    def _arms(self) -> list[Pairs]:
+    def _sides(self) -> list[Pairs]:
         return [
             Pairs(
                 _tallies(
                     [
-                        case.count("main", [main])
-                        for case, (_, main) in zip(self._drawn, wave, strict=True)
+                        case.count("base", [base])
+                        for case, (_, base) in zip(self._drawn, wave, strict=True)
                     ]
                 ),
                 _tallies(
@@ -436,38 +436,38 @@ class SuiteStage:
         ]
 
     def _totals(self) -> tuple[Count, Count]:
-        """All pairs of all cases, by arm."""
-        arms = [
-            (case.count("main", [main]), case.count("candidate", [new]))
+        """All pairs of all cases, by side."""
+        sides = [
+            (case.count("base", [base]), case.count("candidate", [new]))
             for wave in self._waves
-            for case, (new, main) in zip(self._drawn, wave, strict=True)
+            for case, (new, base) in zip(self._drawn, wave, strict=True)
         ]
         return (
-            sum((main for main, _ in arms), NONE_DRAWN),
-            sum((new for _, new in arms), NONE_DRAWN),
+            sum((base for base, _ in sides), NONE_DRAWN),
+            sum((new for _, new in sides), NONE_DRAWN),
         )
 
     def _ahead(self) -> float:
-        return float(passes_ahead(self._arms()))
+        return float(passes_ahead(self._sides()))
 
     def _p_value(self, check: str) -> float:
         """Side by side: of all cases, or of the scores of a check."""
         if not check:
-            arms = self._arms()
-            weights = pair_weights(self._record(), arms, self._rounds[-1].equal)
-            return float(pairs_p_value(arms, weights))
+            sides = self._sides()
+            weights = pair_weights(self._record(), sides, self._rounds[-1].equal)
+            return float(pairs_p_value(sides, weights))
         strata = [
-            (case.scores("main", check, [main]), case.scores("candidate", check, [new]))
+            (case.scores("base", check, [base]), case.scores("candidate", check, [new]))
             for wave in self._waves
-            for case, (new, main) in zip(self._drawn, wave, strict=True)
+            for case, (new, base) in zip(self._drawn, wave, strict=True)
         ]
-        return self._score_p_value(check, [main for main, _ in strata], [new for _, new in strata])
+        return self._score_p_value(check, [base for base, _ in strata], [new for _, new in strata])
 
     def _score_p_value(
-        self, check: str, main: Sequence[Sequence[float]], candidate: Sequence[Sequence[float]]
+        self, check: str, base: Sequence[Sequence[float]], candidate: Sequence[Sequence[float]]
     ) -> float:
         seed = int(digest_of({"prompt": self.prompt, "check": check})[:8], 16)
-        return score_p_value(main, candidate, seed=seed, min_effect=self._policy.min_effect)
+        return score_p_value(base, candidate, seed=seed, min_effect=self._policy.min_effect)
 
     def _record(self) -> Tallies:
         return _tallies([case.history() for case in self._drawn])
@@ -481,18 +481,18 @@ class SuiteStage:
         )
 
     def _control(self) -> ControlReport | None:
-        """Main's few trials of the first round: a lamp for an outage, which decides nothing."""
+        """The base's few trials of the first round: a lamp for an outage, which decides nothing."""
         drawn = [
-            (case.history(), case.count("main", [range(case.seeds, case.seeds + 1)]))
+            (case.history(), case.count("base", [range(case.seeds, case.seeds + 1)]))
             for case in self._drawn
             if case.stored
         ]
         lit = [(before, now) for before, now in drawn if now.trials]
         if not lit:
             return None
-        before, now = (_tallies(arm) for arm in zip(*lit, strict=True))
+        before, now = (_tallies(side) for side in zip(*lit, strict=True))
         return ControlReport(
-            main=sum((now for _, now in lit), NONE_DRAWN),
+            base=sum((now for _, now in lit), NONE_DRAWN),
             p_history=float(suite_p_value(*before, *now, weights=1)),
             bound=self._policy.suite.control_p,
         )
@@ -514,14 +514,14 @@ class SuiteStage:
     def _note_pairs(self) -> None:
         unmeasured = not_recorded = 0
         for wave in self._waves:
-            for case, (new, main) in zip(self._drawn, wave, strict=True):
-                for gaps in (case.missing("candidate", [new]), case.missing("main", [main])):
+            for case, (new, base) in zip(self._drawn, wave, strict=True):
+                for gaps in (case.missing("candidate", [new]), case.missing("base", [base])):
                     unmeasured, not_recorded = unmeasured + gaps[0], not_recorded + gaps[1]
         self._missing = (unmeasured, not_recorded)
 
 
 def _graded(drawn: Sequence[CaseTrials]) -> tuple[str, ...]:
-    """Checks whose scores on main carry more than pass or fail, by name."""
+    """Checks whose scores on the base carry more than pass or fail, by name."""
     checks = {check for case in drawn for check in case.case.checks}
     return tuple(
         sorted(

@@ -47,7 +47,7 @@ class GatePolicy:
             `warn`. Critical cases always block.
         on_undecided: Whether a case that stays undecided keeps the change from being accepted. A
             recording that is too short always does, unless the run is provisional.
-        on_drifted: The same for a case that main fails too, today.
+        on_drifted: The same for a case that the base fails too, today.
         on_new: What a new case does that misses its bar.
         first_draws: Trials of every case in the first round, at least 1; `auto` is about 100 in
             all for each prompt.
@@ -56,11 +56,11 @@ class GatePolicy:
         accepted_max: The most broken cases that changelogs may accept in one change; None is no
             limit.
         min_effect: How much lower scores may be and not count; between 0 and 1.
-        first_history: How many trials of main, at least, are drawn in the same run for a case that
+        first_history: How many trials of base, at least, are drawn in the same run for a case that
             has none.
         new_trials: How many trials a new case gets.
         new_passes: How many of them must pass.
-        improved_at_most: Only cases that main passes at most so often are tested for being fixed;
+        improved_at_most: Only cases that base passes at most so often are tested for being fixed;
             below 0 none is.
         provisional: Whether recorded trials alone decide, until a run with a key audits them: then
             suspects whose recorded trials run out are left to that run.
@@ -195,7 +195,7 @@ def policy_of(settings: GateSettings) -> GatePolicy:
         )
 
 
-Side: TypeAlias = Literal["candidate", "main"]
+Side: TypeAlias = Literal["candidate", "base"]
 NotRecorded: TypeAlias = Literal["not-recorded"]
 
 
@@ -220,20 +220,20 @@ class BaseTrials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateCase:
-    """One golden case of one prompt, and what is known of it on main.
+    """One golden case of one prompt, and what is known of it on the base.
 
     Attributes:
         prompt: The name of the prompt.
         case: The id of the golden case.
         checks: The names of the checks that must pass; at least one.
-        history: Main's trials; None where there are none.
+        history: The base's trials; None where there are none.
         state: `unchanged` when the request is the same to the byte: nothing is drawn. `new` when
-            main has no such case, so it is judged by its own bar.
-        tier: `critical` cases must not fail whatever main does; `tracked` ones count for the suite
+            the base has no such case, so it is judged by its own bar.
+        tier: `critical` cases must not fail whatever base does; `tracked` ones count for the suite
             alone.
         strict: Whether one failure of a critical case is enough.
         accepted: Why this case may change its verdict, or may be removed; empty when it may not.
-        broke_before: In how many of the last versions of main its changelog accepts that the case
+        broke_before: In how many of the last versions of base its changelog accepts that the case
             broke.
         recorded: Whether both sides have recorded outputs alone, so that no trial can be added.
     """
@@ -290,13 +290,13 @@ class TrialRequest:
     """Trials of one case that the gate asks for.
 
     Attributes:
-        trials: Numbers counted from 0 within the arm: the candidate's own trials, and main's
+        trials: Numbers counted from 0 within the side: the candidate's own trials, and the base's
             trials of this run. Whoever draws knows under which numbers they are stored.
     """
 
     prompt: str
     case: str
-    arm: Side
+    side: Side
     trials: range
 
 
@@ -347,18 +347,18 @@ class CaseReport:
     Attributes:
         blocks: Whether this case alone keeps the change from being accepted.
         candidate: Trials of the candidate in which every check passed, all that were drawn.
-        before: The same of main before this run, or of its first trials if there were none.
-        today: The same of main's trials of this run, drawn side by side with the candidate's.
+        before: The same of the base before this run, or of its first trials if there were none.
+        today: The same of the base's trials of this run, drawn side by side with the candidate's.
         checks: One report for each required check, in the order of the case.
-        repeated: Trials of the candidate that do not count, because today answers repeat, main's
+        repeated: Trials of the candidate that do not count, because today answers repeat, base's
             too, that hardly ever did.
         missing: Trials asked for that could not be measured.
         needs: Trials that would have to be drawn live; 0 unless a recording was too short.
         recorded: Trials of the candidate that there were.
-        flaky: Whether main's history says that the case is flaky.
+        flaky: Whether the base's history says that the case is flaky.
         bar: Passes and trials that a case of its own bar needs (a new or critical case).
         broke_before: In how many of the last versions the case broke, and was accepted.
-        failure_bound: For a critical case that never failed on main: the greatest failure rate
+        failure_bound: For a critical case that never failed on the base: the greatest failure rate
             that is still plausible (rule of three).
     """
 
@@ -437,7 +437,7 @@ class GateOutcome:
         suites: One for each changed prompt, in order of first mention.
         reasons: Those that lead to the decision first.
         cells: How many pairs of case and check were tested together.
-        main_trials: Trials of main that were measured in this run.
+        base_trials: Trials of the base that were measured in this run.
         finished: Whether every trial that was asked for was answered.
         first_draws: Trials of every case in the first round, by prompt.
     """
@@ -448,7 +448,7 @@ class GateOutcome:
     reasons: tuple[Reason, ...]
     policy: GatePolicy
     cells: int
-    main_trials: int
+    base_trials: int
     finished: bool
     first_draws: Mapping[str, int] = field(default_factory=dict[str, int])
 

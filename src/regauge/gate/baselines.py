@@ -1,4 +1,4 @@
-"""A baseline: what is known of main's behaviour, per case, and under which key it is known."""
+"""A baseline: what is known of the base's behaviour, per case, and under which key it is known."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class HistoryKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One run that drew trials of main.
+    """One run that drew trials of the base.
 
     Attributes:
         id: When it began, in UTC, such as `2026-11-21T09:30:00Z`.
@@ -191,7 +191,7 @@ class StoredTrials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredHistory:
-    """The trials of main under one key.
+    """The trials of the base under one key.
 
     Attributes:
         version: The prompt's version when they were drawn; empty where it has none.
@@ -269,7 +269,7 @@ class Baseline:
     """The baseline of one prompt: `fixtures/baselines/<prompt>.json`.
 
     Attributes:
-        histories: One for each eval of the prompt as main has it.
+        histories: One for each eval of the prompt as the base has it.
         previous: Histories of the version before, kept until the new ones are complete.
         anchors: The old version that later ones are compared with, for each eval.
     """

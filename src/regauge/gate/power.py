@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Index = tuple[IntArray, IntArray]
     Rates = Callable[[int], FloatArray]
 
-# Cases that main passes at least so often are what one broken case is taken from.
+# Cases that the base passes at least so often are what one broken case is taken from.
 _STABLE = 0.9
 # Rates between these are of flaky cases.
 _FLAKY_LOW, _FLAKY_HIGH = 0.05, 0.97
@@ -107,13 +107,13 @@ class SimulatedSuite:
     """Cases to simulate.
 
     Attributes:
-        main: Passes and trials of main's record; shape (cases,).
+        base: Passes and trials of the base's record; shape (cases,).
         family: How many cells are tested together.
         prompts: The columns of the cases of each prompt.
         recorded: Trials of each case that a replay has; 0 where models may be called.
     """
 
-    main: tuple[IntArray, IntArray]
+    base: tuple[IntArray, IntArray]
     policy: GatePolicy
     family: int
     prompts: tuple[IntArray, ...]
@@ -147,7 +147,7 @@ class SimulatedSuite:
         for column, (_, prompt) in enumerate(recorded):
             columns.setdefault(prompt, []).append(column)
         return cls(
-            main=(
+            base=(
                 np.array([count.passed for count, _ in recorded], dtype=np.int64),
                 np.array([count.trials for count, _ in recorded], dtype=np.int64),
             ),
@@ -159,7 +159,7 @@ class SimulatedSuite:
     @property
     def size(self) -> int:
         """The number of cases."""
-        return int(self.main[0].size)
+        return int(self.base[0].size)
 
     @property
     def runs_in_time(self) -> int:
@@ -174,19 +174,19 @@ class SimulatedSuite:
     @property
     def suites(self) -> int:
         """The number of suites for a range; 0 for a record that is long enough."""
-        is_known = self.size >= _CASES_KNOWN and int(self.main[1].min()) >= _TRIALS_KNOWN
+        is_known = self.size >= _CASES_KNOWN and int(self.base[1].min()) >= _TRIALS_KNOWN
         return 0 if is_known else _SUITES
 
     @property
     def stable(self) -> IntArray:
-        """The cases that main passes nearly always."""
-        s, m = self.main
+        """The cases that the base passes nearly always."""
+        s, m = self.base
         return np.nonzero(s >= _STABLE * m)[0]
 
     @property
     def flaky_share(self) -> float:
         """The share of all trials that flaky cases pass by the record: the most they can lose."""
-        rates = self.main[0] / self.main[1]
+        rates = self.base[0] / self.base[1]
         flaky = (rates > _FLAKY_LOW) & (rates < _FLAKY_HIGH)
         return float(np.mean(np.where(flaky, rates, 0.0)))
 
@@ -220,11 +220,11 @@ class SimulatedSuite:
         runs: int,
         suites: int,
     ) -> SimulatedRun:
-        passes, trials = (tuple(arm.tolist()) for arm in self.main)
+        passes, trials = (tuple(side.tolist()) for side in self.base)
         p, after = _drawn_rates(passes, trials, seed=seed, runs=runs, suites=suites)
         rng = deepcopy(after)
         q = change(p)
-        record = tuple(np.broadcast_to(arm, p.shape) for arm in self.main)
+        record = tuple(np.broadcast_to(side, p.shape) for side in self.base)
         return play(
             self.policy,
             (record[0], record[1]),
@@ -253,7 +253,7 @@ _WAVES_OF_CASES = 30
 class SimulatedTrials(Protocol):
     """The trials that simulated runs use."""
 
-    def draw(self, arm: Side, wave: int, where: Index, count: IntArray | int) -> IntArray:
+    def draw(self, side: Side, wave: int, where: Index, count: IntArray | int) -> IntArray:
         """Passes of `count` further trials of some runs and cases, all of one wave."""
         ...
 
@@ -262,17 +262,17 @@ class Chances:
     """Trials that pass by chance, at rates that may be others in each wave.
 
     Args:
-        main: The pass rates of main in a wave; shape (runs, cases).
+        base: The pass rates of the base in a wave; shape (runs, cases).
         candidate: The same of the candidate.
     """
 
-    def __init__(self, rng: np.random.Generator, main: Rates, candidate: Rates) -> None:
+    def __init__(self, rng: np.random.Generator, base: Rates, candidate: Rates) -> None:
         self._rng = rng
-        self._rates: dict[Side, Rates] = {"main": main, "candidate": candidate}
+        self._rates: dict[Side, Rates] = {"base": base, "candidate": candidate}
 
-    def draw(self, arm: Side, wave: int, where: Index, count: IntArray | int) -> IntArray:
+    def draw(self, side: Side, wave: int, where: Index, count: IntArray | int) -> IntArray:
         """Passes of further trials."""
-        return self._rng.binomial(count, self._rates[arm](wave)[where])
+        return self._rng.binomial(count, self._rates[side](wave)[where])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,10 +285,10 @@ class SimulatedRun:
         broken: How many cases were named as broken.
         fixed: How many cases were named as fixed.
         worse: A suite was found worse side by side.
-        asked: A suite was below main's record, so both arms were drawn side by side.
+        asked: A suite was below the base's record, so both sides were drawn side by side.
         weighed: Broken cases were weighed against fixed ones.
-        drifted: A case fails on main too, today.
-        calls: Trials of both arms together.
+        drifted: A case fails on the base too, today.
+        calls: Trials of both sides together.
     """
 
     blocked: BoolArray
@@ -309,7 +309,7 @@ class SimulatedRun:
 
 def play(
     policy: GatePolicy,
-    main: Tallies,
+    base: Tallies,
     trials: SimulatedTrials,
     *,
     family: int | None = None,
@@ -319,35 +319,35 @@ def play(
     """Run the gate many times.
 
     Args:
-        main: Passes and trials of main's record; shape (runs, cases).
+        base: Passes and trials of the base's record; shape (runs, cases).
         trials: What is drawn.
         family: How many cells are tested together; as many as cases if None.
         prompts: The columns of the cases of each prompt; all cases are of one prompt if None.
-        recorded: Trials of each case that a replay has, and none of main; 0 where models may be
+        recorded: Trials of each case that a replay has, and none of the base; 0 where models may be
             called.
     """
     if recorded:
-        return _replayed(policy, main, trials, prompts=prompts, recorded=recorded)
-    return _Runs(policy, main, trials, family=family, prompts=prompts).played()
+        return _replayed(policy, base, trials, prompts=prompts, recorded=recorded)
+    return _Runs(policy, base, trials, family=family, prompts=prompts).played()
 
 
 def _replayed(
     policy: GatePolicy,
-    main: Tallies,
+    base: Tallies,
     trials: SimulatedTrials,
     *,
     prompts: Sequence[IntArray] | None,
     recorded: int,
 ) -> SimulatedRun:
-    """Replays are not accepted where their trials are below main's record; pairs are missing."""
-    runs, cases = main[0].shape
+    """Replays are not accepted where their trials are below base's record; pairs are missing."""
+    runs, cases = base[0].shape
     columns = prompts or [_range(cases)]
     blocked = np.zeros(runs, dtype=np.bool_)
     for own in columns:
         drawn = np.full((runs, own.size), recorded, dtype=np.int64)
         where = np.broadcast_arrays(_range(runs)[:, np.newaxis], own)
         passes = trials.draw("candidate", 0, (where[0], where[1]), drawn)
-        screened = screen((main[0][:, own], main[1][:, own]), (passes, drawn))
+        screened = screen((base[0][:, own], base[1][:, own]), (passes, drawn))
         blocked |= screened.p_value <= screen_bound(policy.suite, 0, prompts=len(columns))
     no, none = np.zeros_like(blocked), np.zeros(runs, dtype=np.int64)
     return SimulatedRun(
@@ -369,14 +369,14 @@ class _Runs:
     def __init__(
         self,
         policy: GatePolicy,
-        main: Tallies,
+        base: Tallies,
         trials: SimulatedTrials,
         *,
         family: int | None,
         prompts: Sequence[IntArray] | None,
     ) -> None:
-        runs, cases = main[0].shape
-        self._policy, self._main, self._trials = policy, main, trials
+        runs, cases = base[0].shape
+        self._policy, self._base, self._trials = policy, base, trials
         self._columns: Sequence[IntArray] = prompts or [np.arange(cases, dtype=np.int64)]
         self._family = family
         self._first = np.empty(cases, dtype=np.int64)
@@ -431,11 +431,11 @@ class _Runs:
 
     def _tested(self, direction: str) -> CellTest:
         """The test of single cases in one direction, all looks taken."""
-        s = self._main[0]
+        s = self._base[0]
         better = direction == "better"
         test = CellTest(
             self._policy.case,
-            self._main,
+            self._base,
             (self._first_passes, np.broadcast_to(self._first, s.shape)),
             family=self._family,
             direction="better" if better else "worse",
@@ -450,10 +450,10 @@ class _Runs:
             pair = test.paired(number)
             passes = self._trials.draw("candidate", number + 1, (where[0], where[1]), step)
             both = (where[0][pair], where[1][pair])
-            of_main = self._trials.draw("main", number + 1, both, step)
+            of_base = self._trials.draw("base", number + 1, both, step)
             k[where] += passes
             r[where] += step
-            b[both] += of_main
+            b[both] += of_base
             n[both] += step
             kd[both] += passes[pair]
             np.add.at(self._calls, where[0], step)
@@ -474,7 +474,7 @@ class _Runs:
             here = np.ix_(rows, own)
             first = np.broadcast_to(self._first[own], (rows.size, own.size))
             better = rest_better(
-                (self._main[0][here], self._main[1][here]),
+                (self._base[0][here], self._base[1][here]),
                 (self._first_passes[here], first),
                 named[rows],
             )
@@ -484,10 +484,10 @@ class _Runs:
         return hit & ~weighs, weighs
 
     def _screen(self, going: IntArray, own: IntArray) -> tuple[IntArray, BoolArray]:
-        """The runs whose suite is below main's record, and whether equal weights show it."""
+        """The runs whose suite is below the base's record, and whether equal weights show it."""
         policy, prompts = self._policy.suite, len(self._columns)
         here = np.ix_(going, own)
-        s, m, k = self._main[0][here], self._main[1][here], self._first_passes[here]
+        s, m, k = self._base[0][here], self._base[1][here], self._first_passes[here]
         r = np.broadcast_to(self._first[own], k.shape)
         int_arrays: list[IntArray] = []
         equal: list[BoolArray] = []
@@ -513,7 +513,7 @@ class _Runs:
         """The runs, among some, that confirm side by side that the suite is worse."""
         policy, prompts = self._policy.suite, len(self._columns)
         here = np.ix_(rows, own)
-        record = self._main[0][here], self._main[1][here]
+        record = self._base[0][here], self._base[1][here]
         worse = np.zeros(rows.size, dtype=np.bool_)
         open_rows = np.arange(rows.size)
         waves: list[Pairs] = []
@@ -560,12 +560,12 @@ class _Runs:
     def _pairs(self, wave: int, rows: IntArray, own: IntArray, pairs: int) -> Pairs:
         drawn = np.full((rows.size, own.size), pairs, dtype=np.int64)
         return Pairs(
-            (self._draw("main", wave, rows, own, pairs), drawn),
+            (self._draw("base", wave, rows, own, pairs), drawn),
             (self._draw("candidate", wave, rows, own, pairs), drawn),
         )
 
     def _draw(
-        self, arm: Side, wave: int, rows: IntArray, own: IntArray, count: IntArray | int
+        self, side: Side, wave: int, rows: IntArray, own: IntArray, count: IntArray | int
     ) -> IntArray:
         """Passes of further trials of all cases of some runs; shape (rows, cases)."""
         shape = (rows.size, own.size)
@@ -575,7 +575,7 @@ class _Runs:
         )
         each = np.broadcast_to(count, shape)
         self._calls[rows] += each.sum(axis=1)
-        return self._trials.draw(arm, wave, where, each)
+        return self._trials.draw(side, wave, where, each)
 
 
 def _range(stop: int) -> IntArray:
@@ -688,7 +688,7 @@ class OperatingLine:
         cases: How many cases were simulated.
         false_alarm: How often an unchanged prompt is blocked.
         one_broken: How often one case is found that always passed and now always fails; None
-            without a case that main passes nearly always.
+            without a case that the base passes nearly always.
         drops: How often a drop of every case's pass rate is found, by its size.
         flaky_drop: How often a drop of 5 points on average is found, all of it on flaky cases;
             None where so few cases are flaky that they cannot lose as much.
@@ -749,13 +749,13 @@ def operating_line(
     drops: Sequence[float] = _DROPS,
     recorded: int = 0,
 ) -> OperatingLine | None:
-    """Simulate the gate on a suite whose cases are as main's record says.
+    """Simulate the gate on a suite whose cases are as the base's record says.
 
     The pass rate of each case is drawn from what its record leaves open, so a case that never
     failed in 12 trials may still fail now and then.
 
     Args:
-        histories: Main's trials of each compared case, all checks together.
+        histories: The base's trials of each compared case, all checks together.
         seed: One seed gives one result.
         cells: How many pairs of case and check are tested together; as many as cases if None.
         cases: Simulate this number of cases like these instead of these; taken as of one prompt.
@@ -765,7 +765,7 @@ def operating_line(
         recorded: Trials of each case that a replay has; 0 where models may be called.
 
     Returns:
-        None without any trial of main.
+        None without any trial of the base.
     """
     suite = SimulatedSuite.from_histories(
         histories, policy, cells=cells, cases=cases, prompts=prompts
@@ -839,9 +839,9 @@ def unchanged_calls(
     prompts: Sequence[str] = (),
     seed: int = 0,
 ) -> float | None:
-    """The average trials of both arms for a case without a change.
+    """The average trials of both sides for a case without a change.
 
-    The arguments are those of `operating_line`. None without any trial of main.
+    The arguments are those of `operating_line`. None without any trial of the base.
     """
     suite = SimulatedSuite.from_histories(histories, policy, cells=cells, prompts=prompts)
     if suite is None:
@@ -854,8 +854,8 @@ def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine |
     """The line for the cases that a gate compared; None where it compared none with a history."""
     compared = [case for case in outcome.cases if case.state == "changed" and case.before.trials]
     recorded = 0
-    if outcome.policy.provisional and not outcome.main_trials and compared:
-        # Without recorded trials of main there are no pairs, which alone name a broken case.
+    if outcome.policy.provisional and not outcome.base_trials and compared:
+        # Without recorded trials of the base there are no pairs, which alone name a broken case.
         recorded = min(case.candidate.trials for case in compared) or 1
     return operating_line(
         [case.before for case in compared],
@@ -879,7 +879,7 @@ def cases_needed(
 
     Returns:
         The smallest number found by halving, to about a tenth; None if `at_most` is not enough or
-        main has no trial.
+        the base has no trial.
     """
 
     def detection(cases: int) -> Rate | None:
@@ -919,7 +919,7 @@ def first_draws_needed(
         at_most: Where to stop looking.
 
     Returns:
-        None if `at_most` is not enough, or main has no trial.
+        None if `at_most` is not enough, or the base has no trial.
     """
     first_draws = policy.first_draws_of(len(histories))
     while first_draws <= at_most:

@@ -123,7 +123,7 @@ class RunOutline:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Note one row, in the shape of `TrialRow`."""
-        if row.get("arm") == "main":
+        if row.get("side") == "base":
             return
         key = _suite_of(row)
         suite = self.suites.get(key)
@@ -228,7 +228,7 @@ def _changed_rows(
     for row in read() if identities else ():
         prompt, dataset, model = _suite_of(row)
         suite = (prompt, dataset, model if (prompt, dataset) in several else "")
-        if (suite, row["case"]) in identities and row.get("arm") != "main":
+        if (suite, row["case"]) in identities and row.get("side") != "base":
             kept.setdefault((suite, row["case"]), []).append({name: row[name] for name in _SHOWN})
     return kept
 

@@ -46,7 +46,7 @@ def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]
             _suite(
                 record,
                 suite,
-                drawn[suite.prompt, suite.version, suite.dataset, suite.model, suite.arm],
+                drawn[suite.prompt, suite.version, suite.dataset, suite.model, suite.side],
             )
             for suite in record.suites
         ],
@@ -55,7 +55,7 @@ def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]
 
 
 def _suite_of(row: Mapping[str, Any]) -> tuple[str | None, ...]:
-    return (row["prompt"], row["version"], row["dataset"], row["model"], row.get("arm"))
+    return (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
 
 
 class _FirstTrial(NamedTuple):
@@ -77,7 +77,7 @@ class _DrawnCases:
     def add(self, row: Mapping[str, Any]) -> None:
         """Count a trial."""
         # A gate draws again what failed, so there the first trials are what is like other runs.
-        outcome = row["case_outcome" if row.get("arm") is None else "outcome"]
+        outcome = row["case_outcome" if row.get("side") is None else "outcome"]
         drawn = self.items.get(row["node"])
         if drawn is None or row["trial"] < drawn.trial:
             trials = 1 if drawn is None else drawn.trials + 1
@@ -100,12 +100,12 @@ def _suite(record: RunRecord, suite: SuiteSummary, drawn: _DrawnCases) -> Measur
         prompt_digest=suite.prompt_digest,
         dataset=_plain(suite.dataset),
         model=_plain(suite.model),
-        arm=suite.arm,
+        side=suite.side,
         cases=outcomes.total(),
         measured=outcomes.total() - outcomes["unmeasured"],
         passed=outcomes["passed"],
         trials=max((first_trial.trials for first_trial in first), default=0)
-        if suite.arm is None
+        if suite.side is None
         else 1,
         answers=suite.replayed + suite.live,
         cost_usd=suite.cost_usd,
@@ -120,7 +120,7 @@ def _trial(number: int, row: Mapping[str, Any]) -> TrialEntry:
         number=number,
         prompt=_plain(row["prompt"]),
         case=_plain(row["case"]),
-        arm=row.get("arm"),
+        side=row.get("side"),
         trial=row["trial"],
         outcome=row["outcome"],
         row=json.dumps(row),
@@ -351,13 +351,13 @@ def lines_of(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> lis
     replayed answer as often as it was replayed.
 
     Args:
-        suites: Of one prompt, the oldest first. What a gate drew of main is left out: it draws
+        suites: Of one prompt, the oldest first. What a gate drew of the base is left out: it draws
             there again what failed.
         every_run: A point for each run.
     """
     grouped: defaultdict[tuple[str, str], list[MeasuredSuite]] = defaultdict(list)
     for suite in suites:
-        if suite.arm != "main":
+        if suite.side != "base":
             grouped[suite.dataset, suite.model].append(suite)
     lines = [
         TrendLine(

@@ -32,7 +32,7 @@ class MeasuredSuite:
         started_at: Of the run, ISO 8601 in UTC.
         commit: That was checked out; None outside of a repository.
         dirty: Whether the work tree differed from it.
-        arm: In a run that gates, whose trials these are; None in any other.
+        side: In a run that gates, whose trials these are; None in any other.
         cases: How many there were; `measured` of them have an outcome.
         passed: Of the measured. A gate draws again what failed, so of its runs the first trial of
             each case counts alone.
@@ -52,7 +52,7 @@ class MeasuredSuite:
     prompt_digest: str
     dataset: str
     model: str
-    arm: str | None
+    side: str | None
     cases: int
     measured: int
     passed: int
@@ -76,7 +76,7 @@ class TrialEntry:
     number: int
     prompt: str
     case: str
-    arm: str | None
+    side: str | None
     trial: int
     outcome: str
     row: str
@@ -260,7 +260,7 @@ STEPS: Final[tuple[Step, ...]] = (
             prompt_digest TEXT NOT NULL,
             dataset TEXT NOT NULL,
             model TEXT NOT NULL,
-            arm TEXT,
+            side TEXT,
             cases INTEGER NOT NULL,
             measured INTEGER NOT NULL,
             passed INTEGER NOT NULL,
@@ -280,7 +280,7 @@ STEPS: Final[tuple[Step, ...]] = (
             number INTEGER NOT NULL,
             prompt TEXT NOT NULL,
             "case" TEXT NOT NULL,
-            arm TEXT,
+            side TEXT,
             trial INTEGER NOT NULL,
             outcome TEXT NOT NULL,
             "row" TEXT NOT NULL,

@@ -799,7 +799,7 @@ class BaselineUpdate:
         again = self._due(asked)
         draws = (
             [
-                Draw(planned, stored_number("main", nth))
+                Draw(planned, stored_number("base", nth))
                 for nth in range(self._redraw)
                 for planned in self._today(asked_suite.cases)
             ]

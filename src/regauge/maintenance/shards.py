@@ -711,7 +711,7 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
             row, document = parse_row(path, number, line)
             suite = _suite_of(row, suites)
             fault = _fault_of(row, suite, part)
-            key = (row.node, row.trial, row.arm)
+            key = (row.node, row.trial, row.side)
             if not fault and key in seen:
                 fault = f"trial {row.trial} of {row.node} is there twice"
             if fault or suite is None:
@@ -721,9 +721,9 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
             search.check(kept, number)
             counts.tally.add(document)
             nodes.setdefault((suite.eval, suite.model), set()).add(row.node)
-            if row.arm is None and row.tier != "tracked" and not row.not_blocking:
+            if row.side is None and row.tier != "tracked" and not row.not_blocking:
                 counts.failed |= row.case_outcome == "failed"
-            counts.unmeasured |= row.arm != "main" and row.case_outcome == "unmeasured"
+            counts.unmeasured |= row.side != "base" and row.case_outcome == "unmeasured"
             file.write(line + b"\n")
     counts.nodes = {key: len(names) for key, names in nodes.items()}
     counts.tally.settle(compared=len({suite.model for suite in part.shard.suites}) > 1)
@@ -734,7 +734,7 @@ def _fault_of(row: TrialRow, suite: ShardSuite | None, part: _Part) -> str:
     """The fault of a row of a shard; empty if it has none."""
     if suite is None or (row.prompt, row.dataset) != (suite.prompt, suite.dataset):
         return f"{row.node} is of no eval of this shard"
-    if row.arm is None and row.prompt_digest != suite.prompt_digest:
+    if row.side is None and row.prompt_digest != suite.prompt_digest:
         return f"{row.node} is of another prompt than this shard's"
     if part.shard.by == "id" and shard_of(row.case, part.shard.count) != part.shard.number:
         return f"case {row.case!r} is of another shard"
@@ -750,7 +750,7 @@ def _suite_of(row: TrialRow, suites: Mapping[tuple[str, str], ShardSuite]) -> Sh
     for node in (f"{file}::{name.partition('[')[0]}", file):
         if (suite := suites.get((node, row.model))) is not None:
             return suite
-        if row.arm == "main":
+        if row.side == "base":
             return next((suite for (of, _), suite in suites.items() if of == node), None)
     return None
 

@@ -229,7 +229,7 @@ def _case(name: str, planned: PlannedCase, stored: StoredHistory | None, *, acce
 def base_number(planned: PlannedCase, nth: int) -> int:  # noqa: ARG001 - as `EvalBench` calls it
     """The stored number of the n-th trial of the base, counted from 0.
 
-    The first one is that of the evals; more are those of main in a comparison.
+    The first one is that of the evals; more are those of the base in a comparison.
     """
     return nth if nth == EVALS_FIRST else CONTROL_FIRST + nth
 

@@ -482,26 +482,26 @@ def steadiness_of(
     from regauge.stats import Arms, steadier_p_value, variance_fall
 
     counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
-    arms = [
+    sides = [
         Arms(
-            main_passes=its.passed,
-            main_trials=its.trials,
+            base_passes=its.passed,
+            base_trials=its.trials,
             passes=its_new.passed,
             trials=its_new.trials,
         )
         for its, its_new in counts
     ]
-    fall = variance_fall(arms, confidence=confidence)
+    fall = variance_fall(sides, confidence=confidence)
     if fall is None:
         return None
     return Steadiness(
         cases=fall.cases,
-        sigma_before=sqrt(fall.main),
+        sigma_before=sqrt(fall.base),
         sigma_after=sqrt(fall.candidate),
-        fall=fall.main - fall.candidate,
+        fall=fall.base - fall.candidate,
         low=fall.interval.low,
         high=fall.interval.high,
-        steadier_p=steadier_p_value(arms),
+        steadier_p=steadier_p_value(sides),
         gain=fmean(
             its_new.rate - its.rate for its, its_new in counts if its.trials and its_new.trials
         ),

@@ -553,12 +553,12 @@ async def verify_by_gate(
     by_trial = {
         (o.text, o.case, o.trial): o for outcomes in state.fresh.seen.values() for o in outcomes
     }
-    texts: dict[Side, PromptText] = {"candidate": state.text, "main": setting.base}
+    texts: dict[Side, PromptText] = {"candidate": state.text, "base": setting.base}
     while requests := gate.pending_trials():
         trials: list[tuple[str, Side, int]] = [
-            (want.case, want.arm, number) for want in requests for number in want.trials
+            (want.case, want.side, number) for want in requests for number in want.trials
         ]
-        draws = [_unknown(arm, text, trials, by_trial) for arm, text in texts.items()]
+        draws = [_unknown(side, text, trials, by_trial) for side, text in texts.items()]
         missing = sum(len(draw.trials) for draw in draws)
         if spent.calls + missing > action.calls_max:
             return SuiteSaid(
@@ -575,9 +575,9 @@ async def verify_by_gate(
             spent += done.spent
             outcomes += done.outcomes
             by_trial |= {(o.text, o.case, o.trial): o for o in done.outcomes}
-        for case, arm, number in trials:
-            outcome = by_trial.get((texts[arm].digest, case, _stored_number(arm, number)))
-            gate.observe(_PROMPT, case, arm, number, _facts(outcome))
+        for case, side, number in trials:
+            outcome = by_trial.get((texts[side].digest, case, _stored_number(side, number)))
+            gate.observe(_PROMPT, case, side, number, _facts(outcome))
     gate_outcome = gate.outcome()
     return SuiteSaid(
         decision=gate_outcome.decision,
@@ -588,26 +588,26 @@ async def verify_by_gate(
 
 
 def _unknown(
-    arm: Side,
+    side: Side,
     text: PromptText,
     trials: Sequence[tuple[str, Side, int]],
     outcomes: Container[tuple[str, str, int]],
 ) -> Draws:
-    """The trials of one arm that the gate requests and that do not exist yet."""
-    pairs = [(case, _stored_number(asked, n)) for case, asked, n in trials if asked == arm]
+    """The trials of one side that the gate requests and that do not exist yet."""
+    pairs = [(case, _stored_number(asked, n)) for case, asked, n in trials if asked == side]
     return Draws(
         text=text,
         trials=tuple((case, n) for case, n in pairs if (text.digest, case, n) not in outcomes),
     )
 
 
-def _stored_number(arm: Side, number: int) -> int:
-    """The number of the n-th trial of an arm.
+def _stored_number(side: Side, number: int) -> int:
+    """The number of the n-th trial of a side.
 
     The revision's are those that evals replay once it is taken; the gate that it then has to
     pass makes trials of its own.
     """
-    return number + (CONTROL_FIRST if arm == "main" else EVALS_FIRST)
+    return number + (CONTROL_FIRST if side == "base" else EVALS_FIRST)
 
 
 def _without_repairs(policy: GatePolicy) -> GatePolicy:

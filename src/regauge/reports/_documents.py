@@ -23,14 +23,14 @@ class AnswerDocument(_Document):
     """One answer that shows what a case did, as evidence for a reader.
 
     Attributes:
-        arm: Whose answer it is.
+        side: Whose answer it is.
         judge: The check that failed it; empty when it passed.
         reason: What that judge said.
         expected: What that judge compares with; null where it compares with nothing.
         output: What it found instead.
     """
 
-    arm: Literal["candidate", "main"]
+    side: Literal["candidate", "base"]
     trial: int
     text: str
     judge: str = ""
@@ -235,14 +235,14 @@ class CallsDocument(_Document):
     Attributes:
         first: The first trials of the candidate.
         again: Further trials of the candidate.
-        main: Trials of main, drawn for comparison.
+        base: Trials of the base, drawn for comparison.
         live: Calls that were made now, of prompts and judges; all else was recorded or stored.
         cost_usd: Of the calls that were made now; null when a price is unknown.
     """
 
     first: int
     again: int
-    main: int
+    base: int
     live: int
     input_tokens: int
     output_tokens: int
@@ -421,7 +421,7 @@ class TrialRow(_Document):
         fingerprint: The provider's `system_fingerprint`.
         latency_s: Of the call, in seconds.
         cost_usd: Of the call; null without a price.
-        arm: The side of the trial, with `--gate`; else null.
+        side: The side of the trial, with `--gate`; else null.
     """
 
     node: str
@@ -454,7 +454,7 @@ class TrialRow(_Document):
     latency_s: float | None
     cost_usd: float | None
     attempts: int
-    arm: Literal["candidate", "main"] | None = None
+    side: Literal["candidate", "base"] | None = None
 
 
 class LabelRow(_Document):
@@ -553,7 +553,7 @@ class SuiteSummary(_Document):
         all_of_k: The probability that k trials of a case all pass (pass^k), for k from 1 to the
             fewest measured trials of a case; empty with one trial, and with `--gate`.
         one_of_k: The probability that one of k trials passes (pass@k), for the same k.
-        arm: The side of these trials, with `--gate`; else null.
+        side: The side of these trials, with `--gate`; else null.
         comparison: With several models: the comparison with the first.
     """
 
@@ -590,7 +590,7 @@ class SuiteSummary(_Document):
     judge_latency_s: float | None = None
     all_of_k: list[float] = []
     one_of_k: list[float] = []
-    arm: Literal["candidate", "main"] | None = None
+    side: Literal["candidate", "base"] | None = None
     comparison: ModelComparison | None = None
 
 

@@ -115,7 +115,7 @@ def answer_diff(case: CaseDocument) -> list[str]:
 
 
 def _who(answer: AnswerDocument) -> str:
-    return f"{answer.arm}, trial {answer.trial}"
+    return f"{answer.side}, trial {answer.trial}"
 
 
 def _reason(answer: AnswerDocument) -> list[str]:
@@ -246,7 +246,7 @@ def _balance(document: DecisionDocument) -> str:
     summed = _summed(document)
     tests = [prompt.test for prompt in document.prompts if prompt.test is not None]
     differences = [test.difference for test in tests if test.difference is not None]
-    change = differences[0].candidate - differences[0].main if len(differences) == 1 else None
+    change = differences[0].candidate - differences[0].base if len(differences) == 1 else None
     order: list[CaseStatus] = ["broken", "fixed"]
     if change is not None and change > 0:
         order.reverse()
@@ -291,10 +291,10 @@ def difference_words(difference: RateDifference, *, left_out: int = 0) -> str:
         left_out: Broken cases that the changelog accepts: they are not compared.
 
     >>> from regauge.evidence import RateDifference
-    >>> difference_words(RateDifference(main=0.9, candidate=0.82, low=-0.12, high=-0.04))
+    >>> difference_words(RateDifference(base=0.9, candidate=0.82, low=-0.12, high=-0.04))
     '-8.0 points (95 % interval -12.0 to -4.0)'
     """
-    value = difference.candidate - difference.main
+    value = difference.candidate - difference.base
     points = (f"{100 * each:+.1f}" for each in (value, difference.low, difference.high))
     words = "{} points (95 % interval {} to {})".format(*points)
     return f"{words}, without {plural(left_out, 'accepted case')}" if left_out else words
@@ -452,8 +452,8 @@ def _details(case: CaseDocument, *, diff: bool) -> Iterator[StyledLine]:
 def calls_line(document: DecisionDocument) -> str:
     """The trials of the decision, by kind, and their cost."""
     calls = document.calls
-    total = calls.first + calls.again + calls.main
-    kinds = f"{calls.first} initial, {calls.again} follow-up, {calls.main} on base"
+    total = calls.first + calls.again + calls.base
+    kinds = f"{calls.first} initial, {calls.again} follow-up, {calls.base} on base"
     live = (
         f"{calls.live} {'call' if calls.live == 1 else 'calls'} now" if calls.live else "no calls"
     )

@@ -64,14 +64,14 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
 
 
 def pass_rates(document: DecisionDocument, prompt: PromptDocument) -> str:
-    """Main's and the candidate's, with the 95 % interval of their difference."""
+    """The base's and the candidate's, with the 95 % interval of their difference."""
     if prompt.test is not None and prompt.test.verdict == "unmeasured":
         return "-"
     if prompt.test is not None and (difference := prompt.test.difference) is not None:
-        rates = f"{_percent(difference.main)} → {_percent(difference.candidate)}"
+        rates = f"{_percent(difference.base)} → {_percent(difference.candidate)}"
         left_out = accepted_cases(document, prompt.prompt)
         return f"{rates}, {difference_words(difference, left_out=left_out)}"
-    arms = [
+    sides = [
         (
             case.candidate,
             case.before.passed + case.today.passed,
@@ -80,11 +80,11 @@ def pass_rates(document: DecisionDocument, prompt: PromptDocument) -> str:
         for case in document.cases
         if case.prompt == prompt.prompt and case.candidate.trials
     ]
-    if not arms:
+    if not sides:
         return "-"
-    rate = sum(new.passed / new.trials for new, _, _ in arms) / len(arms)
-    of_main = [passed / trials for _, passed, trials in arms if trials]
-    before = f"{_percent(sum(of_main) / len(of_main))} → " if len(of_main) == len(arms) else ""
+    rate = sum(new.passed / new.trials for new, _, _ in sides) / len(sides)
+    of_base = [passed / trials for _, passed, trials in sides if trials]
+    before = f"{_percent(sum(of_base) / len(of_base))} → " if len(of_base) == len(sides) else ""
     return f"{before}{_percent(rate)}"
 
 
@@ -97,14 +97,14 @@ def _step(
     suites: Sequence[SuiteSummary],
     cell_of: Callable[[SuiteSummary], str],
 ) -> str:
-    """Main's value and the candidate's, where both were drawn and differ."""
-    of_arms = {
-        suite.arm: cell_of(suite)
+    """The base's value and the candidate's, where both were drawn and differ."""
+    of_sides = {
+        suite.side: cell_of(suite)
         for suite in suites
         if suite.prompt == prompt.prompt and suite.trials > suite.unmeasured
     }
-    candidate, main = of_arms.get("candidate", "-"), of_arms.get("main")
-    return candidate if main in {None, candidate} else f"{main} → {candidate}"
+    candidate, base = of_sides.get("candidate", "-"), of_sides.get("base")
+    return candidate if base in {None, candidate} else f"{base} → {candidate}"
 
 
 def _cost(suite: SuiteSummary) -> str:

@@ -393,7 +393,7 @@ def verdict_events(record: RunRecord, rows: list[dict[str, Any]]) -> Iterator[di
             "regauge.case.id": row["case"],
             "regauge.case.digest": row["case_digest"],
             "regauge.trial": row["trial"],
-            "regauge.arm": row.get("arm") or "",
+            "regauge.side": row.get("side") or "",
         }
         for verdict in row["verdicts"]:
             yield shared | {

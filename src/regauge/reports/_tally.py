@@ -144,7 +144,7 @@ def wrong_labels(suite: SuiteSummary) -> list[JudgeName]:
 
     A gate's own report states what it decided; its HTML and JSON reports hold the matrices.
     """
-    if suite.arm is not None:
+    if suite.side is not None:
         return []
     return [judge for judge in suite.judges if any(row.recall < 1 for row in judge.labels)]
 
@@ -393,7 +393,7 @@ class _SuiteCount:
         judges = sorted(self.judges.values(), key=_order_of_judge)
         # The passed and all trials of each case; none in a gate run.
         counts = Counter[tuple[int, int]]()
-        if first.get("arm") is None:
+        if first.get("side") is None:
             counts = self.settled_nodes + self._counts_of_nodes()
         several = all(trials > 1 for _, trials in counts)
         return SuiteSummary(
@@ -422,7 +422,7 @@ class _SuiteCount:
             else math.fsum(self.spent_usd.values),
             latency_p50_s=_percentile(latencies, 0.50),
             latency_p95_s=_percentile(latencies, 0.95),
-            arm=first.get("arm"),
+            side=first.get("side"),
             all_of_k=all_of_k(counts) if several else [],
             one_of_k=one_of_k(counts) if several else [],
             **_of_judges(judges),
@@ -499,7 +499,7 @@ class RunTally:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count one row, in the shape of `TrialRow`."""
-        key = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("arm"))
+        key = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
         suite = self._suites.get(key)
         if suite is None:
             suite = self._suites[key] = _SuiteCount(row)
@@ -555,7 +555,7 @@ class RunTally:
         groups: dict[tuple[Any, ...], list[_SuiteCount]] = {}
         for suite in self._suites.values():
             first = suite.first
-            own = id(suite) if first.get("arm") else None  # a gate compares its arms itself
+            own = id(suite) if first.get("side") else None  # a gate compares its sides itself
             version = None if across_versions else first["version"]
             key = (first["prompt"], version, first["dataset"], own)
             groups.setdefault(key, []).append(suite)
@@ -641,7 +641,7 @@ def _left_to_gate(row: Mapping[str, Any]) -> bool:
     """
     if row["cause"]["kind"] not in {"MissingOutputError", "MissingRecordingError"}:
         return False
-    return row.get("arm") == "main" or row["case_outcome"] != "unmeasured"
+    return row.get("side") == "base" or row["case_outcome"] != "unmeasured"
 
 
 def _without_case(cause: Mapping[str, str], case: str) -> str:
@@ -691,13 +691,13 @@ def _compared(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> Mo
     both = [key for key in first or () if key in counts]
     if first is None or not both:
         return own
-    arms = [
+    sides = [
         [tallies[key][place] for key in both] for tallies in (first, counts) for place in (0, 1)
     ]
-    comparison = rate_difference(*arms)
+    comparison = rate_difference(*sides)
     assert comparison is not None, "every case has trials of both"
     worse, better = (
-        float(suite_p_value(*arms, weights=1, direction=direction))
+        float(suite_p_value(*sides, weights=1, direction=direction))
         for direction in ("worse", "better")
     )
     p_value = min(1.0, 2 * tests * min(worse, better))

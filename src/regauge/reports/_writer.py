@@ -238,12 +238,12 @@ def parts_of(
 _RAW_CHARS_MAX = 4000
 
 
-def rows_of(result: EvalResult, *, arm: str | None = None) -> Iterator[dict[str, Any]]:
+def rows_of(result: EvalResult, *, side: str | None = None) -> Iterator[dict[str, Any]]:
     """One row per trial, in the shape of `TrialRow`; plain values, for speed.
 
     Args:
         result: The judged trials of one case.
-        arm: In a run that gates, whose they are: `candidate` or `main`.
+        side: In a run that gates, whose they are: `candidate` or `base`.
     """
     suite, case = result.suite, result.case
     outcome = result.outcome
@@ -281,7 +281,7 @@ def rows_of(result: EvalResult, *, arm: str | None = None) -> Iterator[dict[str,
             "latency_s": completion.latency_s if completion else None,
             "cost_usd": completion.cost_usd if completion else None,
             "attempts": completion.attempts if completion else _attempts(trial.error),
-            "arm": arm,
+            "side": side,
         }
 
 
@@ -393,22 +393,22 @@ class RunWriter:
         self._waiting: list[tuple[EvalResult, str | None]] = []
         self._written_s = monotonic()
 
-    def add(self, result: EvalResult, *, arm: str | None = None) -> None:
-        """Write the trials of one case; in a run that gates, `arm` says whose they are."""
+    def add(self, result: EvalResult, *, side: str | None = None) -> None:
+        """Write the trials of one case; in a run that gates, `side` says whose they are."""
         self.empty = False
         if self._shared or not result.suite.judged_by_own_rules:
             # What others say may not be fit to be written; then it is this case that breaks.
             self._write(self._waiting)
-            self._write([(result, arm)])
+            self._write([(result, side)])
             return
-        self._waiting.append((result, arm))
+        self._waiting.append((result, side))
         waited_s = monotonic() - self._written_s
         if len(self._waiting) == _WAIT_MAX or waited_s > _WAIT_MAX_S:
             self._write(self._waiting)
 
     def _write(self, results: Sequence[tuple[EvalResult, str | None]]) -> None:
         """Write results, all that wait or one of its own; none is lost to who interrupts this."""
-        rows = [row for result, arm in results for row in rows_of(result, arm=arm)]
+        rows = [row for result, side in results for row in rows_of(result, side=side)]
         for row in rows:
             self._clean(row, _ROW_TEXTS)
             for verdict in row["verdicts"]:

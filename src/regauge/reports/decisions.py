@@ -71,14 +71,14 @@ if TYPE_CHECKING:
 
 def calls_of(decided: Decided) -> CallsDocument:
     """The trials of a gate run by kind, and what the live ones used."""
-    first = again = main = live = input_tokens = output_tokens = 0
+    first = again = base = live = input_tokens = output_tokens = 0
     cost_usd: float | None = 0.0
-    for (prompt, _, arm), trials in decided.trials.items():
+    for (prompt, _, side), trials in decided.trials.items():
         for number, trial in enumerate(trials):
             if trial.answer is None:
                 continue
-            if arm == "main":
-                main += 1
+            if side == "base":
+                base += 1
             elif number < decided.outcome.first_draws.get(prompt, 1):
                 first += 1
             else:
@@ -91,7 +91,7 @@ def calls_of(decided: Decided) -> CallsDocument:
     return CallsDocument(
         first=first,
         again=again,
-        main=main,
+        base=base,
         live=live,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
@@ -237,21 +237,21 @@ def prompt_document(
     decided: Decided, compared: SuiteBase, guards: Iterable[ChangedGuards] = ()
 ) -> PromptDocument:
     """The document of one prompt."""
-    suite, main = compared.suite, compared.base.suite
+    suite, base = compared.suite, compared.base.suite
     at = decided.comparison.at
     project = at.project
     return PromptDocument(
         prompt=compared.name,
         path=str(project.relative(suite.prompt.path)),
-        state="new" if main is None else "unchanged" if compared.base.unchanged else "changed",
+        state="new" if base is None else "unchanged" if compared.base.unchanged else "changed",
         version=suite.version or None,
-        base_version=(main.version or None) if main else None,
+        base_version=(base.version or None) if base else None,
         digest=suite.prompt.digest,
-        base_digest=main.prompt.digest if main else None,
+        base_digest=base.prompt.digest if base else None,
         model=str(suite.model),
-        base_model=str(main.model) if main else None,
+        base_model=str(base.model) if base else None,
         simulated=is_simulated(str(suite.model)),
-        line=_changed_line(suite.prompt, main.prompt) if main is not None else 1,
+        line=_changed_line(suite.prompt, base.prompt) if base is not None else 1,
         diff=_prompt_diff(decided, compared),
         counts=verdict_counts(decided.outcome, compared.name),
         test=suite_test(decided.outcome, compared.name),
@@ -306,12 +306,12 @@ def _changed_line(head: Prompt, base: Prompt) -> int:
 
 
 def _prompt_diff(decided: Decided, compared: SuiteBase) -> str:
-    main = compared.base.suite
-    if main is None or main.prompt.source == compared.suite.prompt.source:
+    base = compared.base.suite
+    if base is None or base.prompt.source == compared.suite.prompt.source:
         return ""
     path = str(decided.comparison.at.project.relative(compared.suite.prompt.path))
     files = f"{path} ({decided.comparison.at.ref})", path
-    return "\n".join(prompt_diff(main.prompt.source, compared.suite.prompt.source, files=files))
+    return "\n".join(prompt_diff(base.prompt.source, compared.suite.prompt.source, files=files))
 
 
 def prompt_diff(before: str, now: str, *, files: tuple[str, str]) -> list[str]:
@@ -386,7 +386,7 @@ _SUMS: Mapping[str, tuple[str, str]] = {
     "unmeasured": ("has no verdict", "have no verdict"),
     "not-recorded": ("needs trials that are not recorded", "need trials that are not recorded"),
     "undecided": ("may have got worse", "may have got worse"),
-    "drifted": ("also fails on main today", "also fail on main today"),
+    "drifted": ("also fails on base today", "also fail on base today"),
 }
 
 
@@ -535,8 +535,8 @@ class _Evidence(NamedTuple):
         node: The pytest item.
         at: The file and line of the case.
         unmeasured: Why trials have no verdict, on one line.
-        across_models: Whether the arms have models of their own.
-        answers: The measured trials of an arm: number, output, and the checks that failed.
+        across_models: Whether the sides have models of their own.
+        answers: The measured trials of a side: number, output, and the checks that failed.
     """
 
     node: str
@@ -582,14 +582,14 @@ def _case_document(
 
 
 def _evidence(decided: Decided, compared: CaseComparison, nodes: Mapping[int, str]) -> _Evidence:
-    candidate, main = compared.candidate, compared.main
+    candidate, base = compared.candidate, compared.base
 
-    def answers(arm: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
-        for trial in decided.trials.get((*compared.case.key, arm), ()):
+    def answers(side: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
+        for trial in decided.trials.get((*compared.case.key, side), ()):
             if trial.answer is not None and trial.error is None:
                 completion = trial.answer.completion
                 text = shown_output(completion.text, completion.refusal, shown_messages(completion))
-                answer = AnswerDocument(arm=arm, trial=trial.number, text=text or "")
+                answer = AnswerDocument(side=side, trial=trial.number, text=text or "")
                 failures = [(failure.judge, failure.verdict) for failure in trial.failures]
                 yield (
                     answer,
@@ -604,8 +604,8 @@ def _evidence(decided: Decided, compared: CaseComparison, nodes: Mapping[int, st
         at=candidate.case.at if candidate is not None else "",
         unmeasured=cause_of_case(decided, *compared.case.key),
         across_models=candidate is not None
-        and main is not None
-        and candidate.suite.model != main.suite.model,
+        and base is not None
+        and candidate.suite.model != base.suite.model,
         answers=answers,
     )
 
@@ -620,18 +620,18 @@ def _failed(
 def _passing_and_failing(
     report: CaseReport, evidence: _Evidence
 ) -> tuple[AnswerDocument | None, AnswerDocument | None]:
-    """One answer that passed and one that failed, of the arms that the verdict sets apart.
+    """One answer that passed and one that failed, of the sides that the verdict sets apart.
 
     An answer that failed for another reason than the case did is no evidence.
     """
     if report.verdict not in _SHOWN_ANSWERS:
         return None, None
-    good: Side = "candidate" if report.verdict == "fixed" else "main"
-    bad: Side = "main" if report.verdict == "fixed" else "candidate"
+    good: Side = "candidate" if report.verdict == "fixed" else "base"
+    bad: Side = "base" if report.verdict == "fixed" else "candidate"
     check = report.decisive.check if report.decisive is not None else ""
 
-    def documents(arm: Side) -> Iterator[AnswerDocument]:
-        for answer, failures in evidence.answers(arm):
+    def documents(side: Side) -> Iterator[AnswerDocument]:
+        for answer, failures in evidence.answers(side):
             failed = [failure for failure in failures if not check or failure.judge == check]
             if failed or not failures:
                 yield failed[0] if failed else answer
@@ -662,7 +662,7 @@ def decide_again(
         rows: Its trials.
         policy: What to hold the change to now.
         loosened: Options that are looser than the policy of the run.
-        baseline: Main's histories, instead of those the run knew.
+        baseline: The base's histories, instead of those the run knew.
         again: The command that decides so again.
 
     Raises:
@@ -745,7 +745,7 @@ def _outcome(
     checks = {case.key: case.checks for case in cases}
     while requests := gate.pending_trials():
         for request in requests:
-            trials = recorded.get((request.prompt, request.case, request.arm), [])
+            trials = recorded.get((request.prompt, request.case, request.side), [])
             key = (request.prompt, request.case)
             for number in request.trials:
                 facts = (
@@ -753,18 +753,18 @@ def _outcome(
                     if number < len(trials)
                     else "not-recorded"
                 )
-                gate.observe(request.prompt, request.case, request.arm, number, facts)
+                gate.observe(request.prompt, request.case, request.side, number, facts)
     return gate.outcome()
 
 
 def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows:
-    """The trials by what the gate calls their suite, case and arm, in the order of numbers."""
+    """The trials by what the gate calls their suite, case and side, in the order of numbers."""
     keys = {case.node: (case.prompt, case.case) for case in document.cases if case.node}
     by_case: Rows = defaultdict(list)
     for row in rows:
         key = keys.get(row["node"])
-        if key is not None and row.get("arm") is not None:
-            by_case[*key, row["arm"]].append(row)
+        if key is not None and row.get("side") is not None:
+            by_case[*key, row["side"]].append(row)
     for trials in by_case.values():
         trials.sort(key=lambda row: row["trial"])
     return by_case
@@ -773,11 +773,11 @@ def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows
 def _recorded_evidence(
     case: GateCase, before: CaseDocument, recorded: Rows, *, across_models: bool
 ) -> _Evidence:
-    def answers(arm: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
-        for row in recorded.get((*case.key, arm), ()):
+    def answers(side: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
+        for row in recorded.get((*case.key, side), ()):
             if row["cause"] is None and row["source"] is not None:
                 text = shown_output(row["answer"], row["refusal"], row.get("messages", ()))
-                answer = AnswerDocument(arm=arm, trial=row["trial"], text=text or "")
+                answer = AnswerDocument(side=side, trial=row["trial"], text=text or "")
                 yield (
                     answer,
                     [

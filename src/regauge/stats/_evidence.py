@@ -1,4 +1,4 @@
-"""Evidence on single cases: e-values, drift of main, and which of many tests may be believed."""
+"""Evidence on single cases: e-values, drift of base, and which of many tests may be believed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.stats._intervals import FloatArray, IntArray, tallies, two_arms
+from regauge.stats._intervals import FloatArray, IntArray, tallies, two_sides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ class BetaComponent:
             raise ValueError("the weight and both shapes of a Beta component must be above 0")
 
 
-# Main mostly passes; a candidate worth naming mostly fails. Both leave room for anything.
+# The base mostly passes; a candidate worth naming mostly fails. Both leave room for anything.
 MAIN_MIXTURE: tuple[BetaComponent, ...] = (
     BetaComponent(weight=0.75, passes=20.0, fails=0.2),
     BetaComponent(weight=0.15, passes=3.0, fails=1.0),
@@ -72,50 +72,50 @@ def log_marginal(passes: IntArray, trials: IntArray, *, shape: tuple[float, floa
 
 
 def log_e_value(
-    main_passes: ArrayLike,
-    main_trials: ArrayLike,
+    base_passes: ArrayLike,
+    base_trials: ArrayLike,
     passes: ArrayLike,
     trials: ArrayLike,
     *,
     direction: Direction = "worse",
-    main_mixture: Sequence[BetaComponent] = MAIN_MIXTURE,
+    base_mixture: Sequence[BetaComponent] = MAIN_MIXTURE,
     candidate_mixture: Sequence[BetaComponent] = CANDIDATE_MIXTURE,
 ) -> FloatArray:
-    """The natural logarithm of the e-value that the candidate passes less often than main.
+    """The natural logarithm of the e-value that the candidate passes less often than the base.
 
     >>> [round(float(e), 3) for e in np.exp(log_e_value(12, 12, 0, [1, 3]))]
     [18.001, 761.765]
 
     Args:
-        main_passes: Passes among the trials of main, 0 to `main_trials`.
-        main_trials: Trials of main that count, stored ones and fresh ones together.
+        base_passes: Passes among the trials of the base, 0 to `base_trials`.
+        base_trials: Trials of the base that count, stored ones and fresh ones together.
         passes: Passes among the trials of the candidate, 0 to `trials`.
         trials: Trials of the candidate, all of them.
         direction: `better` asks whether the candidate passes more often: the same with passes
             and fails exchanged.
-        main_mixture: What main's pass probability may be.
+        base_mixture: What the base's pass probability may be.
         candidate_mixture: What the candidate's may be if it is worse.
 
     Returns:
-        One value per cell, in the common shape of the four counts; with no trials of an arm it is
+        One value per cell, in the common shape of the four counts; with no trials of a side it is
         at most 0.
 
     Raises:
         ValueError: If a count is negative or not whole, if there are more passes than trials, or
             if the shapes do not go together.
     """
-    s, m, k, r = two_arms(main_passes, main_trials, passes, trials)
+    s, m, k, r = two_sides(base_passes, base_trials, passes, trials)
     if direction == "better":
         s, k = m - s, r - k
     return (
-        _log_mixture(s, m, main_mixture)
+        _log_mixture(s, m, base_mixture)
         + _log_mixture(k, r, candidate_mixture)
         - _log_greatest_null_likelihood(s, m, k, r)
     )
 
 
 def failures_needed(
-    main_passes: int, main_trials: int, *, log_bound: float, at_most: int = 200
+    base_passes: int, base_trials: int, *, log_bound: float, at_most: int = 200
 ) -> int | None:
     """The failures in a row, from the first trial on, that bring the e-value to a bound.
 
@@ -123,8 +123,8 @@ def failures_needed(
     4
 
     Args:
-        main_passes: Passes among main's trials.
-        main_trials: Main's trials.
+        base_passes: Passes among the base's trials.
+        base_trials: The base's trials.
         log_bound: The natural logarithm of the e-value that is enough.
         at_most: Where to stop looking.
 
@@ -135,7 +135,7 @@ def failures_needed(
         ValueError: As in `log_e_value`.
     """
     failures = np.arange(1, at_most + 1)
-    enough = log_e_value(main_passes, main_trials, 0, failures) >= log_bound
+    enough = log_e_value(base_passes, base_trials, 0, failures) >= log_bound
     return int(failures[enough][0]) if enough.any() else None
 
 
@@ -148,14 +148,14 @@ def _log_mixture(x: IntArray, n: IntArray, mixture: Sequence[BetaComponent]) -> 
 
 
 def _log_greatest_null_likelihood(s: IntArray, m: IntArray, k: IntArray, r: IntArray) -> FloatArray:
-    """The supremum over all pass probabilities of a candidate at least as good as main.
+    """The supremum over all pass probabilities of a candidate at least as good as the base.
 
     The likelihood is concave in each probability, so a candidate with a lower pass rate is most
-    likely on the border, where both arms have one probability.
+    likely on the border, where both sides have one probability.
     """
     apart = _log_greatest_likelihood(s, m) + _log_greatest_likelihood(k, r)
     together = _log_greatest_likelihood(s + k, m + r)
-    # Multiplied out, so that it is exact, and true for an arm without trials.
+    # Multiplied out, so that it is exact, and true for a side without trials.
     return np.where(k * m >= s * r, apart, together)
 
 
@@ -184,8 +184,8 @@ def log_drift_ratio(
     True
 
     Args:
-        fresh: Passes and trials of main in this run.
-        history: Passes and trials of main before it, without the fresh ones.
+        fresh: Passes and trials of the base in this run.
+        history: Passes and trials of the base before it, without the fresh ones.
         candidate: Passes and trials of the candidate.
 
     Returns:
@@ -196,12 +196,12 @@ def log_drift_ratio(
     Raises:
         ValueError: If a count is negative or not whole, or there are more passes than trials.
     """
-    arms = (
-        *tallies(*fresh, of="main in this run"),
-        *tallies(*history, of="main's history"),
+    sides = (
+        *tallies(*fresh, of="base in this run"),
+        *tallies(*history, of="the base's history"),
         *tallies(*candidate, of="the candidate"),
     )
-    x, n, s, m, k, r = np.broadcast_arrays(*arms)
+    x, n, s, m, k, r = np.broadcast_arrays(*sides)
     return _log_predictive(x, n, k, r) - _log_predictive(x, n, s, m)
 
 
@@ -300,8 +300,8 @@ def draw_pass_rates(
     """Pass rates of each case, drawn from what its record leaves open.
 
     Args:
-        passes: Passes of main, one per case.
-        trials: Trials of main.
+        passes: Passes of the base, one per case.
+        trials: Trials of the base.
         runs: Draws for each suite.
         rng: Of the draws.
         suites: With 0 the distribution is fitted once. Otherwise it is fitted this number of
@@ -315,7 +315,7 @@ def draw_pass_rates(
     Raises:
         ValueError: If there are more passes than trials, or a count is below 0.
     """
-    s, m = tallies(passes, trials, of="main")
+    s, m = tallies(passes, trials, of="base")
     records, which, counts = np.unique(
         np.stack([s, m], axis=-1), axis=0, return_inverse=True, return_counts=True
     )

@@ -46,7 +46,7 @@ def count_array(values: ArrayLike, *, name: str) -> IntArray:
 
 
 def tallies(passes: ArrayLike, trials: ArrayLike, *, of: str) -> tuple[IntArray, IntArray]:
-    """Passes and trials of one arm, in one shape.
+    """Passes and trials of one side, in one shape.
 
     Raises:
         ValueError: If there are more passes than trials, or if the shapes do not go together.
@@ -59,17 +59,17 @@ def tallies(passes: ArrayLike, trials: ArrayLike, *, of: str) -> tuple[IntArray,
     return passed, drawn
 
 
-def two_arms(
-    main_passes: ArrayLike, main_trials: ArrayLike, passes: ArrayLike, trials: ArrayLike
+def two_sides(
+    base_passes: ArrayLike, base_trials: ArrayLike, passes: ArrayLike, trials: ArrayLike
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """The tallies of main and of the candidate, in one shape.
+    """The tallies of the base and of the candidate, in one shape.
 
     Raises:
         ValueError: As in `tallies`.
     """
-    main = tallies(main_passes, main_trials, of="main")
+    base = tallies(base_passes, base_trials, of="base")
     candidate = tallies(passes, trials, of="the candidate")
-    s, m, k, r = np.broadcast_arrays(*main, *candidate)
+    s, m, k, r = np.broadcast_arrays(*base, *candidate)
     return s, m, k, r
 
 
@@ -318,8 +318,8 @@ def bootstrap_interval(
 
 
 def rate_difference(
-    main_passes: ArrayLike,
-    main_trials: ArrayLike,
+    base_passes: ArrayLike,
+    base_trials: ArrayLike,
     passes: ArrayLike,
     trials: ArrayLike,
     *,
@@ -328,8 +328,8 @@ def rate_difference(
     """The difference of the mean pass rates of cases, with a normal interval.
 
     The cases are fixed, so only the spread within cases counts: p(1-p), estimated without bias
-    where a case has several trials of an arm. With one trial of each case the candidate's spread
-    within cases is what main's spread between cases leaves of the whole. A correction for
+    where a case has several trials of a side. With one trial of each case the candidate's spread
+    within cases is what the base's spread between cases leaves of the whole. A correction for
     continuity and a floor of three trials keep the interval honest for few failures.
 
     >>> found = rate_difference([12] * 50, 12, [1] * 46 + [0] * 4, 1)
@@ -337,40 +337,42 @@ def rate_difference(
     (-8.0, -16.5, 0.5)
 
     Args:
-        main_passes: Passes of main, one per case.
-        main_trials: Trials of main; a case without trials of an arm counts nothing.
+        base_passes: Passes of the base, one per case.
+        base_trials: Trials of the base; a case without trials of a side counts nothing.
         passes: Passes of the candidate.
         trials: Trials of the candidate.
         confidence: Above 0 and below 1.
 
     Returns:
-        None without any case that has trials of both arms.
+        None without any case that has trials of both sides.
 
     Raises:
         ValueError: If a count is negative or not whole, or there are more passes than trials.
     """
-    s, m, k, r = (np.atleast_1d(arm) for arm in two_arms(main_passes, main_trials, passes, trials))
+    s, m, k, r = (
+        np.atleast_1d(side) for side in two_sides(base_passes, base_trials, passes, trials)
+    )
     both = (m > 0) & (r > 0)
     s, m, k, r = s[both], m[both], k[both], r[both]
     if not s.size:
         return None
     first, second = s / m, k / r
     before, after = float(first.mean()), float(second.mean())
-    of_main = _within(s, m)
-    within_main = float(of_main.mean()) if of_main.size else before * (1 - before)
+    of_base = _within(s, m)
+    within_base = float(of_base.mean()) if of_base.size else before * (1 - before)
     if np.all(r > 1):
-        within = max(float(_within(k, r).mean()), within_main / 2)
+        within = max(float(_within(k, r).mean()), within_base / 2)
     else:
         spread = float(first.var(ddof=1)) if s.size > 1 else 0.0
-        between = max(0.0, spread - within_main * float((1 / m).mean()))
-        within = max(after * (1 - after) - between, within_main)
+        between = max(0.0, spread - within_base * float((1 / m).mean()))
+        within = max(after * (1 - after) - between, within_base)
     n = s.size
-    inverse_main, inverse = float((1 / m).mean()), float((1 / r).mean())
+    inverse_base, inverse = float((1 / m).mean()), float((1 / r).mean())
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    half = z * sqrt((within_main * inverse_main + within * inverse) / n) + inverse / (2 * n)
+    half = z * sqrt((within_base * inverse_base + within * inverse) / n) + inverse / (2 * n)
     half = max(half, 3 * inverse / n)
     return RateDifference(
-        main=before,
+        base=before,
         candidate=after,
         low=max(-1.0, after - before - half),
         high=min(1.0, after - before + half),

@@ -18,7 +18,7 @@ from regauge.stats._intervals import (
     Interval,
     count_array,
     tallies,
-    two_arms,
+    two_sides,
     upper_tails,
 )
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def failure_weight(fails: ArrayLike, trials: ArrayLike) -> IntArray:
     """The weight of one failure of a case: 3, 2 or 1, larger for rarer failures.
 
-    3 up to a tenth of all trials, of both arms, 2 up to a fifth, 1 above. It depends on what both
-    arms share alone, so permuting trials between them leaves it as it is and the test stays exact.
+    3 up to a tenth of all trials, of both sides, 2 up to a fifth, 1 above. It depends on what both
+    sides share alone, so permuting trials between them leaves it as it is and the test stays exact.
 
     >>> failure_weight([0, 2, 3, 13], 13).tolist()
     [3, 2, 1, 1]
@@ -47,18 +47,18 @@ def failure_weight(fails: ArrayLike, trials: ArrayLike) -> IntArray:
 
 
 def suite_p_value(
-    main_passes: ArrayLike,
-    main_trials: ArrayLike,
+    base_passes: ArrayLike,
+    base_trials: ArrayLike,
     passes: ArrayLike,
     trials: ArrayLike,
     *,
     direction: Direction = "worse",
     weights: ArrayLike | None = None,
 ) -> FloatArray:
-    """The exact one-sided p-value that the candidate fails more than main.
+    """The exact one-sided p-value that the candidate fails more than the base.
 
-    A stratum holds trials that are exchangeable between the arms if the prompt changed nothing:
-    all trials of a case, or those of a case in one round, where both arms ran side by side. Given
+    A stratum holds trials that are exchangeable between the sides if the prompt changed nothing:
+    all trials of a case, or those of a case in one round, where both sides ran side by side. Given
     the fails of a stratum, the candidate's share of them is hypergeometric; the statistic is the
     weighted sum of the candidate's fails, and its distribution is the convolution of these
     (Fisher, "The design of experiments", 1935, for one stratum; Mantel & Haenszel, JNCI 1959, and
@@ -69,14 +69,14 @@ def suite_p_value(
     True
 
     Args:
-        main_passes: Passes of main, one per stratum on the last axis; axes before it are suites of
+        base_passes: Passes of base, one per stratum on the last axis; axes before it are suites of
             their own.
-        main_trials: Trials of main; a stratum with none carries no information.
+        base_trials: Trials of the base; a stratum with none carries no information.
         passes: Passes of the candidate.
         trials: Trials of the candidate: the same rounds for every case, never more for suspects.
         direction: `better` tests for fewer fails: the same with passes and fails exchanged.
         weights: Weight of a failure in each stratum, whole numbers of at least 1 that depend on
-            what both arms share; `failure_weight` of the pooled counts if None, which finds small
+            what both sides share; `failure_weight` of the pooled counts if None, which finds small
             drops spread over stable cases far more often than equal weights.
 
     Returns:
@@ -85,8 +85,8 @@ def suite_p_value(
     Raises:
         ValueError: If a count is negative or not whole, or there are more passes than trials.
     """
-    arms = two_arms(main_passes, main_trials, passes, trials)
-    s, m, k, r = (np.atleast_1d(arm) for arm in arms)
+    sides = two_sides(base_passes, base_trials, passes, trials)
+    s, m, k, r = (np.atleast_1d(side) for side in sides)
     if direction == "better":
         s, k = m - s, r - k
     shape = s.shape[:-1]
@@ -96,7 +96,7 @@ def suite_p_value(
     weight = failure_weight(pooled, trials_of_all)
     if weights is not None:
         weight = np.broadcast_to(count_array(weights, name="weights"), s.shape).reshape(rows)
-    # Where all trials agree, or one arm has none, permuting them changes nothing.
+    # Where all trials agree, or one side has none, permuting them changes nothing.
     informs = (pooled > 0) & (pooled < trials_of_all) & (drawn > 0) & (drawn < trials_of_all)
     tables = np.stack([pooled, trials_of_all, drawn, weight], axis=-1)[informs]
     if not tables.size:
@@ -111,7 +111,7 @@ def suite_p_value(
 
 
 def expected_failures(
-    main_passes: ArrayLike, main_trials: ArrayLike, trials: ArrayLike
+    base_passes: ArrayLike, base_trials: ArrayLike, trials: ArrayLike
 ) -> FloatArray:
     """The candidate's trials that would fail at the rate of the base's record.
 
@@ -119,8 +119,8 @@ def expected_failures(
     1.25
 
     Args:
-        main_passes: Passes of main, one per case on the last axis.
-        main_trials: Trials of main; a case with none counts nothing.
+        base_passes: Passes of the base, one per case on the last axis.
+        base_trials: Trials of the base; a case with none counts nothing.
         trials: Trials of the candidate.
 
     Returns:
@@ -129,7 +129,7 @@ def expected_failures(
     Raises:
         ValueError: As in `suite_p_value`.
     """
-    s, m, _, r = two_arms(main_passes, main_trials, 0, trials)
+    s, m, _, r = two_sides(base_passes, base_trials, 0, trials)
     return np.asarray(np.sum(r * (m - s) / np.maximum(m, 1), axis=-1), dtype=np.float64)
 
 
@@ -181,7 +181,7 @@ _CHOICES_LISTED = 5_000
 
 
 def score_p_value(
-    main: Sequence[ArrayLike],
+    base: Sequence[ArrayLike],
     candidate: Sequence[ArrayLike],
     *,
     seed: int,
@@ -189,10 +189,10 @@ def score_p_value(
     permutations: int = 10_000,
     min_effect: float = 0.0,
 ) -> float:
-    """The one-sided p-value that the candidate's scores are lower than main's.
+    """The one-sided p-value that the candidate's scores are lower than the base's.
 
     The statistic is the sum over cases of the candidate's mean score divided by the standard
-    deviation of all scores of the case plus 0.02. Scores are permuted between the arms within
+    deviation of all scores of the case plus 0.02. Scores are permuted between the sides within
     each case (Pitman, JRSS Supplement 1937); the arrangement seen counts as one of those drawn,
     so the p-value is valid for any number of permutations (Phipson & Smyth, SAGMB 2010).
 
@@ -200,8 +200,8 @@ def score_p_value(
     0.001
 
     Args:
-        main: For each case, the scores of main between 0 and 1; cases may differ in number.
-        candidate: For each case of `main`, in its order, the scores of the candidate.
+        base: For each case, the scores of the base between 0 and 1; cases may differ in number.
+        candidate: For each case of `base`, in its order, the scores of the candidate.
         seed: Of the permutations; one seed gives one p-value. At least 0.
         direction: `better` asks whether the scores are higher.
         permutations: How many are drawn, at least 1; no p-value is below 1/(permutations + 1).
@@ -209,20 +209,20 @@ def score_p_value(
             much to the good side first. At least 0.
 
     Returns:
-        Above 0 and at most 1; 1 when no case has scores of both arms that differ.
+        Above 0 and at most 1; 1 when no case has scores of both sides that differ.
 
     Raises:
-        ValueError: If the arms have different numbers of cases, a score is outside 0 to 1 or not
+        ValueError: If the sides have different numbers of cases, a score is outside 0 to 1 or not
             a number, or an option is out of range.
     """
-    if len(main) != len(candidate):
-        raise ValueError(f"main has scores of {len(main)} cases, the candidate of {len(candidate)}")
+    if len(base) != len(candidate):
+        raise ValueError(f"base has scores of {len(base)} cases, the candidate of {len(candidate)}")
     if permutations < 1 or min_effect < 0:
         raise ValueError("permutations must be at least 1 and min_effect at least 0")
     rng = np.random.default_rng(seed)
     seen = 0.0
     permuted = np.zeros(permutations)
-    for before, after in zip(main, candidate, strict=True):
+    for before, after in zip(base, candidate, strict=True):
         old, new = _scores(before), _scores(after)
         if direction == "better":
             old, new = 1 - old, 1 - new
@@ -260,16 +260,16 @@ def _scores(values: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arms:
-    """Passes of one case in trials of main and of the candidate."""
+    """Passes of one case in trials of the base and of the candidate."""
 
-    main_passes: int
-    main_trials: int
+    base_passes: int
+    base_trials: int
     passes: int
     trials: int
 
     def __post_init__(self) -> None:
         for passes, trials in (
-            (self.main_passes, self.main_trials),
+            (self.base_passes, self.base_trials),
             (self.passes, self.trials),
         ):
             if not 0 <= passes <= trials:
@@ -281,12 +281,12 @@ class VarianceFall:
     """The mean fall in the variance of a case's verdicts under the candidate.
 
     Attributes:
-        main: The mean variance under main; `candidate` alike. Their roots are standard deviations.
-        interval: Of `main - candidate`; above 0 the candidate is steadier.
+        base: The mean variance under base; `candidate` alike. Their roots are standard deviations.
+        interval: Of `base - candidate`; above 0 the candidate is steadier.
         cases: How many cases have two trials under both.
     """
 
-    main: float
+    base: float
     candidate: float
     interval: Interval
     cases: int
@@ -315,7 +315,7 @@ def steadier_p_value(cases: Sequence[Arms]) -> float:
 
     It does not ask in which direction verdicts went: what always fails is steady as well.
 
-    >>> round(steadier_p_value([Arms(main_passes=4, main_trials=8, passes=8, trials=8)] * 2), 4)
+    >>> round(steadier_p_value([Arms(base_passes=4, base_trials=8, passes=8, trials=8)] * 2), 4)
     0.0015
 
     Returns:
@@ -323,7 +323,7 @@ def steadier_p_value(cases: Sequence[Arms]) -> float:
     """
     open_cases = [case for case in _measured(cases) if 0 < _pooled(case) < _all(case)]
     # Whole numbers keep equal sums equal.
-    unit = lcm(*(_pairs(n) for case in open_cases for n in (case.main_trials, case.trials)))
+    unit = lcm(*(_pairs(n) for case in open_cases for n in (case.base_trials, case.trials)))
     observed = sum(_fall(case, unit) for case in open_cases)
     reached = {0: 1}
     for case in open_cases:
@@ -343,11 +343,11 @@ def variance_fall(cases: Sequence[Arms], *, confidence: float = 0.95) -> Varianc
     the second and fourth central moments (Mood, Graybill & Boes, "Introduction to the theory of
     statistics", 1974, chapter VI); of verdicts these are p (1 - p) and v (1 - 3 v). For p a pass
     and a fail are added to what was counted (Agresti & Caffo, American Statistician 2000), or
-    else few equal verdicts would look certain. The sum over cases and both arms is taken as
+    else few equal verdicts would look certain. The sum over cases and both sides is taken as
     normal. Cases are taken as given; it is their trials that are a sample.
 
     Args:
-        cases: Those with fewer than two trials under either arm say nothing.
+        cases: Those with fewer than two trials under either side say nothing.
         confidence: Above 0 and below 1.
 
     Returns:
@@ -357,16 +357,16 @@ def variance_fall(cases: Sequence[Arms], *, confidence: float = 0.95) -> Varianc
     if not measured:
         return None
     number = len(measured)
-    main = sum(verdict_variance(case.main_passes, case.main_trials) for case in measured) / number
+    base = sum(verdict_variance(case.base_passes, case.base_trials) for case in measured) / number
     candidate = sum(verdict_variance(case.passes, case.trials) for case in measured) / number
     error = sum(
-        _error(case.main_passes, case.main_trials) + _error(case.passes, case.trials)
+        _error(case.base_passes, case.base_trials) + _error(case.passes, case.trials)
         for case in measured
     )
     half = NormalDist().inv_cdf(0.5 + confidence / 2) * sqrt(error) / number
-    fall = main - candidate
+    fall = base - candidate
     return VarianceFall(
-        main=main,
+        base=base,
         candidate=candidate,
         interval=Interval(low=fall - half, high=fall + half),
         cases=number,
@@ -381,15 +381,15 @@ def _error(passes: int, trials: int) -> float:
 
 
 def _measured(cases: Sequence[Arms]) -> Iterator[Arms]:
-    return (case for case in cases if min(case.main_trials, case.trials) > 1)
+    return (case for case in cases if min(case.base_trials, case.trials) > 1)
 
 
 def _pooled(case: Arms) -> int:
-    return case.main_passes + case.passes
+    return case.base_passes + case.passes
 
 
 def _all(case: Arms) -> int:
-    return case.main_trials + case.trials
+    return case.base_trials + case.trials
 
 
 def _pairs(trials: int) -> int:
@@ -398,16 +398,16 @@ def _pairs(trials: int) -> int:
 
 def _fall(case: Arms, unit: int) -> int:
     """The fall of the variance, in parts of a unit."""
-    main = case.main_passes * (case.main_trials - case.main_passes)
+    base = case.base_passes * (case.base_trials - case.base_passes)
     candidate = case.passes * (case.trials - case.passes)
-    return main * (unit // _pairs(case.main_trials)) - candidate * (unit // _pairs(case.trials))
+    return base * (unit // _pairs(case.base_trials)) - candidate * (unit // _pairs(case.trials))
 
 
 def _falls(case: Arms, unit: int) -> Iterator[tuple[int, int]]:
     """The possible falls with the same verdicts dealt differently, and their frequencies."""
     pooled = _pooled(case)
-    for passes in range(max(0, pooled - case.main_trials), min(pooled, case.trials) + 1):
-        dealt = replace(case, main_passes=pooled - passes, passes=passes)
+    for passes in range(max(0, pooled - case.base_trials), min(pooled, case.trials) + 1):
+        dealt = replace(case, base_passes=pooled - passes, passes=passes)
         ways = comb(pooled, passes) * comb(_all(case) - pooled, case.trials - passes)
         yield _fall(dealt, unit), ways
 

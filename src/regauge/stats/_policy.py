@@ -46,7 +46,7 @@ class CasePolicy:
     """When one case counts as broken.
 
     The first round makes suspects; each step draws more of them. Evidence is compared with the
-    record of main, and what that names has to be confirmed by trials of both arms side by side.
+    record of base, and what that names has to be confirmed by trials of both sides side by side.
 
     Attributes:
         alpha: The nominal error rate of naming cases, over all cells of a run; the real one is
@@ -57,19 +57,19 @@ class CasePolicy:
         suspect: A failure in the first round makes a suspect from this e-value on.
         suspect_of_many: The same where the first round has at least `many` trials of a case.
         many: See `suspect_of_many`.
-        serious: From this e-value on main is drawn next to the candidate.
-        paired_from: From this look on main is drawn for every suspect; the first round is look 1.
+        serious: From this e-value on the base is drawn next to the candidate.
+        paired_from: From this look on base is drawn for every suspect; the first round is look 1.
         clear: Below this e-value a suspect is cleared.
         confirm: The e-value side by side that confirms a single named cell.
-        drifted: From this ratio on main's fresh trials follow the candidate's record.
+        drifted: From this ratio on the base's fresh trials follow the candidate's record.
         undecided: At the cap, from this e-value against the record on, a case may be undecided.
         undecided_today: The same for the e-value side by side.
         keep_on: From this e-value side by side on, the late steps are worth their calls.
-        passes_ahead: So are they where main passes this number of trials more than the candidate.
-        untold: Where main follows the candidate's record and passes that many trials more at
+        passes_ahead: So are they where base passes this number of trials more than the candidate.
+        untold: Where the base follows the candidate's record and passes that many trials more at
             the cap, a candidate that passed none cannot be distinguished from it: the case is
             undecided.
-        control_min: Fresh trials of main without which a case is neither named nor drifted.
+        control_min: Fresh trials of the base without which a case is neither named nor drifted.
     """
 
     alpha: float = 0.05
@@ -124,20 +124,20 @@ class CasePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuitePolicy:
-    """When a suite counts as worse: main's record asks, trials side by side answer.
+    """When a suite counts as worse: the base's record asks, trials side by side answer.
 
     Attributes:
         alpha: The error rate side by side, in equal parts for each look, divided by the number of
             changed prompts.
-        screen: Up to these p-values against the record, round by round, both arms are drawn side
+        screen: Up to these p-values against the record, round by round, both sides are drawn side
             by side.
         extend: Up to this p-value another round of the candidate is drawn.
-        pairs: Trials of each arm and case for each look side by side, in units of the first round.
+        pairs: Trials of each side and case for each look side by side, in units of the first round.
         futile: Above these p-values the looks end early: nothing points to a loss. The last one
             also holds for looks of a run that continues.
         small: Below this number of cases half of the pairs are drawn.
-        control: So many cases of main are drawn once in the first round.
-        control_p: Up to this p-value main counts as below its record there.
+        control: So many cases of the base are drawn once in the first round.
+        control_p: Up to this p-value the base counts as below its record there.
         more: Pairs of every case for each further look of a run that continues.
     """
 
@@ -172,7 +172,7 @@ class SuitePolicy:
         return _levels((self.alpha / len(self.pairs),) * len(self.pairs), self.more)
 
     def pairs_of_look(self, number: int, *, cases: int, first_draws: int) -> int:
-        """Trials of each arm and case for a look, counted from 0."""
+        """Trials of each side and case for a look, counted from 0."""
         return _pairs(self.pairs, self.more, number, cases, first_draws, small=self.small)
 
     def extra_round(self, first_draws: int) -> int:
@@ -182,7 +182,7 @@ class SuitePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetPolicy:
-    """The weighing of broken against fixed cases: all cases, both arms side by side.
+    """The weighing of broken against fixed cases: all cases, both sides side by side.
 
     Attributes:
         pairs: As in `SuitePolicy`.
@@ -214,13 +214,13 @@ class NetPolicy:
         return _levels(self.levels, self.more)
 
     def pairs_of_look(self, number: int, *, cases: int, first_draws: int) -> int:
-        """Trials of each arm and case for a look, counted from 0."""
+        """Trials of each side and case for a look, counted from 0."""
         return _pairs(self.pairs, self.more, number, cases, first_draws, small=self.small)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriticalPolicy:
-    """When a case that must not fail blocks, whatever main does.
+    """When a case that must not fail blocks, whatever the base does.
 
     Attributes:
         first: Trials of every critical case.

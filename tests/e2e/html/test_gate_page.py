@@ -81,7 +81,7 @@ def test_the_first_page_says_what_was_decided_and_why(rejected: Rejected, opened
     assert "cases broke" not in seen.text(".decision")
     row = seen.text("#view-overview tbody tr")
     difference = rejected.decision["prompts"][0]["test"]["difference"]
-    rates = f"{difference['main']:.0%} → {difference['candidate']:.0%}, ".replace("%", " %")
+    rates = f"{difference['base']:.0%} → {difference['candidate']:.0%}, ".replace("%", " %")
     assert rates in row
     assert f"{100 * difference['low']:+.1f} to {100 * difference['high']:+.1f}" in row
     assert NAME in row
@@ -114,7 +114,7 @@ def test_changed_cases_stand_under_the_prompts_diff_in_groups_of_one_kind(
     assert ": field_equals(severity): expected " in title
     first = largest.get_by_role("link").first.inner_text()
     outputs = largest.get_by_role("region", name=f"Outputs of {first}")
-    assert "--- passed (main, trial" in outputs.inner_text()
+    assert "--- passed (base, trial" in outputs.inner_text()
     assert "+++ failed (candidate, trial" in outputs.inner_text()
     rest = largest.get_by_text(f"{count - 1} more", exact=True)
     assert not largest.get_by_role("listitem").first.is_visible()
@@ -157,7 +157,7 @@ def test_a_click_leads_from_the_decision_to_a_broken_case_and_what_changed_in_it
     failed = next(
         row
         for row in rejected.rows
-        if row["case"] == case["case"] and row["arm"] == "candidate" and row["outcome"] == "failed"
+        if row["case"] == case["case"] and row["side"] == "candidate" and row["outcome"] == "failed"
     )
     assert json.loads(panes.nth(1).locator(".text").inner_text()) == json.loads(failed["answer"])
     reason = next(said["reason"] for said in failed["verdicts"] if said["outcome"] == "fail")
@@ -188,7 +188,7 @@ def test_another_trial_is_a_choice_that_an_address_keeps(rejected: Rejected, ope
     passed = next(
         row["trial"]
         for row in rejected.rows
-        if row["case"] == case and row["arm"] == "candidate" and row["outcome"] == "passed"
+        if row["case"] == case and row["side"] == "candidate" and row["outcome"] == "passed"
     )
     choice = seen.page.get_by_label("Trial of Candidate")
     choice.select_option(f"trial {passed}: passed")
@@ -272,7 +272,7 @@ def test_the_plot_shows_each_run_with_its_interval_and_where_the_version_changed
     assert {"1.0.0", "1.1.0"} <= {*plot.locator("text.tick").all_text_contents()}
     seen.page.get_by_text("The numbers", exact=True).click()
     table = seen.page.get_by_role("region", name=f"Pass rates of {NAME}")
-    first = [row for row in rejected.rows if row["trial"] == 3000 and row["arm"] == "candidate"]
+    first = [row for row in rejected.rows if row["trial"] == 3000 and row["side"] == "candidate"]
     passed = sum(row["outcome"] == "passed" for row in first)
     assert f"{passed} of {len(first)}" in table.locator("tbody tr").first.inner_text()
     for bar, dot in zip(

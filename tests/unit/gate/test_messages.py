@@ -82,48 +82,48 @@ def decided(verdict: str, new: Count, before: Count, today: Count, **more: Any) 
         (
             decided("broken", count(0, 6), count(12, 12), count(5, 5)),
             (
-                "failed 6 of 6 new trials; main passed 12 of 12 before. Side by side today: the"
-                " candidate 0 of 5, main 5 of 5."
+                "failed 6 of 6 new trials; base passed 12 of 12 before. Side by side today: the"
+                " candidate 0 of 5, base 5 of 5."
             ),
         ),
         (
             report("broken", count(6, 8), count(12, 12), tier="critical", bar=count(7, 8)),
             (
-                "failed 2 of 8 new trials (bar: 7 of 8). It is critical, so it blocks whatever main"
+                "failed 2 of 8 new trials (bar: 7 of 8). It is critical, so it blocks whatever base"
                 " does."
             ),
         ),
         (
             decided("broken", count(0, 6), count(12, 12), count(5, 5), broke_before=1),
             (
-                "failed 6 of 6 new trials; main passed 12 of 12 before. Side by side today: the"
-                " candidate 0 of 5, main 5 of 5. It broke in 1 version before as well, and was"
+                "failed 6 of 6 new trials; base passed 12 of 12 before. Side by side today: the"
+                " candidate 0 of 5, base 5 of 5. It broke in 1 version before as well, and was"
                 " accepted: it is edit-sensitive; consider the tier `tracked`."
             ),
         ),
         (
             report("fixed", count(5, 5), count(0, 12)),
-            "passes 5 of 5; main passed 0 of 12.",
+            "passes 5 of 5; base passed 0 of 12.",
         ),
         (
             report("flaky", count(2, 3), count(9, 12)),
-            "failed once, passed 2 of 2 other trials; main fails 3 of 12. Not blocking.",
+            "failed once, passed 2 of 2 other trials; base fails 3 of 12. Not blocking.",
         ),
         (
             report("mixed", count(0, 1), count(12, 12), tier="tracked"),
-            "failed its only trial; main passed 12 of 12. Tracked, not blocking.",
+            "failed its only trial; base passed 12 of 12. Tracked, not blocking.",
         ),
         (
             decided("undecided", count(16, 24), count(12, 12), count(23, 23)),
             (
-                "passed 16 of 24; main passed 12 of 12 before, 23 of 23 today. Probably worse, not"
+                "passed 16 of 24; base passed 12 of 12 before, 23 of 23 today. Probably worse, not"
                 " certain among 100 checks. Add trials (--more-trials 8), or mark the case critical."
             ),
         ),
         (
             decided("undecided", count(0, 40), count(12, 12), count(8, 39)),
             (
-                "passed 0 of 40, side by side 0 of 39; main passes only 8 of 39 today (12 of 12"
+                "passed 0 of 40, side by side 0 of 39; base passes only 8 of 39 today (12 of 12"
                 " before): the difference may be chance. Add trials (--more-trials 8), or mark the case"
                 " critical."
             ),
@@ -135,13 +135,13 @@ def decided(verdict: str, new: Count, before: Count, today: Count, **more: Any) 
         (
             decided("drifted", count(0, 6), count(12, 12), count(0, 5)),
             (
-                "failed 6 of 6 trials; main also fails today: passed 0 of 5 (12 of 12 before). Side by"
+                "failed 6 of 6 trials; base also fails today: passed 0 of 5 (12 of 12 before). Side by"
                 " side the candidate is not worse."
             ),
         ),
         (
             report("known-failing", count(0, 1), count(0, 12)),
-            "main fails 12 of 12 trials; unchanged.",
+            "base fails 12 of 12 trials; unchanged.",
         ),
         (
             report("new", count(3, 3), state="new", bar=count(3, 3)),
@@ -159,7 +159,7 @@ def decided(verdict: str, new: Count, before: Count, today: Count, **more: Any) 
         (
             report("removed", blocks=True),
             (
-                "main has this case and it is gone. Put it back, or say why in the changelog entry of"
+                "base has this case and it is gone. Put it back, or say why in the changelog entry of"
                 " the prompt: `removed: [{case: late-return, reason: ...}]`."
             ),
         ),
@@ -174,15 +174,15 @@ def test_a_case_is_told_in_counts(found: CaseReport, words: str):
 def test_a_suspect_of_a_replay_is_left_to_the_audit():
     found = report("undecided", count(0, 1), count(12, 12), needs=2, recorded=1)
     assert case_message(found, MessageContext(cells=9, provisional=True)) == (
-        "refund-policy/late-return: failed 1 of 1 recorded trials; main passed 12 of 12. Left to the"
+        "refund-policy/late-return: failed 1 of 1 recorded trials; base passed 12 of 12. Left to the"
         " audit: a run with a key tests it side by side."
     )
 
 
-def test_main_that_was_drawn_beside_the_candidate_is_not_called_history():
+def test_base_that_was_drawn_beside_the_candidate_is_not_called_history():
     found = report("broken", count(0, 6), count(3, 3), count(3, 3))
     said = case_message(found, MessageContext(cells=20, stored=False))
-    assert "failed 6 of 6 new trials; main passed 3 of 3 in this run." in said
+    assert "failed 6 of 6 new trials; base passed 3 of 3 in this run." in said
 
 
 def test_a_case_with_several_checks_names_the_one_that_broke():
@@ -195,7 +195,7 @@ def test_a_case_with_several_checks_names_the_one_that_broke():
         candidate=count(6, 6),
     )
     several = report("broken", count(0, 6), count(12, 12), checks=(fine, *broken.checks))
-    assert "failed field_equals in 6 of 6 new trials; main passed 12 of 12 before." in case_message(
+    assert "failed field_equals in 6 of 6 new trials; base passed 12 of 12 before." in case_message(
         several, CONTEXT
     )
 
@@ -208,7 +208,7 @@ def a_round(p_value: float, **more: Any) -> RoundReport:
 
 def look(p_value: float, check: str = "") -> PairsReport:
     return PairsReport(
-        main=count(190, 200), candidate=count(170, 200), p_values={check: p_value}, bound=0.012
+        base=count(190, 200), candidate=count(170, 200), p_values={check: p_value}, bound=0.012
     )
 
 
@@ -227,17 +227,17 @@ ASKED: dict[str, Any] = {
         (
             {"verdict": "worse", "pairs": (look(0.0012),)},
             (
-                "11 of 100 trials failed; main's baseline predicts 7.5, and 3 failed in cases that"
-                " main never failed (p = 0.00057), confirmed side by side"
-                " (p = 0.0012): the candidate passed 170 of 200 trials, main 190 of 200."
+                "11 of 100 trials failed; the base's baseline predicts 7.5, and 3 failed in cases that"
+                " base never failed (p = 0.00057), confirmed side by side"
+                " (p = 0.0012): the candidate passed 170 of 200 trials, base 190 of 200."
             ),
         ),
         (
             {"verdict": "unconfirmed", "pairs": (look(0.31),), "stable_failed": 0},
             (
-                "11 of 100 trials failed; main's baseline predicts 7.5"
+                "11 of 100 trials failed; the base's baseline predicts 7.5"
                 " (p = 0.00057), not confirmed side by side (p = 0.31): the candidate passed 170 of"
-                " 200 trials, main 190 of 200."
+                " 200 trials, base 190 of 200."
             ),
         ),
         (
@@ -249,15 +249,15 @@ ASKED: dict[str, Any] = {
                 "stable_failed": 0,
             },
             (
-                "11 of 100 trials failed; main's baseline predicts 7.5; scores of grace are"
+                "11 of 100 trials failed; the base's baseline predicts 7.5; scores of grace are"
                 " lower (p = 0.0001), confirmed side by side (p < 0.000001):"
-                " the candidate passed 170 of 200 trials, main 190 of 200."
+                " the candidate passed 170 of 200 trials, base 190 of 200."
             ),
         ),
         (
             {"verdict": "undecided", "needs": 400, "stable_failed": 0},
             (
-                "11 of 100 trials failed; main's baseline predicts 7.5"
+                "11 of 100 trials failed; the base's baseline predicts 7.5"
                 " (p = 0.00057), not yet tested side by side: that needs 400 live trials."
             ),
         ),
@@ -288,7 +288,7 @@ def test_broken_and_fixed_cases_are_weighed_in_words(
     verdict: Any, worse: float, better: float, passed: int, words: str
 ):
     weighed = NetReport(
-        main=count(160, 200),
+        base=count(160, 200),
         candidate=count(passed, 200),
         p_worse=worse,
         p_better=better,

@@ -113,7 +113,7 @@ def test_two_models_are_compared_and_several_in_one_run_kept_apart():
 
 
 def test_what_a_gate_drew_of_main_is_left_out():
-    rows = [_row("a", "failed", arm="main"), _row("a", "passed", arm="candidate")]
+    rows = [_row("a", "failed", side="base"), _row("a", "passed", side="candidate")]
     (suite,) = compare_rows(rows, [_row("a", "passed")])
     assert (suite.changes, suite.same) == ([], 1)
 

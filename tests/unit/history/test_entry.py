@@ -68,19 +68,19 @@ def test_cases_count_as_the_run_counted_them():
     assert (suite.answers, suite.cost_usd) == (4, 2.0)
 
 
-def test_of_a_gate_the_first_trials_count_for_each_arm():
+def test_of_a_gate_the_first_trials_count_for_each_side():
     """It draws again what failed, and the first of these has any number."""
     suites = _entry(
         [
-            _row(0, "failed", 3, arm="candidate"),
-            _row(0, "passed", 4, arm="candidate"),
-            _row(0, "passed", 5, arm="candidate"),
-            _row(1, "passed", 0, arm="candidate"),
-            _row(0, "passed", 0, arm="main"),
+            _row(0, "failed", 3, side="candidate"),
+            _row(0, "passed", 4, side="candidate"),
+            _row(0, "passed", 5, side="candidate"),
+            _row(1, "passed", 0, side="candidate"),
+            _row(0, "passed", 0, side="base"),
         ]
     ).suites
-    counts = {suite.arm: (suite.passed, suite.measured, suite.trials) for suite in suites}
-    assert counts == {"candidate": (1, 2, 1), "main": (1, 1, 1)}
+    counts = {suite.side: (suite.passed, suite.measured, suite.trials) for suite in suites}
+    assert counts == {"candidate": (1, 2, 1), "base": (1, 1, 1)}
 
 
 def test_the_digest_of_cases_says_whether_they_are_the_same():

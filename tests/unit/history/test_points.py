@@ -20,7 +20,7 @@ def _suite(number: int = 0, **more: Any) -> MeasuredSuite:
         "prompt_digest": "a",
         "dataset": "triage",
         "model": "local:clerk",
-        "arm": None,
+        "side": None,
         "cases": 10,
         "measured": 10,
         "passed": 8,
@@ -69,8 +69,8 @@ def test_models_and_datasets_have_lines_of_their_own_and_what_a_gate_drew_of_mai
             _suite(1, dataset="more"),
             _suite(2),
             _suite(3),
-            _suite(4, arm="main", passed=0),
-            _suite(5, arm="candidate", passed=7),
+            _suite(4, side="base", passed=0),
+            _suite(5, side="candidate", passed=7),
         ]
     )
     assert [(line.dataset, line.model, line.runs) for line in lines] == [

@@ -15,9 +15,9 @@ def tally(drawn: dict[str, tuple[list[bool], list[bool]]]) -> Tally:
     """Trials of the texts `old` and `new`, by case."""
     return Tally().with_outcomes(
         Outcome(text=text, case=case, trial=n, checks=(CheckOutcome(check="json", passed=passed),))
-        for case, arms in drawn.items()
-        for text, arm in zip(("old", "new"), arms, strict=True)
-        for n, passed in enumerate(arm)
+        for case, sides in drawn.items()
+        for text, side in zip(("old", "new"), sides, strict=True)
+        for n, passed in enumerate(side)
     )
 
 

@@ -92,7 +92,7 @@ def a_decision(*cases: CaseDocument, **more: Any) -> DecisionDocument:
         "prompts": [a_prompt()],
         "cases": list(cases),
         "calls": CallsDocument(
-            first=100, again=5, main=5, live=110, input_tokens=1, output_tokens=1, cost_usd=0.0
+            first=100, again=5, base=5, live=110, input_tokens=1, output_tokens=1, cost_usd=0.0
         ),
         "operating_line": "With these 100 cases this gate finds one fully broken case.",
         "again": "regauge gate origin/main",
@@ -104,9 +104,9 @@ def a_decision(*cases: CaseDocument, **more: Any) -> DecisionDocument:
 
 def answers(passing: str, failing: str, reason: str = "severity is wrong") -> dict[str, Any]:
     return {
-        "passing": AnswerDocument(arm="main", trial=1000, text=passing),
+        "passing": AnswerDocument(side="base", trial=1000, text=passing),
         "failing": AnswerDocument(
-            arm="candidate", trial=0, text=failing, judge="field_equals", reason=reason
+            side="candidate", trial=0, text=failing, judge="field_equals", reason=reason
         ),
     }
 
@@ -130,7 +130,7 @@ alert-severity 1.0.0 → 1.1.0 (simulated): 1 broken, 99 passed
   +  - critical
 broken:
   alert-severity/disk-full: failed 6 of 6 new trials.
-    --- passed (main, trial 1000)
+    --- passed (base, trial 1000)
     +++ failed (candidate, trial 0)
      {
     -  "severity": "critical"
@@ -173,7 +173,7 @@ next: regauge bump alert-severity minor; revert or edit the prompt, accept broke
   <details open><summary>outputs</summary>
 
   ```diff
-  --- passed (main, trial 1000)
+  --- passed (base, trial 1000)
   +++ failed (candidate, trial 0)
    {
   -  "severity": "critical"
@@ -200,7 +200,7 @@ Decide again: `regauge gate origin/main`
 def test_a_fixed_case_shows_the_failing_answer_first():
     fixed = a_case(verdict="fixed", **answers("right", "wrong"))
     text = decision_markdown(a_decision(fixed, decision="accept"))
-    assert text.index("--- failed (candidate, trial 0)") < text.index("+++ passed (main")
+    assert text.index("--- failed (candidate, trial 0)") < text.index("+++ passed (base")
     assert "\n  -wrong\n  +right\n" in text
 
 
@@ -271,9 +271,9 @@ def test_cases_that_decide_nothing_are_folded_away():
 def a_broken_case(name: str, expected: str, output: str) -> CaseDocument:
     return a_case(
         name,
-        passing=AnswerDocument(arm="main", trial=1000, text=expected),
+        passing=AnswerDocument(side="base", trial=1000, text=expected),
         failing=AnswerDocument(
-            arm="candidate",
+            side="candidate",
             trial=0,
             text=output,
             judge="field_equals(severity)",
@@ -307,7 +307,7 @@ def test_the_headline_of_one_prompt_states_the_difference_and_both_counts():
         prompt="p",
         verdict="passed",
         cases=100,
-        difference=RateDifference(main=0.7, candidate=0.844, low=0.08, high=0.21),
+        difference=RateDifference(base=0.7, candidate=0.844, low=0.08, high=0.21),
     )
     prompt = a_prompt(test=test, counts={"fixed": 15, "broken": 5, "passed": 80})
     document = a_decision(a_broken_case("one", "info", "critical"), prompts=[prompt])

@@ -24,7 +24,7 @@ def repository(root: Path) -> str:
 
     root.mkdir()
     (root / "a").write_text(root.name)
-    git("init", "-q", "-b", "main")
+    git("init", "-q", "-b", "base")
     git("add", "a")
     git("commit", "-q", "-m", "First")
     return git("rev-parse", "HEAD")
@@ -37,7 +37,7 @@ def test_in_a_hook_of_another_repository_it_is_the_commit_of_the_project(
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
     state = git_state(tmp_path / "ours")
     assert state is not None
-    assert (state.commit, state.branch, state.dirty) == (ours, "main", False)
+    assert (state.commit, state.branch, state.dirty) == (ours, "base", False)
     assert ours != other
     (tmp_path / "ours" / "a").write_text("changed")
     changed = git_state(tmp_path / "ours", written=tmp_path / "ours" / "recordings")

@@ -63,7 +63,7 @@ def decision() -> DecisionDocument:
             "prompts": [],
             "cases": [],
             "calls": dict.fromkeys(
-                ["first", "again", "main", "live", "input_tokens", "output_tokens", "cost_usd"], 0
+                ["first", "again", "base", "live", "input_tokens", "output_tokens", "cost_usd"], 0
             ),
             "operating_line": "",
             "again": "regauge gate origin/main",

@@ -111,15 +111,15 @@ def test_suites_are_told_apart_by_prompt_and_kept_in_order(made: Any):
 def test_trials_without_a_recording_are_no_cause_where_the_case_is_measured(made: Any):
     missing = MissingRecordingError(prompt="alert", case="c0", trial=1, stale=False)
     trial = Trial(number=1, request_digest="d", answer=None, error=missing)
-    for arm, outcome, causes in [
+    for side, outcome, causes in [
         ("candidate", "passed", 0),
         ("candidate", "unmeasured", 1),
-        ("main", "unmeasured", 0),
+        ("base", "unmeasured", 0),
         (None, "unmeasured", 1),
     ]:
         tally = RunTally()
         for row in rows_of(made.result([trial])):
-            tally.add(row | {"arm": arm, "case_outcome": outcome})
+            tally.add(row | {"side": side, "case_outcome": outcome})
         assert len(tally.causes()) == causes
 
 

@@ -13,7 +13,7 @@ cases = st.lists(st.tuples(counts, counts), min_size=1, max_size=20)
 @settings(max_examples=60, deadline=None)
 @given(cases)
 def test_the_interval_holds_the_difference_and_lies_within_the_possible(found):
-    s, m, k, r = np.array([(*main, *new) for main, new in found]).T
+    s, m, k, r = np.array([(*base, *new) for base, new in found]).T
     difference = rate_difference(s, m, k, r)
     assert difference is not None
     assert difference.value == pytest.approx((k / r).mean() - (s / m).mean())
@@ -25,7 +25,7 @@ def test_the_interval_holds_the_difference_and_lies_within_the_possible(found):
 def test_the_order_of_cases_does_not_matter(found, data):
     order = data.draw(st.permutations(range(len(found))))
     one, other = (
-        rate_difference(*np.array([(*main, *new) for main, new in table]).T)
+        rate_difference(*np.array([(*base, *new) for base, new in table]).T)
         for table in (found, [found[i] for i in order])
     )
     assert one is not None
@@ -48,9 +48,9 @@ def test_it_holds_the_true_difference_in_nineteen_of_twenty_runs(cases_, first, 
     assert holds >= 0.93 * 400
 
 
-def test_without_trials_of_both_arms_there_is_no_difference():
+def test_without_trials_of_both_sides_there_is_no_difference():
     assert rate_difference([], [], [], []) is None
     assert rate_difference([3], [3], [0], [0]) is None
     only = rate_difference([3, 1], [3, 1], [0, 1], [0, 1])
     assert only is not None
-    assert (only.main, only.candidate) == (1, 1)
+    assert (only.base, only.candidate) == (1, 1)

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from regauge.stats import log_drift_ratio
 
-arm = st.integers(0, 30).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+side = st.integers(0, 30).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
 def predictive(x: int, n: int, seen: int, of: int) -> Fraction:
@@ -24,7 +24,7 @@ def predictive(x: int, n: int, seen: int, of: int) -> Fraction:
 
 
 @settings(max_examples=25, deadline=None)
-@given(fresh=arm, history=arm, candidate=arm)
+@given(fresh=side, history=side, candidate=side)
 def test_the_ratio_is_that_of_predicting_one_draw_after_the_other(fresh, history, candidate):
     expected = predictive(*fresh, *candidate) / predictive(*fresh, *history)
     found = float(log_drift_ratio(fresh, history=history, candidate=candidate))
@@ -32,7 +32,7 @@ def test_the_ratio_is_that_of_predicting_one_draw_after_the_other(fresh, history
 
 
 @settings(max_examples=25, deadline=None)
-@given(fresh=arm, history=arm, candidate=arm)
+@given(fresh=side, history=side, candidate=side)
 def test_exchanging_the_two_records_turns_the_ratio_round(fresh, history, candidate):
     one = log_drift_ratio(fresh, history=history, candidate=candidate)
     other = log_drift_ratio(fresh, history=candidate, candidate=history)
@@ -40,16 +40,16 @@ def test_exchanging_the_two_records_turns_the_ratio_round(fresh, history, candid
 
 
 @settings(max_examples=25, deadline=None)
-@given(history=arm, candidate=arm)
+@given(history=side, candidate=side)
 def test_without_fresh_draws_there_is_no_drift(history, candidate):
     assert float(log_drift_ratio((0, 0), history=history, candidate=candidate)) == 0
 
 
-def test_main_that_fails_today_as_the_candidate_does_has_drifted():
+def test_base_that_fails_today_as_the_candidate_does_has_drifted():
     assert log_drift_ratio((0, 3), history=(12, 12), candidate=(0, 6)) > log(10)
 
 
-def test_main_that_passes_today_as_before_has_not():
+def test_base_that_passes_today_as_before_has_not():
     assert log_drift_ratio((5, 5), history=(12, 12), candidate=(0, 6)) < log(1 / 10)
 
 
@@ -62,5 +62,5 @@ def test_many_cells_at_once_are_the_same_as_one_by_one():
 
 
 def test_counts_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="main's history has more passes than trials"):
+    with pytest.raises(ValueError, match="the base's history has more passes than trials"):
         log_drift_ratio((0, 3), history=(13, 12), candidate=(0, 6))

@@ -79,7 +79,7 @@ def test_so_many_failures_in_a_row_name_a_case(history):
     assert found == FAILURES_IN_A_ROW[history]
 
 
-def test_no_number_of_failures_names_a_case_that_main_never_passes():
+def test_no_number_of_failures_names_a_case_that_base_never_passes():
     assert failures_needed(0, 12, log_bound=log(20), at_most=500) is None
 
 
@@ -115,12 +115,12 @@ def test_no_rule_of_stopping_makes_the_mean_e_value_exceed_one(m, most, p, bette
 
 @settings(max_examples=30, deadline=None)
 @given(
-    main=st.tuples(st.floats(0.01, 50), st.floats(0.01, 50)),
+    base=st.tuples(st.floats(0.01, 50), st.floats(0.01, 50)),
     candidate=st.tuples(st.floats(0.01, 50), st.floats(0.01, 50)),
     p=st.floats(0, 1),
     better_by=st.floats(0, 1),
 )
-def test_no_choice_of_mixtures_makes_the_mean_e_value_exceed_one(main, candidate, p, better_by):
+def test_no_choice_of_mixtures_makes_the_mean_e_value_exceed_one(base, candidate, p, better_by):
     q = p + (1 - p) * better_by
     e = np.exp(
         log_e_value(
@@ -128,7 +128,7 @@ def test_no_choice_of_mixtures_makes_the_mean_e_value_exceed_one(main, candidate
             8,
             np.arange(7),
             6,
-            main_mixture=[BetaComponent(weight=1, passes=main[0], fails=main[1])],
+            base_mixture=[BetaComponent(weight=1, passes=base[0], fails=base[1])],
             candidate_mixture=[BetaComponent(weight=1, passes=candidate[0], fails=candidate[1])],
         )
     )
@@ -139,18 +139,18 @@ counts = st.integers(0, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.ju
 
 
 @settings(max_examples=50, deadline=None)
-@given(main=counts, candidate=counts)
-def test_better_is_worse_with_passes_and_fails_exchanged(main, candidate):
-    (s, m), (k, r) = main, candidate
+@given(base=counts, candidate=counts)
+def test_better_is_worse_with_passes_and_fails_exchanged(base, candidate):
+    (s, m), (k, r) = base, candidate
     assert log_e_value(s, m, k, r, direction="better") == log_e_value(m - s, m, r - k, r)
 
 
 @settings(max_examples=50, deadline=None)
-@given(main=counts, candidate=counts)
-def test_the_log_form_agrees_with_the_formula_written_out(main, candidate):
+@given(base=counts, candidate=counts)
+def test_the_log_form_agrees_with_the_formula_written_out(base, candidate):
     """With gamma functions, and the supremum looked for on a grid instead of solved."""
     special = pytest.importorskip("scipy.special")
-    (s, m), (k, r) = main, candidate
+    (s, m), (k, r) = base, candidate
 
     def marginal(x, n, mixture):
         return np.log(
@@ -176,26 +176,26 @@ def test_the_log_form_agrees_with_the_formula_written_out(main, candidate):
 
 
 @settings(max_examples=50, deadline=None)
-@given(main=counts, trials=st.integers(0, 30))
-def test_one_more_pass_never_speaks_against_the_candidate_below_mains_rate(main, trials):
-    s, m = main
+@given(base=counts, trials=st.integers(0, 30))
+def test_one_more_pass_never_speaks_against_the_candidate_below_mains_rate(base, trials):
+    s, m = base
     below = [k for k in range(trials + 1) if k * m <= s * trials]
     values = log_e_value(s, m, below, trials) if below else np.zeros(1)
     assert np.all(np.diff(values) <= 1e-9)
 
 
 @settings(max_examples=50, deadline=None)
-@given(main=counts)
-def test_an_arm_without_draws_is_no_evidence(main):
-    s, m = main
+@given(base=counts)
+def test_an_side_without_draws_is_no_evidence(base):
+    s, m = base
     assert log_e_value(s, m, 0, 0) <= 1e-9
     assert log_e_value(0, 0, m - s, m) <= 1e-9
 
 
 @settings(max_examples=50, deadline=None)
-@given(main=counts, candidate=counts)
-def test_a_candidate_at_least_as_good_as_main_is_never_suspected(main, candidate):
-    (s, m), (k, r) = main, candidate
+@given(base=counts, candidate=counts)
+def test_a_candidate_at_least_as_good_as_base_is_never_suspected(base, candidate):
+    (s, m), (k, r) = base, candidate
     if k * m >= s * r:
         assert log_e_value(s, m, k, r) <= 1e-9
 
@@ -215,13 +215,13 @@ def test_long_histories_stay_finite():
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((13, 12, 0, 1), "main has more passes than trials"),
+        ((13, 12, 0, 1), "base has more passes than trials"),
         ((12, 12, 2, 1), "the candidate has more passes than trials"),
-        ((-1, 12, 0, 1), "passes of main must be 0 or more, not -1"),
-        ((1.5, 12, 0, 1), r"passes of main must be whole numbers, not 1\.5"),
+        ((-1, 12, 0, 1), "passes of base must be 0 or more, not -1"),
+        ((1.5, 12, 0, 1), r"passes of base must be whole numbers, not 1\.5"),
         ((12, 12, float("nan"), 1), "passes of the candidate must be whole numbers"),
         ((12, 12, 0, "six"), "trials of the candidate must be whole numbers"),
-        ((12, 10**12, 0, 1), "trials of main must be below 10,000,000"),
+        ((12, 10**12, 0, 1), "trials of base must be below 10,000,000"),
     ],
 )
 def test_counts_that_cannot_be_are_refused(arguments, complaint):

@@ -19,18 +19,18 @@ def binomial(n: int, p: float) -> np.ndarray:
 
 
 def ever_confirmed(p: float) -> float:
-    """How likely the pairs alone ever reach the bound if both arms pass with p."""
+    """How likely the pairs alone ever reach the bound if both sides pass with p."""
     found, states = 0.0, {(0, 0): 1.0}
     steps = (*POLICY.steps, *POLICY.late)
     for step, trials in zip(steps, accumulate(steps), strict=True):
         after: dict[tuple[int, int], float] = defaultdict(float)
         moves = np.outer(binomial(step, p), binomial(step, p))
-        for (main, candidate), mass in states.items():
+        for (base, candidate), mass in states.items():
             for (i, j), chance in np.ndenumerate(moves):
-                after[main + i, candidate + j] += mass * chance
-        main, candidate = np.array(list(after)).T
+                after[base + i, candidate + j] += mass * chance
+        base, candidate = np.array(list(after)).T
         reached = (trials >= POLICY.control_min) & (
-            log_e_value(main, trials, candidate, trials) >= log(POLICY.confirm)
+            log_e_value(base, trials, candidate, trials) >= log(POLICY.confirm)
         )
         found += sum(mass for mass, hit in zip(after.values(), reached, strict=True) if hit)
         states = {
@@ -42,13 +42,13 @@ def ever_confirmed(p: float) -> float:
 
 
 @pytest.mark.parametrize("p", [0.3, 0.5, 0.6, 0.8, 0.95])
-def test_two_arms_alike_are_hardly_ever_told_apart(p):
+def test_two_sides_alike_are_hardly_ever_told_apart(p):
     """At any stop: by the inequality of Ville at most 1 in 20, in fact at most 1 in 100."""
     assert ever_confirmed(p) <= 0.01
 
 
 @pytest.mark.parametrize(
-    ("main", "candidate", "expected"),
+    ("base", "candidate", "expected"),
     [
         ((3, 3), (0, 3), 30.8845),
         ((5, 5), (0, 5), 420.328),
@@ -60,8 +60,8 @@ def test_two_arms_alike_are_hardly_ever_told_apart(p):
         ((9, 39), (0, 39), 6.9189),
     ],
 )
-def test_side_by_side_e_values_are_as_published(main, candidate, expected):
-    found = float(np.exp(log_e_value(*main, *candidate)))
+def test_side_by_side_e_values_are_as_published(base, candidate, expected):
+    found = float(np.exp(log_e_value(*base, *candidate)))
     assert found == pytest.approx(expected, rel=1e-5)
 
 

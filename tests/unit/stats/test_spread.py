@@ -11,11 +11,11 @@ from hypothesis import given, strategies as st
 
 from regauge.stats import Arms, steadier_p_value, variance_fall, verdict_variance
 
-arms = st.tuples(st.integers(2, 5), st.integers(2, 5)).flatmap(
+sides = st.tuples(st.integers(2, 5), st.integers(2, 5)).flatmap(
     lambda trials: st.builds(
         Arms,
-        main_passes=st.integers(0, trials[0]),
-        main_trials=st.just(trials[0]),
+        base_passes=st.integers(0, trials[0]),
+        base_trials=st.just(trials[0]),
         passes=st.integers(0, trials[1]),
         trials=st.just(trials[1]),
     )
@@ -29,40 +29,40 @@ def drawn(dice: random.Random, rates: list[tuple[float, float]], trials: int) ->
         return sum(dice.random() < rate for _ in range(trials))
 
     return [
-        Arms(main_passes=passed(old), main_trials=trials, passes=passed(new), trials=trials)
+        Arms(base_passes=passed(old), base_trials=trials, passes=passed(new), trials=trials)
         for old, new in rates
     ]
 
 
-@given(case=arms)
+@given(case=sides)
 def test_the_variance_is_the_sample_variance_of_zeros_and_ones(case: Arms):
     said = [1] * case.passes + [0] * (case.trials - case.passes)
     assert verdict_variance(case.passes, case.trials) == pytest.approx(variance(said))
 
 
-@given(case=arms)
+@given(case=sides)
 def test_the_p_value_counts_all_ways_to_deal_the_verdicts(case: Arms):
-    pooled = case.main_passes + case.passes
-    verdicts = [1] * pooled + [0] * (case.main_trials + case.trials - pooled)
-    observed = verdict_variance(case.main_passes, case.main_trials) - verdict_variance(
+    pooled = case.base_passes + case.passes
+    verdicts = [1] * pooled + [0] * (case.base_trials + case.trials - pooled)
+    observed = verdict_variance(case.base_passes, case.base_trials) - verdict_variance(
         case.passes, case.trials
     )
     reached = []
     for chosen in combinations(range(len(verdicts)), case.trials):
         passes = sum(verdicts[n] for n in chosen)
-        fall = verdict_variance(pooled - passes, case.main_trials)
+        fall = verdict_variance(pooled - passes, case.base_trials)
         reached.append(fall - verdict_variance(passes, case.trials) >= observed - 1e-9)
     assert steadier_p_value([case]) == pytest.approx(sum(reached) / len(reached))
 
 
-@given(cases=st.lists(arms, min_size=1, max_size=5))
-def test_an_interval_holds_the_fall_and_turns_round_with_the_arms(cases: list[Arms]):
+@given(cases=st.lists(sides, min_size=1, max_size=5))
+def test_an_interval_holds_the_fall_and_turns_round_with_the_sides(cases: list[Arms]):
     turned = [
         Arms(
-            main_passes=case.passes,
-            main_trials=case.trials,
-            passes=case.main_passes,
-            trials=case.main_trials,
+            base_passes=case.passes,
+            base_trials=case.trials,
+            passes=case.base_passes,
+            trials=case.base_trials,
         )
         for case in cases
     ]
@@ -70,18 +70,18 @@ def test_an_interval_holds_the_fall_and_turns_round_with_the_arms(cases: list[Ar
 
     assert fall is not None
     assert rise is not None
-    assert fall.main - fall.candidate in fall.interval
+    assert fall.base - fall.candidate in fall.interval
     assert (rise.interval.low, rise.interval.high) == pytest.approx(
         (-fall.interval.high, -fall.interval.low)
     )
 
 
 def test_cases_without_two_trials_of_both_say_nothing():
-    once = Arms(main_passes=0, main_trials=1, passes=4, trials=4)
+    once = Arms(base_passes=0, base_trials=1, passes=4, trials=4)
     assert steadier_p_value([once]) == 1
     assert variance_fall([once]) is None
     with pytest.raises(ValueError, match="3 of 2 trials"):
-        Arms(main_passes=3, main_trials=2, passes=0, trials=2)
+        Arms(base_passes=3, base_trials=2, passes=0, trials=2)
 
 
 @pytest.mark.parametrize(

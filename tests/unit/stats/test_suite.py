@@ -10,7 +10,7 @@ from regauge.stats import expected_failures, failure_weight, suite_p_value
 
 
 def by_enumeration(s, m, k, r, *, weighted=True) -> float:
-    """Assign the pooled outcomes of every case to the arms in every way, and count."""
+    """Assign the pooled outcomes of every case to the sides in every way, and count."""
     ways_of_case, observed = [], 0
     for case in zip(s, m, k, r, strict=True):
         passes, before, passed, drawn = (int(count) for count in case)
@@ -24,11 +24,11 @@ def by_enumeration(s, m, k, r, *, weighted=True) -> float:
     return sum(total >= observed for total in sums) / len(sums)
 
 
-def table(most_main: int, most: int):
-    def arm(limit):
+def table(most_base: int, most: int):
+    def side(limit):
         return st.integers(0, limit).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
-    case = st.tuples(arm(most_main), arm(most)).map(lambda arms: (*arms[0], *arms[1]))
+    case = st.tuples(side(most_base), side(most)).map(lambda sides: (*sides[0], *sides[1]))
     return st.lists(case, min_size=1, max_size=4).map(lambda cases: np.array(cases).T)
 
 
@@ -71,7 +71,7 @@ def test_one_case_unweighted_is_fishers_exact_test():
 @settings(max_examples=40, deadline=None)
 @given(pooled=st.lists(st.integers(0, 6), min_size=1, max_size=5), alpha=st.floats(0, 1))
 def test_an_unchanged_prompt_is_blamed_no_more_often_than_alpha(pooled, alpha):
-    """Given the pooled outcomes, over every way to deal them to the arms (m = 4, r = 2)."""
+    """Given the pooled outcomes, over every way to deal them to the sides (m = 4, r = 2)."""
     chance = 0.0
     for dealt in product(range(3), repeat=len(pooled)):
         weight, s, k = 1.0, [], []

@@ -54,7 +54,7 @@ _SAME = (
 
 @dataclass(slots=True)
 class _Case:
-    """The trials of one case, by arm; with several models its word is that of the worst."""
+    """The trials of one case, by side; with several models its word is that of the worst."""
 
     first: Mapping[str, Any]
     word: str = ""
@@ -66,20 +66,20 @@ def cases_by_prompt(source: ReportSource) -> dict[str, list[dict[str, JSON]]]:
     """By prompt, its cases with their trials, in the order of the run.
 
     Where two evals have the same case of a prompt, the second is called `<case>~2`. The trials of
-    several models are of one case, each model with an arm of its own.
+    several models are of one case, each model with a side of its own.
     """
-    arms = model_arms(source.record)
+    sides = model_sides(source.record)
     gate = source.record.decision
     decided = {(case.prompt, case.case): case for case in gate.cases} if gate else {}
     cases: dict[tuple[str, str], _Case] = {}
     for row in source.rows:
-        of_prompt = arms.get(row["prompt"], {})
-        arm = "base" if row.get("arm") == "main" else of_prompt.get(row["model"], "candidate")
-        _add(cases, row, arm, merged=bool(of_prompt))
+        of_prompt = sides.get(row["prompt"], {})
+        side = "base" if row.get("side") == "base" else of_prompt.get(row["model"], "candidate")
+        _add(cases, row, side, merged=bool(of_prompt))
     met = {(case.first["prompt"], case.first["case"]) for case in cases.values()}
     for row in source.against_rows:
-        if (row["prompt"], row["case"]) in met and row.get("arm") != "main":
-            _add(cases, row, "base", merged=row["prompt"] in arms, only_known=True)
+        if (row["prompt"], row["case"]) in met and row.get("side") != "base":
+            _add(cases, row, "base", merged=row["prompt"] in sides, only_known=True)
     by_prompt: dict[str, list[dict[str, JSON]]] = {}
     ids: dict[tuple[str, str], int] = {}
     for case in cases.values():
@@ -95,8 +95,8 @@ def cases_by_prompt(source: ReportSource) -> dict[str, list[dict[str, JSON]]]:
     return by_prompt
 
 
-def model_arms(record: RunRecord) -> dict[str, dict[str, str]]:
-    """By prompt, the arm of each model that a run compares; that of the first is the candidate."""
+def model_sides(record: RunRecord) -> dict[str, dict[str, str]]:
+    """By prompt, the side of each model that a run compares; that of the first is the candidate."""
     return {
         prompt: {
             model: f"model-{number}" if number else "candidate"
@@ -109,7 +109,7 @@ def model_arms(record: RunRecord) -> dict[str, dict[str, str]]:
 def _add(
     cases: dict[tuple[str, str], _Case],
     row: Mapping[str, Any],
-    arm: str,
+    side: str,
     *,
     merged: bool,
     only_known: bool = False,
@@ -118,12 +118,12 @@ def _add(
     if only_known and key not in cases:
         return
     case = cases.setdefault(key, _Case(first=row))
-    if arm == "candidate" and not any(trial["arm"] == "candidate" for trial in case.trials[:1]):
-        case.first = row  # main's trials may stand first
-    if arm != "base" or not case.word:
-        case.word = max(case.word if arm != "base" else "", _word(row), key=_WORST.index)
-    case.trials.append(_trial(row, arm))
-    count = case.counts.setdefault(arm, [0, 0])
+    if side == "candidate" and not any(trial["side"] == "candidate" for trial in case.trials[:1]):
+        case.first = row  # the base's trials may stand first
+    if side != "base" or not case.word:
+        case.word = max(case.word if side != "base" else "", _word(row), key=_WORST.index)
+    case.trials.append(_trial(row, side))
+    count = case.counts.setdefault(side, [0, 0])
     count[0] += row["outcome"] == "passed"
     count[1] += row["outcome"] != "unmeasured"
 
@@ -134,11 +134,11 @@ def _word(row: Mapping[str, Any]) -> str:
     return NOT_BLOCKING if row.get("not_blocking") else str(row["case_outcome"])
 
 
-def _trial(row: Mapping[str, Any], arm: str) -> dict[str, JSON]:
+def _trial(row: Mapping[str, Any], side: str) -> dict[str, JSON]:
     fields = {name: row[name] for name in _SAME if row[name] is not None}
     if row.get("messages"):
         fields["answer"] = transcript(row["messages"])
-    return {"arm": arm, "n": row["trial"], **fields, "verdicts": row["verdicts"]}
+    return {"side": side, "n": row["trial"], **fields, "verdicts": row["verdicts"]}
 
 
 def _document(case: _Case, decision: CaseDocument | None, source: ReportSource) -> dict[str, JSON]:
@@ -153,7 +153,7 @@ def _document(case: _Case, decision: CaseDocument | None, source: ReportSource) 
         "verdict": case.word,
         "golden": golden_of(source.golden[row["dataset"]], row["case"], row["case_digest"]),
         "trials": list(case.trials),
-        "counts": {arm: list(count) for arm, count in case.counts.items()},
+        "counts": {side: list(count) for side, count in case.counts.items()},
     }
     if decision is not None:
         document |= _decision_fields(decision)
@@ -185,7 +185,7 @@ def _decision_fields(decision: CaseDocument) -> dict[str, JSON]:
 
 def _evidence(answer: AnswerDocument) -> dict[str, JSON]:
     return {
-        "arm": "base" if answer.arm == "main" else "candidate",
+        "side": "base" if answer.side == "base" else "candidate",
         "n": answer.trial,
         "answer": answer.text,
         "judge": answer.judge,
@@ -469,7 +469,7 @@ def _page(name: str, source: ReportSource, words: Mapping[str, int]) -> PromptPa
     gate = source.record.decision
     suites = sorted(
         (suite for suite in source.record.suites if suite.prompt == name),
-        key=lambda suite: suite.arm == "main",
+        key=lambda suite: suite.side == "base",
     )
     decided = (
         next((prompt for prompt in gate.prompts if prompt.prompt == name), None) if gate else None

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from regauge.datasets import Shard, shard_of
 from regauge.reports._console import duration, money, quantity
 from regauge.reports._runs import read_rows
-from regauge.reports.html._overview import cases_by_prompt, model_arms, overview_of
+from regauge.reports.html._overview import cases_by_prompt, model_sides, overview_of
 from regauge.reports.html._source import read_golden
 from regauge.wording import printable
 
@@ -173,7 +173,7 @@ class _Verbatim(str):
 
 def _data(source: ReportSource, cases: Mapping[str, Sequence[str]], place: PagePlace | None) -> str:
     gate = source.record.decision
-    arms = model_arms(source.record)
+    sides = model_sides(source.record)
     base = gate.ref if gate else f"run {source.against.id}" if source.against else ""
     document: dict[str, Any] = {"gates": gate is not None, "base": base}
     if place is not None:
@@ -181,7 +181,7 @@ def _data(source: ReportSource, cases: Mapping[str, Sequence[str]], place: PageP
         document["left_out"] = place.left_out
     prompts = (
         f'{{"name":{_json(name)},"models":'
-        f"{_json([[arm, model] for model, arm in arms.get(name, {}).items()])},"
+        f"{_json([[side, model] for model, side in sides.get(name, {}).items()])},"
         f'"cases":[{",".join(met)}]}}'
         for name, met in cases.items()
     )
@@ -298,7 +298,7 @@ _GOOD: Final = frozenset({"passed", "unchanged"})
 
 def case_count(record: RunRecord) -> int:
     """The number of cases of a run, those of each model on their own."""
-    return sum(suite.cases for suite in record.suites if suite.arm != "main")
+    return sum(suite.cases for suite in record.suites if suite.side != "base")
 
 
 def write_pages(
@@ -467,7 +467,7 @@ class _Listed:
 
 def _summary(case: Mapping[str, Any], page: int) -> dict[str, Any]:
     """The part of a case that the index shows and searches."""
-    trials = [trial for trial in case["trials"] if trial["arm"] != "base"]
+    trials = [trial for trial in case["trials"] if trial["side"] != "base"]
     latencies = [trial["latency_s"] for trial in trials if "latency_s" in trial]
     costs = [trial.get("cost_usd") for trial in trials if "answer" in trial]
     failed: dict[str, str] = {}

@@ -176,7 +176,7 @@ class MeasuredPrompt(Protocol):
     @property
     def model(self) -> str: ...
     @property
-    def arm(self) -> str | None: ...
+    def side(self) -> str | None: ...
     @property
     def measured(self) -> int: ...
     @property
@@ -228,14 +228,14 @@ def points_of(
         counts: See `pass_counts`.
         measured: By prompt, how it was measured so far, the oldest first.
     """
-    own = {suite.prompt: suite for suite in reversed(record.suites) if suite.arm != "main"}
+    own = {suite.prompt: suite for suite in reversed(record.suites) if suite.side != "base"}
     points: dict[str, list[PassRate]] = {}
     for prompt, suite in own.items():
         met = [
             _point(point.run, point.started_at, point, point.passed, point.measured)
             for point in takewhile(lambda point: point.run != record.id, measured.get(prompt, ()))
             if point.measured
-            and point.arm != "main"
+            and point.side != "base"
             and (point.dataset, point.model) == (suite.dataset, suite.model)
             and point.started_at <= record.started_at
         ]
@@ -249,7 +249,7 @@ def points_of(
 def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
     """By prompt, how many cases passed, of how many that were measured.
 
-    A gate draws more trials of the cases that look bad, and passes those that main fails too; so
+    A gate draws more trials of the cases that look bad, and passes those that base fails too; so
     of its runs the first trials count, which are like those of any other run. Of several models
     the first counts.
     """
@@ -267,7 +267,7 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
         return counts
     first_trials = {0, CANDIDATE_FIRST}
     for row in rows:
-        if row["arm"] == "main" or row["outcome"] == "unmeasured":
+        if row["side"] == "base" or row["outcome"] == "unmeasured":
             continue
         if row["trial"] in first_trials:
             passed, measured = counts.get(row["prompt"], (0, 0))

@@ -162,7 +162,7 @@ def test_a_branch_that_changed_nothing_has_nothing_to_draw(repo: Repo):
     assert (base.breaches, base.refusals, base.notes) == ((), (), ())
 
 
-def test_a_changed_prompt_is_compared_with_what_main_is_known_for(repo: Repo):
+def test_a_changed_prompt_is_compared_with_what_base_is_known_for(repo: Repo):
     repo.prompt("Greet", "Kindly greet")
     repo.release()
     repo.commit()
@@ -184,7 +184,7 @@ def test_the_working_tree_is_compared_as_it_is_and_called_dirty(repo: Repo):
     assert [breach.rule for breach in base.breaches] == ["not-released"]
 
 
-def test_commits_of_main_after_the_branch_left_it_do_not_count_as_changes_of_the_branch(
+def test_commits_of_base_after_the_branch_left_it_do_not_count_as_changes_of_the_branch(
     repo: Repo,
 ):
     repo.git("checkout", "--quiet", "main")
@@ -195,7 +195,7 @@ def test_commits_of_main_after_the_branch_left_it_do_not_count_as_changes_of_the
     assert repo.base().unchanged
 
 
-def test_main_merged_into_the_branch_moves_the_base(repo: Repo):
+def test_base_merged_into_the_branch_moves_the_base(repo: Repo):
     repo.write("notes.md", "x")
     repo.commit()
     repo.git("checkout", "--quiet", "main")
@@ -389,12 +389,14 @@ def test_a_judge_that_lost_its_calibration_is_to_be_calibrated_first(repo: Repo)
     assert refusal.fix.startswith(f"{calibrate}, so that it counts again; then merge")
 
 
-def test_a_baseline_older_than_the_judges_of_main_is_not_the_fault_of_a_branch(repo: Repo):
+def test_a_baseline_older_than_the_judges_of_base_is_not_the_fault_of_a_branch(repo: Repo):
     repo.prompt("Greet", "Kindly greet")
     base = repo.base(suite=repo.suite(judges=(contains("Hello"),)))
     assert base.refusals == ()
     assert base.history is None
-    assert base.notes[0].startswith("main's baseline of greet is not used, it was made otherwise")
+    assert base.notes[0].startswith(
+        "the base's baseline of greet is not used, it was made otherwise"
+    )
 
 
 @pytest.mark.parametrize("negated", [False, True])
@@ -417,7 +419,7 @@ def test_rules_that_regauge_changed_are_not_the_fault_of_a_branch(repo: Repo, *,
     assert base.refusals == ()
     (note,) = base.notes
     assert note.startswith(
-        "regauge changed these rules since main's baseline of greet: contains_all"
+        "regauge changed these rules since the base's baseline of greet: contains_all"
     )
     assert note.endswith("after the merge: regauge baseline update greet")
 
@@ -441,7 +443,9 @@ def test_rules_that_regauge_changed_are_not_the_fault_of_a_branch_in_checks_of_c
     base = repo.base()
     assert base.refusals == ()
     (note,) = base.notes
-    assert note.startswith("regauge changed these rules since main's baseline of greet: is_refusal")
+    assert note.startswith(
+        "regauge changed these rules since the base's baseline of greet: is_refusal"
+    )
     path.write_text(path.read_text().replace('"is_refusal": 1', '"is_refusal": 4'))
     repo.commit("versions that do not make the digest")
     repo.git("branch", "--force", "main")
@@ -470,7 +474,7 @@ def test_one_prompt_is_compared_on_two_models(repo: Repo):
     assert base.history is not None
 
 
-def test_the_newest_baseline_of_main_counts_though_the_branch_left_before_it(tmp_path: Path):
+def test_the_newest_baseline_of_base_counts_though_the_branch_left_before_it(tmp_path: Path):
     repo = Repo(tmp_path / "project")
     repo.commit("main")
     repo.branch()
@@ -489,7 +493,7 @@ def test_the_newest_baseline_of_main_counts_though_the_branch_left_before_it(tmp
     assert repo.base().history is None
 
 
-def test_a_case_that_main_cannot_be_asked_counts_as_new(repo: Repo):
+def test_a_case_that_base_cannot_be_asked_counts_as_new(repo: Repo):
     repo.prompt("Greet {{who}}.", "Greet {{who}} of {{town}}.")
     repo.golden([{"id": "ann", "inputs": {"who": "Ann", "town": "Ulm"}}, CASES[1]])
     assert states(repo.base())["ann"] == "new"
@@ -508,7 +512,7 @@ def test_a_suite_in_which_no_judge_decides_is_refused(repo: Repo):
         key_of(suite)
 
 
-def test_a_broken_file_of_main_keeps_nobody_from_mending_it(repo: Repo):
+def test_a_broken_file_of_base_keeps_nobody_from_mending_it(repo: Repo):
     repo.git("checkout", "--quiet", "main")
     good = (repo.root / "prompts/greet.prompt.yml").read_text()
     repo.write("prompts/greet.prompt.yml", good + "  - role: sytem\n    content: x\n")
@@ -532,7 +536,7 @@ def test_a_broken_file_of_main_keeps_nobody_from_mending_it(repo: Repo):
     ]
 
 
-def test_a_broken_baseline_of_main_is_no_baseline_and_one_of_the_change_is_refused(repo: Repo):
+def test_a_broken_baseline_of_base_is_no_baseline_and_one_of_the_change_is_refused(repo: Repo):
     repo.git("checkout", "--quiet", "main")
     repo.write("fixtures/baselines/greet.json", "{\n")
     repo.commit("broken")
@@ -550,13 +554,13 @@ def test_a_broken_baseline_of_main_is_no_baseline_and_one_of_the_change_is_refus
     assert base.notes[0].startswith("fixtures/baselines/greet.json:")
 
 
-def test_critical_cases_that_main_has_not_proven_are_named(repo: Repo):
+def test_critical_cases_that_base_has_not_proven_are_named(repo: Repo):
     repo.golden([CASES[0] | {"tier": "critical"}, CASES[1]])
     repo.prompt("Greet", "Kindly greet")
     base = repo.base()
     assert base.notes == (
         (
-            "greet: 1 critical case is held to what a required case is, until main has passed 20 of"
+            "greet: 1 critical case is held to what a required case is, until base has passed 20 of"
             " 20 trials; so far ann 2 of 2: regauge baseline update greet runs more, in sessions an"
             " hour apart"
         ),
@@ -565,7 +569,7 @@ def test_critical_cases_that_main_has_not_proven_are_named(repo: Repo):
 
 
 @pytest.mark.parametrize(("passed", "tier"), [(20, "critical"), (19, "required")])
-def test_a_case_is_critical_once_main_passed_twenty_of_twenty_trials(
+def test_a_case_is_critical_once_base_passed_twenty_of_twenty_trials(
     repo: Repo, passed: int, tier: str
 ):
     repo.git("checkout", "--quiet", "main")
@@ -590,7 +594,7 @@ def test_a_case_is_critical_once_main_passed_twenty_of_twenty_trials(
     assert bool(base.notes) == (tier == "required")
 
 
-def test_what_main_measures_and_a_run_does_not_is_unmeasured(repo: Repo):
+def test_what_base_measures_and_a_run_does_not_is_unmeasured(repo: Repo):
     at = find_base(repo.project, "main")
     assert coverage_of(at, [repo.suite()], narrowed=False).notes == ()
     assert coverage_of(at, [], narrowed=True).notes == (
@@ -645,7 +649,7 @@ def test_code_that_no_eval_uses_changes_no_judge(repo: Repo):
     assert "regauge gate main --accept-judge-change 'WHY', or the label" in refusals[0].fix
 
 
-def test_another_version_of_main_tells_its_judges_where_the_newest_has_no_baseline(repo: Repo):
+def test_another_version_of_base_tells_its_judges_where_the_newest_has_no_baseline(repo: Repo):
     repo.git("checkout", "--quiet", "main")
     repo.prompt("Greet", "Kindly greet", version="1.1.0")
     repo.commit("main")

@@ -1,4 +1,4 @@
-"""Fresh trials of main, held against a history: what they find, and how seldom they find nothing."""
+"""Fresh trials of base, held against a history: what they find, and how seldom they find nothing."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_who_never_answered_before_is_told():
     assert not redraw.drift(served={"m-1", "m-2"}).stale
 
 
-def test_a_main_that_is_as_it_was_is_hardly_ever_blamed():
+def test_a_base_that_is_as_it_was_is_hardly_ever_blamed():
     """One in two hundred nights is what the suite's test is allowed; flaky cases included."""
     dice = random.Random(7)
     rates = [1.0] * 12 + [0.9] * 5 + [0.5] * 3

@@ -257,7 +257,7 @@ def test_every_purpose_has_numbers_of_its_own():
     assert firsts == sorted(set(firsts))
     assert stored_number("candidate", 0) == CANDIDATE_FIRST
     most = REVISION_FIRST - CONTROL_FIRST
-    assert CONTROL_FIRST <= stored_number("main", 0) < stored_number("main", most) <= REVISION_FIRST
+    assert CONTROL_FIRST <= stored_number("base", 0) < stored_number("base", most) <= REVISION_FIRST
 
 
 def test_critical_cases_need_twenty_trials():

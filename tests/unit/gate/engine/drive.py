@@ -47,17 +47,17 @@ class Scripted:
 
     case: GateCase
     candidate: str = "1"
-    main: str = "1"
+    base: str = "1"
 
-    def facts(self, arm: Side, number: int) -> Any:
-        script = self.candidate if arm == "candidate" else self.main
+    def facts(self, side: Side, number: int) -> Any:
+        script = self.candidate if side == "candidate" else self.base
         return FACTS[script[min(number, len(script) - 1)]]
 
 
 def scripted(
     candidate: str = "1",
     *,
-    main: str = "1",
+    base: str = "1",
     was: str | None = "12/12",
     name: str = "c",
     prompt: str = PROMPT,
@@ -70,7 +70,7 @@ def scripted(
         history=None if was is None else history(was),
         **more,
     )
-    return Scripted(case=case, candidate=candidate, main=main)
+    return Scripted(case=case, candidate=candidate, base=base)
 
 
 def others(number: int, **more: Any) -> list[Scripted]:
@@ -99,11 +99,11 @@ def answer_all(
     while wanted := gate.pending_trials():
         wave = [(one, number) for one in wanted for number in one.trials]
         for one, number in order(wave):
-            key = (one.prompt, one.case, one.arm, number)
+            key = (one.prompt, one.case, one.side, number)
             assert key not in asked, f"{key} was wanted twice"
             asked.add(key)
-            facts = known[one.prompt, one.case].facts(one.arm, number)
-            gate.observe(one.prompt, one.case, one.arm, number, facts)
+            facts = known[one.prompt, one.case].facts(one.side, number)
+            gate.observe(one.prompt, one.case, one.side, number, facts)
     return gate.outcome()
 
 
@@ -118,5 +118,5 @@ class Tally:
     candidate: int = 0
 
     def __call__(self, wave: list[tuple[TrialRequest, int]]) -> list[tuple[TrialRequest, int]]:
-        self.candidate += sum(one.arm == "candidate" for one, _ in wave)
+        self.candidate += sum(one.side == "candidate" for one, _ in wave)
         return wave

@@ -34,7 +34,7 @@ def cases(draw: st.DrawFn) -> list[Scripted]:
     return [
         scripted(
             draw(SCRIPTS),
-            main=draw(SCRIPTS),
+            base=draw(SCRIPTS),
             was=draw(HISTORIES),
             name=f"c{number}",
             prompt=draw(st.sampled_from(["triage", "summary"])),
@@ -73,7 +73,7 @@ def test_every_run_ends_within_its_caps_whatever_order_its_trials_land_in(
     first = policy.first_draws
     most = policy.case.cap + first * (1 + policy.suite.rounds + sum(policy.suite.pairs))
     assert tally.candidate <= most * len(given_cases)
-    assert in_order.main_trials <= (most + policy.first_history) * len(given_cases)
+    assert in_order.base_trials <= (most + policy.first_history) * len(given_cases)
 
 
 @settings(max_examples=150, deadline=None)
@@ -106,19 +106,19 @@ def test_a_failure_more_never_saves_a_case(script, worse_at, was):
 class Kept:
     """Trials that are all known beforehand, for the simulation."""
 
-    def __init__(self, candidate, main):
-        self._bits = {"candidate": candidate, "main": main}
-        self._asked = {arm: np.zeros(bits.shape[:2], int) for arm, bits in self._bits.items()}
+    def __init__(self, candidate, base):
+        self._bits = {"candidate": candidate, "base": base}
+        self._asked = {side: np.zeros(bits.shape[:2], int) for side, bits in self._bits.items()}
 
-    def draw(self, arm, wave, where, count):
+    def draw(self, side, wave, where, count):
         del wave
-        start = self._asked[arm][where]
+        start = self._asked[side][where]
         counts = np.broadcast_to(count, start.shape)
-        self._asked[arm][where] += counts
+        self._asked[side][where] += counts
         passes = np.zeros(start.shape, int)
         for place in np.ndindex(start.shape):
             row, case = where[0][place], where[1][place]
-            passes[place] = self._bits[arm][row, case, start[place] :][: counts[place]].sum()
+            passes[place] = self._bits[side][row, case, start[place] :][: counts[place]].sum()
         return passes
 
 
@@ -133,9 +133,9 @@ def test_the_simulation_of_error_rates_is_the_same_gate(seed, first_draws, promp
     today = q if rng.random() < 0.2 else p
     s = rng.binomial(12, p)
     candidate = rng.random((1, n, 200)) < q[..., np.newaxis]
-    main = rng.random((1, n, 200)) < today[..., np.newaxis]
+    base = rng.random((1, n, 200)) < today[..., np.newaxis]
     columns = [np.arange(start, n, prompts) for start in range(prompts)]
-    played = play(policy, (s, np.full_like(s, 12)), Kept(candidate, main), prompts=columns)
+    played = play(policy, (s, np.full_like(s, 12)), Kept(candidate, base), prompts=columns)
     gate = Gate(
         [
             GateCase(
@@ -152,10 +152,10 @@ def test_the_simulation_of_error_rates_is_the_same_gate(seed, first_draws, promp
     while wanted := gate.pending_trials():
         for one in wanted:
             trials += len(one.trials)
-            passes = (candidate if one.arm == "candidate" else main)[0, int(one.case)]
+            passes = (candidate if one.side == "candidate" else base)[0, int(one.case)]
             for number in one.trials:
                 facts = TrialFacts(checks={"right": bool(passes[number])})
-                gate.observe(one.prompt, one.case, one.arm, number, facts)
+                gate.observe(one.prompt, one.case, one.side, number, facts)
     outcome = gate.outcome()
     verdicts = [case.verdict for case in outcome.cases]
     assert bool(played.blocked[0]) == (outcome.decision == "reject")
@@ -170,9 +170,9 @@ def test_the_simulation_of_error_rates_is_the_same_gate(seed, first_draws, promp
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(SCRIPTS_OF_BITS, HISTORIES), min_size=1, max_size=6))
 def test_a_prompt_that_changed_nothing_is_accepted(scripts):
-    """Both arms give the very same trials: nothing can be told apart side by side."""
+    """Both sides give the very same trials: nothing can be told apart side by side."""
     cases = [
-        scripted("1" + bits, main=bits, was=was or "12/12", name=f"c{i}")
+        scripted("1" + bits, base=bits, was=was or "12/12", name=f"c{i}")
         for i, (bits, was) in enumerate(scripts)
     ]
     assert run(cases, with_policy(on_undecided="warn")).decision == "accept"
@@ -186,15 +186,15 @@ def test_a_prompt_that_changed_nothing_is_accepted(scripts):
 def test_swapping_passes_and_fails_turns_broken_into_fixed(passed, pairs):
     """The test of one cell is the same in both directions."""
     policy = CasePolicy()
-    main = np.array([[passed]]), np.array([[12]])
+    base = np.array([[passed]]), np.array([[12]])
     other = np.array([[12 - passed]]), np.array([[12]])
     one, none = np.array([[1]]), np.array([[0]])
-    worse = CellTest(policy, main, (none, one))
+    worse = CellTest(policy, base, (none, one))
     better = CellTest(policy, other, (one, one), direction="better", passes_at_most=1.0)
     k, kd, b, r, n = 0, 0, 0, 1, 0
     assert worse.tested.tolist() == better.tested.tolist()
-    for number, (new, of_main) in enumerate(pairs):
-        k, kd, b, r, n = k + new, kd + new, b + of_main, r + 3, n + 3
+    for number, (new, of_base) in enumerate(pairs):
+        k, kd, b, r, n = k + new, kd + new, b + of_base, r + 3, n + 3
         worse.look(number, seen((k, r), (b, n), (kd, n)))
         better.look(number, seen((r - k, r), (n - b, n), (n - kd, n)))
         assert worse.ends.tolist() == better.ends.tolist()
@@ -210,9 +210,9 @@ def test_a_later_wave_is_only_wanted_once_the_one_before_is_in():
     gate.observe("triage", "a", "candidate", 0, cases[0].facts("candidate", 0))
     assert [(w.case, w.trials) for w in gate.pending_trials()] == [("b", range(1))]
     gate.observe("triage", "b", "candidate", 0, cases[1].facts("candidate", 0))
-    assert {(w.case, w.arm, w.trials) for w in gate.pending_trials()} == {
-        ("a", arm, range(number, number + 1))
-        for arm, number in (("candidate", 1), ("candidate", 2), ("main", 0), ("main", 1))
+    assert {(w.case, w.side, w.trials) for w in gate.pending_trials()} == {
+        ("a", side, range(number, number + 1))
+        for side, number in (("candidate", 1), ("candidate", 2), ("base", 0), ("base", 1))
     }
     gate.observe("triage", "a", "candidate", 2, cases[0].facts("candidate", 2))
     assert len(gate.pending_trials()) == 3

@@ -51,10 +51,10 @@ def replayed(suite, recorded, *, broken=0):
         for one in wanted:
             for number in one.trials:
                 facts = "not-recorded"
-                if one.arm == "candidate" and number < len(recorded):
+                if one.side == "candidate" and number < len(recorded):
                     right = suite[one.case][recorded[number]] and one.case not in stable
                     facts = TrialFacts(checks={"right": right})
-                gate.observe(one.prompt, one.case, one.arm, number, facts)
+                gate.observe(one.prompt, one.case, one.side, number, facts)
     return gate.outcome().decision
 
 

@@ -10,10 +10,10 @@ from regauge.gate import BaseTrials, Count, Gate, GateCase, GatePolicy, TrialFac
 from tests.unit.gate.engine.drive import ONE, Tally, others, run, scripted, with_policy
 
 
-def failing(number, script="0111", *, main="1", prompt="triage", **more):
+def failing(number, script="0111", *, base="1", prompt="triage", **more):
     """Cases whose trials go as the script says, again and again."""
     return [
-        scripted(script * 20, main=main * 20, name=f"f-{i}", prompt=prompt, **more)
+        scripted(script * 20, base=base * 20, name=f"f-{i}", prompt=prompt, **more)
         for i in range(number)
     ]
 
@@ -24,7 +24,7 @@ def once(number, **more):
 
 
 def test_failures_spread_over_stable_cases_block_although_no_case_is_named():
-    """The record asks, and both arms side by side answer."""
+    """The record asks, and both sides side by side answer."""
     outcome = run([*failing(12, "001", tier="tracked"), *others(88)])
     suite = outcome.suites[0]
     assert (suite.verdict, outcome.decision) == ("worse", "reject")
@@ -33,7 +33,7 @@ def test_failures_spread_over_stable_cases_block_although_no_case_is_named():
     assert (suite.cases, suite.rounds[0].fails, suite.rounds[0].expected) == (100, 12, 0)
     assert (suite.asked, suite.stable_failed) == (("",), 12)
     (look,) = suite.pairs
-    assert (str(look.main), str(look.candidate)) == ("200 of 200", "188 of 200")
+    assert (str(look.base), str(look.candidate)) == ("200 of 200", "188 of 200")
     assert look.p_values[""] == pytest.approx(2.0**-12)
     assert look.bound == pytest.approx(0.012)
 
@@ -52,7 +52,7 @@ def test_the_counts_of_the_published_message_are_those_of_the_gate():
             *others(82),
             *[scripted("01", was="9/12", name=f"wavers-{i}") for i in range(3)],
             *[scripted("1", was="9/12", name=f"wavered-{i}") for i in range(7)],
-            *[scripted("0", was="0/12", name=f"never-{i}", main="0") for i in range(5)],
+            *[scripted("0", was="0/12", name=f"never-{i}", base="0") for i in range(5)],
         ]
     )
     suite = outcome.suites[0]
@@ -62,29 +62,29 @@ def test_the_counts_of_the_published_message_are_those_of_the_gate():
     assert (suite.verdict, outcome.decision) == ("unconfirmed", "accept")
 
 
-@pytest.mark.parametrize("main", ["01", "1"])
-def test_what_the_record_asks_and_no_pair_confirms_is_accepted(main):
-    """A provider that has moved, or bad luck: side by side both arms are alike."""
-    outcome = run([*once(12, tier="tracked", main=main), *others(88)])
+@pytest.mark.parametrize("base", ["01", "1"])
+def test_what_the_record_asks_and_no_pair_confirms_is_accepted(base):
+    """A provider that has moved, or bad luck: side by side both sides are alike."""
+    outcome = run([*once(12, tier="tracked", base=base), *others(88)])
     suite = outcome.suites[0]
     assert (suite.verdict, outcome.decision) == ("unconfirmed", "accept")
     assert [(r.kind, r.leads_to) for r in outcome.reasons] == [("suite", "accept")]
     assert suite.side_by_side
 
 
-def test_both_arms_fallen_alike_are_not_blamed_on_the_prompt():
+def test_both_sides_fallen_alike_are_not_blamed_on_the_prompt():
     script = "011"
-    outcome = run([*failing(12, script, main=script, tier="tracked"), *others(88)])
+    outcome = run([*failing(12, script, base=script, tier="tracked"), *others(88)])
     assert outcome.suites[0].pairs[-1].p_values[""] > 0.2
     assert outcome.decision == "accept"
 
 
 @pytest.mark.parametrize(
-    ("main", "verdict", "decision"),
+    ("base", "verdict", "decision"),
     [("!", "unmeasured", "unmeasured"), ("-", "undecided", "undecided")],
 )
-def test_without_trials_of_main_a_suite_is_not_blamed(main, verdict, decision):
-    cases = [*failing(12, tier="tracked", main=main), *others(88)]
+def test_without_trials_of_base_a_suite_is_not_blamed(base, verdict, decision):
+    cases = [*failing(12, tier="tracked", base=base), *others(88)]
     outcome = run(cases)
     assert (outcome.suites[0].verdict, outcome.decision) == (verdict, decision)
     provisional = run(cases, with_policy(provisional=True))
@@ -123,7 +123,7 @@ def test_cases_that_were_not_measured_leave_the_rest_of_the_suite_to_be_judged()
     assert {r.kind for r in outcome.reasons} == {"suite", "unmeasured"}
 
 
-def test_without_any_history_main_of_the_same_run_is_the_record():
+def test_without_any_history_base_of_the_same_run_is_the_record():
     broken = failing(20, "0", was=None, tier="tracked")
     outcome = run([*broken, *others(80, was=None)])
     assert (outcome.suites[0].verdict, outcome.decision) == ("worse", "reject")
@@ -138,7 +138,7 @@ def test_a_broken_case_that_the_policy_lets_pass_still_weighs_on_its_suite():
 
 
 def test_a_cached_completion_counts_once_side_by_side_too():
-    """Each arm sticks to one completion: without the guard the pairs would look certain."""
+    """Each side sticks to one completion: without the guard the pairs would look certain."""
     kept = BaseTrials(
         checks={"right": Count(passed=9, trials=12)},
         whole=Count(passed=9, trials=12),
@@ -155,20 +155,20 @@ def test_a_cached_completion_counts_once_side_by_side_too():
     while wanted := gate.pending_trials():
         for one in wanted:
             for number in one.trials:
-                passed = int(one.case[1:]) % (2 if one.arm == "candidate" else 3) > 0
-                facts = TrialFacts(checks={"right": passed}, answer=one.arm)
-                gate.observe("p", one.case, one.arm, number, facts)
+                passed = int(one.case[1:]) % (2 if one.side == "candidate" else 3) > 0
+                facts = TrialFacts(checks={"right": passed}, answer=one.side)
+                gate.observe("p", one.case, one.side, number, facts)
     (suite,) = gate.outcome().suites
     assert suite.verdict == "unconfirmed"
-    assert {look.main.trials for look in suite.pairs} == {60}
+    assert {look.base.trials for look in suite.pairs} == {60}
 
 
-def test_main_below_its_record_in_the_first_round_is_shown_and_decides_nothing():
-    outcome = run([scripted("1", main="0", name=f"c{i}") for i in range(40)], GatePolicy())
+def test_base_below_its_record_in_the_first_round_is_shown_and_decides_nothing():
+    outcome = run([scripted("1", base="0", name=f"c{i}") for i in range(40)], GatePolicy())
     (suite,) = outcome.suites
     assert suite.control is not None
     assert suite.control.below
-    assert str(suite.control.main) == "0 of 8"
+    assert str(suite.control.base) == "0 of 8"
     assert outcome.decision == "accept"
 
 
@@ -180,7 +180,7 @@ def test_a_run_that_continues_looks_further_where_something_points_to_a_loss():
     assert [look.bound for look in more.pairs][3:] == pytest.approx([0.007, 0.0035, 0.00175])
 
 
-def graded(number, candidate, *, low=0.0, main=(0.8, 0.85, 0.9)):
+def graded(number, candidate, *, low=0.0, base=(0.8, 0.85, 0.9)):
     """Cases with scores near 0.85 on main; every trial passes its check."""
     history = BaseTrials(
         checks={"helpful": Count(passed=12, trials=12)},
@@ -196,9 +196,9 @@ def graded(number, candidate, *, low=0.0, main=(0.8, 0.85, 0.9)):
     while wanted := gate.pending_trials():
         for one in wanted:
             for trial in one.trials:
-                score = candidate if one.arm == "candidate" else main[trial % 3]
+                score = candidate if one.side == "candidate" else base[trial % 3]
                 facts = TrialFacts(checks={"helpful": True}, scores={"helpful": score})
-                gate.observe("p", one.case, one.arm, trial, facts)
+                gate.observe("p", one.case, one.side, trial, facts)
     return gate.outcome()
 
 
@@ -222,8 +222,8 @@ def test_scores_as_before_or_lower_by_less_than_matters_pass(score, low):
     ("candidate", "verdict", "decision"),
     [(0.7, "unconfirmed", "accept"), (0.6, "worse", "reject")],
 )
-def test_scores_that_fell_on_main_too_are_compared_side_by_side(candidate, verdict, decision):
+def test_scores_that_fell_on_base_too_are_compared_side_by_side(candidate, verdict, decision):
     """Main is at 0.7 today, and 0.85 before."""
-    outcome = graded(8, candidate, main=(0.7, 0.72, 0.68))
+    outcome = graded(8, candidate, base=(0.7, 0.72, 0.68))
     suite = outcome.suites[0]
     assert (suite.verdict, outcome.decision) == (verdict, decision)

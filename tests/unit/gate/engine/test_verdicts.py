@@ -37,7 +37,7 @@ _PROBABLY_WORSE = "001010011111011101111101"
             {"candidate": "01"}, "mixed", "accept", "5/6", "5/5", id="one failure of a stable case"
         ),
         pytest.param(
-            {"candidate": "0", "main": "0"}, "drifted", "accept", "0/24", "0/23", id="drifted"
+            {"candidate": "0", "base": "0"}, "drifted", "accept", "0/24", "0/23", id="drifted"
         ),
         pytest.param(
             {"candidate": "0", "was": "0/12"},
@@ -56,7 +56,7 @@ _PROBABLY_WORSE = "001010011111011101111101"
             id="hardly ever passed",
         ),
         pytest.param(
-            {"candidate": "1", "was": "0/12", "main": "0"},
+            {"candidate": "1", "was": "0/12", "base": "0"},
             "fixed",
             "accept",
             "6/6",
@@ -64,15 +64,15 @@ _PROBABLY_WORSE = "001010011111011101111101"
             id="fixed",
         ),
         pytest.param(
-            {"candidate": "1", "was": "0/12", "main": "1"},
+            {"candidate": "1", "was": "0/12", "base": "1"},
             "drifted",
             "accept",
             "24/24",
             "23/23",
-            id="main passes it today as well",
+            id="base passes it today as well",
         ),
         pytest.param(
-            {"candidate": "10", "was": "0/12", "main": "0"},
+            {"candidate": "10", "was": "0/12", "base": "0"},
             "mixed",
             "accept",
             "1/6",
@@ -116,7 +116,7 @@ _PROBABLY_WORSE = "001010011111011101111101"
             {"candidate": "0-"}, "undecided", "undecided", "0/1", "2/2", id="too little recorded"
         ),
         pytest.param(
-            {"candidate": "0", "main": "!"},
+            {"candidate": "0", "base": "!"},
             "unmeasured",
             "unmeasured",
             "0/3",
@@ -124,7 +124,7 @@ _PROBABLY_WORSE = "001010011111011101111101"
             id="main not measured",
         ),
         pytest.param(
-            {"candidate": "0", "main": "-"},
+            {"candidate": "0", "base": "-"},
             "undecided",
             "undecided",
             "0/3",
@@ -207,7 +207,7 @@ def test_a_case_gets_the_verdict_its_trials_give_it(script, verdict, decision, c
 
 
 def test_a_case_that_is_probably_worse_stays_undecided_at_the_cap():
-    """16 of 24 where main passed 35 of 35: e is 251, and 100 cells ask for 2,000."""
+    """16 of 24 where base passed 35 of 35: e is 251, and 100 cells ask for 2,000."""
     outcome = run([scripted(_PROBABLY_WORSE), *others(99)])
     case = outcome.cases[0]
     assert (case.verdict, outcome.decision) == ("undecided", "undecided")
@@ -244,7 +244,7 @@ def test_evidence_that_is_enough_rejects_although_an_answer_is_missing():
 @pytest.mark.parametrize(
     ("script", "policy", "decision"),
     [
-        ({"candidate": "0", "main": "0"}, {"on_drifted": "block"}, "undecided"),
+        ({"candidate": "0", "base": "0"}, {"on_drifted": "block"}, "undecided"),
         ({"candidate": "0", "was": None, "state": "new"}, {"on_new": "warn"}, "accept"),
         ({"candidate": "0"}, {"on_broken": "warn"}, "accept"),
         ({"candidate": "0"}, {"on_broken": "net"}, "reject"),
@@ -265,7 +265,7 @@ def flipped(broken: int, fixed: int) -> list[Scripted]:
     """Cases that the change broke and fixed, among others that always pass."""
     return [
         *[scripted("0", name=f"broken-{i}", was="12/12") for i in range(broken)],
-        *[scripted("1", name=f"fixed-{i}", was="0/12", main="0") for i in range(fixed)],
+        *[scripted("1", name=f"fixed-{i}", was="0/12", base="0") for i in range(fixed)],
         *others(80),
     ]
 
@@ -328,11 +328,11 @@ def test_a_change_cannot_accept_more_broken_cases_than_the_limit(limit: int, dec
     assert [r.kind for r in outcome.reasons].count("accepted-max") == (limit < 8)
 
 
-def test_without_any_history_main_is_drawn_in_the_same_run():
+def test_without_any_history_base_is_drawn_in_the_same_run():
     tally = Tally()
     outcome = run([scripted("1", was=None), *others(40, was=None)], order=tally)
     assert outcome.decision == "accept"
-    assert (tally.candidate, outcome.main_trials) == (41, 3 * 41)
+    assert (tally.candidate, outcome.base_trials) == (41, 3 * 41)
     assert str(outcome.cases[0].before) == "3 of 3"
 
 
@@ -343,9 +343,9 @@ def test_a_broken_case_is_found_without_any_history():
     assert case.today.passed == case.today.trials >= 3
 
 
-@pytest.mark.parametrize("main", ["!", "-"])
-def test_without_history_and_without_main_nothing_is_decided(main):
-    outcome = run([scripted("1", was=None, main=main), *others(5)])
+@pytest.mark.parametrize("base", ["!", "-"])
+def test_without_history_and_without_base_nothing_is_decided(base):
+    outcome = run([scripted("1", was=None, base=base), *others(5)])
     assert outcome.cases[0].verdict in {"unmeasured", "undecided"}
     assert outcome.decision != "accept"
 
@@ -368,9 +368,9 @@ def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
     while wanted := gate.pending_trials():
         for one in wanted:
             for number in one.trials:
-                good = one.arm == "main"
+                good = one.side == "base"
                 facts = TrialFacts(checks={"json": True, "label": good})
-                gate.observe("p", "c", one.arm, number, facts)
+                gate.observe("p", "c", one.side, number, facts)
     outcome = gate.outcome()
     report = outcome.cases[0]
     assert (outcome.cells, outcome.decision) == (2, "reject")
@@ -384,14 +384,14 @@ def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
 
 
 @pytest.mark.parametrize(
-    ("distinct", "main_repeats", "verdict"),
+    ("distinct", "base_repeats", "verdict"),
     [
         pytest.param(12, True, "undecided", id="out of a cache, as main's today"),
         pytest.param(12, False, "broken", id="a refusal, always in the same words"),
         pytest.param(2, True, "broken", id="a label, the same by nature"),
     ],
 )
-def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(distinct, main_repeats, verdict):
+def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(distinct, base_repeats, verdict):
     case = GateCase(
         prompt="p", case="c", checks=("right",), history=history("12/12", distinct=distinct)
     )
@@ -399,22 +399,22 @@ def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(distinct, main_repeats,
     while wanted := gate.pending_trials():
         for one in wanted:
             for number in one.trials:
-                text = "same" if one.arm == "candidate" or main_repeats else f"{number}"
-                facts = TrialFacts(checks={"right": one.arm == "main"}, answer=text)
-                gate.observe("p", "c", one.arm, number, facts)
+                text = "same" if one.side == "candidate" or base_repeats else f"{number}"
+                facts = TrialFacts(checks={"right": one.side == "base"}, answer=text)
+                gate.observe("p", "c", one.side, number, facts)
     found = gate.outcome().cases[0]
     assert found.verdict == verdict
     assert found.repeated == (found.candidate.trials - 1 if verdict == "undecided" else 0)
 
 
-def test_without_history_a_case_that_main_fails_too_is_mixed_and_nothing_drifted():
-    outcome = run([scripted("0", main="1110", was=None), *others(5, was=None)])
+def test_without_history_a_case_that_base_fails_too_is_mixed_and_nothing_drifted():
+    outcome = run([scripted("0", base="1110", was=None), *others(5, was=None)])
     assert (outcome.cases[0].verdict, outcome.decision) == ("mixed", "accept")
 
 
-def test_a_main_that_passes_less_than_before_does_not_end_the_test():
+def test_a_base_that_passes_less_than_before_does_not_end_the_test():
     """Today 3 trials in 5 pass; the candidate never does, and today's pairs alone show it."""
-    outcome = run([scripted("0", main="10110" * 9), *others(20)])
+    outcome = run([scripted("0", base="10110" * 9), *others(20)])
     case = outcome.cases[0]
     assert (case.verdict, outcome.decision) == ("broken", "reject")
     decisive = case.decisive
@@ -425,16 +425,16 @@ def test_a_main_that_passes_less_than_before_does_not_end_the_test():
     assert decisive.today.passed < decisive.today.trials
 
 
-def test_where_main_hardly_passes_today_the_difference_cannot_be_told():
+def test_where_base_hardly_passes_today_the_difference_cannot_be_told():
     """One in five today, 12 of 12 before: too little to blame the prompt, or to clear it."""
-    outcome = run([scripted("0", main="00010" * 9), *others(139)])
+    outcome = run([scripted("0", base="00010" * 9), *others(139)])
     case = outcome.cases[0]
     assert (case.verdict, outcome.decision) == ("undecided", "undecided")
     assert (str(case.candidate), str(case.today)) == ("0 of 40", "8 of 39")
-    assert run([scripted("0", main="0"), *others(139)]).cases[0].verdict == "drifted"
+    assert run([scripted("0", base="0"), *others(139)]).cases[0].verdict == "drifted"
 
 
-def test_flaky_is_what_the_record_of_main_calls_so_and_mixed_the_rest():
+def test_flaky_is_what_the_record_of_base_calls_so_and_mixed_the_rest():
     outcome = run([scripted("01", was=was, name=was) for was in ("9/12", "12/12", "11/12")])
     assert [case.verdict for case in outcome.cases] == ["flaky", "mixed", "mixed"]
 
@@ -445,16 +445,16 @@ def test_small_suites_get_more_first_trials_and_each_prompt_its_own():
     tally = Tally()
     outcome = run(cases, GatePolicy(), order=tally)
     assert outcome.first_draws == {"triage": 3, "summary": 13}
-    assert (tally.candidate, outcome.main_trials) == (40 * 3 + 8 * 13, 16)
-    assert [str(suite.control.main) for suite in outcome.suites if suite.control] == ["8 of 8"] * 2
+    assert (tally.candidate, outcome.base_trials) == (40 * 3 + 8 * 13, 16)
+    assert [str(suite.control.base) for suite in outcome.suites if suite.control] == ["8 of 8"] * 2
     assert (outcome.decision, {case.today.trials for case in outcome.cases}) == ("accept", {0})
 
 
-def test_pairs_of_both_arms_are_wanted_next_to_each_other():
+def test_pairs_of_both_sides_are_wanted_next_to_each_other():
     gate = Gate([scripted().case], ONE)
     gate.observe("triage", "c", "candidate", 0, TrialFacts(checks={"right": False}))
-    asked = [(one.arm, one.trials.start) for one in gate.pending_trials()]
-    assert asked == [("main", 0), ("candidate", 1), ("candidate", 2), ("main", 1)]
+    asked = [(one.side, one.trials.start) for one in gate.pending_trials()]
+    assert asked == [("base", 0), ("candidate", 1), ("candidate", 2), ("base", 1)]
 
 
 def test_a_run_that_continues_draws_only_more():
@@ -474,7 +474,7 @@ def test_a_run_that_continues_draws_only_more():
         pytest.param(
             {"candidate": "00!", "tier": "critical"}, "broken", "reject", id="enough to reject"
         ),
-        pytest.param({"candidate": "0" * 9, "main": "1" * 9}, "broken", "reject", id="recorded"),
+        pytest.param({"candidate": "0" * 9, "base": "1" * 9}, "broken", "reject", id="recorded"),
     ],
 )
 def test_a_provisional_replay_leaves_to_the_audit_what_is_not_recorded(script, verdict, decision):
@@ -489,7 +489,7 @@ def test_a_critical_case_that_never_failed_says_how_much_that_proves():
     assert run([scripted(tier="critical", was="19/20")]).cases[0].failure_bound is None
 
 
-def test_a_case_that_main_fails_now_and_then_is_listed_as_flaky():
+def test_a_case_that_base_fails_now_and_then_is_listed_as_flaky():
     outcome = run([scripted(was="9/12"), scripted(name="stable")])
     assert [case.flaky for case in outcome.cases] == [True, False]
 

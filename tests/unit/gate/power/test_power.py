@@ -135,13 +135,13 @@ def test_more_checks_of_each_case_raise_the_bar_for_each():
     assert many.one_broken.value < 0.1
 
 
-def test_a_suite_that_main_hardly_passes_has_no_case_to_break():
+def test_a_suite_that_base_hardly_passes_has_no_case_to_break():
     found = line([Count(passed=0, trials=12)] * 10)
     assert found.one_broken is None
     assert "broken" not in str(found)
 
 
-def test_without_trials_of_main_nothing_is_said():
+def test_without_trials_of_base_nothing_is_said():
     none = [Count(passed=0, trials=0)]
     assert operating_line([], GatePolicy()) is None
     assert operating_line(none, GatePolicy()) is None

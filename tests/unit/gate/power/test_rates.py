@@ -60,7 +60,7 @@ def test_losses_are_found_as_often_as_specified(scenario, cases, least):
 
 
 @pytest.mark.parametrize("percent", [60, 40, 20])
-def test_a_case_that_both_arms_fail_more_today_is_not_blamed(percent):
+def test_a_case_that_both_sides_fail_more_today_is_not_blamed(percent):
     assert rejected(f"today-alike:{percent}") <= 2
 
 
@@ -79,7 +79,7 @@ def test_fixed_cases_are_named_and_nothing_is_blocked():
     assert played.fixed.mean() > 2
 
 
-def test_a_main_that_hardly_passes_today_is_never_accepted_as_drifted():
+def test_a_base_that_hardly_passes_today_is_never_accepted_as_drifted():
     """One in five today, and the candidate never: mostly it cannot be told."""
     played = measured("typical", 140, "today:20", runs=200)
     assert played.undecided.mean() > 0.3

@@ -1,7 +1,7 @@
 // The page of one case: what it was given, what was answered, what each judge said, every trial.
 
 const ARMS = { base: `Base (${REPORT.base})`, candidate: REPORT.base ? "Candidate" : "Answer" };
-/** The arms of a prompt's trials with their names: several models, or base and candidate. */
+/** The sides of a prompt's trials with their names: several models, or base and candidate. */
 const armsOf = (prompt) => prompt.models.length
   ? [...(prompt.has.base ? [["base", ARMS.base]] : []), ...prompt.models] : Object.entries(ARMS);
 const JSON_LIKE = /^\s*[[{]/;
@@ -32,12 +32,12 @@ function crumbs(prompt, one, place, rows) {
       step(rows[place - 1], "Previous", "prev"), step(place >= 0 ? rows[place + 1] : null, "Next", "next")));
 }
 
-/** The draws of an arm that have an answer; those the gate shows where it drew none now. */
-function drawsOf(one, arm) {
-  const drawn = one.trials.filter((trial) => trial.arm === arm);
+/** The draws of a side that have an answer; those the gate shows where it drew none now. */
+function drawsOf(one, side) {
+  const drawn = one.trials.filter((trial) => trial.side === side);
   if (drawn.length) return drawn;
-  return (one.evidence || []).filter((shownAs) => shownAs.arm === arm).map((shownAs) => ({
-    arm, n: shownAs.n, answer: shownAs.answer, outcome: shownAs.judge ? "failed" : "passed", earlier: true,
+  return (one.evidence || []).filter((shownAs) => shownAs.side === side).map((shownAs) => ({
+    side, n: shownAs.n, answer: shownAs.answer, outcome: shownAs.judge ? "failed" : "passed", earlier: true,
     verdicts: shownAs.judge ? [{ judge: shownAs.judge, outcome: "fail", score: 0, reason: shownAs.reason }] : [],
   }));
 }
@@ -49,45 +49,45 @@ function firstDraw(draws, wanted) {
 
 function answersView(prompt, one, chosen) {
   const named = new Map(armsOf(prompt));
-  const draws = Object.fromEntries([...named.keys()].map((arm) => [arm, drawsOf(one, arm)]));
+  const draws = Object.fromEntries([...named.keys()].map((side) => [side, drawsOf(one, side)]));
   const box = el("div", {});
   const pick = {};
-  for (const arm of named.keys()) {
+  for (const side of named.keys()) {
     const better = one.verdict === "fixed" || one.verdict === "passed" ? "passed" : "failed";
-    const wanted = arm !== "base" ? better : better === "failed" ? "passed" : "failed";
-    const asked = draws[arm].find((trial) => String(trial.n) === chosen[arm]);
-    pick[arm] = asked || firstDraw(draws[arm], one.verdict === "passed" ? "passed" : wanted);
+    const wanted = side !== "base" ? better : better === "failed" ? "passed" : "failed";
+    const asked = draws[side].find((trial) => String(trial.n) === chosen[side]);
+    pick[side] = asked || firstDraw(draws[side], one.verdict === "passed" ? "passed" : wanted);
   }
-  const arms = [...named.keys()].filter((arm) => pick[arm]);
-  const both = arms.length > 1;
+  const sides = [...named.keys()].filter((side) => pick[side]);
+  const both = sides.length > 1;
   const draw = () => {
-    if (!arms.length) { box.replaceChildren(el("p", { class: "note" }, "No trial of this case is in the run.")); return; }
-    const texts = Object.fromEntries(arms.map((arm) => [arm, readable(pick[arm].answer ?? "")]));
-    let pieces = Object.fromEntries(arms.map((arm) => [arm, [["same", texts[arm]]]]));
+    if (!sides.length) { box.replaceChildren(el("p", { class: "note" }, "No trial of this case is in the run.")); return; }
+    const texts = Object.fromEntries(sides.map((side) => [side, readable(pick[side].answer ?? "")]));
+    let pieces = Object.fromEntries(sides.map((side) => [side, [["same", texts[side]]]]));
     let note = null;
     if (both && reading.marked) {
-      const [first, ...others] = arms;
-      for (const arm of others) {
-        const found = wordDiff(texts[first], texts[arm]);
+      const [first, ...others] = sides;
+      for (const side of others) {
+        const found = wordDiff(texts[first], texts[side]);
         if (!found) { note = "These answers are too long to mark the words in which they differ."; break; }
-        pieces = { ...pieces, [arm]: found[1], ...(others.length === 1 ? { [first]: found[0] } : {}) };
+        pieces = { ...pieces, [side]: found[1], ...(others.length === 1 ? { [first]: found[0] } : {}) };
       }
     }
-    if (both && new Set(arms.map((arm) => texts[arm])).size === 1) {
-      note = arms.length === 2 ? "Both answers are the same text." : "All answers are the same text.";
+    if (both && new Set(sides.map((side) => texts[side])).size === 1) {
+      note = sides.length === 2 ? "Both answers are the same text." : "All answers are the same text.";
     }
     box.replaceChildren(...[
       el("div", { class: "options" },
         both && option("Mark what differs", "marked", draw),
-        arms.some((arm) => JSON_LIKE.test(pick[arm].answer ?? "")) && option("Lay out JSON", "laid", draw)),
+        sides.some((side) => JSON_LIKE.test(pick[side].answer ?? "")) && option("Lay out JSON", "laid", draw)),
       note && el("p", { class: "note" }, note),
-      el("div", { class: both ? "sides" : "sides one" }, arms.map((arm) => pane(named.get(arm), pick[arm], draws[arm], pieces[arm], (trial) => {
-        pick[arm] = trial;
-        const query = { ...routeOf(location.hash).query, [arm]: String(trial.n) };
+      el("div", { class: both ? "sides" : "sides one" }, sides.map((side) => pane(named.get(side), pick[side], draws[side], pieces[side], (trial) => {
+        pick[side] = trial;
+        const query = { ...routeOf(location.hash).query, [side]: String(trial.n) };
         history.replaceState(null, "", caseHash(prompt.name, one.id, query));
         draw();
       }))),
-      verdictsView(prompt, arms, pick),
+      verdictsView(prompt, sides, pick),
     ].filter(Boolean));
   };
   draw();
@@ -120,22 +120,22 @@ function pane(name, trial, draws, pieces, onpick) {
       : pieces.every(([, text]) => !text) ? el("p", { class: "text" }, "(an empty answer)") : textBlock(pieces, `Answer of ${name}`));
 }
 
-/** The short name of an arm. */
-const nameOfArm = (prompt, arm) => new Map(prompt.models).get(arm) || (arm === "base" ? "Base" : "Candidate");
+/** The short name of a side. */
+const nameOfSide = (prompt, side) => new Map(prompt.models).get(side) || (side === "base" ? "Base" : "Candidate");
 
-function verdictsView(prompt, arms, pick) {
-  const judges = [...new Set(arms.flatMap((arm) => pick[arm].verdicts.map((said) => said.judge)))];
+function verdictsView(prompt, sides, pick) {
+  const judges = [...new Set(sides.flatMap((side) => pick[side].verdicts.map((said) => said.judge)))];
   if (!judges.length) return null;
-  const rows = judges.flatMap((judge) => arms.map((arm, place) => {
-    const said = pick[arm].verdicts.find((one) => one.judge === judge);
+  const rows = judges.flatMap((judge) => sides.map((side, place) => {
+    const said = pick[side].verdicts.find((one) => one.judge === judge);
     return el("tr", {},
-      place === 0 && el("th", { scope: "rowgroup", rowspan: arms.length }, judge),
-      arms.length > 1 && el("td", {}, nameOfArm(prompt, arm)),
+      place === 0 && el("th", { scope: "rowgroup", rowspan: sides.length }, judge),
+      sides.length > 1 && el("td", {}, nameOfSide(prompt, side)),
       el("td", {}, said ? badge(said.outcome) : "–"),
       el("td", { class: "num" }, said ? String(Math.round(said.score * 1000) / 1000) : "–"),
       el("td", { class: "prose" }, said ? reasonOf(said) : ""));
   }));
-  const heads = [["Judge"], arms.length > 1 && ["Of"], ["Verdict"], ["Score", "num"], ["Why"]].filter(Boolean);
+  const heads = [["Judge"], sides.length > 1 && ["Of"], ["Verdict"], ["Score", "num"], ["Why"]].filter(Boolean);
   return el("div", {}, el("h2", {}, "Judges"), table("What each judge said", heads, rows, { class: "verdicts" }));
 }
 
@@ -183,7 +183,7 @@ function trialsView(prompt, one) {
   return [el("h2", {}, "All trials"), table("All trials",
     [several && ["Of"], ["Trial", "num"], ["Outcome"], ["Failed by"], ["From"], ["Latency", "num"], ["Tokens", "num"], ["Cost", "num"], ["Answered by"], ["Ended"], ["Request"]].filter(Boolean),
     one.trials.map((trial) => el("tr", {},
-      several && el("th", { scope: "row" }, nameOfArm(prompt, trial.arm)),
+      several && el("th", { scope: "row" }, nameOfSide(prompt, trial.side)),
       el("td", { class: "num" }, String(trial.n)), el("td", {}, badge(trial.outcome)),
       el("td", {}, trial.verdicts.filter((said) => said.outcome === "fail").map(nameOf).join(", ") || (trial.cause ? trial.cause.kind : "–")),
       el("td", {}, names[trial.source] || "–"), el("td", { class: "num" }, duration(trial.latency_s)),
@@ -195,7 +195,7 @@ function trialsView(prompt, one) {
 }
 
 function originView(prompt, one) {
-  const of = (trial) => (REPORT.base && !prompt.models.length ? (trial.arm === "base" ? "base " : "candidate ") : "");
+  const of = (trial) => (REPORT.base && !prompt.models.length ? (trial.side === "base" ? "base " : "candidate ") : "");
   const model = (trial) => `${trial.model}${trial.model.startsWith("sim:") ? " (simulated)" : ""}`;
   const versions = [...new Set(one.trials.map((trial) =>
     `${of(trial)}${trial.version || "unversioned"} (${trial.prompt_digest.slice(0, 12)}) with ${model(trial)}`))];

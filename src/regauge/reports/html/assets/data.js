@@ -24,7 +24,7 @@ function prepare(prompt) {
     const latencies = [];
     let cost = 0;
     for (const trial of one.trials) {
-      if (trial.arm === "base") continue;
+      if (trial.side === "base") continue;
       if (trial.latency_s !== undefined) latencies.push(trial.latency_s);
       cost = cost === null || trial.cost_usd === undefined ? (trial.answer === undefined ? cost : null) : cost + trial.cost_usd;
       for (const said of trial.verdicts) if (said.outcome === "fail") failed.add(nameOf(said));

@@ -12,7 +12,7 @@ class CaseTable {
     this.columns = [
       ["verdict", "Verdict", "11rem"], ["case", "Case", ""], ["tier", "Tier", "6.5rem"],
       prompt.has.base && ["base", "Base", "6rem", "num"],
-      ...(prompt.models.length ? prompt.models.map(([arm, name]) => [arm, name, "9rem", "num"])
+      ...(prompt.models.length ? prompt.models.map(([side, name]) => [side, name, "9rem", "num"])
         : [["candidate", prompt.has.base ? "Candidate" : "Trials", "7.5rem", "num"]]),
       ["judges", "Failed by", "14rem"], ["latency", "Latency", "6.5rem", "num"], ["cost", "Cost", "6rem", "num"],
     ].filter(Boolean);
@@ -124,7 +124,7 @@ class CaseTable {
 
   cell(name, one, href, kind, place) {
     const count = (given) => (given ? `${given[0]} of ${given[1]}` : "–");
-    if (this.prompt.models.some(([arm]) => arm === name)) return el("td", { class: kind }, this.grade(one.counts[name]));
+    if (this.prompt.models.some(([side]) => side === name)) return el("td", { class: kind }, this.grade(one.counts[name]));
     switch (name) {
       case "verdict": return el("td", {}, badge(one.verdict));
       case "case": {
