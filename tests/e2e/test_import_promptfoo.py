@@ -449,6 +449,9 @@ def test_an_assertion_without_counterpart_is_unmeasured_and_named(
         ({"prompts": ["{% macro m() %}{% endmacro %}{{ q }}"]}, "'macro', which is not rendered"),
         ({"prompts": ["{{ range(99999999) }}"]}, "a range is longer than "),
         ({"prompts": ["{{ q | bogus }}"]}, "it uses the filter 'bogus'"),
+        ({"prompts": ['[{% if q %}{"role": "user", "content": "{{q}}"}{% endif %}]']}, "the chat is built by its template: each case has its rendered messages"),
+        ({"providers": [{"id": "openai:o3", "config": {"temperature": 0}}]}, "openai:o3 rejects or ignores temperature; the prompt has none"),
+        ({"providers": [{"id": "anthropic:messages:claude-x", "config": {"temperature": 0}}]}, "anthropic:claude-x rejects or ignores temperature; the prompt has none"),
         ({"tests": [{"vars": {"q": "one"}}]}, "a test without assertions is unmeasured until it has checks"),
         ({"tests": ["https://127.0.0.1:9/tests.csv"]}, "tests on a server are not read; save them as CSV or YAML"),
         ({"tests": ["file://missing.csv"]}, "tests are missing: "),
@@ -667,6 +670,45 @@ def test_chats_files_and_several_prompts_become_prompt_files(here: Here):
         "role": "system",
         "content": "Be brief.",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "prompts"),
+    [
+        ("a.txt", "One {{q}}\n---\n\n---\nTwo {{q}}\n", ["One {{q}}", "Two {{q}}"]),
+        ("a.md", "One {{q}}\n", ["One {{q}}"]),
+        ("a.jsonl", '"{{q}}"\n\n["{{q}}"]\n', ['"{{q}}"', '["{{q}}"]']),
+        ("a.csv", "label,prompt\na,One {{q}}\nb\nc, \nd,Two {{q}}\n", ["One {{q}}", "Two {{q}}"]),
+        ("a.csv", "One {{q}}\n \nTwo {{q}}\n", ["One {{q}}", "Two {{q}}"]),
+        ("a.json", '[{"role": "user", "content": "One {{q}}"}]', ["One {{q}}"]),
+        ("a.yaml", '- role: user\n  content: "One {{q}}"\n', ["One {{q}}"]),
+        ("a.txt", '- "role": user\n  "content": "One {{q}}"\n', ["One {{q}}"]),
+        ("a.txt", 'messages:\n  - role: user\n    content: "One {{q}}"\n', ["One {{q}}"]),
+        ("a.txt", "- role of {{q}}\n- next\n", ["- role of {{q}}\n- next"]),
+        ("a.txt", '[{"role": "user"', ['[{"role": "user"']),
+    ],
+)  # fmt: skip
+def test_prompt_files_of_every_form_are_read(here: Here, name: str, text: str, prompts: list[str]):
+    here.write(name, text)
+    here.write("promptfooconfig.yaml", config(prompts=[f"file://{name}"]))
+    here.run(".")
+    written = [
+        yaml.safe_load(path.read_text(encoding="utf-8"))["messages"]
+        for path in sorted((here.root / "prompts").glob("*.yml"))
+    ]
+    assert sorted(message["content"].strip() for (message,) in written) == sorted(prompts)
+    assert {message["role"] for (message,) in written} == {"user"}
+
+
+def test_an_endpoint_of_its_own_is_asked_for_what_the_vendor_rejects(here: Here):
+    own = {"temperature": 0, "apiBaseUrl": "http://127.0.0.1:9/v1"}
+    provider = {"id": "anthropic:messages:claude-x", "config": own}
+    here.write("promptfooconfig.yaml", config(providers=[provider]))
+    here.run(".")
+    assert here.prompt()["modelParameters"] == {"temperature": 0}
+    providers = tomllib.loads(here.read("pyproject.toml"))["tool"]["regauge"]["providers"]
+    assert [table["accepts"] for table in providers.values()] == [["temperature"]]
+    assert "rejects or ignores" not in here.read("IMPORT.md")
 
 
 def test_csv_columns_become_variables_and_assertions(here: Here):

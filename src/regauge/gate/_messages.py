@@ -303,7 +303,7 @@ def _weighed(report: SuiteReport) -> str:
     match report.verdict:
         case "worse":
             return f"{counts}: worse on the whole side by side ({_p(last.p_worse)}); {sides}."
-        case "passed" if last.p_better <= last.bound or points > 0:
+        case "passed" if points > 0:
             return f"{counts}: better on the whole side by side ({_p(last.p_better)}); {sides}."
         case "passed":
             return f"{counts}: not worse on the whole side by side; {sides}."

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from regauge.judges.calibration import Judgement, Label, LabelledVerdict, agreement_of, disagrees
+from regauge.maintenance.calibrations import disagreement_lines
 
 OTHER = {"pass": "fail", "fail": "pass"}
 
@@ -84,6 +85,23 @@ def test_a_judge_that_always_passes_agrees_by_chance_only():
 
 def test_labels_that_never_vary_leave_kappa_open():
     assert agreement_of("outcomes", outcomes(40, 0, 0, 0)).kappa is None
+
+
+@pytest.mark.parametrize("more", [0, 1, 5])
+def test_disagreements_are_shown_up_to_a_screen_and_the_others_counted(more):
+    judged = [answer(number, "pass", "fail") for number in range(20 + more)]
+    lines = disagreement_lines("outcomes", [*judged, answer(99, "fail", "fail")])
+    assert f"judge and people disagree on {20 + more} of {21 + more}:" in lines
+    assert sum(line.startswith("  l") for line in lines) == 20
+    assert [line for line in lines if "see --json" in line] == (
+        [f"  and {more} more, see --json"] if more else []
+    )
+
+
+def test_the_widest_disagreements_on_scores_come_first():
+    judged = [graded(1, 0.0, 0.5), graded(2, 0.0, 1.0), graded(3, 0.5, 0.5), graded(4, 1.0, 1.0)]
+    lines = disagreement_lines("scores", judged)
+    assert [line.split()[0].strip(":") for line in lines if line.startswith("  l")] == ["l2", "l1"]
 
 
 def test_no_opinion_and_no_verdict_are_counted_apart():

@@ -95,6 +95,27 @@ hostile = st.one_of(
 )
 
 
+@pytest.mark.parametrize(
+    ("tokens", "limit", "remaining", "in_flight", "rate"),
+    [
+        (False, 1000, 64, 64, 936 / 60),  # all in flight would use it up
+        (False, 1000, 65, 64, math.inf),
+        (False, 100, 10, 64, 90 / 60),  # a tenth of a small limit, however many are in flight
+        (False, 100, 11, 64, math.inf),
+        (True, 100_000, 5_000, 5, 95),  # 95,000 tokens in 95 requests: 1,000 for each
+        (True, 100_000, 5_001, 5, math.inf),
+    ],
+)
+def test_a_limit_is_paced_where_requests_in_flight_may_use_up_the_rest(
+    tokens, limit, remaining, in_flight, rate
+):
+    quota = Quota(tokens=tokens, limit=limit, remaining=remaining, reset_s=60)
+    each = (limit - remaining) / 95 if tokens else 1
+    pace = Pace(sent=95).after_quotas((quota,), in_flight=in_flight, now=0.0)
+    paced = quota.rate / each if rate < math.inf else math.inf
+    assert pace.rate == pytest.approx(paced)
+
+
 @given(
     st.sampled_from(sorted(SPELLINGS)),
     hostile,

@@ -21,7 +21,7 @@ from regauge.sim._instructions import (
     read_sections,
 )
 from regauge.sim._rules import CLERK_1, Dice
-from regauge.sim._text import find_moments, quantities, write_moment
+from regauge.sim._text import find_moments, quantities, stem, stems, write_moment
 from regauge.sim._values import is_code
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(regauge.sim.__path__, "regauge.sim."))
@@ -193,3 +193,10 @@ def test_the_clearest_instruction_fails_once_in_two_hundred():
         )
 
     assert 0.002 <= sum(fails(n) for n in range(20_000)) / 20_000 <= 0.008
+
+
+@pytest.mark.parametrize("word", ["ready", "healthy"])
+def test_a_word_and_its_prefix_of_negation_read_alike(word: str):
+    assert stems(f"The pod is un{word}.") == stems(f"The pod is not {word}.")
+    assert stems(f"un{word} node")[-1] == stems("node")[0]
+    assert f"not_{stem(word)}" not in stems(f"The pod is {word}, not the node")

@@ -101,9 +101,7 @@ def _exported() -> tuple[str, ...]:
     """
     path = _folder() / "metrics" / "__init__.py"
     for statement in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(statement, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == "__all__" for target in statement.targets
-        ):
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
             names: list[str] = ast.literal_eval(statement.value)
             return tuple(name for name in names if name not in METRICS.words("no_metrics"))
     raise UsageError(
