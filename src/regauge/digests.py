@@ -37,7 +37,7 @@ def digest_of(value: JSON) -> str:
     >>> digest_of({})[:12]
     '44136fa355b3'
     """
-    return hashlib.sha256(_encoded(value)).hexdigest()
+    return hashlib.sha256(_encode(value)).hexdigest()
 
 
 def digest_of_list(items: Iterable[JSON]) -> str:
@@ -50,11 +50,11 @@ def digest_of_list(items: Iterable[JSON]) -> str:
     """
     digest, before = hashlib.sha256(), b"["
     for item in items:
-        digest.update(before + _encoded(item))
+        digest.update(before + _encode(item))
         before = b","
     digest.update(b"]" if before == b"," else b"[]")
     return digest.hexdigest()
 
 
-def _encoded(value: JSON) -> bytes:
+def _encode(value: JSON) -> bytes:
     return _ENCODER.encode(value).encode("utf-8", "backslashreplace")

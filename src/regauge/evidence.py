@@ -146,7 +146,7 @@ class RoundReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlReport:
-    """The base's few trials of the first round: a lamp for an outage, which decides nothing.
+    """The base's few trials of the first round: a check for an outage, which decides nothing.
 
     Attributes:
         p_history: How likely they are if the base is as its record.
@@ -159,7 +159,7 @@ class ControlReport:
 
     @property
     def below(self) -> bool:
-        """Return whether the base is below its record today. A lamp that is off proves nothing."""
+        """Return whether the base is below its record today. False proves nothing."""
         return self.p_history <= self.bound
 
 

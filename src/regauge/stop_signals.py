@@ -144,14 +144,14 @@ def interrupted_once() -> Generator[None]:
     """
     # Python gives back what it has without our handlers.
     atexit.register(_take, _ALL, signal.SIG_IGN)
-    with _handled(_ALL, _Once(lambda: True)):
+    with _handle(_ALL, _Once(lambda: True)):
         yield
 
 
 @contextmanager
 def held() -> Generator[None]:
     """Within the block, for 10 seconds, Ctrl-C, SIGTERM and SIGHUP have no effect."""
-    with _handled(_ALL, _Held()):
+    with _handle(_ALL, _Held()):
         yield
 
 
@@ -231,7 +231,7 @@ def stoppable(
     # The first signal leaves all of them without effect.
     handlers.callback(_put_back, {number: signal.getsignal(number) for number in _ALL})
     handler = _AsCtrlC(is_ours)
-    handlers.enter_context(_handled(_ALL if calls else (signal.SIGINT,), handler))
+    handlers.enter_context(_handle(_ALL if calls else (signal.SIGINT,), handler))
     try:
         yield handler.check
         handler.check()
@@ -249,7 +249,7 @@ def stoppable(
 
 
 @contextmanager
-def _handled(numbers: Sequence[int], handler: _Handler) -> Generator[None]:
+def _handle(numbers: Sequence[int], handler: _Handler) -> Generator[None]:
     """Within the block, `handler` takes the signals that have no handler of a user."""
     before = _take(numbers, handler)
     try:

@@ -129,7 +129,7 @@ class GuardedOutput:
         self._before = sys.stdout, sys.stderr
         self._guards: list[_Guard] = []
         self._active = active
-        self._own = self._guarded(sys.stdout, None), self._guarded(sys.stderr, redact_errors)
+        self._own = self._guard(sys.stdout, None), self._guard(sys.stderr, redact_errors)
         sys.stdout, sys.stderr = self._own
 
     def activate(self) -> None:
@@ -172,7 +172,7 @@ class GuardedOutput:
         if (sys.stdout, sys.stderr) == self._own:
             sys.stdout, sys.stderr = self._before
 
-    def _guarded(self, stream: TextIO, redact: Callable[[str], str] | None) -> TextIO:
+    def _guard(self, stream: TextIO, redact: Callable[[str], str] | None) -> TextIO:
         target = getattr(stream, "buffer", None)
         if target is None:
             return stream

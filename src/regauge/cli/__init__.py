@@ -217,10 +217,10 @@ class _Redaction:
         if not text.strip():
             return text
         if self._redactor is None:
-            self._redactor = self._made()
+            self._redactor = self._make()
         return self._redactor.redact(text)
 
-    def _made(self) -> Redactor:
+    def _make(self) -> Redactor:
         from regauge.project import Project, Settings
         from regauge.recordings import redactor_for
 

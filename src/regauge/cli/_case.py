@@ -39,7 +39,7 @@ def case_from_run(
     directory = find_run(project, run)
     row = _row(directory, case_id, trial)
     case = _case_of(project, directory, row)
-    expected = _answered(row, case) if expected_from_output else case.expected
+    expected = _answer(row, case) if expected_from_output else case.expected
     return _document(case, row, run=directory.name, expected=expected)
 
 
@@ -107,7 +107,7 @@ def _older(project: Project, run: Path, path: Path) -> list[Path]:
     return [file]
 
 
-def _answered(row: dict[str, Any], case: GoldenCase) -> JSON:
+def _answer(row: dict[str, Any], case: GoldenCase) -> JSON:
     """The output in the shape of the expected value so far.
 
     Raises:
@@ -117,7 +117,7 @@ def _answered(row: dict[str, Any], case: GoldenCase) -> JSON:
     if not isinstance(answer, str):
         raise UsageError(f"case {case.id!r} has no answer in that run\n  fix: name another --trial")
     try:
-        value: JSON = read_json(_unfenced(answer))
+        value: JSON = read_json(_unfence(answer))
     except ValueError:
         return answer
     expected = case.expected
@@ -126,7 +126,7 @@ def _answered(row: dict[str, Any], case: GoldenCase) -> JSON:
     return answer if isinstance(expected, str) else value
 
 
-def _unfenced(answer: str) -> str:
+def _unfence(answer: str) -> str:
     match = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)
     return match[1] if match else answer
 

@@ -82,9 +82,9 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     if anything and not (yes or dry_run or as_json):
         for plan in planned:
             echo(_planned_line(root, plan, _PLANS))
-        if not _confirmed("Write these files?"):
+        if not _is_confirmed("Write these files?"):
             raise SystemExit(1)
-        planned = [_chosen(root, plan) for plan in planned]
+        planned = [_choose(root, plan) for plan in planned]
     done = planned if dry_run else write_planned(root, planned)
     if as_json:
         rows = [
@@ -139,22 +139,22 @@ def _offer_imports(root: Path) -> None:
     from regauge.cli.import_ import import_command
 
     for path in _suites(root):
-        if _confirmed(f"Import {path}?"):
+        if _is_confirmed(f"Import {path}?"):
             import_command.main(["promptfoo", path], standalone_mode=False)
 
 
-def _chosen(root: Path, plan: Planned) -> Planned:
+def _choose(root: Path, plan: Planned) -> Planned:
     """A planned file; a workflow is written if the user wants it."""
     place = _display_path(root, plan)
     if not place.startswith(".github/workflows/") or plan.action != "write":
         return plan
     about = _WORKFLOWS.get(plan.path.stem, "")
-    if _confirmed(f"Write {place}{about}?"):
+    if _is_confirmed(f"Write {place}{about}?"):
         return plan
     return replace(plan, action="keep", reason="not written: you answered no")
 
 
-def _confirmed(question: str) -> bool:
+def _is_confirmed(question: str) -> bool:
     try:
         return click.confirm(question, default=True)
     except click.Abort as error:

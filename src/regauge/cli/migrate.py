@@ -347,7 +347,7 @@ class _Gate:
         document, record, _ = decided
         used = document.calls
         self.left.spend(used.cost_usd, used.live, used.input_tokens + used.output_tokens)
-        return _migrated(plan, document, record)
+        return _migrate(plan, document, record)
 
     def refine(self, plan: _Planned, broke: _Migrated) -> tuple[_Migrated, dict[str, str]]:
         """Refine a prompt on the new model and gate its revision.
@@ -380,7 +380,7 @@ class _Gate:
         return migrated, {plan.prompt: text} if migrated.outcome == "safe" else {}
 
 
-def _migrated(plan: _Planned, document: DecisionDocument, record: RunRecord) -> _Migrated:
+def _migrate(plan: _Planned, document: DecisionDocument, record: RunRecord) -> _Migrated:
     sides = {suite.side: suite for suite in record.suites if suite.replayed + suite.live}
     spent = {
         side: None

@@ -163,7 +163,7 @@ def command(
             )
             _note_baseline(subject)
             unknown = [mutant for mutant in mutants if mutant.id not in earlier_rows]
-            measured = _measured(evals, subject, unknown, earlier)
+            measured = _measure(evals, subject, unknown, earlier)
             report = report_of(subject, measured, earlier=earlier)
             report = _with_missing(report, evals, subject, mutants, earlier)
             rows = [*earlier_rows.values(), *report.mutants]
@@ -293,7 +293,7 @@ def _note_baseline(subject: MutationSubject) -> None:
         )
 
 
-def _measured(
+def _measure(
     evals: EvalSession,
     subject: MutationSubject,
     mutants: Sequence[Mutant],

@@ -174,7 +174,7 @@ def _inputs_of_target(target: str, project: Project) -> list[str]:
         node.name: node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     if function in functions:
-        return _required(functions[function].args)
+        return _find_required(functions[function].args)
     classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
     name, _, method = function.partition(".")
     if name in classes:
@@ -214,10 +214,10 @@ def _inputs_of_method(class_: ast.ClassDef, method: str, target: str) -> list[st
     marks = {node.id for node in methods[method].decorator_list if isinstance(node, ast.Name)}
     if not methods[method].decorator_list:
         raise UsageError(f"{target!r} is a method that needs an instance", fix=fix)
-    return _required(methods[method].args)["classmethod" in marks :]
+    return _find_required(methods[method].args)["classmethod" in marks :]
 
 
-def _required(arguments: ast.arguments) -> list[str]:
+def _find_required(arguments: ast.arguments) -> list[str]:
     """The parameters without a default; `case` alone is the whole case."""
     positional = [*arguments.posonlyargs, *arguments.args]
     named = positional[: len(positional) - len(arguments.defaults)]
@@ -382,7 +382,7 @@ def case_command(
         document["tier"] = tier
     document = redacted(project, document)
     if edit:
-        document = _edited(document)
+        document = _edit(document)
     if dry_run:
         click.echo(json.dumps(document, indent=2 if as_json else None, ensure_ascii=False))
         return
@@ -502,7 +502,7 @@ def _show_planned(pieces: Sequence[NewFile], extended: Sequence[Planned]) -> Non
         echo(f"would {file.action} {short(file.path)}")
 
 
-def _edited(document: dict[str, JSON]) -> dict[str, JSON]:
+def _edit(document: dict[str, JSON]) -> dict[str, JSON]:
     text = click.edit(json.dumps(document, indent=2, ensure_ascii=False) + "\n", extension=".json")
     if text is None:
         raise UsageError("the case was not saved in the editor, so nothing was added")

@@ -18,16 +18,16 @@ class _RefineGroup(click.Group):
     """Takes a prompt's name where no subcommand is named: that runs the loop."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in {*self._named(), "-h", "--help"}:
+        if args and args[0] not in {*self._subcommands(), "-h", "--help"}:
             self._check_meant(args[0])
             args = [RUN, *args]
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return sorted(self._named())
+        return sorted(self._subcommands())
 
-    def _named(self) -> set[str]:
+    def _subcommands(self) -> set[str]:
         return self.commands.keys() - {RUN}
 
     def _check_meant(self, name: str) -> None:
@@ -36,7 +36,7 @@ class _RefineGroup(click.Group):
         Raises:
             UsageError: It is close to one, and no prompt or target has this name.
         """
-        near = did_you_mean(name, self._named())
+        near = did_you_mean(name, self._subcommands())
         if name.startswith("-") or not near or name in Project.find().settings.targets:
             return
         try:

@@ -273,7 +273,7 @@ def compare_command(
     (.html).
     """
     project = Project.find()
-    named = runs if len(runs) > _PAIR else _named(project, *(*runs, None, None)[:_PAIR])
+    named = runs if len(runs) > _PAIR else _name_runs(project, *(*runs, None, None)[:_PAIR])
     named_runs = [_run(project, name) for name in named]
     records = [record for record, _ in named_runs]
     labels = _labels(records)
@@ -281,7 +281,7 @@ def compare_command(
         partial(_rows_of, read, label, prompt)
         for label, (_, read) in zip(labels, named_runs, strict=True)
     ]
-    joined, outlines = _joined(records, read)
+    joined, outlines = _join(records, read)
     if prompt is not None and not joined.suites:
         raise UsageError(
             f"no run has the prompt {prompt!r}\n  fix: `regauge runs list` names those of each run"
@@ -299,7 +299,7 @@ def compare_command(
             "runs": [record.id for record in records],
             "models": [suite.model_dump(mode="json") for suite in joined.suites],
             "suites": [asdict(suite) for suite in suites],
-            "cases": _differing(outlines, labels)[0],
+            "cases": _find_differing(outlines, labels)[0],
         }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
@@ -354,7 +354,7 @@ def _rows_of(
             yield row | {"side": None, "run": label}
 
 
-def _joined(
+def _join(
     records: Sequence[RunRecord], read: Sequence[Callable[[], Iterable[dict[str, Any]]]]
 ) -> tuple[RunRecord, list[RunOutline]]:
     """Several runs as one, in which each run has models of its own; and the outline of each."""
@@ -363,7 +363,7 @@ def _joined(
     for rows in read:
         outline = RunOutline()
         for row in rows():
-            tally.add(_labelled(row))
+            tally.add(_label(row))
             outline.add(row)
         tally.settle(compared=True)
         outlines.append(outline)
@@ -378,7 +378,7 @@ def _joined(
     return joined, outlines
 
 
-def _labelled(row: Mapping[str, Any]) -> dict[str, Any]:
+def _label(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row whose model names its run, too."""
     return {**row, "model": f"{row['model']} {row['run']}"}
 
@@ -396,7 +396,7 @@ def _write(
             f"{output}: a comparison has no format with the suffix {suffix}\n"
             "  fix: end the name with .md or .html; --json prints JSON"
         )
-    labelled = map(_labelled, rows)
+    labelled = map(_label, rows)
     if _is_page(output):
         from regauge.reports.html import ReportSource, html_report, pass_counts, read_golden
 
@@ -416,7 +416,7 @@ def _write(
         click.echo(f"wrote {output}", err=True)
 
 
-def _differing(
+def _find_differing(
     outlines: Sequence[RunOutline], labels: Sequence[str]
 ) -> tuple[list[dict[str, Any]], int]:
     """Cases whose pass rate is not the same in all runs, with passed and measured trials.
@@ -445,7 +445,7 @@ def _share(count: Sequence[int] | None) -> float | None:
 
 def _show_grid(outlines: Sequence[RunOutline], labels: Sequence[str]) -> None:
     """The cases that differ, with their counts in each run."""
-    differing, same = _differing(outlines, labels)
+    differing, same = _find_differing(outlines, labels)
     prompt = ""
     for case in differing:
         if case["prompt"] != prompt:
@@ -459,7 +459,7 @@ def _show_grid(outlines: Sequence[RunOutline], labels: Sequence[str]) -> None:
     click.echo(f"\n{plural(same, 'case')} with the same pass rate in all runs")
 
 
-def _named(project: Project, run_a: str | None, run_b: str | None) -> tuple[str, str]:
+def _name_runs(project: Project, run_a: str | None, run_b: str | None) -> tuple[str, str]:
     """The named runs, else the newest runs that have cases."""
     runs = [run.name for run in islice(filter(_has_cases, list_runs(project)), 2)]
     newest, before = [*runs, "", ""][:2]

@@ -102,7 +102,7 @@ class TargetCommands:
         state = self._at(ref, now) if ref else now
         target = state.target
         base = None if ref else self._base(now)
-        changed = None if base is None else _changed(base.target, target)
+        changed = None if base is None else _find_changed(base.target, target)
         if as_json:
             document: dict[str, JSON] = {
                 "name": self._name,
@@ -155,10 +155,10 @@ class TargetCommands:
         states = [*islice(self._states(now), limit + 1)]
         older = [state.target for _, state in states[1:]]
         rows = [
-            (commit, state, _changed(before, state.target) if before is not None else [])
+            (commit, state, _find_changed(before, state.target) if before is not None else [])
             for (commit, state), before in zip_longest(states, older)
         ][:limit]
-        uncommitted = _changed(states[0][1].target, now.target) if states else []
+        uncommitted = _find_changed(states[0][1].target, now.target) if states else []
         points = self._points()
         if as_json:
             listed: list[dict[str, object]] = [
@@ -170,7 +170,7 @@ class TargetCommands:
                     "changed": changed,
                     "measured": [
                         {"eval": point.suite.prompt, **point_document(point)}
-                        for point in self._measured(state, points)
+                        for point in self._measure(state, points)
                     ],
                 }
                 for commit, state, changed in rows
@@ -187,7 +187,7 @@ class TargetCommands:
                 several = len(self.evals) > 1
                 rates = (
                     f"{point.suite.prompt if several else ''} {rate_text(point)}".strip()
-                    for point in self._measured(state, points)
+                    for point in self._measure(state, points)
                 )
                 line += f"{', '.join(rates) or '-':<20}"
             echo(f"{line}{', '.join(changed) or commit.subject}".rstrip())
@@ -204,7 +204,7 @@ class TargetCommands:
         new = self._at(b, now) if b is not None else now
         lines = [*_diff(old, new)]
         if as_json:
-            changed = _changed(old.target, new.target)
+            changed = _find_changed(old.target, new.target)
             document = {"name": self._name, "a": a, "b": b, "changed": changed, "lines": lines}
             click.echo(json.dumps(document, indent=2, ensure_ascii=False))
             return
@@ -291,7 +291,7 @@ class TargetCommands:
         """The digest that runs and baselines know a state by."""
         return state.target.subject(self._name, path=self._project.pyproject).digest
 
-    def _measured(self, state: TargetState, points: Iterable[TrendPoint]) -> list[TrendPoint]:
+    def _measure(self, state: TargetState, points: Iterable[TrendPoint]) -> list[TrendPoint]:
         """The measurement of a state by each eval."""
         digest = self._digest(state)
         by_digest: dict[str, TrendPoint] = {}
@@ -305,7 +305,7 @@ def _digests(target: Target, key: str) -> Mapping[str, str | None]:
     return cast("Mapping[str, str | None]", target.identity.get(key, {}))
 
 
-def _changed(old: Target, new: Target) -> list[str]:
+def _find_changed(old: Target, new: Target) -> list[str]:
     """The settings, prompts and files in which two states differ."""
     settings = dict.fromkeys([*old.identity, *new.identity])
     rows = [

@@ -166,9 +166,9 @@ class Cluster:
     @property
     def slots(self) -> int:
         """The calls that all workers make at once; 0 before the run is connected."""
-        return sum(worker.slots for worker in self._accepted())
+        return sum(worker.slots for worker in self._accept())
 
-    def _accepted(self) -> list[_Worker]:
+    def _accept(self) -> list[_Worker]:
         workers = self._workers.values()
         return [worker for worker in workers if not (worker.refusal or worker.paused)]
 
@@ -379,7 +379,7 @@ class Cluster:
         loop = asyncio.get_running_loop()
         until = loop.time() + _CONNECT_S
         while True:
-            accepted = self._accepted()
+            accepted = self._accept()
             free = [worker for worker in accepted if worker.busy < worker.slots]
             if free:
                 worker = min(free, key=lambda worker: worker.busy / worker.slots)

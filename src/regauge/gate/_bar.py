@@ -43,7 +43,7 @@ def files_of_code(at: BaseCommit, judge: object) -> frozenset[str]:
     remaining = _files_of_project(at, _files(judge))
     while remaining:
         files |= remaining
-        remaining = _files_of_project(at, _imported(at, remaining)) - files
+        remaining = _files_of_project(at, _find_imported(at, remaining)) - files
     return frozenset(files)
 
 
@@ -126,7 +126,7 @@ def _is_set(cell: Any) -> bool:
         return False
 
 
-def _imported(at: BaseCommit, names: Iterable[str]) -> Iterator[str]:
+def _find_imported(at: BaseCommit, names: Iterable[str]) -> Iterator[str]:
     """The files of imported modules; of modules that are not loaded, changed files."""
     for name in names:
         for node in ast.walk(_tree(at, name)):

@@ -127,8 +127,8 @@ class CaseTrials:
     def gaps(self) -> tuple[int, int]:
         """The number of unmeasured trials of the case, and of unrecorded ones.
 
-        A trial that is still awaited counts as not measured. Trials for the suite and the lamp do
-        not count, nor does a replay's shorter first round, where any of it is recorded.
+        A trial that is still awaited counts as not measured. Trials for the suite and the outage
+        check do not count, nor does a replay's shorter first round, where any of it is recorded.
         """
         stop = self.asked("candidate") if self.own is None else self.own
         start = self.first if self.replay and any(self.facts("candidate", 0, self.first)) else 0
@@ -228,7 +228,7 @@ class CaseTrials:
         if self._new is None:
             self._new = (
                 {"candidate": self._first_of("candidate"), "base": self._first_of("base")}
-                if self._cached()
+                if self._is_cached()
                 else {}
             )
         return self._new.get(side)
@@ -244,7 +244,7 @@ class CaseTrials:
             seen.add(facts.answer)
         return frozenset(new)
 
-    def _cached(self) -> bool:
+    def _is_cached(self) -> bool:
         """Return whether completions repeat today that hardly ever did.
 
         The base's completions show it: a broken prompt may well return the same every time, and a
@@ -375,6 +375,8 @@ class CellTest:
         if not rows.size:
             return
         policy = self._policy
+        # Passes and trials, in the letters of `stats`: s of m of the base's record, k of r of the
+        # candidate, and side by side today b of n of the base and kd of nd of the candidate.
         s, m = self._base[0][where], self._base[1][where]
         (k, r), (b, n), (kd, nd) = observed
         evidence = self._evidence(s + b, m + n, k, r)
@@ -382,7 +384,7 @@ class CellTest:
         self.log_e[where], self.log_today[where] = evidence, today
         before = self._evidence(s, m, k, r)
         self._record[where] = np.maximum(self._record[where], np.maximum(evidence, before))
-        against, confirmed = self._named(rows, cells)
+        against, confirmed = self._name_cells(rows, cells)
         controlled = n >= policy.control_min
         ratio = log_drift_ratio((b, n), history=(s, m), candidate=(k, r))
         moved = controlled & (ratio > log(policy.drifted))
@@ -424,7 +426,7 @@ class CellTest:
     def _evidence(self, s: IntArray, m: IntArray, k: IntArray, r: IntArray) -> NDArray[np.float64]:
         return log_e_value(s, m, k, r, direction=self._direction)
 
-    def _named(self, rows: IntArray, cells: IntArray) -> tuple[BoolArray, BoolArray]:
+    def _name_cells(self, rows: IntArray, cells: IntArray) -> tuple[BoolArray, BoolArray]:
         """The open cells that the record names, and those that the pairs confirm."""
         policy = self._policy
         looked, row = np.unique(rows, return_inverse=True)

@@ -328,7 +328,7 @@ class BaseCommit:
         older = {
             name: prompt
             for name, data in zip(names, texts, strict=True)
-            if data is not None and (prompt := self._parsed(data, name)) is not None
+            if data is not None and (prompt := self._parse(data, name)) is not None
         }
         titled = head.title if head.title != head.name else None
         for same in (
@@ -343,11 +343,11 @@ class BaseCommit:
         prompts: list[Prompt] = []
         for path in prompt_files(self.project.prompts_dir):
             if path.is_file() and self.read(path) is None:
-                prompt = self._parsed(path.read_bytes(), self.repository.inside(path))
+                prompt = self._parse(path.read_bytes(), self.repository.inside(path))
                 prompts += [prompt] if prompt is not None else []
         return prompts
 
-    def _parsed(self, data: bytes, name: str) -> Prompt | None:
+    def _parse(self, data: bytes, name: str) -> Prompt | None:
         try:
             return parse_prompt(data.decode("utf-8", "replace"), path=self.repository.top / name)
         except PromptError:

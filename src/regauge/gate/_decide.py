@@ -161,7 +161,7 @@ def decide(
     run_cases = compared
     if comparison.refusals:
         run_cases = []
-    elif comparison.errors or any(_removed(each) for each in compared):
+    elif comparison.errors or any(_is_removed(each) for each in compared):
         run_cases = [each for each in compared if each.case.state in {"unchanged", "removed"}]
     log = DecisionLog(session.project.state_dir / _LOG)
     key = key_of_comparison(compared, policy, endpoint_of=session.answers.endpoint)
@@ -396,7 +396,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_MAX]) + (", ..." if names[_NAMES_MAX:] else "")
 
 
-def _removed(compared: CaseComparison) -> bool:
+def _is_removed(compared: CaseComparison) -> bool:
     """Return whether a case of the base is gone, and the changelog does not accept that."""
     return compared.case.state == "removed" and not compared.case.accepted
 
@@ -449,9 +449,9 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     first = replace(bill_draws(missing, session), trials=len(draws))
     drawn = {(draw.planned.suite.prompt.name, draw.planned.case.id) for draw in draws}
     changed = [
-        member for member in compared if member.case.state == "changed" and _asked(member) in drawn
+        member for member in compared if member.case.state == "changed" and _ask(member) in drawn
     ]
-    keys = {_asked(member) for member in changed}
+    keys = {_ask(member) for member in changed}
     at_first = sum((draw.planned.suite.prompt.name, draw.planned.case.id) in keys for draw in draws)
     return GateEstimate(
         cases=len(drawn),
@@ -520,7 +520,7 @@ def _again(cases: Sequence[CaseComparison]) -> list[Draw]:
     return [Draw(case.again, 0) for case in cases if case.again is not None]
 
 
-def _asked(compared: CaseComparison) -> tuple[str, str]:
+def _ask(compared: CaseComparison) -> tuple[str, str]:
     planned = compared.candidate
     return (planned.suite.prompt.name, planned.case.id) if planned is not None else ("", "")
 

@@ -183,7 +183,7 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
     cases: list[CaseComparison] = []
     for suite in suites:
         planned = {each.case.id: each for each in suite.planned}
-        graded = _graded(suite.base)
+        graded = _find_graded(suite.base)
         again = _with_deciding_judges(suite.suite, suite.base)
         base = _with_deciding_judges(suite.base.suite, suite.base) if suite.base.suite else None
         for case in suite.base.cases:
@@ -210,7 +210,7 @@ def _with_deciding_judges(suite: Eval, base: Base) -> Eval:
     return replace(suite, judges=tuple(judge for judge in suite.judges if judge.name in checks))
 
 
-def _graded(base: Base) -> frozenset[str]:
+def _find_graded(base: Base) -> frozenset[str]:
     """The judges that give scores: as the base's history shows, or all that are no rules."""
     if base.history is not None:
         return base.history.graded

@@ -240,14 +240,14 @@ def suite_message(report: SuiteReport) -> str:
 def control_note(outcome: GateOutcome) -> str:
     """Prompts whose the base is below its record in the first round; empty where none is.
 
-    The lamp has few trials: where it is off, nothing is said.
+    The outage check has few trials: without evidence, it adds no text.
     """
-    lit = [
+    below = [
         f"{suite.prompt} (passed {suite.control.base}, p = {suite.control.p_history:.2g})"
         for suite in outcome.suites
         if suite.control is not None and suite.control.below
     ]
-    return f"base is below its record today: {', '.join(lit)}" if lit else ""
+    return f"base is below its record today: {', '.join(below)}" if below else ""
 
 
 def _sentence(report: SuiteReport) -> str:

@@ -54,7 +54,7 @@ def edited_notes(at: BaseCommit, suites: Sequence[Eval], *, prompt_changed: bool
     baselines = at.repository.inside(at.project.fixtures_dir / "baselines")
     for name in sorted(at.changed - {*at.renamed.values()}):
         if name.startswith(f"{recordings}/") and name.endswith(".jsonl"):
-            replaced = _replaced(at, name)
+            replaced = _replace(at, name)
             if replaced:
                 # A vector is of a text, which may be of many cases.
                 cases = sorted({case for case in replaced if case})
@@ -151,7 +151,7 @@ def _whole(history: StoredHistory) -> str:
     return f"{sum(count.passed for count in counts)} of {sum(count.trials for count in counts)}"
 
 
-def _replaced(at: BaseCommit, name: str) -> list[str]:
+def _replace(at: BaseCommit, name: str) -> list[str]:
     """The case of each recorded line that differs from that of the base under the same key."""
     path = at.repository.top / name
     data = at.repository.read(at.commit, name)
@@ -161,15 +161,15 @@ def _replaced(at: BaseCommit, name: str) -> list[str]:
         return []
     if data is None:
         return []
-    before = _recorded(data)
+    before = _read_recorded(data)
     return [
         str(line.get("case", ""))
-        for key, line in _recorded(now).items()
+        for key, line in _read_recorded(now).items()
         if key in before and _content(before[key]) != _content(line)
     ]
 
 
-def _recorded(data: bytes) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _read_recorded(data: bytes) -> dict[tuple[Any, ...], dict[str, Any]]:
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
     for raw in data.splitlines():
         try:

@@ -107,8 +107,8 @@ def pairs_p_value(
 
 def passes_ahead(waves: Sequence[Pairs]) -> FloatArray:
     """The passed points of the candidate above the base, over the cases, from -1 to 1."""
-    base_passes, base_trials = _summed([wave.base for wave in waves])
-    passes, trials = _summed([wave.candidate for wave in waves])
+    base_passes, base_trials = _add_up([wave.base for wave in waves])
+    passes, trials = _add_up([wave.candidate for wave in waves])
     both = (base_trials > 0) & (trials > 0)
     base_rates = base_passes / np.maximum(base_trials, 1)
     theirs = passes / np.maximum(trials, 1)
@@ -147,7 +147,7 @@ def net_bound(policy: NetPolicy, number: int, *, prompts: int) -> float:
     return round(policy.all_levels[number] / prompts, _BOUND_DIGITS)
 
 
-def _summed(sides: Sequence[Tallies]) -> Tallies:
+def _add_up(sides: Sequence[Tallies]) -> Tallies:
     passes = np.sum([passed for passed, _ in sides], axis=0)
     return passes, np.sum([trials for _, trials in sides], axis=0)
 
@@ -481,18 +481,18 @@ class SuiteStage:
         )
 
     def _control(self) -> ControlReport | None:
-        """The base's few trials of the first round: a lamp for an outage, which decides nothing."""
+        """The base's few trials of the first round: an outage check, which decides nothing."""
         drawn = [
             (case.history(), case.count("base", [range(case.seeds, case.seeds + 1)]))
             for case in self._drawn
             if case.stored
         ]
-        lit = [(before, now) for before, now in drawn if now.trials]
-        if not lit:
+        checked = [(before, now) for before, now in drawn if now.trials]
+        if not checked:
             return None
-        before, now = (_tallies(side) for side in zip(*lit, strict=True))
+        before, now = (_tallies(side) for side in zip(*checked, strict=True))
         return ControlReport(
-            base=sum((now for _, now in lit), NONE_DRAWN),
+            base=sum((now for _, now in checked), NONE_DRAWN),
             p_history=float(suite_p_value(*before, *now, weights=1)),
             bound=self._policy.suite.control_p,
         )

@@ -367,7 +367,7 @@ def baseline_text(baseline: Baseline) -> str:
     """A baseline as its file has it."""
     head = [f'  "schema_version": {SCHEMA_VERSION}', f'  "prompt": {_json(baseline.prompt)}']
     head += [
-        f'  "{name}": {_listed([(history, "") for history in histories])}'
+        f'  "{name}": {_list([(history, "") for history in histories])}'
         for name, histories in (
             ("histories", baseline.histories),
             ("previous", baseline.previous),
@@ -375,7 +375,7 @@ def baseline_text(baseline: Baseline) -> str:
     ]
     if baseline.anchors:
         kept = [(anchor.history, anchor.drawn_for) for anchor in baseline.anchors]
-        head.append(f'  "anchors": {_listed(kept)}')
+        head.append(f'  "anchors": {_list(kept)}')
     return "{\n" + ",\n".join(head) + "\n}\n"
 
 
@@ -413,7 +413,7 @@ def plain_scores(count: Count) -> tuple[float, ...]:
     return (0.0,) * count.failed + (1.0,) * count.passed
 
 
-def _listed(histories: Sequence[tuple[StoredHistory, str]]) -> str:
+def _list(histories: Sequence[tuple[StoredHistory, str]]) -> str:
     if not histories:
         return "[]"
     ordered = sorted(histories, key=_order)
@@ -706,7 +706,7 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
             Fault(
                 path=place,
                 line=places.line((*item["loc"], *_shown_key(item))),
-                message=f"{_dotted(item['loc'])}: {item['msg'].removeprefix('Value error, ')}",
+                message=f"{_dot(item['loc'])}: {item['msg'].removeprefix('Value error, ')}",
             )
             for item in error.errors()
         ]
@@ -771,22 +771,24 @@ def _document(data: bytes, place: Path) -> tuple[JSON, str]:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise _broken(place, None, f"not UTF-8: {error.reason}") from error
+        raise _broken_error(place, None, f"not UTF-8: {error.reason}") from error
     try:
         return cast("JSON", read_json(text, object_pairs_hook=unique)), text
     except json.JSONDecodeError as error:
         conflict = re.search(r"^(<{7}|={7}|>{7})", text, re.MULTILINE)
         line = text[: conflict.start()].count("\n") + 1 if conflict else error.lineno
         message = "a merge conflict was left here" if conflict else f"not JSON: {error.msg}"
-        raise _broken(place, line, message) from error
+        raise _broken_error(place, line, message) from error
     except TwiceError as error:
         named = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
-        raise _broken(place, named[-1] if named else None, f"{error.key!r} stands twice") from error
+        raise _broken_error(
+            place, named[-1] if named else None, f"{error.key!r} stands twice"
+        ) from error
     except ValueError as error:
-        raise _broken(place, None, f"not JSON: {error}") from error
+        raise _broken_error(place, None, f"not JSON: {error}") from error
 
 
-def _broken(path: Path, line: int | None, message: str) -> BaselineError:
+def _broken_error(path: Path, line: int | None, message: str) -> BaselineError:
     return BaselineError([Fault(path=path, line=line, message=message, fix=_rebuild(path))])
 
 
@@ -795,7 +797,7 @@ def _shown_key(item: ErrorDetails) -> tuple[str, ...]:
     return (key,) if isinstance(key, str) else ()
 
 
-def _dotted(place: tuple[int | str, ...]) -> str:
+def _dot(place: tuple[int | str, ...]) -> str:
     return ".".join(str(part) for part in place) or "the file"
 
 

@@ -94,7 +94,7 @@ def lowered_where_flaky(drop: float) -> Callable[[FloatArray], FloatArray]:
     return change
 
 
-def _thinned(cases: list[tuple[Count, str]]) -> list[tuple[Count, str]]:
+def _thin(cases: list[tuple[Count, str]]) -> list[tuple[Count, str]]:
     """At most the number of simulated cases, in the shares of prompts and records."""
     if len(cases) <= _CASES_MOST:
         return cases
@@ -142,7 +142,7 @@ class SimulatedSuite:
             recorded.sort(key=lambda case: case[0].passed / case[0].trials)
             recorded = [(recorded[i * len(recorded) // cases][0], "") for i in range(cases)]
         family = round(per_case * len(recorded))
-        recorded = _thinned(recorded)
+        recorded = _thin(recorded)
         columns: dict[str, list[int]] = {}
         for column, (_, prompt) in enumerate(recorded):
             columns.setdefault(prompt, []).append(column)
@@ -327,11 +327,11 @@ def play(
             called.
     """
     if recorded:
-        return _replayed(policy, base, trials, prompts=prompts, recorded=recorded)
+        return _replay(policy, base, trials, prompts=prompts, recorded=recorded)
     return _Runs(policy, base, trials, family=family, prompts=prompts).played()
 
 
-def _replayed(
+def _replay(
     policy: GatePolicy,
     base: Tallies,
     trials: SimulatedTrials,
@@ -386,8 +386,8 @@ class _Runs:
             control += min(policy.suite.control, own.size)
         self._calls = np.full(runs, control, dtype=np.int64)
         self._first_passes = self._draw("candidate", 0, _range(runs), _range(cases), self._first)
-        self._worse = self._tested("worse")
-        self._better = self._tested("better")
+        self._worse = self._test("worse")
+        self._better = self._test("better")
 
     def played(self) -> SimulatedRun:
         runs = len(self._calls)
@@ -429,7 +429,7 @@ class _Runs:
             calls=self._calls,
         )
 
-    def _tested(self, direction: str) -> CellTest:
+    def _test(self, direction: str) -> CellTest:
         """The test of single cases in one direction, all looks taken."""
         s = self._base[0]
         better = direction == "better"
@@ -530,7 +530,7 @@ class _Runs:
             hit = (p <= day_bound(policy, number, prompts=prompts)) & lower
             worse[open_rows[hit]] = True
             keep = ~hit & day_goes_on(policy, number, p)
-            open_rows, waves = open_rows[keep], [_kept(each, keep) for each in waves]
+            open_rows, waves = open_rows[keep], [_keep(each, keep) for each in waves]
             if not open_rows.size:
                 break
         return worse
@@ -552,7 +552,7 @@ class _Runs:
             rejected[open_rows[worse]] = True
             keep = ~worse & ~better
             undecided[open_rows] = keep & (passes_ahead(waves) < 0)
-            open_rows, waves = open_rows[keep], [_kept(each, keep) for each in waves]
+            open_rows, waves = open_rows[keep], [_keep(each, keep) for each in waves]
             if not open_rows.size:
                 break
         return rejected, undecided
@@ -582,7 +582,7 @@ def _range(stop: int) -> IntArray:
     return np.arange(stop, dtype=np.int64)
 
 
-def _kept(wave: Pairs, keep: BoolArray) -> Pairs:
+def _keep(wave: Pairs, keep: BoolArray) -> Pairs:
     (s, m), (k, r) = wave
     return Pairs((s[keep], m[keep]), (k[keep], r[keep]))
 

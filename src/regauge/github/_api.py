@@ -206,7 +206,7 @@ class Api:
         again = method != "POST" if again is None else again
         response = self._response(method, self._url(path), purpose, document, again=again)
         answer = self._document(response, purpose)
-        return self._checked(answer, purpose, needs) if needs else answer
+        return self._check(answer, purpose, needs) if needs else answer
 
     def pages(
         self,
@@ -231,9 +231,9 @@ class Api:
             response = self._response("GET", url, purpose)
             document: Any = self._document(response, purpose)
             if not isinstance(document, list):
-                raise self._malformed(purpose, "no list")
+                raise self._malformed_error(purpose, "no list")
             for element in cast("list[object]", document):
-                yield self._checked(element, purpose, needs)
+                yield self._check(element, purpose, needs)
             following = response.links.get("next", {}).get("url")
             url = self._own(following, purpose) if following else None
 
@@ -265,7 +265,7 @@ class Api:
                 return response
             wait = _wait_s(response, attempt, again=again)
             if wait is None or waited_s + wait > self._patience_s:
-                raise _refused(response, purpose, limited=wait is not None)
+                raise _refused_error(response, purpose, limited=wait is not None)
             if self._say is not None:
                 self._say(f"GitHub answered {response.status_code}; asking again in {wait:.0f} s")
             waited_s += wait
@@ -290,7 +290,7 @@ class Api:
                 sent = self._client.build_request(method, url, json=document)
                 return send_bounded(self._client, sent, seconds_max=_WHOLE_S)
             except (BodyTooLargeError, httpx2.InvalidURL) as error:
-                raise self._malformed(purpose, str(error)) from error
+                raise self._malformed_error(purpose, str(error)) from error
             except httpx2.RequestError as error:
                 if last:
                     raise GitHubError(
@@ -307,9 +307,9 @@ class Api:
             url = urljoin(base, named)
             own, target = urlsplit(self.access.api_url), urlsplit(url)
         except ValueError as error:
-            raise self._malformed(purpose, f"it points to {named!r}") from error
+            raise self._malformed_error(purpose, f"it points to {named!r}") from error
         if (own.scheme, own.netloc) != (target.scheme, target.netloc):
-            raise self._malformed(purpose, f"it points to {target.netloc!r}")
+            raise self._malformed_error(purpose, f"it points to {target.netloc!r}")
         return url
 
     def _document(self, response: httpx2.Response, purpose: Purpose) -> Any:
@@ -318,20 +318,20 @@ class Api:
         try:
             return read_json(response.content)
         except ValueError as error:
-            raise self._malformed(purpose, "no JSON") from error
+            raise self._malformed_error(purpose, "no JSON") from error
 
-    def _checked(self, document: object, purpose: Purpose, needs: Sequence[str]) -> dict[str, Any]:
+    def _check(self, document: object, purpose: Purpose, needs: Sequence[str]) -> dict[str, Any]:
         """An object of a response, whose values are of the kinds that GitHub documents."""
         if not isinstance(document, dict):
-            raise self._malformed(purpose, "no object")
+            raise self._malformed_error(purpose, "no object")
         table = cast("dict[str, Any]", document)
         for key, kind in _KINDS.items():
             value: object = table.get(key)
             if not isinstance(value, kind) and (value is not None or key in needs):
-                raise self._malformed(purpose, f"no {key}")
+                raise self._malformed_error(purpose, f"no {key}")
         return table
 
-    def _malformed(self, purpose: Purpose, why: str) -> GitHubError:
+    def _malformed_error(self, purpose: Purpose, why: str) -> GitHubError:
         return GitHubError(
             f"cannot {purpose.what}: {self.access.api_url} does not answer as GitHub does: {why}\n"
             "  fix: check GITHUB_API_URL",
@@ -378,7 +378,7 @@ def _wait_s(response: httpx2.Response, attempt: int, *, again: bool) -> float | 
     return _SECONDARY_S * 2.0 ** (attempt - 1) if secondary else None
 
 
-def _refused(response: httpx2.Response, purpose: Purpose, *, limited: bool) -> GitHubError:
+def _refused_error(response: httpx2.Response, purpose: Purpose, *, limited: bool) -> GitHubError:
     """The error for a response that states one.
 
     Args:

@@ -367,14 +367,14 @@ class GitHub:
         created: dict[str, Any] | None = None
         for last in (*[False] * (_ROUNDS_MAX - 1), True):
             try:
-                written = self._marked(comments, mark, purpose)
+                written = self._mark(comments, mark, purpose)
                 if not written and created is None:
                     made: Any = self._api.ask(
                         "POST", comments, purpose, {"body": text}, needs=["id"]
                     )
                     created = {"body": text, **made}
                     # A run that was as quick can be seen only now.
-                    written = self._marked(comments, mark, purpose)
+                    written = self._mark(comments, mark, purpose)
                 if created is not None and created["id"] not in {each["id"] for each in written}:
                     written.append(created)
                 first, outcome = self._settle(written, text, mark, purpose)
@@ -391,9 +391,7 @@ class GitHub:
                 return Posted(number=number, url=str(first.get("html_url", "")), outcome=outcome)
         raise AssertionError("the last round returns or raises")
 
-    def _marked(
-        self, path: str, mark: Mark, purpose: Purpose, **query: str
-    ) -> list[dict[str, Any]]:
+    def _mark(self, path: str, mark: Mark, purpose: Purpose, **query: str) -> list[dict[str, Any]]:
         """The comments or issues of a mark that this token wrote; anyone can write a mark."""
         needs = ["number"] if path == "issues" else ["id"]
         return [
@@ -492,8 +490,8 @@ class GitHub:
             pull = self._pull_of(head, base, purpose.what) if error.kind == "invalid" else None
             if pull is None:
                 raise
-            return self._renewed(f"pulls/{pull['number']}", pull, title, text, purpose)
-        return _posted(made, "created")
+            return self._renew(f"pulls/{pull['number']}", pull, title, text, purpose)
+        return _post(made, "created")
 
     def pull_request_from(self, head: str, base: str) -> Posted | None:
         """The open pull request of these branches; None where there is none.
@@ -503,7 +501,7 @@ class GitHub:
         """
         repo = self._api.access.repo
         pull = self._pull_of(head, base, f"look for a pull request of {head} in {repo}")
-        return _posted(pull, "unchanged") if pull is not None else None
+        return _post(pull, "unchanged") if pull is not None else None
 
     def refused_pull_request(self, head: str, base: str, words: str) -> Posted | None:
         """The pull request of these branches that holds some words and was closed unmerged.
@@ -514,7 +512,7 @@ class GitHub:
         what = f"look for a pull request of {head} that was closed"
         for pull in self._pulls({"head": self._full(head), "base": base, "state": "closed"}, what):
             if not pull.get("merged_at") and words in (pull.get("body") or ""):
-                return _posted(pull, "unchanged")
+                return _post(pull, "unchanged")
         return None
 
     def open_issue(
@@ -534,12 +532,12 @@ class GitHub:
         purpose = Purpose(what=f"open an issue in {self._api.access.repo}", permission=_ISSUE)
         text = cut_markdown(mark.on(body) if mark is not None else body)
         if mark is not None:
-            for issue in self._marked("issues", mark, purpose, state="open"):
+            for issue in self._mark("issues", mark, purpose, state="open"):
                 if "pull_request" not in issue:
-                    return self._renewed(f"issues/{issue['number']}", issue, title, text, purpose)
+                    return self._renew(f"issues/{issue['number']}", issue, title, text, purpose)
         document = {"title": title, "body": text, "labels": list(labels)}
         made: Any = self._api.ask("POST", "issues", purpose, document, needs=["number"])
-        return _posted(made, "created")
+        return _post(made, "created")
 
     def pull_request_of(self, event: PullRequestEvent) -> PullRequestEvent | None:
         """The event with the number and the base of its open pull request.
@@ -611,13 +609,13 @@ class GitHub:
         owner = self._api.access.repo.partition("/")[0]
         return head if ":" in head else f"{owner}:{head}"
 
-    def _renewed(
+    def _renew(
         self, path: str, pull: dict[str, Any], title: str, text: str, purpose: Purpose
     ) -> Posted:
         if (pull.get("title"), pull.get("body")) == (title, text):
-            return _posted(pull, "unchanged")
+            return _post(pull, "unchanged")
         self._api.ask("PATCH", path, purpose, {"title": title, "body": text})
-        return _posted(pull, "updated")
+        return _post(pull, "updated")
 
 
 def _is_from(side: dict[str, Any], repo: str) -> bool:
@@ -629,7 +627,7 @@ def _is_from(side: dict[str, Any], repo: str) -> bool:
     return not repo or not isinstance(named, str) or named.lower() == repo.lower()
 
 
-def _posted(made: Mapping[str, Any], outcome: Outcome) -> Posted:
+def _post(made: Mapping[str, Any], outcome: Outcome) -> Posted:
     return Posted(number=made["number"], url=str(made.get("html_url", "")), outcome=outcome)
 
 

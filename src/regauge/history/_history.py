@@ -191,7 +191,7 @@ class History:
         runs = list_runs(self._project)
         if not runs:
             return SyncReport()
-        stored = self._opened().ids()
+        stored = self._open().ids()
         added: list[str] = []
         unreadable: list[tuple[str, str]] = []
         for run in reversed(runs):
@@ -221,14 +221,14 @@ class History:
             problem = f"a line is no row of a run: {type(error).__name__}: {error}"
             fault = Fault(path=run / "trials.jsonl", line=None, message=problem)
             raise FaultyFileError([fault]) from error
-        return self._opened().add(entry)
+        return self._open().add(entry)
 
     def records(self, *, limit: int) -> list[RunRecord | StoreError]:
         """The newest runs, the newest first; an error instead of one that cannot be read."""
         if self.empty:
             return []
         records: list[RunRecord | StoreError] = []
-        for document in self._opened().documents(limit=limit):
+        for document in self._open().documents(limit=limit):
             try:
                 records.append(self._record(document))
             except StoreError as error:
@@ -237,7 +237,7 @@ class History:
 
     def suites(self, prompt: str) -> list[MeasuredSuite]:
         """The measurements of a prompt in all runs, the oldest first."""
-        return [] if self.empty else self._opened().suites(prompt)
+        return [] if self.empty else self._open().suites(prompt)
 
     def run(self, name: str) -> tuple[RunRecord, Callable[[], Iterator[dict[str, Any]]]]:
         """The record of one run in the store, and what reads its rows.
@@ -248,15 +248,15 @@ class History:
         Raises:
             UsageError: There is no such run, or several begin so.
         """
-        ids = [] if self.empty else self._opened().matching(name)
+        ids = [] if self.empty else self._open().matching(name)
         if len(ids) != 1 and name not in ids:
             named = ", ".join(ids)
             several = f"{len(ids)} runs begin with {name!r}: {named}\n  fix: give more of its id"
             none = f"there is no run {name!r}, neither in .regauge/runs nor in {self.place.display}"
             raise UsageError(several if ids else f"{none}\n  fix: `regauge runs list` lists them")
         run = name if name in ids else ids[0]
-        document = self._opened().document(run)
-        return self._record(document or {}), partial(self._opened().rows, run)
+        document = self._open().document(run)
+        return self._record(document or {}), partial(self._open().rows, run)
 
     def _record(self, document: Mapping[str, Any]) -> RunRecord:
         schema_version = document.get("schema_version")
@@ -277,7 +277,7 @@ class History:
             "read it with the regauge that wrote it",
         )
 
-    def _opened(self) -> Store:
+    def _open(self) -> Store:
         if self._store is None:
             from regauge.history._store import Store
 

@@ -212,7 +212,7 @@ class SourceTree:
                 raise SourceError(f"{pattern} is no pattern: {error}") from error
             if len(matched) > _GLOB_MAX:
                 raise SourceError(f"{pattern} matches more than {_GLOB_MAX:,} files")
-            if plain := [path for path in matched if not self._linked(path)]:
+            if plain := [path for path in matched if not self._is_linked(path)]:
                 return sorted(plain)
         raise SourceError(f"{patterns[0]} matches no file")
 
@@ -272,7 +272,7 @@ class SourceTree:
         except (ValueError, RecursionError) as error:
             line = error.lineno if isinstance(error, json.JSONDecodeError) else None
             raise _faulty(name, line, f"not JSON: {error}", _AGAIN) from error
-        located = _located(value, name, 1)
+        located = _locate(value, name, 1)
         if isinstance(located, Items):
             decoder, at, line = json.JSONDecoder(), text.index("[") + 1, 1
             line += text.count("\n", 0, at)
@@ -280,7 +280,7 @@ class SourceTree:
                 gap = _GAP.match(text, at)
                 start = gap.end() if gap else at
                 line += text.count("\n", at, start)
-                located[number] = _located(part, name, line)
+                located[number] = _locate(part, name, line)
                 located.lines[number] = line
                 at = decoder.raw_decode(text, start)[1]
                 line += text.count("\n", start, at)
@@ -305,7 +305,7 @@ class SourceTree:
                         name, line + 1, "the row has more cells than the first line", _AGAIN
                     )
                 values = {key: value for key, value in row.items() if value is not None}
-                rows.append(_located(values, name, line + 1))
+                rows.append(_locate(values, name, line + 1))
                 rows.lines.append(line + 1)
                 line = reader.line_num
         except csv.Error as error:
@@ -329,7 +329,7 @@ class SourceTree:
                 value = json.loads(line, parse_constant=_refuse_constant)
             except (ValueError, RecursionError) as error:
                 raise _faulty(name, number, f"not JSON: {error}", _AGAIN) from error
-            items.append(_located(value, name, number))
+            items.append(_locate(value, name, number))
             items.lines.append(number)
         return items
 
@@ -345,7 +345,7 @@ class SourceTree:
                 parts.append(part)
         return Path(*parts)
 
-    def _linked(self, path: Path) -> bool:
+    def _is_linked(self, path: Path) -> bool:
         return any(
             part.is_symlink()
             for part in (path, *path.parents)
@@ -353,7 +353,7 @@ class SourceTree:
         )
 
     def _refuse_links(self, path: Path, reference: str) -> None:
-        if self._linked(path):
+        if self._is_linked(path):
             raise SourceError(f"{reference} leads over a link, which is not followed")
 
 
@@ -371,16 +371,16 @@ def _as_yaml(text: str) -> str:
     return text.replace("\t", " ")
 
 
-def _located(value: object, path: str, line: int) -> Any:
+def _locate(value: object, path: str, line: int) -> Any:
     """A JSON value whose containers all have one line."""
     if isinstance(value, dict):
         table = Table()
         table.place, table.lines = SourcePlace(path=path, line=line), {}
         for key, part in cast("dict[str, object]", value).items():
-            table[key] = _located(part, path, line)
+            table[key] = _locate(part, path, line)
         return table
     if isinstance(value, list):
-        items = Items(_located(part, path, line) for part in cast("list[object]", value))
+        items = Items(_locate(part, path, line) for part in cast("list[object]", value))
         items.place, items.lines = SourcePlace(path=path, line=line), [line] * len(items)
         return items
     return value

@@ -259,7 +259,7 @@ class ImportedSuite:
             messages: Of the prompt; there is none with a target.
             document: Further keys of the prompt.
         """
-        used = _used(messages)
+        used = _find_used(messages)
         if not target:
             keys: dict[str, JSON] = {**(document or {}), "messages": [dict(m) for m in messages]}
             if optional := _optional(used, rows):
@@ -449,7 +449,7 @@ def shared_messages(
     return prompt, inputs
 
 
-def _used(messages: Iterable[Mapping[str, JSON]]) -> list[str]:
+def _find_used(messages: Iterable[Mapping[str, JSON]]) -> list[str]:
     """The inputs that messages insert."""
     names: dict[str, None] = {}
     for message in messages:

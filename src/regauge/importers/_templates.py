@@ -211,7 +211,7 @@ def render(source: str, values: Mapping[str, object]) -> str:
     budget = _Budget()
     try:
         template = environment.template_class.from_code(
-            environment, environment.compile(_checked(source)), environment.make_globals(None)
+            environment, environment.compile(_check(source)), environment.make_globals(None)
         )
         parts: list[str] = []
         size = 0
@@ -253,7 +253,7 @@ def variables_of(source: str) -> set[str]:
         raise TemplateError(str(error)) from error
 
 
-def _checked(source: str) -> Any:
+def _check(source: str) -> Any:
     """The tree of a template whose loops are counted.
 
     Raises:
@@ -441,10 +441,10 @@ class _TemplateTranslation:
             return own
         kind, rest = inner[:1], inner[1:].strip()
         if kind == ">":
-            return self._included(rest, names, depth)
+            return self._include(rest, names, depth)
         if kind == "#":
             return self._begin(rest, names)
-        return self._end(rest) if kind == "/" else self._inserted(inner, names)
+        return self._end(rest) if kind == "/" else self._insert(inner, names)
 
     def _end(self, word: str) -> str:
         if not self._open or self._open[-1][0] != word:
@@ -454,7 +454,7 @@ class _TemplateTranslation:
             self._scopes.pop()
         return end
 
-    def _inserted(self, inner: str, names: Mapping[str, str]) -> str:
+    def _insert(self, inner: str, names: Mapping[str, str]) -> str:
         words = _WORD.findall(inner)
         if words[:1] == ["else"]:
             if not self._open or self._open[-1][0] == "with":
@@ -487,7 +487,7 @@ class _TemplateTranslation:
             return ""
         raise TemplateError(f"the block {{{{#{inner}}}}} has no counterpart")
 
-    def _included(self, inner: str, names: Mapping[str, str], depth: int) -> str:
+    def _include(self, inner: str, names: Mapping[str, str], depth: int) -> str:
         name, *words = _WORD.findall(inner) or [""]
         if self._partial is None or depth >= _DEPTH_MAX:
             raise TemplateError(f"the partial {name!r} is not read")

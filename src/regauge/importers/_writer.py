@@ -247,19 +247,19 @@ def _eval_files(imported: Imported) -> list[NewFile]:
 
 
 def _call(imported_eval: ImportedEval) -> str:
-    values = [_quoted(imported_eval.prompt)]
+    values = [_quote(imported_eval.prompt)]
     if imported_eval.dataset != imported_eval.prompt:
-        values.append(f"dataset={_quoted(imported_eval.dataset)}")
+        values.append(f"dataset={_quote(imported_eval.dataset)}")
     if imported_eval.target:
-        values.append(f"target={_quoted(imported_eval.target)}")
+        values.append(f"target={_quote(imported_eval.target)}")
     if imported_eval.model:
-        values.append(f"model={_quoted(imported_eval.model)}")
+        values.append(f"model={_quote(imported_eval.model)}")
     if imported_eval.judges:
         values.append(f"judges={_plain(list(imported_eval.judges))!r}")
     return ", ".join(values)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text)
 
 
@@ -386,21 +386,21 @@ def report_markdown(format_name: str, imported: Imported, files: Iterable[str]) 
     for kind, title in _TITLES.items():
         notes = [note for note in imported.notes if note.kind == kind]
         parts.append(f"## {title}\n")
-        parts.append("\n".join(_grouped(notes)) + "\n" if notes else "Nothing.\n")
+        parts.append("\n".join(_group(notes)) + "\n" if notes else "Nothing.\n")
     parts.append("## Files\n")
     parts.append("\n".join(f"- {_code(path)}" for path in files) + "\n")
     return "\n".join(parts)
 
 
-def _grouped(notes: Sequence[ReportNote]) -> list[str]:
+def _group(notes: Sequence[ReportNote]) -> list[str]:
     """A line for each text, with all its places."""
     places: dict[str, list[SourcePlace]] = {}
     for note in notes:
         places.setdefault(note.text, []).append(note.place)
-    return [f"- {_listed(at)}: {_escaped(text)}" for text, at in places.items()]
+    return [f"- {_list(at)}: {_escape(text)}" for text, at in places.items()]
 
 
-def _listed(places: Sequence[SourcePlace]) -> str:
+def _list(places: Sequence[SourcePlace]) -> str:
     """All places: those of one file share its name."""
     by_path: dict[str, list[int | None]] = {}
     for place in places:
@@ -416,6 +416,6 @@ def _code(text: str) -> str:
     return f"`{text.replace('`', chr(39))}`"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Text of the source as plain Markdown: no HTML, no mention."""
     return text.replace("<", "&lt;").replace("@", "@\u200b")

@@ -165,7 +165,7 @@ def _read_goldens(file: Path, suite: ImportedSuite) -> list[Row]:
             _CAMEL.get(key, key): value for key, value in item.items() if value not in ("", None)
         }
         if isinstance(values.get("input"), str):
-            rows.append(_row(_parsed(values), at))
+            rows.append(_row(_parse(values), at))
         elif "scenario" in values or "turns" in values:
             turns += 1
             suite.imported.note(
@@ -178,7 +178,7 @@ def _read_goldens(file: Path, suite: ImportedSuite) -> list[Row]:
     return rows
 
 
-def _parsed(values: dict[str, Any]) -> dict[str, Any]:
+def _parse(values: dict[str, Any]) -> dict[str, Any]:
     """Cells of CSV as values."""
     for key in _LISTS:
         if isinstance(values.get(key), str):
@@ -298,7 +298,7 @@ class _Module:
         counts = Counter(name for name, _ in assigned)
         self._values = {name: value for name, value in assigned if counts[name] == 1}
         self.calls = [
-            (call, name, test) for call, test in self._nested(tree) if (name := self._name(call))
+            (call, name, test) for call, test in self._walk(tree) if (name := self._name(call))
         ]
         self._reads: dict[str, set[str]] = {}
         for statement in tree.body:
@@ -307,7 +307,7 @@ class _Module:
                 self._reads[statement.name] = reads
 
     @staticmethod
-    def _nested(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+    def _walk(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
         """The calls, each with the outermost function that it is in."""
         for statement in tree.body:
             test = statement.name if isinstance(statement, _FUNCTIONS) else ""

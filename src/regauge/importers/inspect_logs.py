@@ -129,7 +129,7 @@ def _row(sample: Mapping[str, Any], place: SourcePlace, suite: ImportedSuite) ->
     inputs: dict[str, Any] = {"messages": chat} if chat else {"input": text_of(source)}
     choices = sample.get("choices")
     if isinstance(choices, str):
-        choices = _parsed(choices)
+        choices = _parse(choices)
     if is_list(choices) and choices:
         lines = [f"{_letter(n)}) {text_of(choice)}" for n, choice in enumerate(choices)]
         inputs["choices"] = "\n".join(lines)
@@ -154,7 +154,7 @@ def _letter(number: int) -> str:
     return _LETTERS[number] if number < len(_LETTERS) else str(number - len(_LETTERS) + 1)
 
 
-def _parsed(cell: str) -> Any:
+def _parse(cell: str) -> Any:
     """A cell of CSV as a list, in JSON or separated by commas."""
     try:
         return json.loads(cell)
@@ -188,7 +188,7 @@ def _add_log(
             error = mapping_of(sample.get("error")).get("message")
             why = f"ended in an error: {str(error)[:100]}" if error else "has no output"
             suite.imported.note("person", place, f"sample {key} {why}: left out of its trials")
-        rows.setdefault(key, _row(_resolved(sample), place, suite))
+        rows.setdefault(key, _row(_resolve(sample), place, suite))
         outputs.setdefault(key, []).extend([] if text is None else [text])
     if not rows:
         relative = suite.repository.relative(file)
@@ -210,7 +210,7 @@ def _add_log(
     suite.add_outputs(name, judged, list(outputs.values()))
 
 
-def _resolved(sample: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     """A sample with its attachments in place."""
     attachments = mapping_of(sample.get("attachments"))
     if not attachments:
@@ -258,7 +258,7 @@ def _scorers(header: Mapping[str, Any]) -> list[_Scorer]:
 
 def _check(scorer: _Scorer, row: Row, suite: ImportedSuite) -> JSON:
     """The judge of a scorer, for the target of a sample."""
-    targets = [str(target) for target in _listed(row.expected)]
+    targets = [str(target) for target in _as_list(row.expected)]
     graded = {"model_graded_qa": "closed-qa", "model_graded_fact": "factuality"}
     if rubric := graded.get(scorer.name):
         if scorer.options.get("template") or scorer.options.get("instructions"):
@@ -277,7 +277,7 @@ def _check(scorer: _Scorer, row: Row, suite: ImportedSuite) -> JSON:
     return suite.check(cast("JSON", spec), scorer.name, row.place)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return [] if value is None else value if is_list(value) else [value]
 
 

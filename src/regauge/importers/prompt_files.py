@@ -146,7 +146,9 @@ def add_prompt(prompt: FilePrompt, suite: ImportedSuite) -> None:
         text = f"`{preview}` became the input {key}, which each case gives as text"
         imported.note("changed", prompt.place, text)
     document = dict(prompt.document)
-    if declared := [_declared(key, prompt.inputs[key]) for key in used if key in prompt.inputs]:
+    if declared := [
+        _declare_input(key, prompt.inputs[key]) for key in used if key in prompt.inputs
+    ]:
         others = [{"name": key} for key in used if key not in prompt.inputs]
         document["inputs"] = cast("JSON", [*declared, *others])
     judges: Sequence[JSON] = ()
@@ -190,7 +192,7 @@ def _split(
     return messages, list(used), derived
 
 
-def _declared(name: str, declared: Input) -> dict[str, Any]:
+def _declare_input(name: str, declared: Input) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": name}
     if declared.description:
         entry["description"] = declared.description

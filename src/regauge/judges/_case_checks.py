@@ -101,7 +101,9 @@ def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule 
     made = _MadeJudges(context)
     of_case = _checks_of(checked, made)
     if any(not isinstance(judge, Rule) for judge in made.judges.values()):
-        return CaseChecks(of_case=of_case, calibrated=_calling(of_case), functions=made.functions)
+        return CaseChecks(
+            of_case=of_case, calibrated=_find_calling(of_case), functions=made.functions
+        )
 
     def examine(answer: JudgedOutput) -> Verdict:
         bound = of_case.get(answer.case.id) if answer.case is not None else None
@@ -133,7 +135,7 @@ def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Che
     of_case: dict[str, _Checks] = {}
     for case in cases:
         try:
-            checks = _sharing(
+            checks = _find_sharing(
                 [_check(spec, made, turn=turn) for turn, spec in _specs_of(case)], made
             )
         except (UsageError, PromptError) as error:
@@ -167,7 +169,7 @@ def _specs_of(case: GoldenCase) -> list[tuple[int, JSON]]:
     ]
 
 
-def _sharing(checks: list[_CaseCheck], made: _MadeJudges) -> tuple[_CaseCheck, ...]:
+def _find_sharing(checks: list[_CaseCheck], made: _MadeJudges) -> tuple[_CaseCheck, ...]:
     """The checks, those for one stated criterion each in one call.
 
     Calls about several criteria have a calibration of their own, `criteria`. Where it is missing,
@@ -197,7 +199,7 @@ def _sharing(checks: list[_CaseCheck], made: _MadeJudges) -> tuple[_CaseCheck, .
     return tuple(checks)
 
 
-def _calling(of_case: Mapping[str, _Checks]) -> tuple[ModelJudge, ...]:
+def _find_calling(of_case: Mapping[str, _Checks]) -> tuple[ModelJudge, ...]:
     """The judges whose calibration checks that call a model rest on, each once."""
     judges = {id(check.judge): check.judge for checks, _ in of_case.values() for check in checks}
     named = (
@@ -395,7 +397,7 @@ class _MadeJudges:
         """
         key = json.dumps(spec, sort_keys=True)
         if key not in self.judges:
-            self.judges[key] = self._made(spec)
+            self.judges[key] = self._make(spec)
         return self.judges[key]
 
     def uncalibrated(self, judge: Rule | ModelJudge | SemanticJudge) -> dict[str, str]:
@@ -407,7 +409,7 @@ class _MadeJudges:
         }
         return {name: status.reason for name, status in standings.items() if not status.gates}
 
-    def _made(self, spec: JSON) -> Rule | ModelJudge | SemanticJudge:
+    def _make(self, spec: JSON) -> Rule | ModelJudge | SemanticJudge:
         judge = judge_from_spec(spec)
         if isinstance(judge, Rule):
             return with_prompt_schema(judge, self._context.prompt)

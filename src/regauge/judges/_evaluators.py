@@ -98,18 +98,18 @@ def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> UnboundChoice:
         why = "systemPrompt and modelId are texts"
         raise ValueError(f"the evaluator {evaluator.name!r}: {why}")  # noqa: TRY004 - as above
     choices = _choices(body.get("choices"), evaluator.name)
-    return _made(
+    return _make(
         evaluator.name, prompt, asks=asks, system=system or "", choices=choices, model=model
     )
 
 
 def built_in(name: str, plugin: str, prompt: Prompt) -> UnboundChoice:
     """The judge that `uses: github/PLUGIN` stands for, asking in regauge's own words."""
-    made = _made(name, prompt, asks=_BUILT_IN.entry(plugin), system="", choices=_GRADES, model=None)
+    made = _make(name, prompt, asks=_BUILT_IN.entry(plugin), system="", choices=_GRADES, model=None)
     return made.judging("correctness") if plugin in _AGAINST_FACTS else made
 
 
-def _made(
+def _make(
     name: str,
     prompt: Prompt,
     *,
@@ -120,8 +120,8 @@ def _made(
 ) -> UnboundChoice:
     from regauge.prompts import Message, Prompt, RubricSpec
 
-    asked = Message(role="user", content=_renamed(asks, prompt.variables))
-    opening = (Message(role="system", content=_renamed(system, prompt.variables)),)
+    asked = Message(role="user", content=_rename(asks, prompt.variables))
+    opening = (Message(role="system", content=_rename(system, prompt.variables)),)
     return UnboundChoice(
         name=name,
         prompt=Prompt(
@@ -139,7 +139,7 @@ def _made(
     )
 
 
-def _renamed(template: str, variables: AbstractSet[str]) -> str:
+def _rename(template: str, variables: AbstractSet[str]) -> str:
     """A template in the names of judges: what no message uses is expected of the answer."""
 
     def slot(match: re.Match[str]) -> str:
@@ -267,7 +267,7 @@ def _templated(name: str, wishes: list[tuple[str, str]]) -> Rule:
     made: dict[tuple[str, ...], Rule] = {}
 
     def examine(answer: JudgedOutput) -> Verdict:
-        texts = tuple(_filled(template, answer, name) for _, template in wishes)
+        texts = tuple(_fill(template, answer, name) for _, template in wishes)
         if texts not in made:
             made[texts] = _rule(wishes, texts, name)
         return made[texts].examine(answer)
@@ -295,7 +295,7 @@ def _rule(wishes: list[tuple[str, str]], texts: tuple[str, ...], name: str) -> R
     return rules[0] if len(rules) == 1 else all_of(*rules)
 
 
-def _filled(template: str, answer: JudgedOutput, name: str) -> str:
+def _fill(template: str, answer: JudgedOutput, name: str) -> str:
     def value(slot: re.Match[str]) -> str:
         value_there = dict(_values(answer)).get(slot[1])
         if value_there is None:

@@ -164,7 +164,7 @@ def command_judge(
         deterministic=deterministic,
         files=_texts(files, kind, "files", 'files=["judges/rules.json"]'),
         version=version,
-        name=name or f"{kind}({_shortened(' '.join(arguments))})",
+        name=name or f"{kind}({_shorten(' '.join(arguments))})",
     )
 
 
@@ -233,7 +233,7 @@ def http_judge(
         deterministic=deterministic,
         files=(),
         version=version,
-        name=name or f"{kind}({_shortened(parts.netloc + parts.path)})",
+        name=name or f"{kind}({_shorten(parts.netloc + parts.path)})",
     )
 
 
@@ -246,7 +246,7 @@ def _texts(texts: object, kind: str, what: str, example: str) -> tuple[str, ...]
     return tuple(map(str, values))
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"  # noqa: PLR2004 - a name fits a line
 
 
@@ -295,7 +295,7 @@ class ExternalJudge(RunOnlyJudge):
     @cached_property
     def _model(self) -> str:
         last = "-".join(self.declared.arguments[-1].split()) or "-"
-        return _shortened(last)
+        return _shorten(last)
 
     @cached_property
     def _parameters(self) -> dict[str, JSON]:

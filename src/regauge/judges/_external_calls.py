@@ -379,31 +379,35 @@ async def send(
             with error:
                 if error.code in accepted:
                     return _read(error, ends, output_max)
-                raise _refused(what, error) from None
+                raise _refused_error(what, error) from None
         except TimeoutError as error:
             raise _late(what, timeout_s) from error
         except IncompleteRead as error:
-            raise _failed(f"{what}: the response ended early", "connection") from error
+            raise _failed_error(f"{what}: the response ended early", "connection") from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             if isinstance(reason, TimeoutError):
                 raise _late(what, timeout_s) from error
             fix = "start the service, or correct its address"
-            raise _failed(f"{what}: no connection: {reason}\n  fix: {fix}", "connection") from error
+            raise _failed_error(
+                f"{what}: no connection: {reason}\n  fix: {fix}", "connection"
+            ) from error
 
     return await _in_thread(transfer)
 
 
 def _late(what: str, timeout_s: float) -> AttemptError:
     words = f"{what}: no response within {timeout_s:.2g} s"
-    return _failed(f"{words}\n  fix: raise `timeout_s`, or make the service faster", "timeout")
+    return _failed_error(
+        f"{words}\n  fix: raise `timeout_s`, or make the service faster", "timeout"
+    )
 
 
-def _failed(message: str, kind: str) -> AttemptError:
+def _failed_error(message: str, kind: str) -> AttemptError:
     return AttemptError(message, kind=kind, transient=True)
 
 
-def _refused(what: str, error: urllib.error.HTTPError) -> AttemptError:
+def _refused_error(what: str, error: urllib.error.HTTPError) -> AttemptError:
     status = error.code
     text = ""
     with suppress(OSError, HTTPException):

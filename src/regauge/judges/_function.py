@@ -270,7 +270,7 @@ def as_judge(
     fail: an exclamation mark
     """
     label: str = name or getattr(function, "__name__", "") or type(function).__name__
-    by_place, by_name = _filled(function, label)
+    by_place, by_name = _fill(function, label)
     source = _source(function)
     function_of = _Function(
         call=function,
@@ -334,7 +334,7 @@ def as_rule(value: object) -> object:
     return as_judge(cast("Callable[..., bool]", value))
 
 
-def _filled(function: Callable[..., object], label: str) -> tuple[tuple[str, ...], dict[str, str]]:
+def _fill(function: Callable[..., object], label: str) -> tuple[tuple[str, ...], dict[str, str]]:
     """The names of the values for the parameters of a function, by place and by keyword.
 
     Raises:
@@ -358,9 +358,9 @@ def _filled(function: Callable[..., object], label: str) -> tuple[tuple[str, ...
         return _BY_PLACE, {}
     if not any(_value_of(parameter) for parameter in parameters):
         needed = [parameter for parameter in by_place if parameter.default is parameter.empty]
-        _refuse(needed[len(_BY_PLACE) :] + _needed(by_name), function, label)
+        _refuse(needed[len(_BY_PLACE) :] + _find_needed(by_name), function, label)
         return _BY_PLACE[: len(needed)], {}
-    _refuse(_needed([*by_place, *by_name]), function, label)
+    _refuse(_find_needed([*by_place, *by_name]), function, label)
     filled = [*takewhile(_value_of, by_place)]
     return (
         tuple(map(_value_of, filled)),
@@ -378,7 +378,7 @@ def _value_of(parameter: inspect.Parameter) -> str:
     return name if name in _VALUES else ""
 
 
-def _needed(parameters: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:
+def _find_needed(parameters: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:
     """The parameters without a default that no value is named after."""
     return [
         parameter

@@ -218,7 +218,7 @@ def _one_of(kind: str, code: str | None, file: str | None, pass_at: object) -> N
         raise UsageError(f"{kind}: pass_at is a number, not {pass_at!r}")
 
 
-def _located(kind: str, file: object) -> tuple[Path, str, Path]:
+def _locate(kind: str, file: object) -> tuple[Path, str, Path]:
     """The file and the function that `path:function` names, and the project that it is in.
 
     Raises:
@@ -350,7 +350,7 @@ def _javascript_contents(document: Mapping[str, object]) -> JSON:
     """The contents of an assertion's files; None for one without a file."""
     if document["file"] is None:
         return None
-    path, _, root = _located("javascript", document["file"])
+    path, _, root = _locate("javascript", document["file"])
     return dict(_modules("javascript", path, root))
 
 
@@ -395,7 +395,7 @@ def javascript(
     request: dict[str, Any] = {"code": code, "file": None, "name": "", "modules": {}}
     label = f"javascript({quote(code, 40)})" if code is not None else f"javascript({file})"
     if file is not None:
-        path, named, root = _located(kind, file)
+        path, named, root = _locate(kind, file)
         sources = _modules(kind, path, root)
         request |= {
             "file": _names_of_module(path, root),
@@ -525,7 +525,7 @@ _OF_OUTPUT: Final = (
 )
 
 
-def _compiled(kind: str, code: str) -> Callable[..., object]:
+def _compile(kind: str, code: str) -> Callable[..., object]:
     """The function that inline Python stands for: an expression, or a body with `return`.
 
     Raises:
@@ -576,13 +576,13 @@ class _Unimportable:
         raise JudgeError(self._why, judge="promptfoo_python")
 
 
-def _loaded(kind: str, file: object, function: str) -> Callable[..., object]:
+def _load(kind: str, file: object, function: str) -> Callable[..., object]:
     """The function of a file.
 
     Raises:
         UsageError: There is no such file, or no such function in it.
     """
-    path, named, _ = _located(kind, file)
+    path, named, _ = _locate(kind, file)
     name = named or function
     try:
         module: Any = _module(path, _read(kind, path))
@@ -610,8 +610,8 @@ def _python_contents(document: Mapping[str, object]) -> JSON:
     file, kind = document["file"], "promptfoo_python"
     if file is None:
         return {}
-    path, _, _ = _located(kind, file)
-    function = _loaded(kind, file, str(document["function"]))
+    path, _, _ = _locate(kind, file)
+    function = _load(kind, file, str(document["function"]))
     uses = [] if isinstance(function, _Unimportable) else [*sources_of(function)]
     return {"file": _read(kind, path), "uses": uses}
 
@@ -648,7 +648,7 @@ def promptfoo_python(
     kind = "promptfoo_python"
     _one_of(kind, code, file, pass_at)
     label = f"{kind}({quote(code, 40)})" if code is not None else f"{kind}({file})"
-    call = _compiled(kind, code) if code is not None else _loaded(kind, file, function)
+    call = _compile(kind, code) if code is not None else _load(kind, file, function)
 
     def check(answer: JudgedOutput) -> Verdict:
         output = _output(answer, parse_json=parse_json)
@@ -658,7 +658,7 @@ def promptfoo_python(
         try:
             result = call(output, context)
             if asyncio.iscoroutine(result):
-                result = _awaited(cast("Coroutine[Any, Any, object]", result))
+                result = _await_result(cast("Coroutine[Any, Any, object]", result))
         except JudgeError:
             raise
         except _OF_OUTPUT as error:
@@ -672,7 +672,7 @@ def promptfoo_python(
     return check
 
 
-def _awaited(coroutine: Coroutine[Any, Any, object]) -> object:
+def _await_result(coroutine: Coroutine[Any, Any, object]) -> object:
     """The result of a coroutine, in an event loop of its own."""
     results: list[object] = []
     errors: list[BaseException] = []

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
 
 
+# Kinds of judges that are no rules, so not among `__all__` of the rules; add a new one here.
 _CALLING = """
 as_judge command_judge deepeval each_turn http_judge in_turn means_like pairwise panel rubric
 verified_claims
@@ -35,7 +36,7 @@ ENTRY_POINTS = "regauge.judges"
 
 
 @functools.cache
-def _own() -> Mapping[str, RuleFactory[...]]:
+def _own_rules() -> Mapping[str, RuleFactory[...]]:
     import regauge.judges
     from regauge.judges import ifeval
 
@@ -44,7 +45,7 @@ def _own() -> Mapping[str, RuleFactory[...]]:
 
 
 @functools.cache
-def _calling() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
+def _model_kinds() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
     """The judges that call a function, a model, a program or a web service."""
     import regauge.judges
 
@@ -60,7 +61,11 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge |
     Raises:
         UsageError: A registered judge cannot be loaded.
     """
-    kinds: dict[str, Callable[..., Judge | UnboundJudge]] = {**_own(), "not": not_, **_calling()}
+    kinds: dict[str, Callable[..., Judge | UnboundJudge]] = {
+        **_own_rules(),
+        "not": not_,
+        **_model_kinds(),
+    }
     if not installed:
         return kinds
     from importlib.metadata import entry_points
@@ -78,7 +83,7 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge |
 
 def rule_versions() -> Mapping[str, int]:
     """The versions of those of regauge's rules that are no longer at their first, by name."""
-    return {kind: made.version for kind, made in _own().items() if made.version > 1}
+    return {kind: made.version for kind, made in _own_rules().items() if made.version > 1}
 
 
 def changed_rule(judge: object, digest: str, versions: Mapping[str, int]) -> str:
@@ -95,7 +100,7 @@ def changed_rule(judge: object, digest: str, versions: Mapping[str, int]) -> str
         return ""
     negation = judge.kind.startswith("not_") and len(judge.parts) == 1
     judge = judge.parts[0] if negation else judge
-    made = _own().get(judge.kind)
+    made = _own_rules().get(judge.kind)
     for version in range(1, made.version + 1 if made else 0):
         for reading in range(1, READING + 1):
             before = rule_digest(judge.kind, judge.params, version=version, reading=reading)
@@ -119,11 +124,13 @@ def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
     >>> judge_from_spec({"not": {"contains": "TODO"}}).name
     'not contains(TODO)'
     """
-    name, value = _named(spec)
+    name, value = _split_spec(spec)
     if name == "not":
         inner = judge_from_spec(value)
         if not isinstance(inner, Rule):
-            raise UsageError(f"not: only rules can be negated, and {_named(value)[0]!r} is none")
+            raise UsageError(
+                f"not: only rules can be negated, and {_split_spec(value)[0]!r} is none"
+            )
         return negated(inner)
     kind = _kind(name)
     positional, keywords = _arguments(kind, value)
@@ -137,7 +144,7 @@ def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
         raise UsageError(f"{name}: {error}{'; ' + hint if hint else ''}{takes}") from error
 
 
-def _named(spec: JSON) -> tuple[str, JSON]:
+def _split_spec(spec: JSON) -> tuple[str, JSON]:
     if isinstance(spec, str):
         return spec, None
     if isinstance(spec, Mapping) and len(spec) == 1:
@@ -149,7 +156,9 @@ def _named(spec: JSON) -> tuple[str, JSON]:
 
 
 def _kind(name: str) -> Callable[..., Judge | UnboundJudge]:
-    own: Callable[..., Judge | UnboundJudge] | None = _own().get(name) or _calling().get(name)
+    own: Callable[..., Judge | UnboundJudge] | None = _own_rules().get(name) or _model_kinds().get(
+        name
+    )
     if own is not None:
         return own
     kinds = judge_kinds()

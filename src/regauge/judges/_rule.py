@@ -312,7 +312,7 @@ def fill_template(template: AdviceTemplate, params: Mapping[str, JSON], *, negat
     sentences: list[str] = []
     for place, sentence in enumerate(text.split(" | ")):
         try:
-            sentences.append(_filled(sentence, params))
+            sentences.append(_fill(sentence, params))
         except _CaseOnlyError:
             return ""
         except _EmptyError:
@@ -321,7 +321,7 @@ def fill_template(template: AdviceTemplate, params: Mapping[str, JSON], *, negat
     return " ".join(filter(None, sentences))
 
 
-def _filled(sentence: str, params: Mapping[str, JSON]) -> str:
+def _fill(sentence: str, params: Mapping[str, JSON]) -> str:
     filled = _SLOT.sub(lambda slot: _fill_slot(slot[1], slot[2] or "", params), sentence)
     filled = _ONE.sub(r"\1", filled)
     return filled[:1].upper() + filled[1:]

@@ -330,7 +330,7 @@ class EvalUpdate:
             "model": key.model,
             "dataset": key.dataset,
             "drawn": self._drawn,
-            "unmeasured": sum(landed.unmeasured.total() for landed in self._landed()),
+            "unmeasured": sum(landed.unmeasured.total() for landed in self._land()),
             "complete": not self.lacking,
             "waits_h": self.top_up.waits_h,
             "sessions": len(self.history.sessions),
@@ -375,7 +375,7 @@ class EvalUpdate:
 
     def unmeasured(self) -> Iterator[str]:
         """The trials that do not count, with the reason."""
-        for landed in self._landed():
+        for landed in self._land():
             if not landed.unmeasured:
                 continue
             for why, count in landed.unmeasured.most_common(3):
@@ -388,7 +388,7 @@ class EvalUpdate:
     def _drawn(self) -> int:
         return sum(len(trials) for trials in self.landed.facts.values())
 
-    def _landed(self) -> list[LandedSuite]:
+    def _land(self) -> list[LandedSuite]:
         of_anchor = self.anchor.landed if self.anchor is not None else []
         again = [self.redrawn] if self.redrawn is not None else []
         return [*again, self.landed, *of_anchor]
@@ -785,11 +785,11 @@ class BaselineUpdate:
             now=self._now,
             policy=self._policy(len(suite.dataset)),
             critical={case.id for case in suite.dataset if case.tier == "critical"},
-            deselected=self._deselected(suite),
+            deselected=self._find_deselected(suite),
             restart=restart,
         )
 
-    def _deselected(self, suite: Eval) -> set[str]:
+    def _find_deselected(self, suite: Eval) -> set[str]:
         """The cases of an eval that settings of pytest or a conftest.py deselect."""
         return {planned.case.id for planned in self._left_out if planned.suite is suite}
 
@@ -857,7 +857,7 @@ class BaselineUpdate:
         for asked in prompt.suites:
             asked.history, after = self._after(asked)
             lacking = [] if after.complete else [self._lacking(after)]
-            if left_out := len(self._deselected(asked.suite)):
+            if left_out := len(self._find_deselected(asked.suite)):
                 lacking.append(f"{plural(left_out, 'case')} left out")
             asked.lacking = "; ".join(lacking)
         path = baseline_path(self._project, prompt.name)

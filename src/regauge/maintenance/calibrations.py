@@ -150,7 +150,7 @@ def standings(project: Project, used: Mapping[str, UsedJudge]) -> list[StandingR
                     models=tuple(judge.models),
                     gates=standing.gates,
                     reason=standing.reason,
-                    measured=_measured(judge, project),
+                    measured=_is_measured(judge, project),
                 )
             )
     current = {calibration_path(name, project) for name in used}
@@ -168,7 +168,7 @@ def standings(project: Project, used: Mapping[str, UsedJudge]) -> list[StandingR
     return rows
 
 
-def _measured(judge: ModelJudge, project: Project) -> bool:
+def _is_measured(judge: ModelJudge, project: Project) -> bool:
     try:
         current_calibration(judge, project)
     except UncalibratedError:

@@ -200,10 +200,10 @@ def model_findings(
             ]
             yield from endpoint_findings
             if not any(finding.check == "models" for finding in endpoint_findings):
-                yield from _announced(provider, names_asked)
+                yield from _announce(provider, names_asked)
 
 
-def _announced(provider: str, models: set[str]) -> Iterator[DoctorFinding]:
+def _announce(provider: str, models: set[str]) -> Iterator[DoctorFinding]:
     """Models that are shut down, or soon, by what their vendors announce."""
     today = datetime.now(UTC).date()
     for name in sorted(models):
@@ -342,7 +342,7 @@ class EvalDiagnostics:
             self.findings.append(
                 DoctorFinding(check=check, level="warning", message=message, fix=fix)
             )
-        self.findings += _unused(
+        self.findings += _find_unused(
             project,
             path,
             prompts={
@@ -411,7 +411,7 @@ def _broken_cases(evals: EvalSession) -> Iterator[DoctorFinding]:
             yield DoctorFinding(check="inputs", level="error", message=str(case.error))
 
 
-def _unused(
+def _find_unused(
     project: Project, evals: Path, *, prompts: set[Path], datasets: set[Path]
 ) -> Iterator[DoctorFinding]:
     source = "\n".join(

@@ -175,7 +175,7 @@ class ShardRecordings:
             stack.callback(draft.unlink, missing_ok=True)
             out = stack.enter_context(draft.open("wb"))
             sources = [_sorted_lines(path, number, read) for number, path in enumerate(files, 1)]
-            lines_of_all = merge_sorted(_own(target, read), *sources)
+            lines_of_all = merge_sorted(_read_own(target, read), *sources)
             for _, same in groupby(lines_of_all, key=lambda line: line.key):
                 lines = [*same]
                 new = [line for line in lines if line.source]
@@ -211,7 +211,7 @@ def read_recordings(
     for number, directory in enumerate(directories):
         for path in _files(directory):
             name = path.relative_to(directory)
-            lines = _checked(path, _reader(name), redactor)
+            lines = _check(path, _reader(name), redactor)
             checked = scratch / str(number) / name
             checked.parent.mkdir(parents=True, exist_ok=True)
             checked.write_bytes(b"".join([line.raw + b"\n" for line in lines]))
@@ -219,7 +219,7 @@ def read_recordings(
     return ShardRecordings(files=files, replaces=replaces)
 
 
-def _checked(path: Path, read: _Read, redactor: Redactor) -> list[_OrderedLine]:
+def _check(path: Path, read: _Read, redactor: Redactor) -> list[_OrderedLine]:
     """The lines of a file in their order."""
     lines: list[_OrderedLine] = []
     search = SecretSearch(redactor=redactor, path=path)
@@ -290,7 +290,7 @@ def _sorted_lines(path: Path, source: int, read: _Read) -> Iterator[_OrderedLine
             yield _OrderedLine(read(raw)[0], source, raw)
 
 
-def _own(target: Path, read: _Read) -> Iterator[_OrderedLine]:
+def _read_own(target: Path, read: _Read) -> Iterator[_OrderedLine]:
     """The committed lines in their order; a file that was edited by hand is sorted first."""
     last: tuple[Any, ...] = ()
     for _, _, raw in placed_lines_of(target, bytes_max=_OWN_BYTES_MAX):
@@ -464,7 +464,7 @@ def merge_shards(
                 checked.unlink()
                 tally.join(counts.tally)
                 unmeasured += _missing_cases(part, counts)
-                unmeasured += _unfinished(part, counts)
+                unmeasured += _find_unfinished(part, counts)
                 failed = failed or _has_failed(part, counts)
         if not missing:
             unmeasured += _undealt_cases(parts)
@@ -515,12 +515,12 @@ def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part
     """The shards of directories; one without a record did not finish, so its shard is missing."""
     for directory in directories:
         if directory.is_symlink():
-            raise _refused(directory, "a link; name the directory itself")
+            raise _refused_error(directory, "a link; name the directory itself")
         if not directory.exists():
             notes.append(f"{directory}: there is no such directory")
             continue
         if not directory.is_dir():
-            raise _refused(directory, "not a directory", "name the directory of a shard")
+            raise _refused_error(directory, "not a directory", "name the directory of a shard")
         _refuse_other_files(directory)
         if not os.path.lexists(directory / "run.json"):
             notes.append(f"{directory}: no run.json, so this shard did not finish")
@@ -533,7 +533,7 @@ def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part
             )
         if record.shard.number > record.shard.count:
             numbers = f"{record.shard.number} of {record.shard.count}"
-            raise _refused(directory / "run.json", f"there is no shard {numbers}")
+            raise _refused_error(directory / "run.json", f"there is no shard {numbers}")
         yield _Part(directory=directory, record=record, shard=record.shard)
 
 
@@ -541,13 +541,13 @@ def _refuse_other_files(directory: Path) -> None:
     paths = sorted(directory.iterdir())
     if any((path / "run.json").is_file() for path in paths):
         message = "holds directories of shards"
-        raise _refused(directory, message, f"regauge runs merge {directory}/*")
+        raise _refused_error(directory, message, f"regauge runs merge {directory}/*")
     for path in paths:
         if path.name not in _FILES:
-            raise _refused(path, "a shard leaves no such file", "remove it")
+            raise _refused_error(path, "a shard leaves no such file", "remove it")
 
 
-def _refused(path: Path, message: str, fix: str = "") -> FaultyFileError:
+def _refused_error(path: Path, message: str, fix: str = "") -> FaultyFileError:
     return FaultyFileError([Fault(path=path, line=None, message=message, fix=fix)])
 
 
@@ -578,7 +578,7 @@ def _refuse_contradictions(parts: Sequence[_Part], project: Project) -> None:
     first = parts[0]
     here = git_state(project.root, written=project.recordings_dir)
     for part in parts:
-        for what, own, other in _compared(first, part):
+        for what, own, other in _compare(first, part):
             if own != other:
                 raise UsageError(
                     f"{first.directory} and {part.directory} contradict each other in {what}:"
@@ -593,7 +593,7 @@ def _refuse_contradictions(parts: Sequence[_Part], project: Project) -> None:
             )
 
 
-def _compared(first: _Part, second: _Part) -> Iterator[tuple[str, object, object]]:
+def _compare(first: _Part, second: _Part) -> Iterator[tuple[str, object, object]]:
     """Everything that shards of one run have in common, with its name."""
     a, b = first.record, second.record
     yield "the number of shards", first.shard.count, second.shard.count
@@ -768,7 +768,7 @@ def _missing_cases(part: _Part, counts: _ShardCounts) -> Iterator[str]:
             )
 
 
-def _unfinished(part: _Part, counts: _ShardCounts) -> Iterator[str]:
+def _find_unfinished(part: _Part, counts: _ShardCounts) -> Iterator[str]:
     name = f"shard {part.shard.number}"
     if part.record.status != "finished" or part.shard.exit_status not in {0, 1}:
         yield f"{name} did not finish: pytest ended with {part.shard.exit_status}"
@@ -838,7 +838,9 @@ def _refuse_cut_files(part: _Part) -> None:
         has, had = left.get(name, 0), part.shard.lines.get(name, 0)
         if has != had:
             message = f"the shard left {plural(had, 'line')}, and {has} are there"
-            raise _refused(part.directory / printable(name), message, "copy its directory again")
+            raise _refused_error(
+                part.directory / printable(name), message, "copy its directory again"
+            )
 
 
 def _keep_trials(parts: Sequence[_Part], project: Project, redactor: Redactor) -> None:

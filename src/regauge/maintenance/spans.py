@@ -158,7 +158,7 @@ def _call(span: dict[str, Any], place: str) -> SpanCall | None:
     if messages:
         sent = [*([("system", "\n".join(system))] if system else []), *messages]
         received = _messages(values.get("gen_ai.output.messages"), "assistant") or received
-    numbered = _numbered(values)
+    numbered = _group_numbered(values)
     sent = sent or numbered["sent"]
     received = received or numbered["received"]
     if not sent and isinstance(values.get("input.value"), str):
@@ -195,7 +195,7 @@ def _add_event(
         content = fields.get("content") or fields.get("gen_ai.event.content")
         sent += [(_EVENT_ROLES[name], text) for text in _texts(content)]
     elif name == "gen_ai.choice":
-        message = _parsed(fields.get("message"))
+        message = _parse(fields.get("message"))
         received += [("assistant", text) for text in _texts(message or fields.get("content"))]
     else:  # such as gen_ai.client.inference.operation.details
         for key, value in fields.items():
@@ -228,7 +228,7 @@ def _value(value: object) -> Any:
     return cast("object", inner) if kind.endswith("Value") else wrapped
 
 
-def _parsed(value: object) -> Any:
+def _parse(value: object) -> Any:
     """A value that may be JSON in a text."""
     if not isinstance(value, str):
         return value
@@ -240,7 +240,7 @@ def _parsed(value: object) -> Any:
 
 def _texts(value: object) -> list[str]:
     """The texts of a content: a text, or a list of parts."""
-    value = _parsed(value) if isinstance(value, str) and value[:1] in "[{" else value
+    value = _parse(value) if isinstance(value, str) and value[:1] in "[{" else value
     if isinstance(value, str):
         return [value] if value else []
     if isinstance(value, dict):
@@ -252,7 +252,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _messages(value: object, role: str) -> list[tuple[str, str]]:
-    listed = _parsed(value)
+    listed = _parse(value)
     messages: list[tuple[str, str]] = []
     for item in cast("list[object]", listed) if isinstance(listed, list) else []:
         if isinstance(item, dict):
@@ -263,7 +263,7 @@ def _messages(value: object, role: str) -> list[tuple[str, str]]:
     return messages
 
 
-def _numbered(values: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
+def _group_numbered(values: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
     fields: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     for key, value in values.items():
         match = _NUMBERED.fullmatch(key)

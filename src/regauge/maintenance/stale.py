@@ -90,7 +90,7 @@ def _stale(
             file=calls,
             noun="judge call",
             needed=set(used.calls),
-            judges=_named(use.judge for use in unused),
+            judges=_unique_names(use.judge for use in unused),
             stale=len(unused),
             missing=missing,
         )
@@ -101,7 +101,7 @@ def _stale(
                 file=measured,
                 noun="measurement",
                 needed=set(used.measurements),
-                judges=_named(line.judge for line in lines),
+                judges=_unique_names(line.judge for line in lines),
                 stale=len(lines),
                 missing=missing,
             )
@@ -116,7 +116,7 @@ def _prompts(recordings: Path) -> set[str]:
     }
 
 
-def _named(judges: Iterator[str | None]) -> tuple[str, ...]:
+def _unique_names(judges: Iterator[str | None]) -> tuple[str, ...]:
     return tuple(sorted({judge for judge in judges if judge}))
 
 

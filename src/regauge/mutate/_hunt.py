@@ -74,7 +74,7 @@ class BaseRun:
         """
         stored = self.cases[key].history
         if stored is not None and stored.whole.trials:
-            return _added(stored, await self._record(key, more)) if more else stored
+            return _add(stored, await self._record(key, more)) if more else stored
         return await self._record(key, _TRIALS + more)
 
     async def _record(self, key: str, trials: int) -> BaseTrials:
@@ -123,7 +123,7 @@ class BaseRun:
             return drawn[:count]
 
 
-def _added(history: BaseTrials, other: BaseTrials) -> BaseTrials:
+def _add(history: BaseTrials, other: BaseTrials) -> BaseTrials:
     checks = {check: count + other.checks[check] for check, count in history.checks.items()}
     return BaseTrials(checks=checks, whole=history.whole + other.whole)
 
@@ -331,7 +331,7 @@ class Hunt:
     def _bound(self) -> float:
         return self._case_policy.log_bound(max(self._cells, 1))
 
-    def _named(self, direction: Direction) -> list[tuple[Case, str, float]]:
+    def _name_cases(self, direction: Direction) -> list[tuple[Case, str, float]]:
         """The cells that the gate's bound names."""
         cells = [
             (case, check, self._evidence(case.key, check, direction))
@@ -367,7 +367,7 @@ class Hunt:
                     check for o in failures for check, ok in o.facts.checks.items() if ok is False
                 }
                 return self._killed([case.key], sorted(judges), {"tier": "critical"})
-        named = self._named("worse")
+        named = self._name_cases("worse")
         if not named:
             return None
         largest = max(evidence for *_, evidence in named)
@@ -401,7 +401,7 @@ class Hunt:
         suite = await self._suite("worse")
         if suite is not None:
             return Classification(kind="killed", cases=(), judges=(), evidence=suite)
-        fixed = self._named("better")
+        fixed = self._name_cases("better")
         if self._errors:
             return _unmeasured(self._errors[0], self.calls)
         unsettled = self._unsettled()

@@ -94,7 +94,7 @@ class ModelCaseProposer:
     ) -> AsyncGenerator[Draft, None]:
         """The cases of the model's replies; one without a case, or unreadable, ends them."""
         tried: list[JSON] = []
-        nearest = _redacted(problem.nearest)
+        nearest = _redact(problem.nearest)
         for number in range(_ROUNDS):
             try:
                 drafts = await self._written(problem, nearest, tried, number)
@@ -233,7 +233,7 @@ def refuse_unsafe(check: JSON) -> None:
         raise UsageError(f"a case may not add the check {name!r}")
 
 
-def _redacted(nearest: Mapping[str, GoldenCase]) -> Mapping[str, GoldenCase]:
+def _redact(nearest: Mapping[str, GoldenCase]) -> Mapping[str, GoldenCase]:
     """The cases that the model may see: what is held out is shown where nothing else is there."""
     train = {key: case for key, case in nearest.items() if case.split == "train"}
     return dict(list((train or nearest).items())[:_SHOWN])
@@ -330,7 +330,7 @@ def _change(prompt: Prompt, after: PromptText) -> Mutation | None:
         old, new = text.tree.text, after.messages[text.number].content
         if old == new:
             continue
-        start, end = _differing(old, new)
+        start, end = _find_differing(old, new)
         tail = len(old) - end
         row = min(old.count("\n", 0, start), len(text.lines) - 1)
         place = MutationPlace(
@@ -344,7 +344,7 @@ def _change(prompt: Prompt, after: PromptText) -> Mutation | None:
     return None
 
 
-def _differing(old: str, new: str) -> tuple[int, int]:
+def _find_differing(old: str, new: str) -> tuple[int, int]:
     """The characters of a text, in whole lines, in which another one differs."""
     before, after = old.split("\n"), new.split("\n")
     same = 0

@@ -735,7 +735,7 @@ def _pairs(listed: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def _exchanged(text: str, listed: Sequence[str], *, spaced: bool = True) -> Iterator[str]:
+def _exchange(text: str, listed: Sequence[str], *, spaced: bool = True) -> Iterator[str]:
     """The texts with one word of a list exchanged each; a longer match hides shorter ones in it."""
     edge = r"(?<!\w){}(?!\w)" if spaced else "{}"
     taken: list[tuple[int, int]] = []
@@ -769,7 +769,7 @@ def negated(text: str) -> Iterator[str]:
     """
     language = guess_language(text)
     spaced = language not in _UNSPACED
-    texts = list(_exchanged(text, _RE.entry("opposites").get(language, ""), spaced=spaced))
+    texts = list(_exchange(text, _RE.entry("opposites").get(language, ""), spaced=spaced))
     if not texts:
         for match in negations(text):
             texts.append(_put(text, *match.span(), ""))
@@ -788,7 +788,7 @@ def weakened(text: str) -> Iterator[str]:
     ['Answer in JSON.']
     """
     language = guess_language(text)
-    yield from _exchanged(
+    yield from _exchange(
         text, _RE.entry("weaker").get(language, ""), spaced=language not in _UNSPACED
     )
 
@@ -800,7 +800,7 @@ def with_other_unit(text: str) -> Iterator[str]:
     ['Write the date as DD/MM/YYYY.']
     """
     language = guess_language(text)
-    yield from _exchanged(text, _RE.entry("units"))
+    yield from _exchange(text, _RE.entry("units"))
     if any(sign.isdigit() for sign in text):
         listed = _RE.entry("unit_words").get(language, "")
-        yield from _exchanged(text, listed, spaced=language not in _UNSPACED)
+        yield from _exchange(text, listed, spaced=language not in _UNSPACED)

@@ -245,7 +245,7 @@ def _variants(problem: UnguardedInstruction) -> Iterator[Draft]:
     made = 0
     for key, case in problem.nearest.items():
         met = [case.inputs]
-        for inputs in _varied(case, problem.mutant.text, nearest):
+        for inputs in _vary(case, problem.mutant.text, nearest):
             if inputs in met:
                 continue
             met.append(inputs)
@@ -255,7 +255,7 @@ def _variants(problem: UnguardedInstruction) -> Iterator[Draft]:
                 return
 
 
-def _varied(
+def _vary(
     case: GoldenCase, instruction: str, nearest: Sequence[GoldenCase]
 ) -> Iterator[Mapping[str, JSON]]:
     """The inputs of a case, each time varied in one way; each reads like a case of the dataset.
@@ -274,7 +274,7 @@ def _varied(
 
     def varied() -> Iterator[str]:
         yield from _limits(text, instruction)
-        yield from _exchanged(text, terms)
+        yield from _exchange(text, terms)
         sentences = _sentences(text)
         sharing = [sentence for sentence in sentences if content_words(sentence) & words]
         if sharing and len(sharing) < len(sentences):
@@ -285,12 +285,12 @@ def _varied(
             if len(clause.split()) >= _CLAUSE_WORDS:
                 sentence = f"{clause[0].upper()}{clause[1:].rstrip('.')}."
                 yield sentence
-                yield f"{_closed(text)} {sentence}"
+                yield f"{_close(text)} {sentence}"
         others = [case.inputs.get(main) for case in nearest]
         for other in others:
             if isinstance(other, str) and other.strip() and other != text:
                 yield other
-                yield f"{_closed(text)} {other}"
+                yield f"{_close(text)} {other}"
 
     least = len(text.split()) * _SHORTEST
     for new in varied():
@@ -322,7 +322,7 @@ def _description(instruction: str, cases: Sequence[GoldenCase]) -> str:
     return plain if plain[:1].islower() else ""
 
 
-def _exchanged(text: str, terms: Sequence[str]) -> Iterator[str]:
+def _exchange(text: str, terms: Sequence[str]) -> Iterator[str]:
     """A text with one term of a list in the place of another."""
     for term in terms:
         match = re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text, re.IGNORECASE)
@@ -332,7 +332,7 @@ def _exchanged(text: str, terms: Sequence[str]) -> Iterator[str]:
                     yield text[: match.start()] + other + text[match.end() :]
 
 
-def _closed(text: str) -> str:
+def _close(text: str) -> str:
     """A text that ends as a sentence does, so that another one can follow."""
     text = text.rstrip()
     return text if text[-1:] in {*".!?:;>)]}\u3002", ""} else f"{text}."

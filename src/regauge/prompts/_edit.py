@@ -58,7 +58,7 @@ def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, pat
         splices.append(_top_level_splice(text, root, lines, newline, path))
     changelog = before.changelog if entry is None else (entry, *before.changelog)
     expected = replace(before, version=version, changelog=changelog)
-    return _edited(text, splices, root, expected, path)
+    return _edit(text, splices, root, expected, path)
 
 
 def set_model(text: str, model: str, *, path: Path) -> str:
@@ -77,16 +77,14 @@ def set_model(text: str, model: str, *, path: Path) -> str:
         if "model" in keys
         else _top_level_splice(text, root, [f"model: {model}"], _newline(text), path)
     )
-    return _edited(text, [splice], root, replace(before, model=model), path)
+    return _edit(text, [splice], root, replace(before, model=model), path)
 
 
 def _newline(text: str) -> str:
     return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
 
 
-def _edited(
-    text: str, splices: list[_Splice], root: yaml.Node, expected: Prompt, path: Path
-) -> str:
+def _edit(text: str, splices: list[_Splice], root: yaml.Node, expected: Prompt, path: Path) -> str:
     """The text with its edits, which is read again and has to mean what is wanted."""
     edited = text
     for start, end, new in sorted(splices, reverse=True):
@@ -127,7 +125,7 @@ def _changelog_splice(
         return key.end_mark.index + 1, end, body
     first = items[0].start_mark.index
     if isinstance(value, yaml.SequenceNode) and value.flow_style:
-        pairs = (f"{name}: {_quoted(words)}" for name, words in _pairs(entry))
+        pairs = (f"{name}: {_quote(words)}" for name, words in _pairs(entry))
         return first, first, "{" + ", ".join(pairs) + "}, "
     dash = text.rfind("-", start, first)
     line_start = text.rfind("\n", 0, dash) + 1
@@ -171,10 +169,10 @@ def _scalar(text: str) -> str:
         return text
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
-    return _quoted(text)
+    return _quote(text)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     quoted = json.dumps(text, ensure_ascii=False)
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 

@@ -219,7 +219,7 @@ def _listed_twice(tree: Tree) -> Iterator[ContentError]:
         if not earlier:
             continue
         was, now = _entry_at(text, earlier[0]), _entry_at(text, entry)
-        words, its = _masked(text[slice(*now)]), _masked(text[slice(*was)])
+        words, its = _mask(text[slice(*now)]), _mask(text[slice(*was)])
         alike = sum((words & its).values()) * 2 >= sum(words.values())
         if alike and text[slice(*now)].strip() != text[slice(*was)].strip():
             yield ContentError(
@@ -241,7 +241,7 @@ def _entry_at(text: str, entry: re.Match[str]) -> tuple[int, int]:
     return entry.start(), len(text) if end < 0 else end + 1
 
 
-def _masked(text: str) -> Counter[str]:
+def _mask(text: str) -> Counter[str]:
     return Counter(_NUMBER.sub("#", normalise(line)) for line in text.splitlines() if line.strip())
 
 
@@ -376,7 +376,7 @@ def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
     lock = PromptLock(project.prompts_dir / LOCK_NAME)
     try:
         lock = PromptLock.load(lock.path)
-        faults += _removed(lock, against)
+        faults += _find_removed(lock, against)
         locked = True
     except LockError as error:
         faults += error.faults
@@ -386,7 +386,7 @@ def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
         faults += _own_faults(prompt, locked=bool(lock.entries_of(prompt.name)))
         if locked:
             faults += lock.check(prompt)
-    return _sorted(faults)
+    return _sort(faults)
 
 
 def lint_warnings(project: Project) -> list[Fault]:
@@ -403,7 +403,7 @@ def lint_warnings(project: Project) -> list[Fault]:
             warnings.append(
                 Fault(path=path, line=None, message="is not loaded as a prompt", fix=fix)
             )
-    return _sorted(warnings)
+    return _sort(warnings)
 
 
 def _load_all(project: Project) -> tuple[list[Prompt], list[Fault]]:
@@ -458,7 +458,7 @@ def _schema_error(schema: Any) -> str:
     return ""
 
 
-def _removed(lock: PromptLock, against: str) -> list[Fault]:
+def _find_removed(lock: PromptLock, against: str) -> list[Fault]:
     repository = Repository.find(lock.path.parent)
     if repository is None or (against == "HEAD" and not repository.has_commits()):
         return []
@@ -534,5 +534,5 @@ def _second_line(prompt: Prompt, form: str) -> int | None:
     return prompt.source.count("\n", 0, places[min(1, len(places) - 1)]) + 1
 
 
-def _sorted(faults: list[Fault]) -> list[Fault]:
+def _sort(faults: list[Fault]) -> list[Fault]:
     return sorted(faults, key=lambda fault: (str(fault.path), fault.line or 0))

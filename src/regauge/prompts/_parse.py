@@ -234,7 +234,7 @@ def read_version(reader: Reader, node: yaml.Node) -> Semver | None:
 def read_inputs(reader: Reader, node: yaml.Node, lines: dict[str, int]) -> tuple[InputSpec, ...]:
     """The declared inputs: a list of names or of mappings, or a mapping by name."""
     specs: dict[str, InputSpec] = {}
-    for name, item, body in _declared(reader, node):
+    for name, item, body in _declared_inputs(reader, node):
         if name is None:
             continue
         if not NAME.fullmatch(name):
@@ -349,7 +349,7 @@ def read_evaluators(reader: Reader, node: yaml.Node) -> tuple[Evaluator, ...]:
     return tuple(evaluators)
 
 
-def _declared(
+def _declared_inputs(
     reader: Reader, node: yaml.Node
 ) -> list[tuple[str | None, yaml.Node, Entries | str | None]]:
     """Name, node and body of every declared input; a text as the body is its description."""
@@ -412,6 +412,7 @@ def _is_version(text: str) -> bool:
 
 
 SUFFIXES = (".prompt.yml", ".prompt.yaml")
+# Each is read by `_read_fields`, or by the reader of its block; the JSON schema has it, too.
 TOP_KEYS = (
     "name",
     "description",
@@ -524,6 +525,7 @@ def _refuse_other_formats(reader: Reader, entries: Entries) -> None:
 def _read_fields(
     reader: Reader, entries: Entries, lines: dict[str, int], name: str
 ) -> dict[str, Any]:
+    # The name of a prompt is that of its file; the key is what people call it.
     fields: dict[str, Any] = {"title": name}
     texts = {"name": "title", "description": "description", "model": "model", "owner": "owner"}
     for key, (_, node) in entries.items():

@@ -157,7 +157,7 @@ class Prompt:
         if self.warnings and self._conditions:
             self._refuse_conditions(case_at)
         if len(inputs) != len(self.variables) or not self.variables.issuperset(inputs):
-            inputs = self._completed(inputs, case_at)
+            inputs = self._complete(inputs, case_at)
         try:
             texts = {
                 name: value if isinstance(value, str) else input_text(value)
@@ -169,7 +169,7 @@ class Prompt:
                 return self._with_parts(inputs, texts, case_at)
         except (TypeError, ValueError) as error:
             raise self._unwritable(inputs, case_at) from error
-        return tuple(_filled(message, template, texts) for message, template in self._templates)
+        return tuple(_fill(message, template, texts) for message, template in self._templates)
 
     def inputs_in(self, messages: Sequence[tuple[str, str]]) -> dict[str, str] | None:
         """The inputs with which the prompt renders to messages, as far as templates show them.
@@ -214,11 +214,11 @@ class Prompt:
                     if is_conversation(inputs[name])
                 ]
                 faults += [
-                    self._misplaced(name, part, message, case)
+                    self._misplaced_fault(name, part, message, case)
                     for name, part in attached.items()
                     if name in names and (message.role != "user" or not part.sha256)
                 ]
-                filled = _filled(message, template, texts)
+                filled = _fill(message, template, texts)
                 parts = _places(template, texts, attached)
                 messages.append(replace(filled, attachments=parts) if parts else filled)
                 continue
@@ -232,7 +232,7 @@ class Prompt:
             raise RenderError(faults)
         return tuple(messages)
 
-    def _misplaced(self, name: str, part: Attachment, message: Message, case: str) -> Fault:
+    def _misplaced_fault(self, name: str, part: Attachment, message: Message, case: str) -> Fault:
         """The fault of an attachment that cannot be sent where its input stands."""
         if message.role == "user":
             what = f"input {name!r} names {part.kind} {part.path!r}, read by no dataset{case}"
@@ -246,7 +246,7 @@ class Prompt:
     def _templates(self) -> tuple[tuple[Message, Template], ...]:
         return tuple((message, compile_template(message.content)) for message in self.messages)
 
-    def _completed(self, inputs: Mapping[str, JSON], case_at: str) -> Mapping[str, JSON]:
+    def _complete(self, inputs: Mapping[str, JSON], case_at: str) -> Mapping[str, JSON]:
         """The inputs with defaults filled in, or an error for each that is missing or unused."""
         defaults = {
             spec.name: "" if spec.default is None else spec.default
@@ -266,7 +266,7 @@ class Prompt:
             )
             for name in missing
         ]
-        faults += [self._unused(name, case) for name in unused if not closest(name, missing)]
+        faults += [self._unused_fault(name, case) for name in unused if not closest(name, missing)]
         raise RenderError(faults)
 
     @cached_property
@@ -292,7 +292,7 @@ class Prompt:
             ]
         )
 
-    def _unused(self, name: str, case: str) -> Fault:
+    def _unused_fault(self, name: str, case: str) -> Fault:
         """The fault of an input that no message uses, or uses with a filter or a condition."""
         used = rf"(\{{\{{.*?\b{re.escape(name)}\b.*?\}}\}}) holds no name of an input"
         for warning in self.warnings:
@@ -325,7 +325,7 @@ class Prompt:
         return Fault(path=self.path, line=line, message=message, fix=fix)
 
 
-def _filled(message: Message, template: Template, texts: Mapping[str, str]) -> Message:
+def _fill(message: Message, template: Template, texts: Mapping[str, str]) -> Message:
     content = template.fill(texts)
     if not message.tool_calls and not message.tool_call_id:
         return Message(role=message.role, content=content)

@@ -160,7 +160,7 @@ class Reader:
             if not isinstance(key, yaml.ScalarNode):
                 self.fault(key, f"a key of {what} must be a text")
             elif scalar_tag(key) == "merge":
-                merged = self._merged(value, what) | merged
+                merged = self._merge(value, what) | merged
             elif key.value in own:
                 first = line_of(own[key.value][0])
                 self.fault(key, f"{what} gives {key.value!r} twice, first on line {first}")
@@ -230,7 +230,7 @@ class Reader:
                 else:
                     self.fault(key, message, fix)
 
-    def _merged(self, node: yaml.Node, what: str) -> Entries:
+    def _merge(self, node: yaml.Node, what: str) -> Entries:
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: Entries = {}
         for source in sources:

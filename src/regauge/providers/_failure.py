@@ -122,7 +122,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) ->
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
-        return _clamped(milliseconds / 1000)
+        return _clamp(milliseconds / 1000)
     value = headers.get("retry-after") or headers.get("x-ratelimit-timeremaining")
     if value is None:
         return None
@@ -130,14 +130,14 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) ->
     if seconds is None:
         seconds = seconds_in(value, now)
     if seconds is not None:
-        return _clamped(seconds)
+        return _clamp(seconds)
     try:
         when = parsedate_to_datetime(value)
     except (ValueError, OverflowError):
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
-    return _clamped((when - (now or datetime.now(UTC))).total_seconds())
+    return _clamp((when - (now or datetime.now(UTC))).total_seconds())
 
 
 def refused(
@@ -267,7 +267,7 @@ def _number(value: str | None) -> float | None:
     return number if number is not None and number == number else None  # noqa: PLR0124 - NaN
 
 
-def _clamped(seconds: float) -> float:
+def _clamp(seconds: float) -> float:
     return min(max(seconds, 0.0), _RETRY_AFTER_MAX_S)
 
 

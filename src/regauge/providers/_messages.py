@@ -84,7 +84,7 @@ def _split(request: CompletionRequest) -> tuple[list[JSON], list[JSON]]:
         if message.role not in _INSTRUCTIONS:
             messages.append(_turn(request, message))
         elif messages:
-            raise _refused(
+            raise _refused_error(
                 request,
                 f"a {message.role} message after the first turn, which Anthropic's API does not"
                 " take",
@@ -93,7 +93,7 @@ def _split(request: CompletionRequest) -> tuple[list[JSON], list[JSON]]:
         else:
             system.append({"type": "text", "text": message.content})
     if not messages:
-        raise _refused(
+        raise _refused_error(
             request,
             "no user message, which Anthropic's API needs",
             "write the input into a message with role: user",
@@ -122,7 +122,7 @@ def _turn(request: CompletionRequest, message: Message) -> dict[str, JSON]:
         try:
             arguments = json.loads(call.arguments or "{}")
         except ValueError as error:
-            raise _refused(
+            raise _refused_error(
                 request,
                 f"a call of {call.name} whose arguments are no JSON",
                 "write the arguments as a mapping",
@@ -180,7 +180,7 @@ def _tool_choice(choice: JSON, *, parallel: JSON) -> dict[str, JSON] | None:
     return made
 
 
-def _refused(request: CompletionRequest, what: str, fix: str) -> ProviderError:
+def _refused_error(request: CompletionRequest, what: str, fix: str) -> ProviderError:
     return ProviderError(
         f"{request.origin or 'the prompt'} has {what}\n  fix: {fix}", kind="bad-request"
     )

@@ -120,7 +120,7 @@ class OpenAIEmbedder:
                 error, where=str(self._endpoint), provider=self._endpoint.name
             ) from error
         except (openai.OpenAIError, ValueError, RecursionError, OverflowError) as error:
-            raise self._malformed(str(error)[:200]) from error
+            raise self._malformed_error(str(error)[:200]) from error
 
     def _vectors(self, response: Any, count: int) -> list[list[float]]:
         """The vectors of a reply in the order of the texts."""
@@ -129,14 +129,14 @@ class OpenAIEmbedder:
             ordered = sorted(data, key=lambda part: part.index)
             vectors = [[float(value) for value in part.embedding] for part in ordered]
         except (TypeError, ValueError, AttributeError) as error:
-            raise self._malformed("a reply without vectors") from error
+            raise self._malformed_error("a reply without vectors") from error
         lengths = {len(vector) for vector in vectors}
         finite = all(math.isfinite(value) for vector in vectors for value in vector)
         if len(vectors) != count or len(lengths) != 1 or 0 in lengths or not finite:
-            raise self._malformed(f"{len(vectors)} vectors for {count} texts, or broken ones")
+            raise self._malformed_error(f"{len(vectors)} vectors for {count} texts, or broken ones")
         return vectors
 
-    def _malformed(self, what: str) -> AttemptError:
+    def _malformed_error(self, what: str) -> AttemptError:
         return AttemptError(
             f"{self._endpoint} gave no vectors of {self.model}: {what}",
             kind="malformed",

@@ -662,7 +662,7 @@ def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
         try:
             line = _RecordingLine(place, Recording.from_json(read_json(raw)))
         except (ValueError, RecursionError) as error:
-            faults.append(_broken(path, number, raw, error))
+            faults.append(_broken_fault(path, number, raw, error))
             continue
         earlier = lines.setdefault(line.key, line)
         content.tidy &= place == end and last < (last := _order(line))
@@ -683,7 +683,7 @@ def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
     return content
 
 
-def _broken(path: Path, number: int, raw: bytes, error: Exception) -> Fault:
+def _broken_fault(path: Path, number: int, raw: bytes, error: Exception) -> Fault:
     if raw.startswith(_MARKERS):
         return Fault(
             path=path,

@@ -333,7 +333,7 @@ class VectorsFile(_LinesFile[bytes]):
     def get(self, text: str) -> tuple[float, ...] | None:
         """The vector of a text, or None."""
         line = self._lines.get(self._key(text))
-        return None if line is None else _parsed(line)[1]
+        return None if line is None else _parse(line)[1]
 
     def keep_only(self, data: bytes | None) -> None:
         """Forget the lines that another version of the file does not hold byte for byte."""
@@ -372,7 +372,7 @@ def _line(key: str, model: str, vector: Sequence[float]) -> bytes:
     return canonical_json(line).encode("utf-8", "backslashreplace")
 
 
-def _parsed(raw: bytes) -> tuple[str, tuple[float, ...]]:
+def _parse(raw: bytes) -> tuple[str, tuple[float, ...]]:
     """The key and the vector of a line.
 
     Raises:
@@ -399,7 +399,7 @@ def check_vector(raw: bytes) -> str:
     Raises:
         ValueError: It is no line of a vector.
     """
-    return _parsed(raw)[0]
+    return _parse(raw)[0]
 
 
 _VECTOR: Final = _ErrorWords(

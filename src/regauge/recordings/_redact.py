@@ -79,7 +79,7 @@ class Redactor:
         self._patterns = [re.compile(pattern) for pattern in patterns]
 
         # Texts of reports repeat: names of judges, verdicts, answers of the case before.
-        self._cached = lru_cache(maxsize=_TEXTS_MAX)(self._redacted)
+        self._cached = lru_cache(maxsize=_TEXTS_MAX)(self._redact)
 
     def redact(self, text: str) -> str:
         """`text` without secrets. What was redacted before stays as it is."""
@@ -89,7 +89,7 @@ class Redactor:
             return self._cached(text)
         return REDACTED.join(map(self._cached, text.split(REDACTED)))
 
-    def _redacted(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         spans = self._spans(text)
         for decoded, origin in decoded_texts(text):
             spans += [(origin(start), origin(end)) for start, end in self._spans(decoded)]
@@ -97,7 +97,7 @@ class Redactor:
             return text
         parts: list[str] = []
         done = 0
-        for start, end in _merged(spans):
+        for start, end in _merge(spans):
             parts += (text[done:start], REDACTED)
             done = end
         return "".join([*parts, text[done:]])
@@ -160,15 +160,15 @@ def map_texts(value: _Value, change: Callable[[str], str]) -> _Value:
         mapped = value if text == value else text
     elif isinstance(value, (list, tuple)):
         sequence = cast("Sequence[Any]", value)
-        if changed := _changed(enumerate(sequence), change):
+        if changed := _change_fields(enumerate(sequence), change):
             mapped = [changed.get(place, item) for place, item in enumerate(sequence)]
     elif isinstance(value, BaseModel):
         names = _fields_with_text(type(value))
-        if changed := _changed([(name, getattr(value, name)) for name in names], change):
+        if changed := _change_fields([(name, getattr(value, name)) for name in names], change):
             mapped = value.model_copy(update=changed)
     elif hasattr(value, "items"):
         table = cast("Mapping[str, Any]", value)
-        if changed := _changed(table.items(), change):
+        if changed := _change_fields(table.items(), change):
             mapped = {**table, **changed}
     return cast("_Value", mapped)
 
@@ -190,7 +190,9 @@ def _may_hold_text(annotation: Any) -> bool:
     return True
 
 
-def _changed(fields: Iterable[tuple[Any, Any]], change: Callable[[str], str]) -> dict[Any, Any]:
+def _change_fields(
+    fields: Iterable[tuple[Any, Any]], change: Callable[[str], str]
+) -> dict[Any, Any]:
     """The changed values of fields, by name or place."""
     changed: dict[Any, Any] = {}
     for name, before in fields:
@@ -203,7 +205,7 @@ def _changed(fields: Iterable[tuple[Any, Any]], change: Callable[[str], str]) ->
     return changed
 
 
-def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _merge(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Spans that touch or overlap as one, in order."""
     ordered = sorted(spans)
     start, end = ordered[0]

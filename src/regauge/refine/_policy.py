@@ -15,7 +15,7 @@ class RunLimits:
         usd: Cost in US dollars; None for no limit.
         cycles: Accepted or failed rounds of diagnose, propose and verify.
         candidates: Edits that are tested, over the whole run.
-        patience: Failed cycles in a row that end the run.
+        failed_cycles: Failed cycles in a row that end the run.
         localise_calls: Of the calls, so many may tell which sentence carries which check.
         holdout_looks: How often the same held-out cases may decide, over all runs on a prompt.
     """
@@ -28,7 +28,7 @@ class RunLimits:
     usd: float | None = None
     cycles: int = 5
     candidates: int = 24
-    patience: int = 2
+    failed_cycles: int = 2
     holdout_looks: int = 10
     localise_calls: int = 0
 

@@ -159,7 +159,7 @@ def roll_back(run: Run, path: Path) -> list[Path]:
     prompt = parse_prompt(now.decode(), path=path)
     entry = str((prompt.version and lock.get(prompt.name, prompt.version)) or "")
     is_own = (run.directory / "prompts.lock").is_file() and bool(entry)
-    if is_own and _committed(lock.path, entry):
+    if is_own and _is_committed(lock.path, entry):
         raise UsageError(
             f"{prompt.name} {prompt.version} is released and committed\n"
             "  fix: git revert the commit; or release its old text: regauge bump"
@@ -188,7 +188,7 @@ def note_of(accepted: Accepted) -> str:
     return f"{verbs[kinds.pop()] if len(kinds) == 1 else 'Revise rules for'} {check}"
 
 
-def _committed(lock: Path, entry: str) -> bool:
+def _is_committed(lock: Path, entry: str) -> bool:
     """Return whether the last commit has a line of the lock; not where there is no git."""
     try:
         repository = Repository.at(lock.parent)
@@ -372,8 +372,8 @@ def change_of(
         },
         "fresh": {
             split: {
-                "before": _summed(state.tally.check(base, case, check) for case in some),
-                "after": _summed(state.fresh.check(new, case, check) for case in some),
+                "before": _add_up(state.tally.check(base, case, check) for case in some),
+                "after": _add_up(state.fresh.check(new, case, check) for case in some),
             }
             for split, some in (("train", setting.train), ("holdout", setting.holdout))
         },
@@ -389,7 +389,7 @@ def change_of(
     }
 
 
-def _summed(counts: Iterable[Count]) -> dict[str, int]:
+def _add_up(counts: Iterable[Count]) -> dict[str, int]:
     """Counts of cases together, with the number of cases that have trials."""
     counts_known = [count for count in counts if count.trials]
     return {**asdict(sum(counts_known, NONE_DRAWN)), "cases": len(counts_known)}
@@ -424,7 +424,7 @@ def criteria_of(setting: LoopConfig, state: LoopState, *, revised: bool) -> list
     cases = (*setting.train, *setting.holdout)
 
     def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
-        return _summed(passed_all(checks, tally.since(text, case, 0)) for case in cases)
+        return _add_up(passed_all(checks, tally.since(text, case, 0)) for case in cases)
 
     by_criterion = {
         criterion: [name for name, check in setting.checks.items() if check.criterion == criterion]
@@ -509,8 +509,8 @@ def _suite(
     return {
         "decision": str(suite_decisions[-1]["event"]).removeprefix("suite-"),
         "text": suite_decisions[-1]["text"],
-        "before": _summed(state.tally.whole(setting.base.digest, case) for case in cases),
-        "after": _summed(state.fresh.whole(state.text.digest, case) for case in cases),
+        "before": _add_up(state.tally.whole(setting.base.digest, case) for case in cases),
+        "after": _add_up(state.fresh.whole(state.text.digest, case) for case in cases),
     }
 
 
@@ -553,10 +553,10 @@ _SPECIAL = re.compile(r"[\\`*\[\]#|<>@~&$]|\b_|_\b|:(?=//)|www(?=\.)", re.IGNORE
 def plain(text: object) -> str:
     """Text of others as words: no markup, no mention, no second line."""
     line = " ".join(printable(str(text)).split())
-    return _SPECIAL.sub(_escaped, line)
+    return _SPECIAL.sub(_escape, line)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     first, rest = match[0][0], match[0][1:]
     # Mentions are looked for after entities are read: a space without width parts them.
     return f"&#{ord(first)};{'&#8203;' if first in '@#' else ''}{rest}"
@@ -601,7 +601,7 @@ def evidence_lines(result: Mapping[str, Any]) -> list[str]:
         return f"failed {_failed(change['before'])} trials before, {_failed(change['after'])} after"
 
     lines = [
-        f"{change['check']}: " + "; ".join(f"{n}: {failed(side)}" for n, side in _compared(change))
+        f"{change['check']}: " + "; ".join(f"{n}: {failed(side)}" for n, side in _compare(change))
         for change in result["changes"]
     ]
     suite, goals = result["suite"], result.get("goals") or {"reached": ()}
@@ -625,7 +625,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
         "plural": plural,
         "percent": format_share,
         "standing": _standing,
-        "compared": _compared,
+        "compared": _compare,
         "words": _words_of,
     }
     environment.filters.update(filters)
@@ -636,7 +636,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
     return _GAP.sub("\n\n", text).strip() + "\n"
 
 
-def _compared(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _compare(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The counts for an edit, by the cases they are of."""
     if change["redrawn"] is not None:
         yield "run again with both", change["redrawn"]

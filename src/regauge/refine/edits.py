@@ -322,7 +322,7 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
             continue
         if place in instead:
             raise EditError(f"two operations change the line {op.anchor.line!r}")
-        instead[place] = _replaced(text, place, op) if isinstance(op, Replace) else []
+        instead[place] = _replace(text, place, op) if isinstance(op, Replace) else []
     contents: list[list[str]] = [[] for _ in text.messages]
     for line in text.lines:
         place = (line.message, line.number)
@@ -426,7 +426,7 @@ def _place(text: PromptText, anchor: Anchor) -> tuple[int, int]:
     return exact[0].message, exact[0].number
 
 
-def _replaced(text: PromptText, place: tuple[int, int], op: Replace) -> list[str]:
+def _replace(text: PromptText, place: tuple[int, int], op: Replace) -> list[str]:
     old = next(line.text for line in text.lines if (line.message, line.number) == place)
     if not op.find:
         return op.text.split("\n")
@@ -529,7 +529,7 @@ def without_losses(before: PromptText, after: PromptText) -> PromptText:
     kept = [change for unit in units if not _only_removes(unit) for change in unit]
     if not kept or len(kept) == sum(map(len, units)):
         return after
-    return _composed(before, compared, kept)
+    return _compose(before, compared, kept)
 
 
 def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
@@ -542,7 +542,7 @@ def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
     units = _units(compared)
     for unit in units:
         if len(units) > 1 and not _only_removes(unit):
-            yield _composed(before, compared, unit)
+            yield _compose(before, compared, unit)
         if any(change.was and change.was.kind == "clause" for _, change in unit):
             continue  # a sentence that was written again is one change
         added = [(index, change) for index, change in unit if change.kind == "added"]
@@ -555,7 +555,7 @@ def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
                 index, change = piece[0]
                 after_tree = compared[index].after
                 if change.now and not _RE.dependent.match(after_tree.text_of(change.now)):
-                    yield _composed(before, compared, piece)
+                    yield _compose(before, compared, piece)
 
 
 def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
@@ -637,7 +637,7 @@ def _key(index: int, comparison: TextComparison, change: AtomChange) -> object:
     if change.kind != "moved" and sorted(_RE.slot.findall(was)) != sorted(_RE.slot.findall(now)):
         return "inputs"
     if change.kind == "reworded":
-        renamed = _renamed(was, now)
+        renamed = _rename(was, now)
         return ("renamed", *renamed) if renamed else id(change)
     if change.kind == "added" and change.now:
         return "added", index, id(_block(comparison.after, change.now, _fresh(comparison, "added")))
@@ -650,7 +650,7 @@ def _key(index: int, comparison: TextComparison, change: AtomChange) -> object:
     return id(change)
 
 
-def _renamed(was: str, now: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+def _rename(was: str, now: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """The few words that a statement loses and gains; None where they are many."""
     old, new = _tokens(was) - _tokens(now), _tokens(now) - _tokens(was)
     if 0 < old.total() <= _RENAMED_MAX and new.total() <= _RENAMED_MAX:
@@ -670,7 +670,7 @@ def new_statements(
             if change.now is None or change.kind == "moved":
                 continue
             now = comparison.after.text_of(change.now)
-            renamed = _renamed(comparison.before.text_of(change.was), now) if change.was else None
+            renamed = _rename(comparison.before.text_of(change.was), now) if change.was else None
             if renamed is None or not is_known(" ".join(renamed[1])):
                 yield now
 
@@ -744,7 +744,7 @@ def _piece(compared: Sequence[TextComparison], change_at: tuple[int, AtomChange]
     return id(whole or change.now)
 
 
-def _composed(
+def _compose(
     before: PromptText,
     compared: Sequence[TextComparison],
     changes: Sequence[tuple[int, AtomChange]],

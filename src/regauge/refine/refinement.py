@@ -630,7 +630,7 @@ class Refinement:
         """Go on where a run was cut off; what it paid for is not paid again."""
         cut_back(run.trail)
         events = read_trail(run.trail)
-        state, trail = self._retold(run, events), TrailFile(run.trail, events)
+        state, trail = self._retell(run, events), TrailFile(run.trail, events)
         if more_calls is not None:
             granted, prompt = MoreCalls(calls=more_calls), self.subject.prompt.name
             state = check_more(self.setting, state, granted, run=run.id, prompt=prompt)
@@ -642,7 +642,7 @@ class Refinement:
     def verify(self, run: Run) -> int:
         """Decide everything in a trail again, from what was observed; no one is asked."""
         events = read_whole(run)
-        state = self._retold(run, events)
+        state = self._retell(run, events)
         if run.revision.is_file():
             text = run.revision.read_bytes().decode()
             proposed = parse_prompt(text, path=run.revision).messages
@@ -654,7 +654,7 @@ class Refinement:
                 )
         return sum(len(event.body.get("decisions", ())) for event in events[1:])
 
-    def _retold(self, run: Run, events: Sequence[TrailEvent]) -> LoopState:
+    def _retell(self, run: Run, events: Sequence[TrailEvent]) -> LoopState:
         """The state a trail leads to, with every decision made again."""
         began = events[0].body
         self.memory = Memory(tuple(Attempt.from_json(entry) for entry in began["memory"]))

@@ -462,7 +462,7 @@ def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
             f"  fix: {fix or f'move it away: mv {path} {path}.moved'}"
         ) from error
     with file:
-        if not _locked(file):
+        if not _is_locked(file):
             file.seek(0)
             raise RegaugeError(
                 f"{prompt} is being refined already: {file.read().strip() or 'by another run'}\n"
@@ -497,7 +497,7 @@ def cut_off(project: Project) -> frozenset[str]:
 def _held(path: Path) -> str:
     """The record of the process that has a lock; empty without one."""
     with suppress(OSError), path.open("r+", encoding="utf-8") as file:
-        return "" if _locked(file) else file.read() or "a new run"
+        return "" if _is_locked(file) else file.read() or "a new run"
     return ""
 
 
@@ -505,7 +505,7 @@ def _lock_of(project: Project, prompt: str) -> Path:
     return project.state_dir / "refine" / f"{prompt}.lock"
 
 
-def _locked(file: TextIO) -> bool:
+def _is_locked(file: TextIO) -> bool:
     """Return whether the lock is ours; True on systems without such locks."""
     try:
         import fcntl
@@ -526,7 +526,7 @@ def seal(run: Run) -> None:
     """Write into the trail what the files of a proposal are, unless it says so already."""
     events = read_trail(run.trail)
     files = _digests(run.directory / name for name in _FILES)
-    if _sealed(events) != files:
+    if _seal(events) != files:
         TrailFile(run.trail, events).wrote(files)
 
 
@@ -537,7 +537,7 @@ def read_whole(run: Run) -> tuple[TrailEvent, ...]:
         events = read_trail(run.trail)
     except TrailError as error:
         raise TrailError(f"{error}\n{fix}") from error
-    sealed = _sealed(events)
+    sealed = _seal(events)
     digests = _digests(run.directory / name for name in _FILES)
     if not sealed and not run.revision.is_file():
         return events  # it proposes nothing
@@ -550,7 +550,7 @@ def read_whole(run: Run) -> tuple[TrailEvent, ...]:
     return events
 
 
-def _sealed(events: tuple[TrailEvent, ...]) -> dict[str, str]:
+def _seal(events: tuple[TrailEvent, ...]) -> dict[str, str]:
     """The state of files in the trail; empty if the run proposes nothing."""
     last = events[-1]
     return dict(last.body["files"]) if last.kind == "wrote" else {}

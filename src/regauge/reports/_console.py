@@ -1,4 +1,4 @@
-"""The summary at the end of a run: a table per prompt, and what is unmeasured and why."""
+"""The summary at the end of a run: a table with a line per eval, and what is unmeasured and why."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     }
     rows = [{name: cell for name, cell in row.items() if not unused.get(name)} for row in rows]
     widths = {name: max(len(row[name]) for row in (*rows, {name: name})) for name in rows[0]}
-    lines = [StyledLine(_aligned({name: name for name in widths}, widths), "quiet")]
+    lines = [StyledLine(_align({name: name for name in widths}, widths), "quiet")]
     for suite, row in zip(suites, rows, strict=True):
         clean = not (suite.failed or suite.unmeasured)
-        lines.append(StyledLine(_aligned(row, widths), "good" if clean else "bad"))
+        lines.append(StyledLine(_align(row, widths), "good" if clean else "bad"))
     return lines
 
 
@@ -424,7 +424,7 @@ def _cells(suite: SuiteSummary) -> dict[str, str]:
     }
 
 
-def _aligned(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
+def _align(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
     """Text to the left, numbers to the right."""
     parts = [
         cell.ljust(widths[name]) if name in _TEXT_COLUMNS else cell.rjust(widths[name])

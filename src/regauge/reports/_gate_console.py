@@ -68,13 +68,13 @@ def _kind(case: CaseDocument) -> str:
         return ""
     if failing.expected is None or failing.output is None:
         return failing.judge
-    expected, output = _shortened(failing.expected), _shortened(failing.output)
+    expected, output = _shorten(failing.expected), _shorten(failing.output)
     if not (expected and output):
         return failing.judge
     return f"{failing.judge}: expected {expected}, output {output}"
 
 
-def _shortened(value: object) -> str:
+def _shorten(value: object) -> str:
     """A value that many cases can share, on one line; empty where it is longer than that."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = " ".join(text.split())
@@ -223,7 +223,7 @@ def headline(
 
 def reasons_beside(document: DecisionDocument) -> list[str]:
     """The reasons that neither the headline nor a refusal states."""
-    summed = _summed(document)
+    summed = _add_up(document)
     stated = broke_words(summed.get("broken", 0), sum(summed.values()))
     elsewhere = {stated, *(refusal.message for refusal in document.refusals)}
     return [reason for reason in document.reasons if reason not in elsewhere]
@@ -243,7 +243,7 @@ def _balance(document: DecisionDocument) -> str:
 
     Without broken or fixed cases, points are stated where their interval excludes 0.
     """
-    summed = _summed(document)
+    summed = _add_up(document)
     tests = [prompt.test for prompt in document.prompts if prompt.test is not None]
     differences = [test.difference for test in tests if test.difference is not None]
     change = differences[0].candidate - differences[0].base if len(differences) == 1 else None
@@ -475,7 +475,7 @@ def version_step(prompt: PromptDocument) -> str:
     return step + (" (simulated)" if prompt.simulated else "")
 
 
-def _summed(document: DecisionDocument) -> Counter[CaseStatus]:
+def _add_up(document: DecisionDocument) -> Counter[CaseStatus]:
     summed: Counter[CaseStatus] = Counter()
     for prompt in document.prompts:
         summed.update(prompt.counts)

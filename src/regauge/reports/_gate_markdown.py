@@ -268,7 +268,7 @@ def _cases(document: DecisionDocument, limits: _MarkdownLimits) -> Iterator[str]
             if rest := sum(len(group.cases) for group in groups[limits.cases :]):
                 yield f"- … and {plural(rest, 'case')} of other kinds"
         else:
-            yield from _listed(cases, limits)
+            yield from _list_cases(cases, limits)
         if folded:
             yield ""
             yield "</details>"
@@ -287,23 +287,23 @@ def _group(group: CaseGroup, limits: _MarkdownLimits, *, answers: bool) -> Itera
     """One kind of change: its first case with both answers, the others folded."""
     first, *others = group.cases
     if not others:
-        yield f"- {_message(first)}{_accepted(first)}"
+        yield f"- {_message(first)}{_accept(first)}"
     else:
         yield f"- **{shown_text(group.title)}**, such as"
-        yield f"  {_message(first)}{_accepted(first)}"
+        yield f"  {_message(first)}{_accept(first)}"
     if answers:
         yield from _answers(first, limits)
     if others:
         yield f"  <details><summary>{len(others)} more</summary>"
         yield ""
-        yield from (f"  {line}" for line in _listed(others, limits))
+        yield from (f"  {line}" for line in _list_cases(others, limits))
         yield ""
         yield "  </details>"
 
 
-def _listed(cases: Sequence[CaseDocument], limits: _MarkdownLimits) -> Iterator[str]:
+def _list_cases(cases: Sequence[CaseDocument], limits: _MarkdownLimits) -> Iterator[str]:
     for case in cases[: limits.cases]:
-        yield f"- {_message(case)}{_accepted(case)}"
+        yield f"- {_message(case)}{_accept(case)}"
     if len(cases) > limits.cases:
         yield f"- … and {len(cases) - limits.cases} more"
 
@@ -318,24 +318,24 @@ def _rules(prompt: PromptDocument) -> Iterator[str]:
             yield f"- {shown_text(rule.message)}{fix}"
 
 
-def _accepted(case: CaseDocument) -> str:
+def _accept(case: CaseDocument) -> str:
     return f" Accepted by the changelog: {shown_text(case.accepted)}" if case.accepted else ""
 
 
 def _answers(case: CaseDocument, limits: _MarkdownLimits) -> Iterator[str]:
     lines = answer_diff(case)
     if lines:
-        yield from _folded("outputs", lines, limits, indent="  ")
+        yield from _fold("outputs", lines, limits, indent="  ")
 
 
 def _prompt_diff(prompt: PromptDocument, limits: _MarkdownLimits) -> Iterator[str]:
     if prompt.diff:
         yield ""
         lines = printable(prompt.diff).splitlines()
-        yield from _folded(f"diff of {prompt.path}", lines, limits)
+        yield from _fold(f"diff of {prompt.path}", lines, limits)
 
 
-def _folded(
+def _fold(
     title: str, lines: Sequence[str], limits: _MarkdownLimits, *, indent: str = ""
 ) -> Iterator[str]:
     """A block that is open if it is short; the text inside cannot end it."""

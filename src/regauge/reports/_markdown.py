@@ -40,7 +40,7 @@ def escape_markdown(text: str) -> str:
     >>> escape_markdown("1.0: fine (so far), well-known!")
     '1.0: fine (so far), well-known!'
     """
-    return _SPECIAL.sub(_escaped, " ".join(text.split()))
+    return _SPECIAL.sub(_escape, " ".join(text.split()))
 
 
 def shown_text(text: str) -> str:
@@ -99,7 +99,7 @@ def _longest_run(lines: Sequence[str]) -> int:
     return max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     text = match[0]
     if match["sha"]:
         return _SPACE.join(

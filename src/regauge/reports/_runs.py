@@ -91,7 +91,7 @@ def read_record(run: Path) -> RunRecord:
         FaultyFileError: It does not parse, or is of a schema version this program does not know.
     """
     path = run / "run.json"
-    document = _parsed(path, _read(path), "run record")
+    document = _parse(path, _read(path), "run record")
     version: object = document.get("schema_version")
     if version != SCHEMA_VERSION:
         raise FaultyFileError(
@@ -144,7 +144,7 @@ def row_lines(path: Path, *, parts: int = 1) -> Iterator[tuple[int, bytes]]:
     """
     if not os.path.lexists(path):
         return
-    with _opened(path, parts=parts) as file:
+    with _open(path, parts=parts) as file:
         for number, line in enumerate(file, 1):
             yield number, line.rstrip(b"\n")
 
@@ -155,7 +155,7 @@ def parse_row(path: Path, number: int, line: bytes) -> tuple[TrialRow, dict[str,
     Raises:
         FaultyFileError: It does not parse, or is no row.
     """
-    document = _parsed(path, line, "row", number)
+    document = _parse(path, line, "row", number)
     try:
         return TrialRow.model_validate(document), document
     except ValidationError as error:
@@ -163,7 +163,7 @@ def parse_row(path: Path, number: int, line: bytes) -> tuple[TrialRow, dict[str,
 
 
 @contextmanager
-def _opened(path: Path, *, parts: int = 1) -> Generator[BinaryIO]:
+def _open(path: Path, *, parts: int = 1) -> Generator[BinaryIO]:
     """A file of a run, which may come from elsewhere: a link could lead to any file.
 
     Raises:
@@ -180,11 +180,11 @@ def _opened(path: Path, *, parts: int = 1) -> Generator[BinaryIO]:
 
 
 def _read(path: Path) -> bytes:
-    with _opened(path) as file:
+    with _open(path) as file:
         return file.read()
 
 
-def _parsed(path: Path, data: bytes, kind: str, line: int | None = None) -> dict[str, Any]:
+def _parse(path: Path, data: bytes, kind: str, line: int | None = None) -> dict[str, Any]:
     """The object that JSON of a run holds.
 
     Raises:

@@ -674,12 +674,12 @@ def compare_models(models: Sequence[CaseCounts]) -> list[ModelComparison]:
         models: The counts of each model; a case without a measured trial is left out.
     """
     return [
-        _compared(model, models[0] if number else None, tests=len(models) - 1)
+        _compare(model, models[0] if number else None, tests=len(models) - 1)
         for number, model in enumerate(models)
     ]
 
 
-def _compared(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> ModelComparison:
+def _compare(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> ModelComparison:
     # Loads numpy, which a run of one model does not need.
     from regauge.reports._documents import ModelComparison
     from regauge.stats import rate_difference, suite_p_value, wilson

@@ -152,9 +152,9 @@ class RunEnd:
             collected=max(self.collected, other.collected),
             planned=max(self.planned, other.planned),
             missing=self.missing or other.missing,
-            missing_judgements=_joined(self.missing_judgements, other.missing_judgements),
-            written=_added(self.written, other.written),
-            stored=_added(self.stored, other.stored),
+            missing_judgements=_join(self.missing_judgements, other.missing_judgements),
+            written=_add_counts(self.written, other.written),
+            stored=_add_counts(self.stored, other.stored),
             session=self.session if other.session is None else other.session,
             turns=self.turns + other.turns,
             without_result=[*self.without_result, *other.without_result],
@@ -168,7 +168,9 @@ class RunEnd:
     def with_files(self, *, written: Mapping[str, int], stored: Mapping[str, int]) -> RunEnd:
         """The same end, with further recordings written, and others only stored."""
         return replace(
-            self, written=_added(self.written, written), stored=_added(self.stored, stored)
+            self,
+            written=_add_counts(self.written, written),
+            stored=_add_counts(self.stored, stored),
         )
 
     def to_text(self) -> str:
@@ -181,7 +183,7 @@ class RunEnd:
         return TypeAdapter(RunEnd).validate_json(text)
 
 
-def _joined(
+def _join(
     before: Sequence[MissingJudgements], more: Sequence[MissingJudgements]
 ) -> list[MissingJudgements]:
     """Each process judges cases of its own."""
@@ -192,7 +194,7 @@ def _joined(
     return list(joined.values())
 
 
-def _added(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+def _add_counts(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
     return {path: before.get(path, 0) + more.get(path, 0) for path in sorted({*before, *more})}
 
 
@@ -296,13 +298,13 @@ def cause_of(error: UnmeasuredError) -> dict[str, JSON]:
         "message": str(error),
     }
     if isinstance(error, JudgeError) and error.raw is not None:
-        cause["raw"] = _shortened(error.raw)
+        cause["raw"] = _shorten(error.raw)
     if isinstance(error, JudgeError) and error.traceback:
         cause["traceback"] = error.traceback
     return cause
 
 
-def _shortened(raw: str) -> str:
+def _shorten(raw: str) -> str:
     """The beginning of what a judge's model said; the recordings hold all of it."""
     if len(raw) <= _RAW_CHARS_MAX:
         return raw
@@ -413,7 +415,7 @@ class RunWriter:
             self._clean(row, _ROW_TEXTS)
             for verdict in row["verdicts"]:
                 self._clean(verdict, _VERDICT_TEXTS)
-        lines = [f"{_encoded(row)}\n" for row in rows]
+        lines = [f"{_encode(row)}\n" for row in rows]
         self._waiting = []
         self._written_s = monotonic()
         self._append(self._path, lines)
@@ -539,7 +541,7 @@ def _lines_of(path: Path) -> Iterator[str]:
         yield from lines
 
 
-def _encoded(row: dict[str, Any]) -> str:
+def _encode(row: dict[str, Any]) -> str:
     """A row as JSON, which has no word for NaN or infinity; judges and prices may state them."""
     try:
         return _ENCODE(row)

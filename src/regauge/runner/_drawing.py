@@ -470,10 +470,10 @@ class Drawing:
         task = self._under_way.get(question.key)
         if task is None:
             self._refuse_huge(question)
-            collected = None if self._batches is None else self._collected(question, self._batches)
+            collected = None if self._batches is None else self._collect(question, self._batches)
             task = asyncio.ensure_future(self._ask(question, collected))
             self._under_way[question.key] = task
-            task.add_done_callback(lambda done: self._landed(question.key, done))
+            task.add_done_callback(lambda done: self._land(question.key, done))
         # A call that is paid for continues when its caller has stopped waiting for it.
         try:
             return await asyncio.shield(task)
@@ -494,12 +494,12 @@ class Drawing:
         await asyncio.gather(*under_way, return_exceptions=True)
         await self._providers.aclose()
 
-    def _landed(self, key: RecordingKey, task: asyncio.Task[SourcedCompletion]) -> None:
+    def _land(self, key: RecordingKey, task: asyncio.Task[SourcedCompletion]) -> None:
         del self._under_way[key]
         if not task.cancelled():
             task.exception()  # all who waited have it; maybe no one does any more
 
-    def _collected(self, question: CaseRequest, batches: Batches) -> Completion:
+    def _collect(self, question: CaseRequest, batches: Batches) -> Completion:
         """The completion that a batch brought; without one the call goes into the next batch."""
         collected = batches.find(question)
         if collected is not None:
@@ -518,11 +518,11 @@ class Drawing:
             raise RecordingError(self._store_error.faults)
         key = question.key
         pause_s = _ASK_AGAIN_S
-        while (claim := await self._stored(lambda: self._answers.claim(question))) == "taken":
+        while (claim := await self._store(lambda: self._answers.claim(question))) == "taken":
             await asyncio.sleep(pause_s)
             if pause_s == _ASK_AGAIN_MAX_S:
                 # Where nothing can be written, the process with the claim cannot give it back.
-                await self._stored(lambda: self._answers.check_writable(question))
+                await self._store(lambda: self._answers.check_writable(question))
             pause_s = min(1.5 * pause_s, _ASK_AGAIN_MAX_S)
         if claim == "answered":  # by another process, in the meantime
             landed = self._answers.find(
@@ -534,7 +534,7 @@ class Drawing:
             completion = collected or await self._completion(question)
             self.paid.add(key)
             # Judges see what a replay will show them, so that both come to the same verdicts.
-            stored = await self._stored(lambda: self._answers.keep(question, completion))
+            stored = await self._store(lambda: self._answers.keep(question, completion))
         except BaseException as error:
             with suppress(RecordingError):
                 self._answers.release(question)
@@ -589,7 +589,7 @@ class Drawing:
             f" `request_mb_max = {math.ceil(size_mb)}` in [tool.regauge] of pyproject.toml",
         )
 
-    async def _stored(self, write: Callable[[], Written]) -> Written:
+    async def _store(self, write: Callable[[], Written]) -> Written:
         """Write to the local store; once it fails, all calls end: no completion could be kept."""
         try:
             return await self._writes.do(write)

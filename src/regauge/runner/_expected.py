@@ -157,7 +157,7 @@ class ExpectedUsage:
             self._recorded[file] = self._conversations(file, personas)
         recorded = self._recorded[file]
         if case.id in recorded:
-            return _scaled(recorded[case.id], 1 / len(recorded[case.id]))
+            return _scale(recorded[case.id], 1 / len(recorded[case.id]))
         script = case.script
         assert script is not None
         others = [
@@ -169,7 +169,7 @@ class ExpectedUsage:
         ]
         turns = sum(len(conversations) * length for conversations, length in others)
         conversations = [each for similar, _ in others for each in similar]
-        return _scaled(conversations, script.length / turns) if turns else None
+        return _scale(conversations, script.length / turns) if turns else None
 
     def _conversations(self, file: str, personas: Container[str]) -> Mapping[str, Sequence[_Sums]]:
         """The calls of recorded conversations by case, those of the persona included."""
@@ -185,7 +185,7 @@ class ExpectedUsage:
                 sums.add(0, recording.completion.usage)
         by_case: dict[str, list[_Sums]] = defaultdict(list)
         for place, versions in tested.items():
-            calls, usage = _scaled([played[place]], 1 / len(versions))
+            calls, usage = _scale([played[place]], 1 / len(versions))
             by_case[place[0]] += [
                 _Sums(calls=sums.calls + round(calls), usage=sums.usage + usage)
                 for sums in versions.values()
@@ -204,7 +204,7 @@ class ExpectedUsage:
         calls = self._calls(question)
         if calls is None:
             output = JUDGE_OUTPUT if question.judge else unrecorded_output(request, expected)
-            return Usage(input_tokens=estimated, output_tokens=_limited(output, request))
+            return Usage(input_tokens=estimated, output_tokens=_limit(output, request))
         sums, growth = calls.like(question.key.digest, question.case, question.asker_digest)
         usage, per_estimated = sums.usage, estimated / max(1, sums.estimated)
         if request.conversation:  # its calls are longer than its beginning
@@ -212,7 +212,7 @@ class ExpectedUsage:
         return Usage(
             input_tokens=round(usage.input_tokens * per_estimated) or estimated,
             cached_input_tokens=round(usage.cached_input_tokens * per_estimated),
-            output_tokens=_limited(growth * usage.output_tokens / sums.calls, request),
+            output_tokens=_limit(growth * usage.output_tokens / sums.calls, request),
         )
 
     def add(self, question: CaseRequest, completion: Completion) -> None:
@@ -264,7 +264,7 @@ class ExpectedUsage:
             first_calls.setdefault(asker, _FirstCalls()).add(*call, estimated, usage)
 
 
-def _scaled(conversations: Iterable[_Sums], factor: float) -> tuple[float, Usage]:
+def _scale(conversations: Iterable[_Sums], factor: float) -> tuple[float, Usage]:
     """A multiple of the calls and the usage of conversations."""
     conversations = list(conversations)
     total = sum((each.usage for each in conversations), Usage())
@@ -331,7 +331,7 @@ def _tokens(value: JSON) -> int:
     return -(-len(text) // _CHARS_PER_TOKEN)
 
 
-def _limited(tokens: float, request: CompletionRequest) -> int:
+def _limit(tokens: float, request: CompletionRequest) -> int:
     limit = request.parameters.get("max_tokens")
     return round(min(tokens, limit) if isinstance(limit, (int, float)) else tokens)
 

@@ -71,7 +71,7 @@ class _Patch:
             self._users += 1
             if self._users == 1:
                 for name in _METHODS:
-                    self._replace(socket.socket, name, _guarded(getattr(socket.socket, name)))
+                    self._replace(socket.socket, name, _guard(getattr(socket.socket, name)))
                 self._replace(socket, "getaddrinfo", _guarded_lookup(socket.getaddrinfo))
 
     def end(self) -> None:
@@ -121,16 +121,16 @@ def no_network(judge: str, *, active: bool) -> Generator[None]:
         yield
     except Exception as error:
         if tried:
-            raise _refused(judge, tried[0]) from error
+            raise _refused_error(judge, tried[0]) from error
         raise
     finally:
         _patch.end()
         _addresses.reset(token)
     if tried:
-        raise _refused(judge, tried[0])
+        raise _refused_error(judge, tried[0])
 
 
-def _refused(judge: str, address: str) -> JudgeError:
+def _refused_error(judge: str, address: str) -> JudgeError:
     return JudgeError(
         f"{judge} opens a connection to {address}, and a run with --record=none opens none\n"
         "  fix: have the judge recorded: rubric(...), command_judge(...) or http_judge(...)",
@@ -138,7 +138,7 @@ def _refused(judge: str, address: str) -> JudgeError:
     )
 
 
-def _guarded(original: Callable[..., Any]) -> Callable[..., Any]:
+def _guard(original: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: socket.socket, *arguments: Any) -> Any:
         tried = _addresses.get()
         if tried is not None and self.family in {socket.AF_INET, socket.AF_INET6}:
@@ -523,7 +523,7 @@ class ModelJudging:
         calls = RunCalls(judge=judge, draw=draw, ask=self._ask, counted=self._counted)
         try:
             if _is_memoised(judge):
-                verdict, totals = await self._measured(judge, draw, completion, calls)
+                verdict, totals = await self._measure(judge, draw, completion, calls)
             else:
                 verdict = await judge.judge_with(completion, case, calls)
                 checked_verdict(judge.name, verdict)
@@ -532,7 +532,7 @@ class ModelJudging:
         except BaseException as error:
             if passes_through(error):
                 raise
-            explained = _explained(judge, error, calls)
+            explained = _explain(judge, error, calls)
             if explained is error:
                 raise
             raise explained from explained.__cause__
@@ -549,7 +549,7 @@ class ModelJudging:
             calls=totals,
         )
 
-    async def _measured(
+    async def _measure(
         self, judge: MemoisedJudge, draw: Draw, completion: Completion, calls: RunCalls
     ) -> tuple[Verdict, CallTotals]:
         """The verdict on a recorded measurement, or on one made now."""
@@ -608,7 +608,7 @@ def _prepare(judge: MemoisedJudge, future: Future[None]) -> None:
         future.set_result(None)
 
 
-def _explained(judge: ModelJudge, error: BaseException, calls: RunCalls) -> UnmeasuredError:
+def _explain(judge: ModelJudge, error: BaseException, calls: RunCalls) -> UnmeasuredError:
     """The reason for a missing verdict; a failed call comes before its consequences."""
     if calls.failure is not None:
         if isinstance(calls.failure, (MissingRecordingError, BudgetError, PendingError)):

@@ -121,7 +121,7 @@ def deal_dataset(shard: Shard, path: Path, *, prompt: str, project: Project) -> 
     ids = case_ids(path, fixtures_dir=project.fixtures_dir)
     seconds: defaultdict[str, float] = defaultdict(float)
     for name in (f"{prompt}.jsonl", f"judges/{prompt}.jsonl"):
-        for case, took_s in _recorded(project, project.recordings_dir / name):
+        for case, took_s in _read_latencies(project, project.recordings_dir / name):
             seconds[case] += took_s
     known_seconds = [seconds[case] for case in ids if case in seconds]
     mean = sum(known_seconds) / len(known_seconds) if known_seconds else 1.0
@@ -132,7 +132,7 @@ def deal_dataset(shard: Shard, path: Path, *, prompt: str, project: Project) -> 
     return replace(shard, dealt=frozenset(parts[shard.number - 1]), plan=plan)
 
 
-def _recorded(project: Project, path: Path) -> Iterator[tuple[str, float]]:
+def _read_latencies(project: Project, path: Path) -> Iterator[tuple[str, float]]:
     """The case and the seconds of every call of evals in a file, as it is committed."""
     for raw in _committed_lines(project, path):
         try:

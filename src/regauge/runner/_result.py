@@ -212,7 +212,7 @@ def describe_failure(result: DescribedCase) -> str:
     } - set(_by_judge(result))
     if passed:
         lines.append(f"  ✓ {', '.join(sorted(passed))}")
-    lines.extend(_informing(result))
+    lines.extend(_find_informing(result))
     if first_failed is not None and first_failed.answer is not None:
         completion = first_failed.answer.completion
         label = f"trial {first_failed.number}, " if len(result.trials) > 1 else ""
@@ -240,7 +240,7 @@ def _count(result: DescribedCase) -> str:
     return f"passed {result.passed} of {len(result.trials)} trials, {result.needed} needed"
 
 
-def _informing(result: DescribedCase) -> list[str]:
+def _find_informing(result: DescribedCase) -> list[str]:
     """The reasons of advisory judges, one line each, on the first trial they judged."""
     verdicts: dict[str, JudgedVerdict] = {}
     for trial in result.trials:

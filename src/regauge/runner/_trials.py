@@ -106,7 +106,7 @@ class Trials:
             draw.planned.plan()
             answer = self._answers.find_draw(draw)
             if answer is None:
-                answer = await self._drawn(draw)
+                answer = await self._draw(draw)
             return AskedTrial(answer=answer, opinions=await self.judged(draw, answer))
 
     async def judged(self, draw: Draw, answer: SourcedCompletion) -> ModelVerdicts:
@@ -252,7 +252,7 @@ class Trials:
         paid_here = self._drawing is not None and question.key in self._drawing.paid
         return replace(recorded, source="live") if paid_here else recorded
 
-    async def _drawn(self, draw: Draw) -> SourcedCompletion:
+    async def _draw(self, draw: Draw) -> SourcedCompletion:
         target = draw.planned.suite.target
         if self._drawing is None or (target is not None and target.outputs is not None):
             raise self._missing(draw)

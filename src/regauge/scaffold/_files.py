@@ -153,7 +153,7 @@ def merge_pyproject(root: Path) -> Planned:
     if not missing:
         return Planned(path=path, action="keep", reason="has its tables", advice=advice)
     names = " and ".join(table.split("\n", 1)[0] for table in missing)
-    merged = _appended(text, missing)
+    merged = _append(text, missing)
     try:
         _tool(merged)
     except ValueError:
@@ -202,7 +202,7 @@ def _elsewhere(root: Path) -> str:
     return ""
 
 
-def _appended(text: str, tables: list[str]) -> str:
+def _append(text: str, tables: list[str]) -> str:
     end = "\r\n" if "\r\n" in text else "\n"
     gap = end if text.strip() else ""
     before = text if text.endswith("\n") or not text else text + end
@@ -323,12 +323,12 @@ def append_case(
     """
     path = _file(project, dataset or name)
     before = path.read_bytes() if path.is_file() else b""
-    existing = _loaded(project, path, before) if before.strip() else None
+    existing = _load(project, path, before) if before.strip() else None
     _refuse_twin(project, path, existing, document)
     gap = b"\n" if before and not before.endswith(b"\n") else b""
     line = json.dumps(document, ensure_ascii=False)
     after = before + gap + line.encode("utf-8", "backslashreplace") + b"\n"
-    cases = _loaded(project, path, after).cases
+    cases = _load(project, path, after).cases
     number = int(cases[-1].at.rpartition(":")[2])
     if not dataset and not _is_of_target(project, name):
         prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
@@ -373,7 +373,7 @@ def _is_of_target(project: Project, name: str) -> bool:
     return bool(targets) and None not in targets
 
 
-def _loaded(project: Project, path: Path, data: bytes) -> Dataset:
+def _load(project: Project, path: Path, data: bytes) -> Dataset:
     """The dataset that `path` would hold; faults name `path`."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / path.name

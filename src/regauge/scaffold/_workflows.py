@@ -104,7 +104,7 @@ def find_install(root: Path) -> Install | None:
 
 def _candidates(root: Path) -> Iterator[Install]:
     for name, script in _LOCKS.items():
-        if any(_is_pinned(package, root) for package in _locked(root / name)):
+        if any(_is_pinned(package, root) for package in _lock(root / name)):
             yield Install(script=script, source=name)
     for path in sorted({path for glob in _REQUIREMENTS for path in root.glob(glob)}):
         name = path.relative_to(root).as_posix()
@@ -120,10 +120,10 @@ def _candidates(root: Path) -> Iterator[Install]:
             yield Install(script=script, source="pyproject.toml")
     if _table(project.get("project")).get("name") == "regauge":
         yield Install(script="python -m pip install .", source="pyproject.toml")
-    yield from _installed(root)
+    yield from _find_installed(root)
 
 
-def _locked(path: Path) -> list[dict[str, Any]]:
+def _lock(path: Path) -> list[dict[str, Any]]:
     """The entries of regauge in a lock, whatever tool wrote it."""
     if path.name == "Pipfile.lock":
         document = _json(path)
@@ -202,7 +202,7 @@ def _dependencies(project: dict[str, Any]) -> Iterator[str]:
                 yield line.strip()
 
 
-def _installed(root: Path) -> Iterator[Install]:
+def _find_installed(root: Path) -> Iterator[Install]:
     """The source of the running regauge, as its installer noted it in `direct_url.json`."""
     try:
         text = distribution("regauge").read_text("direct_url.json")

@@ -67,12 +67,12 @@ def plan_working_set(root: Path, install: Install | None = None) -> list[Planned
         refuse_blocked(root, piece.path)
     taken = next((piece.path for piece in trio if _differs(root, piece)), "")
     planned = [
-        _planned(root, piece, taken=taken or next(iter(own_prompts(root)), ""), unfit=_unfit(root))
+        _plan(root, piece, taken=taken or next(iter(own_prompts(root)), ""), unfit=_unfit(root))
         for piece in trio
     ]
-    planned += [_planned(root, piece) for piece in rest]
+    planned += [_plan(root, piece) for piece in rest]
     planned += _planned_workflows(root, install)
-    return [*planned, _planned(root, ignore), settings]
+    return [*planned, _plan(root, ignore), settings]
 
 
 def _planned_workflows(root: Path, install: Install | None) -> list[Planned]:
@@ -95,7 +95,7 @@ def _planned_workflows(root: Path, install: Install | None) -> list[Planned]:
     )
     evals, comment = (workflow(name, context) for name in _WORKFLOWS)
     other = evals.path if _differs(root, evals) else ""
-    return [_planned(root, evals), _planned(root, comment, taken=other)]
+    return [_plan(root, evals), _plan(root, comment, taken=other)]
 
 
 def write_planned(root: Path, planned: Iterable[Planned]) -> list[Planned]:
@@ -111,11 +111,11 @@ def write_planned(root: Path, planned: Iterable[Planned]) -> list[Planned]:
         done.append(plan)
         is_own = plan.action == "write" or plan.reason == _SAME
         if is_own and plan.path.name == f"{PROMPT}.prompt.yml":
-            done += _released(root, plan.path)
+            done += _find_released(root, plan.path)
     return done
 
 
-def _released(root: Path, prompt: Path) -> list[Planned]:
+def _find_released(root: Path, prompt: Path) -> list[Planned]:
     """Add our prompt to the lock; nothing where the lock has a release of it."""
     lock = lock_of(root / "prompts")
     if lock.entries_of(PROMPT):
@@ -126,7 +126,7 @@ def _released(root: Path, prompt: Path) -> list[Planned]:
     return [Planned(path=lock.path, action="add" if locked else "write", reason=f"{PROMPT} 1.0.0")]
 
 
-def _planned(root: Path, piece: NewFile, *, taken: str = "", unfit: str = "") -> Planned:
+def _plan(root: Path, piece: NewFile, *, taken: str = "", unfit: str = "") -> Planned:
     path = root / piece.path
     if _differs(root, piece):
         return Planned(path=path, action="keep", reason="is there already")

@@ -175,7 +175,7 @@ def _passages(source: str) -> tuple[tuple[str, frozenset[str]], ...]:
     return tuple((line, words_of(line)) for line in joined)
 
 
-def _denied(statement: str, passage: str) -> bool:
+def _is_denied(statement: str, passage: str) -> bool:
     claim_words, passage_words = set(stems(statement)), set(stems(passage))
     negated = {word[4:] for word in claim_words if word.startswith("not_")}
     theirs = {word[4:] for word in passage_words if word.startswith("not_")}
@@ -186,7 +186,7 @@ def _kin(words: frozenset[str]) -> frozenset[str]:
     return words.union(*(group for group in _ALIKE if group & words))
 
 
-def _labelled(key: str, value: str, source: str) -> Finding | None:
+def _label(key: str, value: str, source: str) -> Finding | None:
     """The evidence for `key: value`, where the value is a figure: it has to stand by its key."""
     claimed = figures(value)
     if not claimed or len(value.split()) > _LABELLED_WORDS:
@@ -229,7 +229,7 @@ def supported(statement: str, source: str) -> Finding:
     as facts and figures in another order cost some.
     """
     label = _RE.label.match(statement)
-    labelled = _labelled(label["key"], label["value"], source) if label is not None else None
+    labelled = _label(label["key"], label["value"], source) if label is not None else None
     if labelled is not None:
         return labelled
     claim_words = words_of(statement)
@@ -253,7 +253,7 @@ def supported(statement: str, source: str) -> Finding:
     names = {name for name in _RE.name.findall(statement) if name.lower() not in lowered}
     if names:
         score *= 1 - _FOREIGN_NAME * min(1.0, len(names) / 2)
-    if near >= _CONTRADICTION and _denied(statement, passage):
+    if near >= _CONTRADICTION and _is_denied(statement, passage):
         score *= _NEGATED
         contradicted = contradicted or near >= _SAME_PASSAGE
     if _RE.hedge.search(passage) and not _RE.hedge.search(statement):
@@ -343,7 +343,7 @@ def _pieces(text: str) -> list[tuple[str, str]]:
     return [*pieces, ("", text[end:])]
 
 
-def _tagged(messages: Sequence[Message]) -> Sheet | None:
+def _tag(messages: Sequence[Message]) -> Sheet | None:
     parts: dict[Part, str] = {}
     others: list[tuple[str, str]] = []
     outside: list[str] = []
@@ -365,7 +365,7 @@ def _tagged(messages: Sequence[Message]) -> Sheet | None:
     return Sheet(criteria=criteria, parts=parts, others=tuple(others))
 
 
-def _unfenced(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
+def _unfence(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
     """A conversation without tags around fields, and where those fields are.
 
     The words that explain the tags are left out, too.
@@ -393,11 +393,11 @@ def _unfenced(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
 
 def text_of(messages: Sequence[Message]) -> str:
     """The text of a conversation, without tags around the fields of a metric."""
-    return _unfenced(messages)[0]
+    return _unfence(messages)[0]
 
 
-def _headed(messages: Sequence[Message]) -> Sheet:
-    text, fields = _unfenced(messages)
+def _head(messages: Sequence[Message]) -> Sheet:
+    text, fields = _unfence(messages)
 
     def is_outside(match: re.Match[str]) -> bool:
         return not any(start <= match.start() < end for start, end in fields)
@@ -422,7 +422,7 @@ def _headed(messages: Sequence[Message]) -> Sheet:
 
 def read_sheet(messages: Sequence[Message]) -> Sheet:
     """Take a judging prompt apart, by tags where it has them, else by its headings."""
-    return _tagged(messages) or _headed(messages)
+    return _tag(messages) or _head(messages)
 
 
 def joined(text: str) -> str:

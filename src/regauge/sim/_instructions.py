@@ -70,7 +70,7 @@ def is_instruction(text: str) -> bool:
     return _RE.imperative.match(text) is not None
 
 
-def _tagged(text: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+def _tag(text: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
     parts: list[tuple[str, str]] = []
     outside: list[str] = []
     end = 0
@@ -105,7 +105,7 @@ def _by_paragraph(text: str) -> tuple[str, str]:
 @lru_cache(maxsize=2_000)
 def _split_user(text: str, *, has_system: bool) -> tuple[str, str, tuple[tuple[str, str], ...]]:  # noqa: C901, PLR0911 - one line for each kind reads best
     """Instructions, document and delimited parts of a user message."""
-    tagged = _tagged(text)
+    tagged = _tag(text)
     if tagged is not None:
         left, parts = tagged
         return left, "\n\n".join(body for _, body in parts), parts
@@ -559,7 +559,7 @@ def read_orders(text: str) -> Orders:
     >>> read_orders("Be brief.\nWhatever stands above, the tone is always warm.").always
     (('tone', 'warm'),)
     """
-    foreign = "\n".join(_translated(text))
+    foreign = "\n".join(_translate(text))
     both = f"{text}\n{foreign}"
     ignored = _RE.ignore.search(text)
     least = _RE.least_words.search(foreign) or _RE.least_words.search(text)
@@ -574,7 +574,7 @@ def read_orders(text: str) -> Orders:
     )
 
 
-def _translated(text: str) -> Iterator[str]:
+def _translate(text: str) -> Iterator[str]:
     """The sentences in another language, as far as their words are known."""
     for sentence in _RE.sentence.split(text):
         if guess_language(sentence) in {"fr", "de", "es"}:

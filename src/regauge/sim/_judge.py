@@ -50,7 +50,7 @@ _MIDDLING: Final = _RE.words("middling")
 _BAD: Final = _RE.words("bad")
 
 
-def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     for _ in range(_DEPTH_MAX):
         target: Any = schema.get("$ref") if is_object(schema) else None
         if not isinstance(target, str):
@@ -63,7 +63,7 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _variants(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The schema's alternatives, references followed; itself when it has none."""
-    schema = _resolved(schema, root)
+    schema = _resolve(schema, root)
     for word in ("anyOf", "oneOf", "allOf"):
         part: Any = schema.get(word)
         if is_list(part) and part:
@@ -170,7 +170,7 @@ def _number(variant: Mapping[str, Any], value: float) -> float | int:
     return round(value) if variant.get("type") == "integer" else round(value, 3)
 
 
-def _allowed(
+def _is_allowed(
     value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0
 ) -> bool:
     """Return whether a value is what a schema allows, as far as its kinds, values and fields go."""
@@ -186,7 +186,7 @@ def _is(value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], depth: 
     match _kind(variant):
         case "array":
             entry: Any = variant.get("items") or {}
-            return is_list(value) and all(_allowed(v, entry, root, depth + 1) for v in value)
+            return is_list(value) and all(_is_allowed(v, entry, root, depth + 1) for v in value)
         case "object":
             return is_object(value) and _is_object(value, variant, root, depth)
         case "number" | "integer":
@@ -206,7 +206,7 @@ def _is_object(
     return (
         allowed
         and whole
-        and all(_allowed(v, fields.get(k, inner), root, depth + 1) for k, v in value.items())
+        and all(_is_allowed(v, fields.get(k, inner), root, depth + 1) for k, v in value.items())
     )
 
 
@@ -237,7 +237,7 @@ def fill(
                 return shaped
     if any(variant.get("type") == "null" for variant in variants):
         return None
-    return _made(variants[0], root, say, depth)
+    return _make(variants[0], root, say, depth)
 
 
 def _members(
@@ -264,7 +264,7 @@ def _members(
     return made
 
 
-def _made(  # noqa: PLR0911 - one line for each kind of value
+def _make(  # noqa: PLR0911 - one line for each kind of value
     variant: Mapping[str, Any], root: Mapping[str, Any], say: Any, depth: int
 ) -> Any:
     options = spread(variant, root)

@@ -201,17 +201,17 @@ def _propose(desk: Desk) -> JSON | str:
     sources = (*desk.inputs, *desk.people)
     orders = [match[0].strip() for text in sources for match in _RE.order.finditer(text)]
     if orders and dice.throw("obeys") < _OBEYS:
-        return _edit("Somebody asks for it.", _added(desk, f"- {orders[0]}"))
+        return _edit("Somebody asks for it.", _add_line(desk, f"- {orders[0]}"))
     throw = dice.throw("proposal")
     useful = _useful(desk)
     if throw < _DONE:
         return _NOTHING[throw < _UNREADABLE]
     if throw < _REWRITE:
-        return _rewritten(desk, useful)
+        return _rewrite(desk, useful)
     if throw < _DROP and (desk.inputs if throw < _LEAK else desk.rules):
         return _harmful(desk, useful, leaks=throw < _LEAK)
     if throw < _IDLE or not useful:
-        return _edit("It sets the tone.", _added(desk, _FLUFF[dice.pick("fluff", len(_FLUFF))]))
+        return _edit("It sets the tone.", _add_line(desk, _FLUFF[dice.pick("fluff", len(_FLUFF))]))
     return _edit("It says what the check looks at.", *_in_a_section(desk, useful))
 
 
@@ -228,7 +228,7 @@ def _harmful(desk: Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
     if leaks:
         words = desk.inputs[desk.dice.pick("leak", len(desk.inputs))].split()[:_LEAK_WORDS]
         rule = f"- Mind inputs such as: {' '.join(words)}"
-        return _edit("It helps with this one.", _added(desk, rule))
+        return _edit("It helps with this one.", _add_line(desk, rule))
     gone = desk.rules[desk.dice.pick("drop", len(desk.rules))]
     drop: dict[str, JSON] = {"op": "delete", "line": gone, "find": "", "text": ""}
     return _edit("Shorter is clearer.", drop, *useful)
@@ -244,7 +244,7 @@ def _useful(desk: Desk) -> list[dict[str, JSON]]:
         best = max(range(len(places)), key=lambda n: scores[n])
         if desk.dice.throw("place") > _LOOKS_CLOSELY:
             best = desk.dice.pick("place", len(places))
-        ops = _restored(places[best])
+        ops = _restore(places[best])
         if ops:
             return ops
     advice = desk.advice
@@ -261,10 +261,10 @@ def _useful(desk: Desk) -> list[dict[str, JSON]]:
     )
     if near is not None and rival and desk.dice.throw("rival") < _REPLACES:
         return [{"op": "replace", "line": near, "find": "", "text": new}]
-    return [_added(desk, new, below=near)]
+    return [_add_line(desk, new, below=near)]
 
 
-def _restored(place: Mapping[str, Any]) -> list[dict[str, JSON]]:
+def _restore(place: Mapping[str, Any]) -> list[dict[str, JSON]]:
     statement, now, below = (
         place.get("it said"),
         place.get("the prompt says"),
@@ -281,7 +281,7 @@ def _restored(place: Mapping[str, Any]) -> list[dict[str, JSON]]:
     return []
 
 
-def _rewritten(desk: Desk, useful: list[dict[str, JSON]]) -> str:
+def _rewrite(desk: Desk, useful: list[dict[str, JSON]]) -> str:
     """The whole prompt anew: with what would help, and without a rule that was overlooked."""
     lines = list(desk.lines)
     for op in useful:
@@ -313,7 +313,7 @@ def _clash(rule: str, advice: str) -> bool:
     return bool(_RE.negated.search(rule)) != bool(_RE.negated.search(advice))
 
 
-def _added(desk: Desk, rule: str, *, below: str | None = None) -> dict[str, JSON]:
+def _add_line(desk: Desk, rule: str, *, below: str | None = None) -> dict[str, JSON]:
     """A rule below another one, the last where none is named."""
     own_lines = [
         line for line in desk.lines if line.strip() and "{{" not in line and "<" not in line

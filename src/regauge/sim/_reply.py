@@ -259,18 +259,18 @@ def _snippet(text: str, snippet_kind: str) -> str:
         kind = next((_TERRAFORM[w] for w in nouns if w in _TERRAFORM), "null_resource")
         lines = [f'resource "{kind}" "{name}" {{', "  tags = {", "    Name = var.name", "  }", "}"]
         lines += ["", 'variable "name" {', "  type = string", "}"]
-        return _fenced("hcl", lines)
+        return _fence("hcl", lines)
     if "yaml" in low or "manifest" in low:
         meta = ["metadata:", f"  name: {name.replace('_', '-')}", "data: {}"]
-        return _fenced("yaml", ["apiVersion: v1", "kind: ConfigMap", *meta])
+        return _fence("yaml", ["apiVersion: v1", "kind: ConfigMap", *meta])
     if "sql" in low:
-        return _fenced("sql", ["SELECT *", f"FROM {name}", "LIMIT 100;"])
+        return _fence("sql", ["SELECT *", f"FROM {name}", "LIMIT 100;"])
     if "python" in low:
-        return _fenced("python", [f"def {name}(value: str) -> str:", "    return value"])
-    return _fenced("bash", ["#!/usr/bin/env bash", "set -euo pipefail", f'echo "{name}"'])
+        return _fence("python", [f"def {name}(value: str) -> str:", "    return value"])
+    return _fence("bash", ["#!/usr/bin/env bash", "set -euo pipefail", f'echo "{name}"'])
 
 
-def _fenced(language: str, lines: list[str]) -> str:
+def _fence(language: str, lines: list[str]) -> str:
     return "\n".join((f"```{language}", *lines, "```"))
 
 
@@ -284,7 +284,7 @@ def _best_sentences(document: Document, question: str, most: int) -> list[str]:
     return [sentences_there[i] for score, i in scored[:most] if score < 0]
 
 
-def _listed(document: Document, instructions: Instructions) -> str:
+def _list(document: Document, instructions: Instructions) -> str:
     count = instructions.limits.bullets or _BULLETS_SHOWN
     wanted_words = set(stems(instructions.text))
     for field in document.fields:
@@ -327,7 +327,7 @@ def _task(text: str, document: Document, instructions: Instructions) -> str | No
     if _RE.title.search(text.strip()) and document.title:
         return document.title
     if _RE.listing.search(text) or instructions.limits.bullets:
-        return _listed(document, instructions)
+        return _list(document, instructions)
     if _RE.rewrite.search(text):
         return " ".join(s for p in document.prose for s in sentences(p)) or document.text
     return None
@@ -367,7 +367,7 @@ def generic_text(document: Document, instructions: Instructions, dice: Dice) -> 
 
 _OPENINGS: Final[list[str]] = _RE.entry("openings")
 _CLOSINGS: Final = ("", "Let me know if you would like anything changed.", "I hope this helps!")
-# What it says where it is asked for something else than all it was asked for before.
+# The reply to an injected instruction that replaces the task.
 _INSTEAD: Final = "Quiet morning watch\nan alert blinks in the dark\nsomebody will look"
 _LOOSE_HEADINGS: Final[list[str]] = _RE.entry("loose_headings")
 
@@ -441,7 +441,7 @@ def _as_sections(document: Document, instructions: Instructions, dice: Dice) -> 
     return text
 
 
-def _lengthened(text: str, words: int) -> str:
+def _lengthen(text: str, words: int) -> str:
     """A text said over until it has so many words."""
     times = -(-words // max(1, count_words(text)))
     return "\n\n".join([text, *[text.rpartition("\n\n")[2]] * (times - 1)]) if times > 1 else text
@@ -465,7 +465,7 @@ def compose(document: Document, instructions: Instructions, dice: Dice) -> str:
     else:
         text = generic_text(document, instructions, dice)
     if orders.words_min and not instructions.wants_json:
-        text = _lengthened(text, orders.words_min)
+        text = _lengthen(text, orders.words_min)
     if orders.links:
         text = f"{text}\n\nSee also: https://example.com/runbooks"
     elif instructions.no_links:
@@ -518,11 +518,11 @@ def fill_skeleton(
         return None
     text = "\n".join(body for tag, body in layout.parts if tag.lower() != "skeleton")
     returned = tool_results(request)
-    values = {slot: _returned(slot, returned) or _stated(slot, text) for slot in slots}
+    values = {slot: _return_value(slot, returned) or _state(slot, text) for slot in slots}
     unknown = [slot for slot, value in values.items() if value is None]
     calls = [call for slot in unknown if (call := _call_for(slot, request, text, dice))]
     if calls:
-        return _numbered(calls)
+        return _number_calls(calls)
     leaves = _SNIPPET_RE.leaves.search(layout.instructions) is not None
     for slot in unknown:
         if not leaves or dice.fails(f"invented {slot}", 1.0):
@@ -551,14 +551,14 @@ def call_tool(
     scored = [
         (len(words & names) / len(names), function)
         for function in _functions(request)
-        if (names := set(stems(_spaced(function["name"]))) - _VERBS)
+        if (names := set(stems(_space(function["name"]))) - _VERBS)
     ]
-    forced = _forced(choice)
+    forced = _force(choice)
     for score, function in sorted(scored, key=lambda part: -part[0]):
         if function["name"] == forced or (not forced and (score == 1 or choice == "required")):
-            call = _called(function, layout.document or layout.instructions, forced=bool(choice))
+            call = _call(function, layout.document or layout.instructions, forced=bool(choice))
             if call is not None and not dice.fails("missed call", 1.0):
-                return _numbered([call])
+                return _number_calls([call])
     return None
 
 
@@ -566,20 +566,20 @@ def _written(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _spaced(name: str) -> str:
+def _space(name: str) -> str:
     return re.sub(r"[_-]+|(?<=[a-z0-9])(?=[A-Z])", " ", name)
 
 
-def _returned(slot: str, returned: Mapping[str, str]) -> str | None:
+def _return_value(slot: str, returned: Mapping[str, str]) -> str | None:
     """The value that a tool returned for a slot: the field with its words, or the last."""
-    words = set(stems(_spaced(slot)))
+    words = set(stems(_space(slot)))
     for name, value in returned.items():
-        if set(stems(_spaced(name))) & words:
+        if set(stems(_space(name))) & words:
             return value
     return None
 
 
-def _stated(name: str, text: str) -> str | None:
+def _state(name: str, text: str) -> str | None:
     """The value that a text states for a name.
 
     It stands behind the words of the name, before them where it is a number, or it is the only
@@ -624,7 +624,7 @@ def _functions(request: CompletionRequest) -> Iterator[dict[str, Any]]:
             yield cast("dict[str, Any]", function)
 
 
-def _forced(choice: object) -> str:
+def _force(choice: object) -> str:
     """The name of the one tool that a request demands."""
     fields = cast("dict[str, Any]", choice) if isinstance(choice, dict) else {}
     function: dict[str, Any] = fields.get("function") or {}
@@ -639,15 +639,15 @@ def _call_for(
         return None
     slot_words = set(stems(slot.rpartition("_")[2]))
     for function in _functions(request):
-        if slot_words & set(stems(_spaced(function["name"]))):
-            call = _called(function, text, forced=False)
+        if slot_words & set(stems(_space(function["name"]))):
+            call = _call(function, text, forced=False)
             made = {(c.name, c.arguments) for m in request.messages for c in m.tool_calls}
             if call is not None and call not in made and not dice.fails("missed call", 1.0):
                 return call
     return None
 
 
-def _called(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple[str, str] | None:
+def _call(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple[str, str] | None:
     """The name and arguments of a call; None where a required argument is not stated."""
     schema: Any = function.get("parameters") or {}
     properties: Mapping[str, Any] = schema.get("properties") or {}
@@ -668,13 +668,13 @@ def _argument(name: str, schema: object, text: str) -> object:
     if isinstance(options, list):
         option_list = cast("list[object]", options)
         return next((o for o in option_list if re.search(rf"\b{re.escape(str(o))}\b", text)), None)
-    value = _stated(name, text)
+    value = _state(name, text)
     if value is None or declared.get("type") not in {"integer", "number", "boolean"}:
         return value
     return read_json(value)
 
 
-def _numbered(calls: list[tuple[str, str]]) -> tuple[ToolCall, ...]:
+def _number_calls(calls: list[tuple[str, str]]) -> tuple[ToolCall, ...]:
     return tuple(
         ToolCall(id=f"call_{number}", name=name, arguments=arguments)
         for number, (name, arguments) in enumerate(dict.fromkeys(calls), start=1)

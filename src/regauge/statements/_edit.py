@@ -68,7 +68,7 @@ def match(before: Tree, after: Tree) -> Match:
         if tag == "equal":
             order += zip(range(a_from, a_to), range(b_from, b_to), strict=True)
             continue
-        pairs = _reworded(
+        pairs = _reword(
             [
                 (n, before.text_of(before.atoms[n]), before.atoms[n].kind)
                 for n in range(a_from, a_to)
@@ -139,7 +139,7 @@ def _held_first(tree: Tree, atom: Node) -> str:
     return normalise(tree.text[block.children[0].end : block.children[-1].start])[:_HELD]
 
 
-def _reworded(
+def _reword(
     gone: list[tuple[int, str, str]], come: list[tuple[int, str, str]]
 ) -> list[tuple[int, int]]:
     """Atoms that say nearly the same, in the order of both texts."""
@@ -183,7 +183,7 @@ def delete(tree: Tree, node: Node) -> str:
     >>> delete(tree, next(tree.nodes("entry")))
     '1. Think.\n2. Answer as in step 1.'
     """
-    return renumber(tree, _patched(tree.text, [_deletion(tree, node)]))
+    return renumber(tree, _patch(tree.text, [_deletion(tree, node)]))
 
 
 def insert(tree: Tree, at: Node, text: str, where: Where = "after") -> str:
@@ -193,15 +193,15 @@ def insert(tree: Tree, at: Node, text: str, where: Where = "after") -> str:
     >>> insert(tree, next(tree.nodes("entry")), "Think.")
     '1. Read.\n2. Think.\n3. Answer.'
     """
-    return renumber(tree, _patched(tree.text, [_insertion(tree, at, text, where)]))
+    return renumber(tree, _patch(tree.text, [_insertion(tree, at, text, where)]))
 
 
 def replace(tree: Tree, node: Node, text: str) -> str:
     """The text with another wording of a node; an entry keeps its bullet or number."""
     start = node.start
     if node.kind == "entry":
-        start, text = _content_start(tree, node), _unmarked(text)
-    return renumber(tree, _patched(tree.text, [(start, node.end, text)]))
+        start, text = _content_start(tree, node), _unmark(text)
+    return renumber(tree, _patch(tree.text, [(start, node.end, text)]))
 
 
 def move(tree: Tree, node: Node, at: Node, where: Where = "after") -> str:
@@ -222,7 +222,7 @@ def move(tree: Tree, node: Node, at: Node, where: Where = "after") -> str:
     come = _insertion(tree, at, tree.text[start : node.end], where)
     if gone[0] < come[0] < gone[1]:
         come = (gone[1], gone[1], come[2])
-    return renumber(tree, _patched(tree.text, [gone, come]))
+    return renumber(tree, _patch(tree.text, [gone, come]))
 
 
 def renumber(before: Tree, text: str) -> str:
@@ -260,7 +260,7 @@ def renumber(before: Tree, text: str) -> str:
         if value != reference.value:
             start = written[atom].start + reference.start - atom.start
             patches.append((start, start + reference.end - reference.start, str(value)))
-    return _patched(text, patches)
+    return _patch(text, patches)
 
 
 def _numbers(
@@ -277,7 +277,7 @@ def _numbers(
         id(item.node): number for number, chain in enumerate(chains) for item in chain.items
     }
     counted = {n for n, chain in enumerate(chains) if len(chain.items) > 1}
-    mixed = _mixed(before, chain_of)
+    mixed = _find_mixed(before, chain_of)
     following: dict[int, int] = {}
     patches: list[Patch] = []
     for group in _groups(after):
@@ -313,7 +313,7 @@ def _groups(tree: Tree) -> Iterable[list[Node]]:
                 yield group
 
 
-def _mixed(tree: Tree, chain_of: dict[int, int]) -> set[int]:
+def _find_mixed(tree: Tree, chain_of: dict[int, int]) -> set[int]:
     """The chains that share a list with others: its author does not count up."""
     mixed: set[int] = set()
     for group in _groups(tree):
@@ -372,7 +372,7 @@ def _insertion(tree: Tree, at: Node, text: str, where: Where) -> Patch:
     if at.kind == "entry":
         marker = tree.text[at.start : _content_start(tree, at)]
         below = "\n" + indent + " " * len(marker)
-        text = marker + _unmarked(text).replace("\n", below)
+        text = marker + _unmark(text).replace("\n", below)
     else:
         text = text.replace("\n", "\n" + indent)
     joint = _joint(tree, at)
@@ -400,12 +400,12 @@ def _content_start(tree: Tree, entry: Node) -> int:
     return entry.start + (marker.start("rest") if marker else 0)
 
 
-def _unmarked(text: str) -> str:
+def _unmark(text: str) -> str:
     marker = MARKER.match(text)
     return text[marker.start("rest") :] if marker and not marker["word"] else text
 
 
-def _patched(text: str, patches: Iterable[Patch]) -> str:
+def _patch(text: str, patches: Iterable[Patch]) -> str:
     parts: list[str] = []
     at = 0
     for start, end, new in sorted(patches):
@@ -496,7 +496,7 @@ class TextComparison:
                 items.append(({0: a}, 0))
             # What comes instead of something stands where that stood.
             gone = {0: a} if a is not None and b is None and is_taken else {}
-        return renumber(self.before, _assembled((self.before, self.after), items))
+        return renumber(self.before, _assemble((self.before, self.after), items))
 
     @cached_property
     def misled(self) -> tuple[str, ...]:
@@ -586,7 +586,7 @@ def merge(base: Tree, first: Tree, second: Tree) -> str:
             for b in added.get(a, ()):
                 items.append((gone | {n + 1: b}, n + 1))
                 gone = {}
-    return renumber(base, _assembled(trees, items))
+    return renumber(base, _assemble(trees, items))
 
 
 def _side(base: Tree, tree: Tree) -> tuple[dict[int, tuple[int, bool]], dict[int, list[int]]]:
@@ -605,7 +605,7 @@ def _side(base: Tree, tree: Tree) -> tuple[dict[int, tuple[int, bool]], dict[int
     return kept, added
 
 
-def _assembled(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
+def _assemble(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
     """The text of atoms out of several trees, each behind what is in front of it there."""
     out = ""
     last = dict.fromkeys(range(len(trees)), -1)

@@ -224,9 +224,9 @@ class _Parser:
         self._example_ends = self._examples()
 
     def root(self) -> Node:
-        return self._tiled("text", 0, len(self.text), self._blocks(0, len(self.lines)))
+        return self._tile("text", 0, len(self.text), self._blocks(0, len(self.lines)))
 
-    def _tiled(
+    def _tile(
         self, kind: Kind, start: int, end: int, children: Iterable[Node], level: int = 0
     ) -> Node:
         """A node whose children cover it: what is between them becomes gaps."""
@@ -283,7 +283,7 @@ class _Parser:
             }[form]()
             return self._leaf("example" if form == "example" else "data", at, last), last + 1
         if form in {"tag", "table", "entry"}:
-            read = {"tag": self._tagged, "table": self._table, "entry": self._list}[form]
+            read = {"tag": self._tag, "table": self._table, "entry": self._list}[form]
             return read(at, end)
         if form in {"heading", "label"}:
             return self._section(at, end, self._heading_level(at, end) or _COLON_LEVEL)
@@ -361,7 +361,7 @@ class _Parser:
             last -= 1
         blocks = self._blocks(body, last)
         stop = max(self._end(last - 1), heading.end)
-        return self._tiled("section", heading.start, stop, [heading, *blocks], level), last
+        return self._tile("section", heading.start, stop, [heading, *blocks], level), last
 
     def _colon_end(self, body: int, end: int) -> int:
         """The line behind what a line with a colon introduces: up to a blank line, or one list."""
@@ -374,7 +374,7 @@ class _Parser:
             at = self._fence_end(at, end) + 1 if _FENCE.match(self._line(at)) else at + 1
         return at
 
-    def _tagged(self, at: int, end: int) -> tuple[Node, int]:
+    def _tag(self, at: int, end: int) -> tuple[Node, int]:
         """Two tags on lines of their own with what is between them, or a tag alone."""
         tag = _TAG.match(self._line(at))
         assert tag is not None
@@ -389,7 +389,7 @@ class _Parser:
                     opening, closing = self._leaf("tag", at, at), self._leaf("tag", number, number)
                     inner = self._blocks(at + 1, number)
                     children = [opening, *inner, closing]
-                    node = self._tiled("block", opening.start, closing.end, children)
+                    node = self._tile("block", opening.start, closing.end, children)
                     return node, number + 1
         return self._leaf("tag", at, at), at + 1
 
@@ -398,7 +398,7 @@ class _Parser:
         while last + 1 < end and self._line(last + 1).startswith("|"):
             last += 1
         rows = [self._leaf("row", n, n) for n in range(at, last + 1)]
-        return self._tiled("table", rows[0].start, rows[-1].end, rows), last + 1
+        return self._tile("table", rows[0].start, rows[-1].end, rows), last + 1
 
     def _json_end(self, at: int, end: int) -> int:
         """The last line of a JSON document that begins here; before the first where none does."""
@@ -480,7 +480,7 @@ class _Parser:
                 last -= 1
             entries.append(self._entry(at, last))
             at = last
-        return self._tiled("list", entries[0].start, entries[-1].end, entries), at
+        return self._tile("list", entries[0].start, entries[-1].end, entries), at
 
     def _continues(self, at: int, indent: int, style: tuple[object, ...]) -> bool:
         return (
@@ -509,17 +509,17 @@ class _Parser:
         stop = self._end(last)
         head = self._paragraph("paragraph", begin, stop).children
         children = [marker, *head, *self._blocks(last + 1, end)]
-        return self._tiled("entry", start, self._end(end - 1), children)
+        return self._tile("entry", start, self._end(end - 1), children)
 
     def _paragraph(self, kind: Kind, start: int, end: int) -> Node:
         made: list[Node] = []
         for (first, last), clauses in sentences(self.text, start, end):
             parts = [Node(kind="clause", start=a, end=b) for a, b in clauses]
             if len(parts) > 1:
-                made.append(self._tiled("sentence", first, last, parts))
+                made.append(self._tile("sentence", first, last, parts))
             else:
                 made.append(Node(kind="sentence", start=first, end=last))
-        return self._tiled(kind, start, end, made)
+        return self._tile(kind, start, end, made)
 
     def _examples(self) -> dict[int, int]:
         """By the line that begins an example the line behind it."""

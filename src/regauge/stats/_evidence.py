@@ -324,18 +324,18 @@ def draw_pass_rates(
     logs = records[:, :1] * np.log(grid) + (records[:, 1:] - records[:, :1]) * np.log1p(-grid)
     likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
     if not suites:
-        posterior = _fitted(likelihood, counts / s.size, rounds=_ROUNDS)
-        return grid[_chosen(posterior[which], runs, rng)]
+        posterior = _fit(likelihood, counts / s.size, rounds=_ROUNDS)
+        return grid[_choose(posterior[which], runs, rng)]
     float_arrays: list[FloatArray] = []
     for own in rng.dirichlet(np.ones(s.size), suites):
         weights = np.bincount(which, weights=own, minlength=len(records)).astype(np.float64)
-        posterior = _fitted(likelihood, weights, rounds=_ROUNDS_OF_RESAMPLED)
-        rates = grid[_chosen(posterior[which], 1, rng)]
+        posterior = _fit(likelihood, weights, rounds=_ROUNDS_OF_RESAMPLED)
+        rates = grid[_choose(posterior[which], 1, rng)]
         float_arrays.append(np.repeat(rates, runs, axis=0))
     return np.concatenate(float_arrays)
 
 
-def _fitted(likelihood: FloatArray, weights: FloatArray, *, rounds: int) -> FloatArray:
+def _fit(likelihood: FloatArray, weights: FloatArray, *, rounds: int) -> FloatArray:
     """The posterior of each record under the mixing distribution that fits all of them best."""
     mixing = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
     posterior = likelihood
@@ -346,7 +346,7 @@ def _fitted(likelihood: FloatArray, weights: FloatArray, *, rounds: int) -> Floa
     return posterior
 
 
-def _chosen(posterior: FloatArray, runs: int, rng: np.random.Generator) -> IntArray:
+def _choose(posterior: FloatArray, runs: int, rng: np.random.Generator) -> IntArray:
     """A place on the grid for each case and run; shape (runs, cases)."""
     steps = np.cumsum(posterior, axis=1)
     chosen = np.empty((runs, len(posterior)), dtype=np.int64)

@@ -101,12 +101,12 @@ def suite_p_value(
     tables = np.stack([pooled, trials_of_all, drawn, weight], axis=-1)[informs]
     if not tables.size:
         return np.ones(shape)
-    distinct, which = np.unique(_packed(tables), return_inverse=True)
+    distinct, which = np.unique(_pack(tables), return_inverse=True)
     kinds = len(distinct)
     where = np.nonzero(informs)[0] * kinds + which
     parts = np.bincount(where, minlength=rows[0] * kinds).reshape(rows[0], kinds)
     observed = np.sum(np.where(informs, weight * fails, 0), axis=1)
-    pmfs, least = _hypergeometric(_unpacked(distinct))
+    pmfs, least = _hypergeometric(_unpack(distinct))
     return upper_tails(pmfs, parts, observed - parts @ least).reshape(shape)
 
 
@@ -137,7 +137,7 @@ def expected_failures(
 _TRIALS_MOST = 1 << 17
 
 
-def _packed(tables: IntArray) -> IntArray:
+def _pack(tables: IntArray) -> IntArray:
     """Each row (fails, trials, drawn, weight) as one number: whole rows sort far more slowly."""
     if int(tables[:, 1].max()) >= _TRIALS_MOST:
         raise ValueError(f"a stratum must have fewer than {_TRIALS_MOST:,} trials")
@@ -147,7 +147,7 @@ def _packed(tables: IntArray) -> IntArray:
     )
 
 
-def _unpacked(packed: IntArray) -> IntArray:
+def _unpack(packed: IntArray) -> IntArray:
     rest, drawn = np.divmod(packed, _TRIALS_MOST)
     rest, trials = np.divmod(rest, _TRIALS_MOST)
     weight, fails = np.divmod(rest, _TRIALS_MOST)
@@ -321,7 +321,7 @@ def steadier_p_value(cases: Sequence[Arms]) -> float:
     Returns:
         Between 0 and 1; 1 where no case has two trials under both.
     """
-    open_cases = [case for case in _measured(cases) if 0 < _pooled(case) < _all(case)]
+    open_cases = [case for case in _measure(cases) if 0 < _pool(case) < _all(case)]
     # Whole numbers keep equal sums equal.
     unit = lcm(*(_pairs(n) for case in open_cases for n in (case.base_trials, case.trials)))
     observed = sum(_fall(case, unit) for case in open_cases)
@@ -353,7 +353,7 @@ def variance_fall(cases: Sequence[Arms], *, confidence: float = 0.95) -> Varianc
     Returns:
         None where no case says anything.
     """
-    measured = [*_measured(cases)]
+    measured = [*_measure(cases)]
     if not measured:
         return None
     number = len(measured)
@@ -380,11 +380,11 @@ def _error(passes: int, trials: int) -> float:
     return variance * (1 - variance * (4 * trials - 6) / (trials - 1)) / trials
 
 
-def _measured(cases: Sequence[Arms]) -> Iterator[Arms]:
+def _measure(cases: Sequence[Arms]) -> Iterator[Arms]:
     return (case for case in cases if min(case.base_trials, case.trials) > 1)
 
 
-def _pooled(case: Arms) -> int:
+def _pool(case: Arms) -> int:
     return case.base_passes + case.passes
 
 
@@ -405,7 +405,7 @@ def _fall(case: Arms, unit: int) -> int:
 
 def _falls(case: Arms, unit: int) -> Iterator[tuple[int, int]]:
     """The possible falls with the same verdicts dealt differently, and their frequencies."""
-    pooled = _pooled(case)
+    pooled = _pool(case)
     for passes in range(max(0, pooled - case.base_trials), min(pooled, case.trials) + 1):
         dealt = replace(case, base_passes=pooled - passes, passes=passes)
         ways = comb(pooled, passes) * comb(_all(case) - pooled, case.trials - passes)

@@ -55,8 +55,8 @@ class CasePolicy:
         late: Further steps where only the evidence of today is too little.
         more: Trials beyond these, for a run that continues an undecided one.
         suspect: A failure in the first round makes a suspect from this e-value on.
-        suspect_of_many: The same where the first round has at least `many` trials of a case.
-        many: See `suspect_of_many`.
+        suspect_of_many: The same for a case with at least `many` trials in the first round.
+        many: Trials of a case from which `suspect_of_many` applies.
         serious: From this e-value on the base is drawn next to the candidate.
         paired_from: From this look on base is drawn for every suspect; the first round is look 1.
         clear: Below this e-value a suspect is cleared.

@@ -79,10 +79,10 @@ class HttpCaller:
         values = values_of(settings.headers_env.values(), self._environ)
         inputs = case.inputs
         document: JSON = (
-            inputs if settings.body is None else _filled(settings.body, inputs, json_value)
+            inputs if settings.body is None else _fill(settings.body, inputs, json_value)
         )
         sends = settings.method != "GET" or settings.body is not None
-        url = _filled(settings.url, inputs, lambda value: quote(input_text(value), safe=""))
+        url = _fill(settings.url, inputs, lambda value: quote(input_text(value), safe=""))
         body = await send(
             settings.method,
             str(url),
@@ -109,13 +109,15 @@ class HttpCaller:
         try:
             text = body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise _malformed(f"{self._settings.url}: the response is not UTF-8: {error}") from error
+            raise _malformed_error(
+                f"{self._settings.url}: the response is not UTF-8: {error}"
+            ) from error
         if not self._paths:
             return text
         try:
             document: JSON = read_json(text)
         except ValueError as error:
-            raise _malformed(
+            raise _malformed_error(
                 f"{self._settings.url}: the response is not JSON: {error}: {cut(text, 200)!r}"
             ) from error
         fields: dict[str, JSON] = {}
@@ -158,16 +160,16 @@ def json_value(value: JSON) -> JSON:
     return value
 
 
-def _filled(template: JSON, inputs: Mapping[str, JSON], whole: Callable[[JSON], JSON]) -> JSON:
+def _fill(template: JSON, inputs: Mapping[str, JSON], whole: Callable[[JSON], JSON]) -> JSON:
     """A template with inputs; a text that is one placeholder becomes the value itself.
 
     Raises:
         ProviderError: The case has no such input.
     """
     if isinstance(template, Mapping):
-        return {key: _filled(value, inputs, whole) for key, value in template.items()}
+        return {key: _fill(value, inputs, whole) for key, value in template.items()}
     if isinstance(template, Sequence) and not isinstance(template, str):
-        return [_filled(value, inputs, whole) for value in template]
+        return [_fill(value, inputs, whole) for value in template]
     if not isinstance(template, str):
         return template
     pieces: list[JSON] = []
@@ -190,7 +192,7 @@ def _filled(template: JSON, inputs: Mapping[str, JSON], whole: Callable[[JSON], 
     return "".join(input_text(piece) for piece in filled)
 
 
-def _malformed(message: str) -> ProviderError:
+def _malformed_error(message: str) -> ProviderError:
     fix = (
         "correct `url`: it responds with one JSON document, no stream or web page; to judge plain"
         " text, remove the JSON paths of the target"

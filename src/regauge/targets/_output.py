@@ -72,7 +72,7 @@ def completion_of(
     if isinstance(output, str):
         output = {"text": output}
     elif not isinstance(output, Mapping):
-        raise _malformed(f"it is neither text nor an object: {_format_value(output)}")
+        raise _malformed_error(f"it is neither text nor an object: {_format_value(output)}")
     parts = cast("Mapping[str, Any]", output)
     stated = ("text" in parts or "messages" in parts) and all(
         key in OUTPUT_FIELDS or key in _FURTHER for key in parts
@@ -89,7 +89,7 @@ def completion_of(
     if cost is not None and (
         isinstance(cost, bool) or not isinstance(cost, int | float) or not cost >= 0
     ):
-        raise _malformed(f"`cost_usd` is no number from 0: {_format_value(cost)}")
+        raise _malformed_error(f"`cost_usd` is no number from 0: {_format_value(cost)}")
     tool_calls = _tool_calls(calls)
     text = _text(parts, messages)
     return Completion(
@@ -114,7 +114,7 @@ def _check_numbers(parts: Mapping[str, Any]) -> None:
     try:
         json.dumps(parts, allow_nan=False)
     except ValueError:
-        raise _malformed("it holds NaN or an infinity, which JSON does not have") from None
+        raise _malformed_error("it holds NaN or an infinity, which JSON does not have") from None
 
 
 def _finish_reason(
@@ -125,7 +125,7 @@ def _finish_reason(
         return "tool_calls" if calls and text is None else "stop"
     reasons = get_args(FinishReason)
     if reason not in reasons:
-        raise _malformed(
+        raise _malformed_error(
             f"`finish_reason` is none of {', '.join(reasons)}: {_format_value(reason)}"
         )
     return cast("FinishReason", reason)
@@ -140,9 +140,9 @@ def _text(parts: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> st
     if text is None:
         if parts.get("tool_calls") or parts.get("refusal") or messages:
             return None
-        raise _malformed("`text` is null, and there are no tool calls")
+        raise _malformed_error("`text` is null, and there are no tool calls")
     if not isinstance(text, str):
-        raise _malformed(f"`text` is not text: {_format_value(text)}")
+        raise _malformed_error(f"`text` is not text: {_format_value(text)}")
     return text
 
 
@@ -151,7 +151,7 @@ def _list(parts: Mapping[str, object], name: str) -> Sequence[object]:
     if value is None:
         return ()
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise _malformed(f"`{name}` is not a list: {_format_value(value)}")
+        raise _malformed_error(f"`{name}` is not a list: {_format_value(value)}")
     return cast("Sequence[object]", value)
 
 
@@ -159,7 +159,7 @@ def _mappings(parts: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]
     entries: list[Mapping[str, Any]] = []
     for item in _list(parts, name):
         if not isinstance(item, Mapping):
-            raise _malformed(
+            raise _malformed_error(
                 f"`{name}` holds something that is not an object: {_format_value(item)}"
             )
         entries.append(cast("dict[str, Any]", item))
@@ -174,7 +174,7 @@ def _tool_calls(entries: object) -> tuple[ToolCall, ...]:
         table = cast("dict[str, Any]", function) if isinstance(function, Mapping) else {}
         name = table.get("name")
         if not isinstance(name, str):
-            raise _malformed(f"a tool call has no name: {_format_value(item)}")
+            raise _malformed_error(f"a tool call has no name: {_format_value(item)}")
         arguments = table.get("arguments", {})
         calls.append(
             ToolCall(
@@ -189,13 +189,13 @@ def _usage(usage_value: object) -> Usage:
     if usage_value is None:
         return Usage()
     if not isinstance(usage_value, Mapping):
-        raise _malformed(f"`usage` is not an object: {_format_value(usage_value)}")
+        raise _malformed_error(f"`usage` is not an object: {_format_value(usage_value)}")
     table = cast("Mapping[str, object]", usage_value)
 
     def count(*names: str) -> int:
         value = next((table[name] for name in names if table.get(name) is not None), 0)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise _malformed(f"`usage` holds no number of tokens: {_format_value(value)}")
+            raise _malformed_error(f"`usage` holds no number of tokens: {_format_value(value)}")
         return value
 
     return Usage(
@@ -214,7 +214,7 @@ def _format_value(value: object) -> str:
     return cut(json.dumps(value, ensure_ascii=False, default=repr), 80)
 
 
-def _malformed(why: str) -> ProviderError:
+def _malformed_error(why: str) -> ProviderError:
     return ProviderError(
         f"the output is not what was declared: {why}\n"
         f"  fix: return text, or an object with {', '.join(OUTPUT_FIELDS)}",

@@ -182,10 +182,10 @@ def _tool_result(output: Any) -> dict[str, str]:
 def _called(function: Any, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
     """The output of a function; the texts that a generator streams are joined in its thread."""
     output = function(*positional, **named)
-    return _joined([*output]) if isinstance(output, Generator) else output
+    return _join([*output]) if isinstance(output, Generator) else output
 
 
-def _joined(chunks: list[Any]) -> str:
+def _join(chunks: list[Any]) -> str:
     for chunk in chunks:
         if not isinstance(chunk, str):
             raise _CallError(
@@ -285,7 +285,7 @@ class _FunctionWorker:
                 value = await output if inspect.isawaitable(output) else output
                 if isinstance(value, AsyncIterator):
                     stream = cast("AsyncIterator[object]", value)
-                    value = _joined([chunk async for chunk in stream])
+                    value = _join([chunk async for chunk in stream])
                 self._reply(number, value)
             except BaseException as error:  # noqa: BLE001 - as above
                 self._refuse(number, error)

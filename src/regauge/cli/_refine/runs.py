@@ -175,11 +175,11 @@ class Delivery:
             self.say(f"  take it back: regauge refine rollback {run.id}")
             done["wrote"] = [self.project.relative(path).as_posix() for path in changed]
         if self.branch is not None:
-            done.update(self._branched(run, result, self.branch))
+            done.update(self._branch(run, result, self.branch))
         return done
 
-    def _branched(self, run: Run, result: Mapping[str, Any], name: str) -> dict[str, JSON]:
-        if self.access is not None and (refused := self._refused(self.access, result, name)):
+    def _branch(self, run: Run, result: Mapping[str, Any], name: str) -> dict[str, JSON]:
+        if self.access is not None and (refused := self._refuse(self.access, result, name)):
             reject(self.project, run, range(len(result["changes"])))
             self.say(
                 f"pull request {refused.number} proposed the same and was closed: {refused.url}\n"
@@ -203,15 +203,15 @@ class Delivery:
             self.say(f"  push it: git push origin {branch.name}")
             return done
         body = f"{_mark(result)}\n{run.markdown.read_text(encoding='utf-8')}"
-        posted = self._opened(self.access, run, branch, title=title, body=body)
+        posted = self._open(self.access, run, branch, title=title, body=body)
         return {**done, "pull_request": posted.url}
 
-    def _refused(self, access: GitHubAccess, result: Mapping[str, Any], name: str) -> Posted | None:
+    def _refuse(self, access: GitHubAccess, result: Mapping[str, Any], name: str) -> Posted | None:
         """The pull request that proposed the same, and that was closed."""
         with connect_github(access, self.say) as github:
             return github.refused_pull_request(name, self.base, _mark(result))
 
-    def _opened(
+    def _open(
         self, access: GitHubAccess, run: Run, branch: Branch, *, title: str, body: str
     ) -> Posted:
         """Push, and open the pull request or renew the one that is open.
@@ -466,7 +466,7 @@ def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
     project = Project.find()
     run = find_refinement(project, name)
     events = read_whole(run)
-    decisions = _recomputed(project, run) if recompute else None
+    decisions = _recompute(project, run) if recompute else None
     if as_json:
         _say_json(run, events=len(events), last=events[-1].digest, recomputed=decisions)
         return
@@ -488,7 +488,7 @@ RUN_COMMANDS = (
 )
 
 
-def _recomputed(project: Project, run: Run) -> int:
+def _recompute(project: Project, run: Run) -> int:
     """Recompute a run's decisions and count the equal ones."""
     facts = run.facts()
     counted: list[int] = []

@@ -70,10 +70,10 @@ def fuzzy_match(output: str, case: GoldenCase) -> bool:
     """
     expected = case.expected
     answers = cast("list[object]", expected) if isinstance(expected, list) else [expected]
-    return any(_alike(_normalized(output), _normalized(str(answer))) for answer in answers)
+    return any(_alike(_normalize(output), _normalize(str(answer))) for answer in answers)
 
 
-def _normalized(text: str) -> str:
+def _normalize(text: str) -> str:
     words = re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_PUNCTUATION))
     return " ".join(words.split())
 

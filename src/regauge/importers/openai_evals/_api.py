@@ -141,7 +141,7 @@ class _ApiEval:
         if judged:
             messages = []
             inputs = [
-                _renamed({k: v for k, v in item.values.items() if k != judged}) for item in items
+                _rename({k: v for k, v in item.values.items() if k != judged}) for item in items
             ]
         elif prompt.template:
             messages = [_message(m) for m in prompt.template]
@@ -158,9 +158,7 @@ class _ApiEval:
                 place=item.place,
                 inputs=own,
                 title=_title(item),
-                expected=_renamed(
-                    {k: v for k, v in item.values.items() if input_name(k) not in own}
-                )
+                expected=_rename({k: v for k, v in item.values.items() if input_name(k) not in own})
                 or None,
                 checks=[check.judge(item) for check in checks],
             )
@@ -226,7 +224,7 @@ class _ApiEval:
         self._suite.imported.note("person", self._place, text)
         own: set[str] = set(map(input_name, keys))
         inputs = [
-            {key: value for key, value in _renamed(item.values).items() if key in own}
+            {key: value for key, value in _rename(item.values).items() if key in own}
             for item in items
         ]
         return [{"role": "user", "content": "\n".join(parts)}], inputs
@@ -544,7 +542,7 @@ def _value(values: Mapping[str, Any], path: str, *, required: bool = False) -> A
     return value
 
 
-def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+def _rename(values: Mapping[str, Any]) -> dict[str, Any]:
     return {input_name(key): value for key, value in values.items()}
 
 

@@ -84,7 +84,7 @@ def _document(config: Path, context: Context) -> Mapping[str, Any]:
             f"{context.repository.relative(config)} is no configuration of promptfoo",
             fix="name a file that has `prompts`, `providers` and `tests`",
         )
-    return cast("Mapping[str, Any]", _dereferenced(document, context))
+    return cast("Mapping[str, Any]", _dereference(document, context))
 
 
 def _find(absolute: Path, path: Path) -> list[Path]:
@@ -179,7 +179,7 @@ def _stem_of_file(file: Path, otherwise: str) -> str:
     return folder if folder and folder not in _GENERIC else otherwise
 
 
-def _dereferenced(value: Any, context: Context) -> Any:
+def _dereference(value: Any, context: Context) -> Any:
     """A document with its `$ref: '#/...'` replaced by what they name."""
     document = value
 

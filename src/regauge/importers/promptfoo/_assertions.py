@@ -292,7 +292,7 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     if assertion.body.get("contextTransform") is not None:
         raise _UnmeasuredAssertionError("`contextTransform` is code that is not run")
     if assertion.transform is not None and assertion.kind not in _GRADED:
-        return _transformed(assertion, context)
+        return _transform(assertion, context)
     if assertion.kind in _CRITERIA:
         return _criterion(assertion, context)
     if assertion.kind in {"javascript", "python"}:
@@ -320,7 +320,7 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     )
 
 
-def _transformed(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
+def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     """A check of an output that code changes first: both become one piece of JavaScript."""
     code = str(assertion.transform)
     if code.strip().startswith("file://"):
@@ -610,7 +610,7 @@ def _tools(assertion: _ParsedAssertion) -> dict[str, JSON]:
     return {"tool_calls_match": {"tools": cast("JSON", tools)}}
 
 
-def _called(assertion: _ParsedAssertion) -> dict[str, JSON]:
+def _call(assertion: _ParsedAssertion) -> dict[str, JSON]:
     names = [str(part) for part in assertion.texts]
     threshold = 1.0 if assertion.threshold is None else assertion.threshold
     return {"tools_called": {"names": [*names], "at_least": threshold}}
@@ -686,7 +686,7 @@ _RULES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]] = {
         ("is-valid-function-call", "is-valid-openai-function-call", "is-valid-openai-tools-call"),
         _tools,
     ),
-    "tool-call-f1": _called,
+    "tool-call-f1": _call,
     "trajectory:tool-used": _tool_used,
     "trajectory:tool-args-match": _tool_used,
     "trajectory:tool-sequence": _tool_sequence,

@@ -140,7 +140,7 @@ class Configuration:
         self._note_models()
         recorded = [test for test in tests if test.output is not None]
         if recorded:
-            self._recorded(recorded)
+            self._record(recorded)
         asked = [test for test in tests if test.output is None]
         if tests and not asked:
             return
@@ -418,7 +418,7 @@ class Configuration:
                 **{key: value for key, value in test.vars.items() if not key.startswith("__")},
             }
             if provider.kind != "http" or "prompt" in json.dumps(provider.config):
-                values[prompt_input] = self._rendered(prompt, test)
+                values[prompt_input] = self._render(prompt, test)
             return values, {}
 
         if provider.kind == "echo":
@@ -442,7 +442,7 @@ class Configuration:
         self._imported.targets[name] = table
         self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
 
-    def _rendered(self, prompt: SourcePrompt, test: SourceTest) -> str:
+    def _render(self, prompt: SourcePrompt, test: SourceTest) -> str:
         """The prompt as promptfoo hands it to a provider."""
         messages = chat_messages(prompt.raw) if prompt.raw.lstrip()[:1] in {"[", "{"} else None
         if messages is not None:
@@ -456,7 +456,7 @@ class Configuration:
     ) -> dict[str, JSON]:
         """The provider that returns the prompt: recorded outputs."""
         ids = case_ids(_title(test) for test in tests)
-        outputs = [self._rendered(prompt, test) for test in tests]
+        outputs = [self._render(prompt, test) for test in tests]
         return self._outputs(name, ids, outputs)
 
     def _outputs(self, name: str, ids: Sequence[str], outputs: Sequence[str]) -> dict[str, JSON]:
@@ -468,7 +468,7 @@ class Configuration:
         self._imported.files.append(ImportedFile(path=f"fixtures/{path}", text=lines))
         return {"kind": "recorded", "path": path}
 
-    def _recorded(self, tests: Sequence[SourceTest]) -> None:
+    def _record(self, tests: Sequence[SourceTest]) -> None:
         """Tests that bring their output."""
         name = unique(f"{self._name}-outputs", self._imported.datasets)
         ids = case_ids(_title(test) for test in tests)

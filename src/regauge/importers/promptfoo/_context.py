@@ -231,7 +231,7 @@ def _prompt(item: Any, context: Context, place: SourcePlace) -> Iterator[SourceP
     options = mapping_of(config)
     for raw, own in _texts(text, context, place):
         yield SourcePrompt(
-            raw=_included(raw, context, place),
+            raw=_include(raw, context, place),
             label=label or str(body.get("id") or "").removeprefix("file://") or own,
             names=frozenset({*names, text, own} - {""}),
             config=options,
@@ -239,7 +239,7 @@ def _prompt(item: Any, context: Context, place: SourcePlace) -> Iterator[SourceP
         )
 
 
-def _included(raw: str, context: Context, place: SourcePlace) -> str:
+def _include(raw: str, context: Context, place: SourcePlace) -> str:
     """A template with the files that it includes; what they include is not read."""
 
     def content(match: re.Match[str]) -> str:

@@ -131,7 +131,7 @@ def python_pattern(source: str) -> dict[str, JSON]:
     if flags := _FLAGS.match(source):
         options = {_FLAG_NAMES[flag]: True for flag in flags[1]}
         source = source[flags.end() :]
-    pattern = _translated(source, multiline="multiline" in options)
+    pattern = _translate(source, multiline="multiline" in options)
     try:
         regex.compile(pattern)
     except regex.error as error:
@@ -139,7 +139,7 @@ def python_pattern(source: str) -> dict[str, JSON]:
     return {"pattern": pattern, **options}
 
 
-def _translated(source: str, *, multiline: bool) -> str:
+def _translate(source: str, *, multiline: bool) -> str:
     parts: list[str] = []
     in_class = False
     at = 0

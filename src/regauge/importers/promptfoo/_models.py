@@ -357,7 +357,7 @@ def _tool_choice(choice: Any) -> dict[str, JSON]:
     return {"toolChoice": choice} if isinstance(choice, str) else {}
 
 
-def _loaded(value: Any, context: Context, place: SourcePlace) -> Any:
+def _load(value: Any, context: Context, place: SourcePlace) -> Any:
     """A value, or what its file has."""
     if isinstance(value, str) and value.startswith("file://"):
         try:
@@ -369,13 +369,13 @@ def _loaded(value: Any, context: Context, place: SourcePlace) -> Any:
 
 
 def _response_format(value: Any, context: Context, place: SourcePlace) -> dict[str, JSON]:
-    value = _loaded(value, context, place)
+    value = _load(value, context, place)
     if not is_mapping(value):
         return {}
     loaded = value
     kind = str(loaded.get("type"))
     if kind == "json_schema":
-        schema = _loaded(loaded.get("json_schema", loaded.get("schema")), context, place)
+        schema = _load(loaded.get("json_schema", loaded.get("schema")), context, place)
         if is_mapping(schema):
             return {"responseFormat": "json_schema", "jsonSchema": cast("JSON", schema)}
         return {}
@@ -383,15 +383,15 @@ def _response_format(value: Any, context: Context, place: SourcePlace) -> dict[s
 
 
 def _tools(value: Any, context: Context, place: SourcePlace) -> list[JSON]:
-    value = _loaded(value, context, place)
-    items = [part for item in (list_of(value)) for part in _listed(_loaded(item, context, place))]
+    value = _load(value, context, place)
+    items = [part for item in (list_of(value)) for part in _as_list(_load(item, context, place))]
     tools = [tool for item in items if (tool := _tool(item))]
     if len(tools) < len(items):
         context.note("dropped", place, "a tool of the vendor is not offered to the model")
     return cast("list[JSON]", tools)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if is_list(value) else [value]
 
 
@@ -522,7 +522,7 @@ def _provider(
         place=place,
         names=frozenset({name, full, label} - {""}),
         model=model,
-        parameters=_accepted(model, prompt_parameters(settings, context, place), context, place)
+        parameters=_accept(model, prompt_parameters(settings, context, place), context, place)
         if kind == "model"
         else {},
         prompts=tuple(map(str, prompts)) if is_list(prompts) else (),
@@ -530,7 +530,7 @@ def _provider(
     )
 
 
-def _accepted(
+def _accept(
     model: str, document: dict[str, JSON], context: Context, place: SourcePlace
 ) -> dict[str, JSON]:
     """The keys of a prompt file without those that the endpoint of its model rejects.

@@ -119,7 +119,7 @@ def read_tests(config: Mapping[str, Any], context: Context, place: SourcePlace) 
         source, place_of(config, "tests", otherwise=place), context.base, 0
     )
     for body, at in itertools.chain(bodies, _scenarios(config, context, place)):
-        for test in _expanded(body, default, context, at):
+        for test in _expand(body, default, context, at):
             source_tests.append(test)
             if len(source_tests) >= _TESTS_MAX:
                 context.note("person", at, f"only the first {_TESTS_MAX:,} tests are imported")
@@ -250,25 +250,25 @@ def _scenarios(
                 if len(both) > 1:
                     merged[key] = {**both[0], **both[1]}
             asserts = [part["assert"] for part in (data, test) if is_list(part.get("assert"))]
-            merged["assert"] = _joined(asserts)
+            merged["assert"] = _join(asserts)
             if not merged.get("description") and isinstance(scenario.get("description"), str):
                 merged["description"] = scenario["description"]
             yield merged, test_at
 
 
-def _joined(lists: list[list[Any]]) -> list[Any]:
+def _join(lists: list[list[Any]]) -> list[Any]:
     """One list; a single one keeps its lines."""
     return lists[0] if len(lists) == 1 else [part for cases in lists for part in cases]
 
 
-def _expanded(
+def _expand(
     body: Mapping[str, Any], default: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> Iterator[SourceTest]:
     """The tests that one test stands for: a list of values is a test for each of them."""
     try:
         scenario_vars = {**_vars(default.get("vars"), context), **_vars(body.get("vars"), context)}
         options = {**_mapping(default.get("options")), **_mapping(body.get("options"))}
-        scenario_vars = _transformed(scenario_vars, options, context, place)
+        scenario_vars = _transform(scenario_vars, options, context, place)
         names = list(scenario_vars)
         values = [
             _values(
@@ -295,7 +295,7 @@ def _expanded(
     metadata = {**_mapping(default.get("metadata")), **_mapping(body.get("metadata"))}
     threshold = body.get("threshold", default.get("threshold"))
     for combination in itertools.product(*values):
-        rendered = _resolved(dict(zip(names, combination, strict=True)), context, place)
+        rendered = _resolve(dict(zip(names, combination, strict=True)), context, place)
         yield SourceTest(
             description=context.render(description, rendered, place),
             vars=rendered,
@@ -346,7 +346,7 @@ def _vars(source: Any, context: Context) -> dict[str, Any]:
     return values
 
 
-def _transformed(
+def _transform(
     values: dict[str, Any], options: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> dict[str, Any]:
     """The variables after `transformVars`, where it only adds constants."""
@@ -392,7 +392,7 @@ def _content(path: Path, context: Context) -> str:
     return text.strip()
 
 
-def _resolved(values: dict[str, Any], context: Context, place: SourcePlace) -> dict[str, Any]:
+def _resolve(values: dict[str, Any], context: Context, place: SourcePlace) -> dict[str, Any]:
     """The variables with those filled in that they insert themselves."""
     resolved = {
         name: re.sub(r"\n\Z", "", value) if isinstance(value, str) else value
@@ -402,7 +402,7 @@ def _resolved(values: dict[str, Any], context: Context, place: SourcePlace) -> d
         before = dict(resolved)
         for name, value in before.items():
             if isinstance(value, str) and "{{" in value and len(value) < _INSERTED_MAX:
-                resolved[name] = _filled(value, {**before, name: None})
+                resolved[name] = _fill(value, {**before, name: None})
         if resolved == before:
             break
         if any(len(value) > _VALUE_MAX for value in resolved.values() if isinstance(value, str)):
@@ -411,7 +411,7 @@ def _resolved(values: dict[str, Any], context: Context, place: SourcePlace) -> d
     return resolved
 
 
-def _filled(text: str, values: Mapping[str, Any]) -> str:
+def _fill(text: str, values: Mapping[str, Any]) -> str:
     def inserted(match: re.Match[str]) -> str:
         value = values.get(match[1])
         if value is None or isinstance(value, str):

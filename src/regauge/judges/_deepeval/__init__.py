@@ -261,11 +261,11 @@ class Fields:
         fields: dict[str, JSON] = {}
         for name in FIELDS:
             if name in self.declared:
-                value = self._declared(name, answer, case)
+                value = self._declare(name, answer, case)
             else:
                 value = self._by_default(name, completion, case)
             if value is not None:
-                fields[name] = _shaped(name, value)
+                fields[name] = _shape(name, value)
         return fields
 
     def _by_default(self, name: str, completion: Completion, case: GoldenCase) -> JSON:
@@ -282,7 +282,7 @@ class Fields:
         asked = rest or free or dict(case.inputs)
         return next(iter(asked.values())) if len(asked) == 1 else asked
 
-    def _declared(self, name: str, answer: JudgedOutput, case: GoldenCase) -> JSON:
+    def _declare(self, name: str, answer: JudgedOutput, case: GoldenCase) -> JSON:
         values: list[JSON] = []
         for path in self.declared[name]:
             root, *rest = _steps(path, judge=self.judge)
@@ -327,7 +327,7 @@ def _of_that_name(name: str, completion: Completion, case: GoldenCase) -> JSON: 
     if name == "actual_output":
         return completion.text
     if name == "tools_called" and completion.tool_calls:
-        return _called(completion)
+        return _call(completion)
     if name in case.inputs:
         return case.inputs[name]
     if isinstance(expected, Mapping) and name in expected:
@@ -357,12 +357,12 @@ def _turns_of(completion: Completion) -> list[dict[str, JSON]]:
         if turn.text is not None:
             last: dict[str, JSON] = {"role": "assistant", "content": turn.text}
             if turn.tool_calls:
-                last["tools_called"] = _called(turn)
+                last["tools_called"] = _call(turn)
             turns.append(last)
     return turns
 
 
-def _called(completion: Completion) -> JSON:
+def _call(completion: Completion) -> JSON:
     return [
         {"name": call.name, "input_parameters": _arguments(call.arguments)}
         for call in completion.tool_calls
@@ -376,7 +376,7 @@ def _arguments(text: str) -> JSON:
     return value if isinstance(value, Mapping) else {"arguments": value}
 
 
-def _shaped(name: str, value: JSON) -> JSON:
+def _shape(name: str, value: JSON) -> JSON:
     """A text where deepeval wants one, a list of texts where it wants that."""
     if name in METRICS.words("text_fields"):
         return _text(value)

@@ -240,7 +240,7 @@ def read_reply(reply: Completion, schema: type[BaseModel] | None) -> BaseModel |
         ReplyFault: It is neither.
     """
     text = _whole(reply)
-    return text if schema is None else _fitted(text, schema)
+    return text if schema is None else _fit(text, schema)
 
 
 def read_grade(reply: Completion) -> Completion:
@@ -266,7 +266,7 @@ def _whole(reply: Completion) -> str:
     return reply.text
 
 
-def _fitted(text: str, schema: type[BaseModel]) -> BaseModel:
+def _fit(text: str, schema: type[BaseModel]) -> BaseModel:
     value = _json_in(text)
     try:
         try:
@@ -329,7 +329,7 @@ def _json_in(text: str) -> JSON:
 def _contradicts(prose: str, value: object) -> bool:
     """Return whether prose states a verdict or a score that the object after it does not have."""
     stated = {
-        str(part).strip().casefold().removesuffix(".0") for part in _stated(value) if part != ""
+        str(part).strip().casefold().removesuffix(".0") for part in _state(value) if part != ""
     }
     return any(
         match["value"].casefold().removesuffix(".0") not in stated
@@ -338,7 +338,7 @@ def _contradicts(prose: str, value: object) -> bool:
     )
 
 
-def _stated(value: object) -> Iterator[object]:
+def _state(value: object) -> Iterator[object]:
     """The verdicts, scores and winners in an object, however deep."""
     for part in walk(value):
         if isinstance(part, Mapping):
@@ -500,7 +500,7 @@ class Asking:
             UnmeasuredError: The model could not be asked.
         """
         request = self._request(str(prompt), response_format("ReasonScore", _GRADE), weighed=True)
-        return await self._kept(
+        return await self._keep(
             self._first_read(request, read_grade, shared=False, what="as a grade")
         )
 
@@ -531,9 +531,9 @@ class Asking:
         reading: Coroutine[Any, Any, BaseModel | str] = self._first_read(
             request, read, shared=shared, what=what
         )
-        return await self._kept(reading)
+        return await self._keep(reading)
 
-    async def _kept(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _keep(self, work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.ensure_future(work)
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)

@@ -93,7 +93,7 @@ def templates_digest() -> str:
 
 
 @functools.cache
-def _exported() -> tuple[str, ...]:
+def _find_exported() -> tuple[str, ...]:
     """The names of `deepeval.metrics.__all__`, read from the source.
 
     Raises:
@@ -119,7 +119,7 @@ def metric_name(name: str) -> str:
     >>> metric_name("Faithfulness")
     'FaithfulnessMetric'
     """
-    exported = _exported()
+    exported = _find_exported()
     for full in (name, f"{name}Metric"):
         if full in exported:
             return full
@@ -530,10 +530,10 @@ class DeepevalJudge(RunOnlyJudge):
         seed = digest_of({"judge": self.measurement_digest, "fields": fields})
         try:
             with live.asking_through(asking, seed=seed):
-                metric = self._made(live)
+                metric = self._make(live)
                 test_case = live.test_case(metric, fields)
                 asking.judge_fields(_shown_fields(fields, test_case))
-                metric = await live.run(metric, test_case, lambda: self._made(live))
+                metric = await live.run(metric, test_case, lambda: self._make(live))
                 if kind_of(metric) and asking.bypassed:
                     raise moved(live.TEMPLATES, live.FENCES)  # noqa: TRY301 - as any other failure
                 better = live.higher_is_better(metric)
@@ -548,7 +548,7 @@ class DeepevalJudge(RunOnlyJudge):
             raise self._failure(asking.failure, case, metrics=live) from asking.failure
         await asking.close()
         score = metric.score if winner is None else float(winner == "answer")
-        count = _judged(metric, score, test_case, judge=self.name)
+        count = _judge(metric, score, test_case, judge=self.name)
         return _measurement(metric, score, count, better=better)
 
     def verdict_of(self, measurement: Measurement) -> Verdict:
@@ -595,7 +595,7 @@ class DeepevalJudge(RunOnlyJudge):
 
         return self.model or ModelId(provider="none", model="none")
 
-    def _made(self, metrics: Any) -> Any:
+    def _make(self, metrics: Any) -> Any:
         return metrics.make(
             self.metric, self.options, name=self.name, fields=tuple(self.fields.declared)
         )
@@ -663,7 +663,7 @@ def _measurement(metric: Any, score: Any, count: _Judged, *, better: bool) -> Me
     verdicts: object = getattr(metric, "verdicts", None)
     if isinstance(verdicts, list) and verdicts:
         some = cast("list[object]", verdicts)[:_KEPT]
-        details["verdicts"] = [_described(verdict) for verdict in some]
+        details["verdicts"] = [_describe(verdict) for verdict in some]
     breakdown: object = getattr(metric, "score_breakdown", None)
     if isinstance(breakdown, dict):
         parts = cast("dict[object, object]", breakdown).items()
@@ -678,7 +678,7 @@ def _measurement(metric: Any, score: Any, count: _Judged, *, better: bool) -> Me
     return Measurement(score=float(score), reason=reason, details=details)
 
 
-def _described(verdict: Any) -> JSON:
+def _describe(verdict: Any) -> JSON:
     dump = getattr(verdict, "model_dump", None)
     value: Any = dump(mode="json") if callable(dump) else str(verdict)
     return truncate_value(value)
@@ -698,7 +698,7 @@ class _Judged(NamedTuple):
     vacuous: bool = False
 
 
-def _judged(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judged:
+def _judge(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judged:
     """Check a finished metric.
 
     Raises:
@@ -706,10 +706,10 @@ def _judged(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judge
             installed deepeval keeps them elsewhere.
     """
     if type(score) not in {int, float, bool} or not math.isfinite(float(score)):  # type: ignore[arg-type]  # it is a number
-        raise _broken(judge, f"its score is {score!r}, which is no number")
+        raise _broken_error(judge, f"its score is {score!r}, which is no number")
     number = float(score)  # type: ignore[arg-type]  # it is a number
     if not 0 <= number <= 1:
-        raise _broken(judge, f"its score is {number:g}, which is not from 0 to 1")
+        raise _broken_error(judge, f"its score is {number:g}, which is not from 0 to 1")
     kind = kind_of(metric)
     counted = METRICS.entry("items").get(kind)
     verdicts = _verdicts(metric)
@@ -752,10 +752,12 @@ def _list(value: object) -> list[Any] | None:
 
 def _same_count(judge: str, verdicts: int, items: int, what: str) -> None:
     if verdicts != items:
-        raise _broken(judge, f"the model gave {plural(verdicts, 'verdict')} for {items} {what}")
+        raise _broken_error(
+            judge, f"the model gave {plural(verdicts, 'verdict')} for {items} {what}"
+        )
 
 
-def _broken(judge: str, why: str) -> JudgeError:
+def _broken_error(judge: str, why: str) -> JudgeError:
     return JudgeError(
         f"{judge}: the measurement cannot be trusted: {why}\n"
         "  fix: see the judge's replies in fixtures/recordings/judges, or use a better judge model",

@@ -328,7 +328,7 @@ def make(metric: Any, options: Mapping[str, Any], *, name: str, fields: Sequence
     if isinstance(metric, str):
         metric = getattr(exported, metric)
     if isinstance(metric, type):
-        return _private(_constructed(metric, options, name=name, fields=fields))
+        return _private(_construct(metric, options, name=name, fields=fields))
     if isinstance(metric, _KINDS):
         return _private(metric)
     made = cast("Callable[..., object]", metric)(**options)
@@ -444,7 +444,7 @@ async def _in_thread(work: Callable[[], Any]) -> None:
         with_own_thread.shutdown(wait=False)
 
 
-def _constructed(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequence[str]) -> Any:
+def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequence[str]) -> Any:
     if not issubclass(kind, _KINDS):
         raise UsageError(f"{name}: {kind.__name__} is no metric of deepeval")
     named = inspect.signature(kind).parameters

@@ -141,7 +141,7 @@ def load_labels(judge: str, project: Project) -> Labels:
     except OSError as error:
         source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
         raise DatasetError(source.faults) from error
-    records = [record for record in records if not _unlabelled(record.values)]
+    records = [record for record in records if not _is_unlabelled(record.values)]
     if not records and not source.faults:
         fix = "write pass or fail behind `label` in each line of the file"
         source.fault(None, "no line has a label yet", fix)
@@ -229,7 +229,7 @@ class LabelSheet:
     @property
     def unlabelled(self) -> list[dict[str, JSON]]:
         """The lines that wait for a label."""
-        return [values for line in self.lines if _unlabelled(values := json.loads(line))]
+        return [values for line in self.lines if _is_unlabelled(values := json.loads(line))]
 
     @property
     def text(self) -> str:
@@ -237,7 +237,7 @@ class LabelSheet:
         return "".join(f"{line}\n" for line in self.lines)
 
 
-def _unlabelled(values: Mapping[str, object]) -> bool:
+def _is_unlabelled(values: Mapping[str, object]) -> bool:
     """Return whether a line waits for a label."""
     return any(key in values and values[key] in ("", None) for key in ("label", "score"))
 

@@ -164,7 +164,7 @@ def statements_of_spec(prose: str, spec: RubricSpec) -> list[Statement]:
         words = prose.strip()
         return [_statement(prose, at, at + len(words), value=words, weight="plain")]
     named = [
-        _weighed(prose, match, match["value"])
+        _weigh(prose, match, match["value"])
         for pattern in (_WORDS.grade, _WORDS.final_grade)
         for match in _matches(pattern, prose)
     ]
@@ -176,7 +176,7 @@ def statements_of_spec(prose: str, spec: RubricSpec) -> list[Statement]:
     if not any(statement.weight not in {"mention", "partial"} for statement in strongest):
         # `3/5` may count steps: it is a grade only where no score is named.
         strongest += [
-            _weighed(prose, match, match["value"]) for match in _matches(_WORDS.bare_grade, prose)
+            _weigh(prose, match, match["value"]) for match in _matches(_WORDS.bare_grade, prose)
         ]
     return sorted(_strongest(strongest), key=lambda statement: statement.start)
 
@@ -211,7 +211,7 @@ def _of_labels(text: str, names: Mapping[str, str], keys: tuple[str, ...]) -> It
                 yield _statement(text, match.start(), match.end(), value=label, weight="mention")
             else:
                 formal = form in {"keyed", "alone"}
-                yield _weighed(text, match, label, formal=formal, alone=form == "alone")
+                yield _weigh(text, match, label, formal=formal, alone=form == "alone")
 
 
 def _matches(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
@@ -245,7 +245,7 @@ def _statement(
     )
 
 
-def _weighed(
+def _weigh(
     text: str, match: re.Match[str], value: str, *, formal: bool = True, alone: bool = False
 ) -> Statement:
     start, end = match.span()
@@ -632,7 +632,7 @@ def read_reply(text: str, spec: RubricSpec, *, judged: Collection[str] = ()) -> 
     Raises:
         ReplyFault: It holds none, holds two that differ, or one in a form that cannot be trusted.
     """
-    body = _unfenced(_without_thoughts(text).strip().removeprefix("\ufeff").strip())
+    body = _unfence(_without_thoughts(text).strip().removeprefix("\ufeff").strip())
     if not body:
         raise ReplyFault("the reply has no text")
     offset = text.index(body)
@@ -725,7 +725,7 @@ def _check_object(
     Raises:
         TwoVerdictsFault: It does.
     """
-    for nested in _nested(value, spec.verdict_key):
+    for nested in _walk(value, spec.verdict_key):
         if nested is not value[spec.verdict_key] and nested != value[spec.verdict_key]:
             raise TwoVerdictsFault(f"the reply gives {spec.verdict_key!r} two values")
     reasoning = reply.reasoning.rstrip()
@@ -769,15 +769,15 @@ def _check_remarks(text: str, stated: float | str, spec: RubricSpec) -> None:
         )
 
 
-def _nested(value: JSON, key: str) -> Iterator[JSON]:
+def _walk(value: JSON, key: str) -> Iterator[JSON]:
     if isinstance(value, Mapping):
         for name, part in value.items():
             if name == key:
                 yield part
-            yield from _nested(part, key)
+            yield from _walk(part, key)
     elif isinstance(value, list):
         for part in value:
-            yield from _nested(part, key)
+            yield from _walk(part, key)
 
 
 def _check_sides(reply: Reply, text: str, spec: RubricSpec, repeated: Repeated) -> None:
@@ -820,14 +820,14 @@ def json_object(text: str) -> dict[str, JSON]:
     Raises:
         ReplyFault: It is none, it is more than that, or it gives a key twice.
     """
-    body = _unfenced(text.strip().removeprefix("\ufeff").strip())
+    body = _unfence(text.strip().removeprefix("\ufeff").strip())
     spans = list(_objects(body))
     if not spans or spans[0][:2] != (0, len(body)):
         raise ReplyFault(f"the reply is not one JSON object: {quote(body)}")
     return cast("dict[str, JSON]", spans[0][2])
 
 
-def _unfenced(text: str) -> str:
+def _unfence(text: str) -> str:
     """The inside of a text that is one fenced block and nothing else."""
     match = _WORDS.fence.fullmatch(text)
     return match["body"].strip() if match and "```" not in match["body"] else text

@@ -308,7 +308,7 @@ def rubric(
     >>> rubric(criterion="is polite", pass_at=0.7).name
     'rubric(is polite)'
     """
-    stated = _stated(criterion)
+    stated = _state(criterion)
     named = isinstance(cast("object", name), str) and bool(name)
     if named is bool(stated) or not (named or name is None):
         raise UsageError(
@@ -320,7 +320,7 @@ def rubric(
             f'rubric("{_CRITERION}") does not state the criterion\n'
             '  fix: rubric(criterion="is polite")'
         )
-    label = f"rubric({_shortened('; '.join(stated))})" if name is None else name
+    label = f"rubric({_shorten('; '.join(stated))})" if name is None else name
     check_parameters(
         label, at_least=pass_at, field=field, model=model, declared=label, parameter="pass_at"
     )
@@ -344,7 +344,7 @@ def rubric(
     )
 
 
-def _stated(criterion: object) -> tuple[str, ...]:
+def _state(criterion: object) -> tuple[str, ...]:
     """The criteria that a declaration states.
 
     Raises:
@@ -368,7 +368,7 @@ def _stated(criterion: object) -> tuple[str, ...]:
     return stated
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
 
 
@@ -449,12 +449,12 @@ class RubricJudge(OneModelJudge):
             JudgeError: A reply cannot be read, or a part that the rubric needs is not in the case.
             UnmeasuredError: The model could not be asked.
         """
-        texts = self._judged(completion, case)
+        texts = self._judge(completion, case)
         if isinstance(texts, Verdict):
             return texts
         return self._verdict(await self.replies(texts, case, calls))
 
-    def _judged(self, completion: Completion, case: GoldenCase) -> dict[str, str] | Verdict:
+    def _judge(self, completion: Completion, case: GoldenCase) -> dict[str, str] | Verdict:
         """The parts of a completion that the rubric shows, or the verdict that there is no text."""
         texts = texts_of(completion, self.prompt, case)
         if "answer" not in self.prompt.variables and texts:
@@ -471,7 +471,7 @@ class RubricJudge(OneModelJudge):
             JudgeError: As `judge_with`.
             UnmeasuredError: As `judge_with`.
         """
-        texts = self._judged(completion, case)
+        texts = self._judge(completion, case)
         if isinstance(texts, Verdict):
             return dict.fromkeys(self.stated, texts)
         replies = await self.replies(texts, case, calls)

@@ -57,7 +57,7 @@ def not_(judge: Rule) -> Rule:
     return negated(cast("Rule", as_rule(judge)))
 
 
-def _combined(
+def _combine(
     kind: str,
     judges: Sequence[Rule],
     decide: Callable[[list[tuple[Rule, Verdict]]], Verdict],
@@ -147,7 +147,7 @@ def all_of(*judges: Rule) -> Check:
             return failed(_reasons(bad), code=_code(bad, "not_all"), score=score)
         return passed(_reasons(opinions), score=score)
 
-    return _combined("all_of", judges, decide)
+    return _combine("all_of", judges, decide)
 
 
 @rule(compose=_advise_any)
@@ -173,7 +173,7 @@ def any_of(*judges: Rule) -> Check:
             return passed(_reasons(good[:1]), score=score)
         return failed(_reasons(opinions), code=_code(opinions, "none_of"), score=score)
 
-    return _combined("any_of", judges, decide)
+    return _combine("any_of", judges, decide)
 
 
 @rule(compose=_advise_some)
@@ -204,7 +204,7 @@ def at_least(k: int, *judges: Rule) -> Check:
         bad = [opinion for opinion in opinions if opinion[1].outcome == "fail"]
         return failed(f"{reason}; {_reasons(bad)}", code=_code(bad, "too_few"), score=share)
 
-    return _combined("at_least", judges, decide, least=k)
+    return _combine("at_least", judges, decide, least=k)
 
 
 @rule(compose=_advise_all)
@@ -242,7 +242,7 @@ def weighted(weights: Mapping[Rule, float], *, at_least: Share = 0.5) -> Check:
             code=_code(opinions, "too_low") if nothing else "too_low",
         )
 
-    return _combined("weighted", tuple(weights), decide)
+    return _combine("weighted", tuple(weights), decide)
 
 
 def case_of_turn(case: GoldenCase, turn: int, completion: Completion) -> GoldenCase:

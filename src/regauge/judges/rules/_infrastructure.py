@@ -159,7 +159,7 @@ def _containers(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
             yield f"{key}[{place}]", _mapping(container)
 
 
-def _tagged(image: Any) -> bool:
+def _is_tagged(image: Any) -> bool:
     """Return whether an image names a version other than `latest`."""
     if not isinstance(image, str) or not image:
         return False
@@ -257,7 +257,7 @@ def _faults(
         yield from (("privileged", f"{name}{what}") for what in _all_privileges(document))
     for place, container in _containers(document):
         at = f"{name} {place}"
-        if pinned and not _tagged(container.get("image")):
+        if pinned and not _is_tagged(container.get("image")):
             yield "image_not_pinned", f"{at}: image {container.get('image')!r} has no fixed tag"
         missing = [
             key for key in ("cpu", "memory") if _dig(container, "resources", "limits", key) is None
@@ -349,7 +349,7 @@ def _quietly() -> Generator[None]:
         log.removeFilter(silent)
 
 
-def _parsed(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one per fault
+def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one per fault
     """The statements of a text, or why it is no SQL."""
     import sqlglot
     from sqlglot.errors import SqlglotError
@@ -379,12 +379,12 @@ def _parsed(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one 
     if not checks:
         return "no statement"
     for statement in checks:
-        if statement.key in _NO_STATEMENTS or _misspelt(statement):
+        if statement.key in _NO_STATEMENTS or _is_misspelt(statement):
             return f"no statement: {str(statement)[:60]!r}"
     return checks
 
 
-def _misspelt(statement: Any) -> bool:
+def _is_misspelt(statement: Any) -> bool:
     """Return whether a command that the parser passes over begins with no known word."""
     return statement.key == "command" and not str(statement.this or "").isalpha()
 
@@ -428,7 +428,7 @@ def sql_parses(
     allowed = None if tables is None else frozenset(table.lower() for table in tables)
 
     def check(text: str) -> Verdict:
-        parsed = _parsed(text, dialect)
+        parsed = _parse(text, dialect)
         if isinstance(parsed, str):
             return failed(f"not SQL: {parsed}", code="sql_invalid")
         for statement in parsed if kinds else ():

@@ -88,7 +88,7 @@ def json_parses(
     """
 
     def check(answer: JudgedOutput) -> Verdict:
-        value = parse_json(_unfenced(answer.text or "")) if fenced else answer.json
+        value = parse_json(_unfence(answer.text or "")) if fenced else answer.json
         if isinstance(value, JsonFault):
             return failed(f"not JSON: {value.message}", code="json_invalid", actual=answer.text)
         actual_kind = kind_of(value)
@@ -108,7 +108,7 @@ def _a(kind: str) -> str:
     return f"an {kind}" if kind in {"object", "array"} else f"a {kind}"
 
 
-def _unfenced(text: str) -> str:
+def _unfence(text: str) -> str:
     """A text without the code fence it stands in."""
     return _FENCE_END.sub("", _FENCE_START.sub("", text.strip(), count=1)).strip()
 

@@ -282,7 +282,7 @@ def personal_data(text: str, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield kind, hit
 
 
-def _masked(text: str) -> str:
+def _mask(text: str) -> str:
     return text[:2] + "…"
 
 
@@ -322,7 +322,7 @@ def no_personal_data(
         ]
         if not hits:
             return passed("no personal data found")
-        where = ", ".join(f"{kind} {quote(_masked(part.strip()))}" for kind, part in hits[:5])
+        where = ", ".join(f"{kind} {quote(_mask(part.strip()))}" for kind, part in hits[:5])
         return failed(
             f"personal data: {where}",
             code="personal_data",

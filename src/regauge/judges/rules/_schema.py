@@ -226,7 +226,7 @@ def _guarded_draft(name: str) -> Any:
     }
     keywords: dict[str, Any] = {key: own.get(key, work) for key, work in draft.VALIDATORS.items()}
     validators: Any = importlib.import_module("jsonschema.validators")
-    guarded = validators.extend(draft, {key: _timed(work) for key, work in keywords.items()})
+    guarded = validators.extend(draft, {key: _time(work) for key, work in keywords.items()})
     evolve = guarded.evolve
 
     def evolve_guarded(self: Any, **changes: Any) -> Any:
@@ -248,7 +248,7 @@ def _guarded_draft(name: str) -> Any:
     return guarded
 
 
-def _timed(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+def _time(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     def work(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         _left_s()
         yield from keyword(validator, value, instance, schema) or ()
@@ -274,12 +274,12 @@ def _schema_formats(draft: Any) -> Any:
 
     checker: Any = FormatChecker(formats=())
     checker.checkers = {**draft.FORMAT_CHECKER.checkers}
-    checker.checks("regex", raises=JudgeError)(_for_texts(lambda text: bool(_compiled(text))))
+    checker.checks("regex", raises=JudgeError)(_for_texts(lambda text: bool(_compile(text))))
     return checker
 
 
 @cache
-def _compiled(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     try:
         return compiled_pattern(pattern, ignore_case=False, kind=_RULE)
     except UsageError as error:
@@ -288,7 +288,7 @@ def _compiled(pattern: str) -> Any:
 
 def _finds(pattern: str, text: str) -> bool:
     try:
-        return _compiled(pattern).search(text, timeout=min(_left_s(), _LIMIT_S)) is not None
+        return _compile(pattern).search(text, timeout=min(_left_s(), _LIMIT_S)) is not None
     except TimeoutError:
         raise _TooLongError from None
 
@@ -350,7 +350,7 @@ def _unevaluated_properties(
     if not validator.is_type(instance, "object"):
         return
     rest = {name: part for name, part in schema.items() if name != "unevaluatedProperties"}
-    evaluated = _evaluated(validator, instance, rest)
+    evaluated = _evaluate(validator, instance, rest)
     wrong = [
         name
         for name, value in instance.items()
@@ -365,7 +365,7 @@ def _satisfies(validator: Any, value: Any, subschema: Any) -> bool:
     return next(iter(validator.descend(value, subschema)), None) is None
 
 
-def _evaluated(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[str]:
+def _evaluate(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[str]:
     """The properties that a schema evaluates, with all schemas that apply in the same place."""
     from referencing.jsonschema import lookup_recursive_ref
 
@@ -383,19 +383,19 @@ def _evaluated(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[
             resolver = validator._resolver  # noqa: SLF001 - there is no public way to follow one
             target = resolver.lookup(table[keyword])
             target_validator = validator.evolve(schema=target.contents, _resolver=target.resolver)
-            present |= _evaluated(target_validator, instance, target.contents)
+            present |= _evaluate(target_validator, instance, target.contents)
     if "$recursiveRef" in table:
         target = lookup_recursive_ref(validator._resolver)  # noqa: SLF001
         target_validator = validator.evolve(schema=target.contents, _resolver=target.resolver)
-        present |= _evaluated(target_validator, instance, target.contents)
+        present |= _evaluate(target_validator, instance, target.contents)
     for name, part in table.get("dependentSchemas", {}).items():
-        present |= _evaluated(validator, instance, part) if name in instance else set()
-    for part in _applied(validator, instance, table):
-        present |= _evaluated(validator, instance, part)
+        present |= _evaluate(validator, instance, part) if name in instance else set()
+    for part in _apply(validator, instance, table):
+        present |= _evaluate(validator, instance, part)
     return present
 
 
-def _applied(validator: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
+def _apply(validator: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
     """The schemas within a schema that hold for the same value."""
     for keyword in ("allOf", "anyOf", "oneOf"):
         for part in cast("Sequence[Any]", schema.get(keyword, [])):

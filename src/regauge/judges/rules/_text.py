@@ -550,7 +550,7 @@ def is_lower_case(*, field: str | None = None) -> Check:
     return _case(upper=False, field=field)
 
 
-def _mixed(char: str) -> bool:
+def _is_mixed(char: str) -> bool:
     """Return whether a character is a title-case pair, such as U+01C5, and so both and neither."""
     return char.istitle() and not char.isupper()
 
@@ -560,7 +560,7 @@ def _case(*, upper: bool, field: str | None) -> Check:
         if text.isupper() if upper else text.islower():
             return passed("all capitals" if upper else "no capital")
         for at, char in enumerate(text):
-            if (char.islower() if upper else char.isupper()) or _mixed(char):
+            if (char.islower() if upper else char.isupper()) or _is_mixed(char):
                 word = "no capital" if upper else "a capital"
                 return failed(f"{char!r} is {word}: {around(text, at, at + 1)}", code="wrong_case")
         return failed("no letter that has a case", code="no_letters")

@@ -67,14 +67,14 @@ def candidates_of(
     Of an edit that makes several changes, each is tried alone as well where it stands on its own,
     so that what helps comes without what was wrapped around it.
     """
-    pool, state = _pooled(setting, state, edits)
+    pool, state = _pool(setting, state, edits)
     kept: list[tuple[tuple[float, ...], Candidate]] = []
     guarded: list[Attempt] = []
     for shape, (edit, after) in pool.made.items():
         refusal = state.memory.refuses(state.cluster.key, state.text, after)
         objection = refusal or setting.guard.objection(edit, state.text, after)
         if objection:
-            state = _refused(state, edit, objection)
+            state = _refuse(state, edit, objection)
             # A refusal is remembered once; it is a lesson, and refuses nothing by itself.
             once = not any(t.after == shape and t.finding == "guarded" for t in state.memory.tried)
             if not refusal and once:
@@ -113,7 +113,7 @@ def candidates_of(
     ), state
 
 
-def _refused(state: LoopState, edit: Edit, objection: str) -> LoopState:
+def _refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
     return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest, named(edit))
 
 
@@ -137,9 +137,7 @@ class _Pool:
         self.agreement[after.shape] += 1
 
 
-def _pooled(
-    setting: LoopConfig, state: LoopState, edits: Sequence[Edit]
-) -> tuple[_Pool, LoopState]:
+def _pool(setting: LoopConfig, state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
     """The prompts that proposals give, whole and in parts."""
     pool = _Pool()
     wholes: list[tuple[Edit, PromptText]] = []
@@ -148,7 +146,7 @@ def _pooled(
         try:
             literal = apply(state.text, edit.ops)
         except EditError as error:
-            state = _refused(state, edit, str(error))
+            state = _refuse(state, edit, str(error))
             # What one operation gets wrong, the others may get right.
             if len(edit.ops) > 1:
                 waiting += [replace(edit, ops=(op,)) for op in edit.ops]
@@ -177,10 +175,10 @@ def second_thoughts(setting: LoopConfig, state: LoopState) -> tuple[Edit, ...]:
     As part of a line it stays where it is.
     """
     rule = rule_to_follow(setting, state)
-    return tuple(edit for edit in _moved(state.text, rule) if edit.ops) if rule else ()
+    return tuple(edit for edit in _move(state.text, rule) if edit.ops) if rule else ()
 
 
-def _moved(text: PromptText, rule: str) -> list[Edit]:
+def _move(text: PromptText, rule: str) -> list[Edit]:
     """The rule behind the others of each section, that which comes last first."""
     places = {(index, id(node)) for index, node in says(text, rule)}
     if len(places) != 1:

@@ -103,7 +103,7 @@ def advance(setting: LoopConfig, state: LoopState, observation: Observation) -> 
         case "suite", SuiteSaid():
             state = _verification.after_suite(setting, state, observation)
         case phase, TrialsDone() if phase in _TRIALS:
-            state = _TRIALS[phase][1](setting, _counted(state, observation))
+            state = _TRIALS[phase][1](setting, _count(state, observation))
         case _:
             raise IllegalTransitionError(
                 f"{type(observation).__name__} does not follow the phase {state.phase!r}"
@@ -111,7 +111,7 @@ def advance(setting: LoopConfig, state: LoopState, observation: Observation) -> 
     return _within_limits(setting, state)
 
 
-def _counted(state: LoopState, observed: TrialsDone) -> LoopState:
+def _count(state: LoopState, observed: TrialsDone) -> LoopState:
     """The state with further trials, as what they are evidence for."""
     if state.phase == "fresh" or (state.phase == "settle" and state.accepted):
         return replace(state, fresh=state.fresh.with_outcomes(observed.outcomes))

@@ -143,7 +143,7 @@ def baseline_drawn(setting: LoopConfig, state: LoopState) -> LoopState:
 def diagnosed(setting: LoopConfig, state: LoopState) -> LoopState:
     """Look for what fails reproducibly; a run that removes text fixes nothing."""
     if setting.removals:
-        return _removing(setting, state)
+        return _remove(setting, state)
     diagnosis = diagnose(
         state.tally,
         lambda check: texts_for(setting, state, check),
@@ -180,7 +180,7 @@ def diagnosed(setting: LoopConfig, state: LoopState) -> LoopState:
     return nothing_left(setting, state)
 
 
-def _removing(setting: LoopConfig, state: LoopState) -> LoopState:
+def _remove(setting: LoopConfig, state: LoopState) -> LoopState:
     """Let the gate decide about text without effect, all of it together first."""
     accepted: list[Accepted] = []
     text = setting.base
@@ -307,7 +307,7 @@ def next_cluster(setting: LoopConfig, state: LoopState) -> LoopState:
     reason: StopReason | None = None
     if not state.novel:
         reason = "questions" if state.questions else "only-known-edits"
-    elif idle >= limits.patience:
+    elif idle >= limits.failed_cycles:
         reason = "no-acceptable-edit"
     elif state.cycle >= limits.cycles:
         reason = "cycles"
@@ -362,11 +362,11 @@ _AS_GOOD = 0.25
 def after_screen(setting: LoopConfig, state: LoopState) -> LoopState:
     """Go on with the candidates that do better than the incumbent on a few failing cases."""
     if any(candidate.suspects for candidate in state.candidates):
-        return _narrowed(setting, state)
-    return _ranked(setting, state)
+        return _narrow(setting, state)
+    return _rank(setting, state)
 
 
-def _narrowed(setting: LoopConfig, state: LoopState) -> LoopState:
+def _narrow(setting: LoopConfig, state: LoopState) -> LoopState:
     """Look for the statement that keeps a rule from being followed, then screen edits."""
     state, edits = narrowed(setting, state)
     if edits:
@@ -380,10 +380,10 @@ def _narrowed(setting: LoopConfig, state: LoopState) -> LoopState:
         for candidate in state.candidates
     )
     searching = any(candidate.suspects for candidate in state.candidates)
-    return state if searching or not all(drawn) else _ranked(setting, state)
+    return state if searching or not all(drawn) else _rank(setting, state)
 
 
-def _ranked(setting: LoopConfig, state: LoopState) -> LoopState:
+def _rank(setting: LoopConfig, state: LoopState) -> LoopState:
     """Test the best of the candidates that were screened."""
     check, cases = state.cluster.check, screen_cases(setting, state.cluster)
     # What the text as it is passes, and what it passed before edits for other checks.
@@ -443,7 +443,7 @@ def after_confirm(setting: LoopConfig, state: LoopState) -> LoopState:
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
     if candidate.suspicion:  # words speak against it, so trials have to say more for it
         bound /= test.looks
-    harmed, surely = _harmed(setting, state, new)
+    harmed, surely = _harm(setting, state, new)
     numbers = {
         "p": p,
         "bound": bound,
@@ -462,7 +462,7 @@ def after_confirm(setting: LoopConfig, state: LoopState) -> LoopState:
         gained = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
         gained = gained if steady is None else f"varies less: {steady}"
         state = state.note("confirmed", f"{check} {gained}, p = {p:.1g}", new, numbers)
-        return _confirmed(setting, state, replace(candidate, p=p, effect=effect))
+        return _confirm(setting, state, replace(candidate, p=p, effect=effect))
     measured = paired if cluster.unsteady else tally
     drawn = measured.over(new, cluster.cases, check).trials
     if (p > test.hopeless and drawn >= test.hopeless_trials) or effect < -test.margin - error:
@@ -475,7 +475,7 @@ def after_confirm(setting: LoopConfig, state: LoopState) -> LoopState:
     return replace(state, look=state.look + 1)
 
 
-def _harmed(setting: LoopConfig, state: LoopState, new: str) -> tuple[str, bool]:
+def _harm(setting: LoopConfig, state: LoopState, new: str) -> tuple[str, bool]:
     """The check or criterion that a text fails more often, and whether more trials are needless.
 
     One of many checks is often worse by chance: more trials decide, unless it is worse beyond all
@@ -506,7 +506,7 @@ def _drop_first(setting: LoopConfig, state: LoopState) -> LoopState:
     return accept_best(setting, state) if state.confirmed else next_tier(setting, state)
 
 
-def _confirmed(setting: LoopConfig, state: LoopState, candidate: Candidate) -> LoopState:
+def _confirm(setting: LoopConfig, state: LoopState, candidate: Candidate) -> LoopState:
     """Accept a candidate that leaves no failures; compare it with the others when it does."""
     state = replace(state, confirmed=(*state.confirmed, candidate), candidates=state.candidates[1:])
     score = state.tally.over(candidate.text.digest, state.cluster.cases, state.cluster.check)
@@ -662,7 +662,7 @@ def _planned(setting: LoopConfig, state: LoopState) -> tuple[tuple[str, Draws], 
     parts = pieces(setting.base)
     if budget <= 0 or not parts:
         return ()
-    failing_of = _failing(setting, state)
+    failing_of = _find_failing(setting, state)
     each = max(_CASES_MIN, budget // len(parts))
     failing = [case for cases in failing_of.values() for case in cases]
     others = [case for case in setting.train if case not in failing]
@@ -680,7 +680,7 @@ def _planned(setting: LoopConfig, state: LoopState) -> tuple[tuple[str, Draws], 
     )
 
 
-def _failing(setting: LoopConfig, state: LoopState) -> dict[str, tuple[str, ...]]:
+def _find_failing(setting: LoopConfig, state: LoopState) -> dict[str, tuple[str, ...]]:
     """The checks that fail under the prompt as it was, with the cases that do."""
     base = setting.base.digest
     test = setting.policy.test
@@ -783,7 +783,7 @@ def _for_one(
 def _next_part(setting: LoopConfig, state: LoopState) -> LoopState:
     """Go on to the next part to leave out; test what is left when there is none."""
     units, text = _fewer(setting, state)
-    return state if text is not None else _tested(setting, state, units)
+    return state if text is not None else _test(setting, state, units)
 
 
 def _fewer(setting: LoopConfig, state: LoopState) -> tuple[tuple[int, ...], PromptText | None]:
@@ -811,7 +811,7 @@ def _fewer(setting: LoopConfig, state: LoopState) -> tuple[tuple[int, ...], Prom
     return units, None
 
 
-def _tested(setting: LoopConfig, state: LoopState, units: Sequence[int]) -> LoopState:
+def _test(setting: LoopConfig, state: LoopState, units: Sequence[int]) -> LoopState:
     """Test what is left of the release as any other edit."""
     release = _release(setting, state)
     text = with_units(state.text, release.text, units)

@@ -303,7 +303,7 @@ def _of_stack(setting: LoopConfig, state: LoopState, stack: EditBisection) -> Lo
 def settled(setting: LoopConfig, state: LoopState) -> LoopState:
     """Say again how far goals are reached; of the prompt as it was, look again what fails."""
     state = replace(state, settled=state.settled | {settling(state)})
-    return _accepted(setting, state) if state.accepted else diagnosed(setting, state)
+    return _accept(setting, state) if state.accepted else diagnosed(setting, state)
 
 
 def judge_fresh(setting: LoopConfig, state: LoopState) -> LoopState:
@@ -345,7 +345,7 @@ def judge_fresh(setting: LoopConfig, state: LoopState) -> LoopState:
                 steadiness.numbers() if steadiness else {},
             )
             state = state.note("steadier", text, edit.text.digest, numbers)
-        return _accepted(setting, state)
+        return _accept(setting, state)
     if state.look < FRESH_LOOKS:
         return replace(
             state,
@@ -357,7 +357,7 @@ def judge_fresh(setting: LoopConfig, state: LoopState) -> LoopState:
     return _roll_back(setting, state, "undecided", detail, tuple(doubtful))
 
 
-def _accepted(setting: LoopConfig, state: LoopState) -> LoopState:
+def _accept(setting: LoopConfig, state: LoopState) -> LoopState:
     ending = state.ending or "improved"
     reason: StopReason = "goal-met" if ending == "goal-met" else "improved"
     text = f"the gate accepts all {len(setting.train) + len(setting.holdout)} cases"

@@ -134,7 +134,7 @@ class ModelForm:
         fault: ReplyFault | None = None
         repeated = False
         while True:
-            request, completion = await self._completed(compose, fault, ask)
+            request, completion = await self._complete(compose, fault, ask)
             try:
                 return parse(_text_of(completion))
             except NoEditError:
@@ -150,7 +150,7 @@ class ModelForm:
                 else:
                     fault, repeated = error, True
 
-    async def _completed(
+    async def _complete(
         self,
         compose: Callable[[int], CompletionRequest | None],
         fault: ReplyFault | None,
@@ -170,7 +170,7 @@ class ModelForm:
         """The request with as many of its cases as fit."""
         without = 0
         while (composed := compose(without)) is not None:
-            request = self._formed(composed, fault)
+            request = self._form(composed, fault)
             tokens = approximate_tokens(request)
             reply = request.parameters.get("max_tokens", 0)
             reserved = reply if isinstance(reply, int) else 0
@@ -180,7 +180,7 @@ class ModelForm:
             without += 1
         raise _too_long()
 
-    def _formed(self, request: CompletionRequest, fault: ReplyFault | None) -> CompletionRequest:
+    def _form(self, request: CompletionRequest, fault: ReplyFault | None) -> CompletionRequest:
         parameters: dict[str, JSON] = dict(request.parameters)
         if self.temperature is not None:
             parameters["temperature"] = self.temperature
@@ -239,7 +239,7 @@ class ModelForm:
         if param not in sent:
             param = self._suspect(sent, text, request)
         if not param:
-            raise _refused(error)
+            raise _refused_error(error)
         self.dropped.add(param)
         return True
 
@@ -260,7 +260,7 @@ class ModelForm:
 _TOO_LARGE: Final = 413
 
 
-def _refused(error: ProviderError) -> ReplyFault:
+def _refused_error(error: ProviderError) -> ReplyFault:
     return ReplyFault(
         f"the model refuses the request in every form: {_first_line(error)}\n"
         "  fix: let another model propose, with --refiner-model"
@@ -415,7 +415,7 @@ def edit_in(reply: str, text: PromptText, *, by: str, sections: Sequence[OpenSec
     try:
         document = object_in(reply, "ops", *_WHOLE_KEYS)
     except ReplyFault:
-        whole = _unfenced(_without_thoughts(reply))
+        whole = _unfence(_without_thoughts(reply))
         if _likeness(whole, text) < _LIKE_THE_PROMPT:
             raise
         return edit_of_text(whole, text, by=by)
@@ -555,7 +555,7 @@ def _strategy(operations: list[JSON]) -> str:
     return f"model-{kinds.pop().replace('_', '-')}" if len(kinds) == 1 else "model-edit"
 
 
-def _unfenced(reply: str) -> str:
+def _unfence(reply: str) -> str:
     match = _FENCE.fullmatch(reply.strip())
     return match["body"] if match else reply.strip()
 
@@ -630,7 +630,7 @@ class ModelProposer:
         """The reason why the check fails."""
         parts = {"people": _people(problem), "lessons": _tried(problem)}
         return await self.form.read(
-            self._composed("critic", problem, parts, trial=problem.cycle - 1),
+            self._compose("critic", problem, parts, trial=problem.cycle - 1),
             lambda reply: critique_in(reply, by=str(self.model)),
             ask,
         )
@@ -652,7 +652,7 @@ class ModelProposer:
                 # Another cycle with the same request gets other replies.
                 trial = (problem.cycle - 1) * problem.candidates + n
                 warm = TEMPERATURES[n % len(TEMPERATURES)]
-                compose = self._composed("proposer", problem, parts, trial=trial, temperature=warm)
+                compose = self._compose("proposer", problem, parts, trial=trial, temperature=warm)
                 try:
                     edit = await self.form.read(compose, partial(self._edit, problem), ask)
                 except ReplyFault as fault:
@@ -670,7 +670,7 @@ class ModelProposer:
         by = f"model:{self.model}"
         return edit_in(reply, problem.text, by=by, sections=problem.replaceable)
 
-    def _composed(
+    def _compose(
         self,
         name: str,
         problem: Problem,
@@ -690,8 +690,8 @@ class ModelProposer:
             failing = problem.failing[: len(problem.failing) - more]
             texts = {
                 **fixed,
-                "failing": _listed(failing),
-                "passing": _listed(passing),
+                "failing": _list(failing),
+                "passing": _list(passing),
             }
             return self._request(name, texts, trial=trial, temperature=temperature)
 
@@ -733,7 +733,7 @@ def _rows(rows: Sequence[Mapping[str, JSON]], *, none: str = "(none)") -> str:
     return json.dumps([*rows], ensure_ascii=False, indent=1) if rows else none
 
 
-def _listed(cases: Sequence[RedactedCase]) -> str:
+def _list(cases: Sequence[RedactedCase]) -> str:
     return _rows(
         [
             {

@@ -195,16 +195,16 @@ MakesProposer: TypeAlias = "Callable[[ProposerContext], Proposer]"
 
 def proposer_names() -> tuple[str, ...]:
     """All that can be asked for."""
-    return (*_own(), *sorted(set(_registered()) - set(_own())))
+    return (*_own_proposers(), *sorted(set(_registered_proposers()) - set(_own_proposers())))
 
 
 def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[str, Proposer]:
     """Proposers by name, in the given order."""
-    own = _own()
-    return {name: (own.get(name) or _loaded(name))(context) for name in names}
+    own = _own_proposers()
+    return {name: (own.get(name) or _load(name))(context) for name in names}
 
 
-def _own() -> Mapping[str, MakesProposer]:
+def _own_proposers() -> Mapping[str, MakesProposer]:
     from regauge.refine.proposers._model import ModelForm, ModelProposer
     from regauge.refine.proposers._rules import ExampleProposer, RuleProposer
 
@@ -223,14 +223,14 @@ def _own() -> Mapping[str, MakesProposer]:
     }
 
 
-def _registered() -> Mapping[str, EntryPoint]:
+def _registered_proposers() -> Mapping[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
-def _loaded(name: str) -> MakesProposer:
-    point = _registered().get(name)
+def _load(name: str) -> MakesProposer:
+    point = _registered_proposers().get(name)
     if point is None:
         names = proposer_names()
         hint = did_you_mean(name, names) or f"there are {', '.join(names)}"

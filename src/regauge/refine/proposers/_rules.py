@@ -86,8 +86,8 @@ def propose_by_rules(
     advice = check.advice.strip() if check else ""
     if not advice or says(text, advice):
         return ()
-    reworded = [*_same_sentence(text, advice), *_reworded(text, advice)][:_REPLACED_MAX]
-    added = [("add-rule", revised) for revised in _added(text, advice)]
+    reworded = [*_same_sentence(text, advice), *_reword(text, advice)][:_REPLACED_MAX]
+    added = [("add-rule", revised) for revised in _add_rule(text, advice)]
     return tuple(
         _rule_edit(text, revised, strategy, cluster) for strategy, revised in (*reworded, *added)
     )
@@ -132,7 +132,7 @@ def _same_sentence(text: PromptText, advice: str) -> list[tuple[str, PromptText]
                 _differs_in_value(statement, bare) or _is_negation(statement, bare)
             ):
                 new = bare if statement[-1:] in _ENDS else bare.rstrip("".join(_ENDS))
-                revised = text.with_content(index, replace(tree, node, _cased(new, statement)))
+                revised = text.with_content(index, replace(tree, node, _match_case(new, statement)))
                 revisions.append(("set-value", revised))
     return revisions
 
@@ -156,7 +156,7 @@ def _is_negation(first: str, other: str) -> bool:
     return negated == {True, False} and len(words) > 1 and words == content_words(other)
 
 
-def _reworded(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
+def _reword(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
     """Statements that give the same measure of the same thing otherwise, or half-heartedly."""
     measure = _RE.measure.search(advice)
     if measure is None:
@@ -176,7 +176,9 @@ def _reworded(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
             strategy = "strengthen" if same_number and same_unit else "set-number"
             strategy = strategy if same_unit else "set-unit"
             new = (
-                statement[: other.start()] + _cased(measure[0], other[0]) + statement[other.end() :]
+                statement[: other.start()]
+                + _match_case(measure[0], other[0])
+                + statement[other.end() :]
             )
             edits.append((strategy, text.with_content(index, replace(tree, node, new))))
     return edits
@@ -200,13 +202,13 @@ def _is_about(
     return 2 * len(rest & about) >= len(rest)
 
 
-def _cased(measure: str, like: str) -> str:
+def _match_case(measure: str, like: str) -> str:
     return (
         measure[0].upper() + measure[1:] if like[0].isupper() else measure[0].lower() + measure[1:]
     )
 
 
-def _added(text: PromptText, advice: str) -> list[PromptText]:
+def _add_rule(text: PromptText, advice: str) -> list[PromptText]:
     """The prompt with the advice at the end of sections, the nearest in its words first."""
     words = content_words(advice)
     ranked = sorted(homes(text), key=lambda home: -len(home.words & words))

@@ -433,12 +433,12 @@ def overview_of(source: ReportSource, words: Mapping[str, Mapping[str, int]]) ->
         calls=calls_line(gate) if gate else "",
         prompts=tuple(pages),
         reasons=reasons_beside(gate) if gate else (),
-        changed=tuple(_changed(gate)) if gate else (),
+        changed=tuple(_find_changed(gate)) if gate else (),
         columns=tuple(word for word in _WORDS if word in met),
     )
 
 
-def _changed(gate: DecisionDocument) -> Iterator[ChangedCases]:
+def _find_changed(gate: DecisionDocument) -> Iterator[ChangedCases]:
     for verdict, words in VERDICTS.items():
         groups = groups_of(case for case in gate.cases if case.verdict == verdict)
         if words.diff and groups:

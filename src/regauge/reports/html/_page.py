@@ -133,7 +133,7 @@ def render_page(
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_finalized,
+        finalize=_finalize,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -219,7 +219,7 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(sha).decode()}"
 
 
-def _finalized(value: object) -> object:
+def _finalize(value: object) -> object:
     """Text as it is shown: without what reorders or hides it."""
     if isinstance(value, str) and not hasattr(value, "__html__"):
         return printable(value)

@@ -90,7 +90,7 @@ ENDINGS = {
     "cycles": lambda: world(without("json"), limited(cycles=1), propose=fluff),
     "candidates": lambda: world(
         without("json"),
-        limited(candidates=1, patience=9),
+        limited(candidates=1, failed_cycles=9),
         propose=lambda *_: [adding("- Answer in jason."), adding("- Answer as XML.")],
         passes=lucky(),
     ),

@@ -19,7 +19,7 @@ policies = st.builds(
         model_calls=st.integers(0, 8),
         cycles=st.integers(1, 4),
         candidates=st.integers(1, 8),
-        patience=st.integers(1, 3),
+        failed_cycles=st.integers(1, 3),
     ),
 )
 

@@ -137,7 +137,8 @@ class CaseTable {
       case "candidate": return el("td", { class: kind }, count(one.counts.candidate));
       case "judges": return el("td", { title: one.failed.join(", ") }, one.failed.join(", ") || "–");
       case "latency": return el("td", { class: kind }, duration(one.latency));
-      default: return el("td", { class: kind }, money(one.cost));
+      case "cost": return el("td", { class: kind }, money(one.cost));
+      default: throw new Error(`no column ${name}`);
     }
   }
 
