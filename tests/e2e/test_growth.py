@@ -159,7 +159,7 @@ def test_what_reads_runs_streams_their_rows(
     project.run("--report=first")
     names = ("20260101-000000-aaaa", "20260102-000000-bbbb")
     runs = [project.root / ".regauge/runs" / name for name in names]
-    named = dict(zip(("one", "two"), names, strict=True))
+    named: dict[str, str] = dict(zip(("one", "two"), names, strict=True))
     command = [named.get(word, word) for word in words]
 
     def make(cases: int) -> None:
