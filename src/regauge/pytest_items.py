@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard, cast
 
 import pytest
 
@@ -190,6 +190,26 @@ def planned_cases(item: pytest.Item) -> Sequence[PlannedCase]:
         return [planned]
     cases = item.callspec.params.get(FIXTURE) if _is_eval(item) else None
     return cast("list[PlannedCase]", cases) if isinstance(cases, list) else ()
+
+
+# Stands for the name of each case in the id of an item that has all cases of an eval.
+ALL_CASES: Final = "<cases>"
+
+
+def nodes_of(item: pytest.Item, cases: Sequence[PlannedCase]) -> Iterator[tuple[PlannedCase, str]]:
+    """The cases of an item, each with the id of the item that it has, or would have, alone."""
+    if planned_case(item) is not None:
+        yield cases[0], item.nodeid
+        return
+    start, _, end = item.nodeid.partition(ALL_CASES)
+    several = any(case.suite is not cases[0].suite for case in cases)
+    for case in cases:
+        yield case, f"{start}{name_of(case, several=several)}{end}"
+
+
+def name_of(planned: PlannedCase, *, several: bool) -> str:
+    """The name of a case in the id of its item; it names one of several models."""
+    return f"{planned.case.id}-{planned.suite.model}" if several else planned.case.id
 
 
 def is_empty_eval(item: pytest.Item) -> bool:

@@ -17,12 +17,15 @@ from regauge.datasets import Shard
 from regauge.errors import Fault, FaultyFileError, RegaugeError, UnmeasuredError
 from regauge.prompts import LOCK_NAME
 from regauge.pytest_items import (
+    ALL_CASES,
     FIXTURE,
     FinishedItems,
     commanded_key,
     failed_case,
     joins_cases,
     locate,
+    name_of,
+    nodes_of,
     planned_case,
     planned_cases,
     raised,
@@ -167,8 +170,9 @@ class PytestRun:
         self._declared[id(suites[0])] = lambda session: session.bind(spec, function)[0]
         items = self._collect(metafunc.definition.nodeid, function, suites)
         planned = [case for _, case in items]
-        if planned and joins_cases(self._config):
-            metafunc.parametrize(FIXTURE, [planned], ids=["cases"], indirect=True)
+        # pytest escapes other names.
+        if planned and items[-1][0].isascii() and joins_cases(self._config):
+            metafunc.parametrize(FIXTURE, [planned], ids=[ALL_CASES], indirect=True)
             return
         metafunc.parametrize(FIXTURE, planned, ids=[name for name, _ in items], indirect=True)
 
@@ -193,15 +197,15 @@ class PytestRun:
         # Case by case, so that models are called for the same case at the same time.
         planned = [PlannedCase(suite, case) for case in suites[0].dataset.cases for suite in suites]
         self._collected.add(node, function, suites, planned)
-        if len(suites) == 1:
-            return [(case.case.id, case) for case in planned]
-        return [(f"{case.case.id}-{case.suite.model}", case) for case in planned]
+        several = len(suites) > 1
+        return [(name_of(case, several=several), case) for case in planned]
 
     def plan(self, session: pytest.Session) -> None:
         """Plan the evals among the selected items, and call the hook of other plugins."""
         evals = [(item, cases) for item in session.items if (cases := planned_cases(item))]
         selected = [planned for _, cases in evals for planned in cases]
-        self._turns = FinishedItems(planned={item.nodeid: None for item, _ in evals})
+        nodes = {id(case): node for item, cases in evals for case, node in nodes_of(item, cases)}
+        self._turns = FinishedItems(planned=dict.fromkeys(nodes.values()))
         if self._config.getoption("--model") and selected:
             _refuse_targets_alone(selected)
         if self._gate is not None or not session.testsfailed:  # errors of collection end a run
@@ -209,7 +213,7 @@ class PytestRun:
                 self._project, self._command_line, collected=self._collected, selected=selected
             )
         if self._gate is not None:
-            self._nodes = {id(case): item.nodeid for item, cases in evals for case in cases}
+            self._nodes = nodes
         if self._session.options.shard is not None:
             self._parts = parts_of(self._collected.suites, selected)
         locate([item for item, _ in evals])

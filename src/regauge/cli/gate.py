@@ -438,6 +438,7 @@ def gated(
             prompts=prompts,
             options=[f"--gate={request.ref}", *words],
             plugins=[plugin],
+            whole=True,
             warn=None,
         )
     except NoEvalsError:  # the gate has said so, with what it would have compared

@@ -10,7 +10,6 @@ import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from sys import intern
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from regauge.datasets._script import LIMIT, MAX_STEPS, MAX_TURNS, TURN_KEYS, Script, Turn
@@ -436,7 +435,7 @@ class _CaseReader:
         if len(source.faults) > faults:
             return None
         return GoldenCase(
-            id=intern(case_id),
+            id=case_id,
             inputs=inputs,
             expected=expected,
             tags=tags,

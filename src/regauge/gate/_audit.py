@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
@@ -216,7 +215,7 @@ async def _by_steps(
             for audited in chosen:
                 draws.append(Draw(cases[audited.case], stored_number("base", count[audited.case])))
                 count[audited.case] += 1
-            made = await asyncio.gather(*(making.make(draw) for draw in draws))
+            made = await making.make_all(draws)
             for audited, trial in zip(chosen, made, strict=True):
                 facts = facts_of_trial(trial, checks, graded=())
                 pairs[audited] = facts.passed if facts is not None else None
@@ -253,7 +252,7 @@ async def _fresh_counts(
 ) -> dict[str, Count]:
     draws = [Draw(planned, stored_number("base", nth)) for planned in cases]
     async with session.making() as making:
-        made = await asyncio.gather(*(making.make(draw) for draw in draws))
+        made = await making.make_all(draws)
     counts: dict[str, Count] = {}
     for planned, trial in zip(cases, made, strict=True):
         facts = facts_of_trial(trial, checks, graded=())

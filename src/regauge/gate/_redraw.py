@@ -413,7 +413,7 @@ def redraw_trials(
 
 async def _draw_suite(suite: AskedSuite, trials: Trials) -> LandedSuite:
     draws = draws_of(suite)
-    made = await asyncio.gather(*(trials.make(draw) for draw in draws))
+    made = await trials.make_all(draws)
     landed = LandedSuite()
     for draw, trial in zip(draws, made, strict=True):
         landed.take(draw, trial, suite.asked.history.key.judges)
@@ -426,7 +426,7 @@ async def _redraw_suite(asked: AskedRedraw, session: EvalSession, trials: Trials
     for wave in asked.redraw.waves():
         session.progress.total += len(wave)
         draws = [Draw(planned[case], stored_number("base", nth)) for case, nth in wave]
-        made = await asyncio.gather(*(trials.make(draw) for draw in draws))
+        made = await trials.make_all(draws)
         for (case, nth), draw, trial in zip(wave, draws, made, strict=True):
             asked.redraw.take(case, nth, landed.take(draw, trial, asked.checks))
     return landed

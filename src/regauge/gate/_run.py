@@ -65,6 +65,11 @@ class GateProgress:
         self.requested, self.landed = requested, 0
         self._started = time.monotonic()
 
+    def count(self) -> None:
+        """Count a trial that has landed."""
+        self.landed += 1
+        self.trials += 1
+
     @property
     def remaining_s(self) -> float | None:
         """Seconds until the end of this wave, at its pace so far; None before its first trial."""
@@ -153,7 +158,7 @@ class GateRun:
                 made = self._trials[(*each.case.key, "base")]
                 numbers = range(len(made), len(made) + self.gate.first_draws(each.case.prompt))
                 draws = [Draw(planned, stored_number("base", nth)) for nth in numbers]
-                drawn = await asyncio.gather(*(self._make(making, draw) for draw in draws))
+                drawn = await making.make_all(draws, landed=self._progress.count)
                 made.extend(drawn)
                 facts = [self._facts(*each.case.key, trial) for trial in drawn]
                 passed = [fact.passed for fact in facts if isinstance(fact, TrialFacts)]
@@ -180,7 +185,7 @@ class GateRun:
         """All trials of one wave at once; how many calls run side by side is for the session."""
         self._progress.start_wave(len(requests))
         draws = [self._draw(*request) for request in requests]
-        made = await asyncio.gather(*(self._make(trials, draw) for draw in draws))
+        made = await trials.make_all(draws, landed=self._progress.count)
         for (prompt, case, side, number), trial in zip(requests, made, strict=True):
             self._trials[prompt, case, side].append(trial)
             self.gate.observe(prompt, case, side, number, self._facts(prompt, case, trial))
@@ -199,12 +204,6 @@ class GateRun:
             planned = compared.candidate if first else compared.again
         assert planned is not None, f"{side} has no {case!r}"
         return planned
-
-    async def _make(self, trials: Trials, draw: Draw) -> Trial:
-        trial = await trials.make(draw)
-        self._progress.landed += 1
-        self._progress.trials += 1
-        return trial
 
     async def _copy_for_evals(self, trials: Trials) -> None:
         """Have evals find the candidate's first trials as theirs, so that these are paid once."""

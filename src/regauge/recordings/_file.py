@@ -8,12 +8,12 @@ import re
 import stat
 import time
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace as replace_fields
 from glob import escape
-from sys import intern
-from typing import TYPE_CHECKING, Any, Final, cast
+from heapq import merge as merge_sorted
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from regauge.atomic import write_whole
 from regauge.errors import Fault, RecordingError, explain_os_error
@@ -263,13 +263,13 @@ class Recording:
             raise ValueError("a recording is a JSON object")  # noqa: TRY004 - one kind for callers
         fields = cast("dict[str, Any]", document)
         try:
-            digest, trial = _shared(fields["digest"]), fields["trial"]
+            digest, trial = fields["digest"], fields["trial"]
             recording = cls(
                 key=RecordingKey(digest, trial),
                 prompt=fields["prompt"],
                 version=fields["version"],
-                case=_shared(fields["case"]),
-                model=_shared(fields["model"]),
+                case=fields["case"],
+                model=fields["model"],
                 completion=Completion.from_json(fields["completion"]),
                 recorded_at=fields["recorded_at"],
                 request=fields["request"],
@@ -306,11 +306,6 @@ class Recording:
         )
 
 
-def _shared(value: Any) -> Any:
-    """A text that the plan or other lines have as well, as one object."""
-    return intern(value) if type(value) is str else value
-
-
 def encode_line(recording: Recording) -> bytes:
     """A recording as one line of UTF-8, without the line end."""
     document = recording.to_json()
@@ -323,32 +318,94 @@ def encode_line(recording: Recording) -> bytes:
 _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
 
 
-class _RecordingLine:
-    """One line: its bytes, or its place in the file, and what it is found by."""
+# Case, trial and digest: the order of the lines of a file.
+_Order: TypeAlias = "tuple[str, int, str]"
 
-    __slots__ = ("case", "key", "model", "text")
-
-    def __init__(self, text: bytes | int, recording: Recording) -> None:
-        self.text = text
-        self.key = recording.key
-        self.case = recording.case
-        self.model = recording.model
-
-
+# The first keys of a line as we write it: nothing else of such a line is parsed.
+_HEAD: Final = re.compile(
+    rb'\{"case":"([^"\\]*)",(?:"judge":"(?:[^"\\]|\\.)*",)?"trial":([0-9]+),"digest":"([0-9a-f]{64})"'
+)
 # Lines are read in order more often than not; a larger block is read in vain more often.
 _BLOCK_BYTES: Final = 64 * 1024
+# A shard keeps the recordings of its own cases alone, so the file may be larger than memory.
+_SHARDED_BYTES_MAX: Final = 64 * BYTES_MAX
+_HASHES: Final = 2**64
+
+
+def _order_of(raw: bytes) -> _Order:
+    """The place of a line that was read before in the order of its file."""
+    if head := _HEAD.match(raw):
+        return head[1].decode(), int(head[2]), head[3].decode()
+    document = json.loads(raw)
+    return document["case"], document["trial"], document["digest"]
+
+
+def _key_of(raw: bytes) -> RecordingKey:
+    _, trial, digest = _order_of(raw)
+    return RecordingKey(digest, trial)
+
+
+def _hash_of(key: RecordingKey) -> int:
+    """A key in 64 bits: two of a million keys share one in 40 million files."""
+    return hash(key) % _HASHES
+
+
+class _LineIndex:
+    """The places of lines by key: 16 bytes a line.
+
+    Args:
+        hashes: Of the keys, in the order of the file.
+        places: In the same order.
+    """
+
+    __slots__ = ("_hashes", "_places")
+
+    def __init__(self, hashes: array[int], places: array[int]) -> None:
+        order = sorted(range(len(hashes)), key=hashes.__getitem__)
+        self._hashes = array("Q", map(hashes.__getitem__, order))
+        self._places = array("Q", map(places.__getitem__, order))
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def find(self, key: RecordingKey) -> array[int]:
+        """The places that a key may have, the first of the file first."""
+        hashed = _hash_of(key)
+        start = bisect_left(self._hashes, hashed)
+        return self._places[start : bisect_right(self._hashes, hashed, start)]
+
+    def in_file(self) -> array[int]:
+        """All places, in the order of the file."""
+        return array("Q", sorted(self._places))
+
+    def without(self, places: Collection[int]) -> _LineIndex:
+        """The others than some."""
+        kept = [at for at, place in enumerate(self._places) if place not in places]
+        return _LineIndex(
+            array("Q", [self._hashes[at] for at in kept]),
+            array("Q", [self._places[at] for at in kept]),
+        )
+
+    def shared(self) -> Iterator[array[int]]:
+        """The places of each hash that several lines have."""
+        start = 0
+        for at in range(1, len(self._hashes) + 1):
+            if at == len(self._hashes) or self._hashes[at] != self._hashes[start]:
+                if at - start > 1:
+                    yield self._places[start:at]
+                start = at
 
 
 class _Content:
     """The lines of a file as it was when it was indexed; outputs may be longer than memory.
 
     Attributes:
-        lines: By key.
         size: The bytes of the file.
+        places: Of its lines.
         tidy: Whether the file is in order, every line in its place and ended.
     """
 
-    __slots__ = ("_block", "_path", "_state", "lines", "size", "tidy")
+    __slots__ = ("_block", "_path", "_state", "places", "size", "tidy")
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -357,14 +414,11 @@ class _Content:
             self._state = _state(path.stat())
         self.size = self._state[1] if self._state else 0
         self._block = (0, b"")
-        self.lines: dict[RecordingKey, _RecordingLine] = {}
+        self.places = _LineIndex(array("Q"), array("Q"))
         self.tidy = True
 
-    def text(self, line: _RecordingLine) -> bytes | None:
+    def text(self, place: int) -> bytes | None:
         """The bytes of a line; None where the file has changed since."""
-        if isinstance(line.text, bytes):
-            return line.text
-        place = line.text
         start, block = self._block
         end = block.find(b"\n", place - start) if start <= place < start + len(block) else -1
         if end >= 0:
@@ -380,62 +434,66 @@ class _Content:
             return None
         return raw.rstrip(b"\r\n")
 
+    def in_order(self) -> Iterable[int]:
+        """The places of all lines in the order of a tidy file."""
+        places = self.places.in_file()
+        if self.tidy:
+            return places
+        orders = {place: _order_of(raw) for place in places if (raw := self.text(place))}
+        # Lines of a file that has changed since come last: who reads them notices.
+        return sorted(places, key=lambda place: (place not in orders, orders.get(place)))
+
 
 def _state(status: os.stat_result) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-# The first keys of a line as we write it: a line of another shard is not parsed.
-_HEAD: Final = re.compile(
-    rb'\{"case":"([^"\\]*)",(?:"judge":"(?:[^"\\]|\\.)*",)?"trial":([0-9]+),"digest":"([0-9a-f]{64})"'
-)
-# A shard keeps the recordings of its own cases alone, so the file may be larger than memory.
-_SHARDED_BYTES_MAX: Final = 64 * BYTES_MAX
-
-
 class _Elsewhere:
-    """The places of lines of other cases in the file: 16 bytes for each, on the first search.
+    """The lines of other cases in the file, indexed on the first search.
 
     Cases with one request share a recording, and so do judgements that share a call; it is filed
     under the first of them.
     """
 
-    __slots__ = ("_digests", "_own", "_path", "_places")
+    __slots__ = ("_own", "_path", "_places")
 
     def __init__(self, path: Path, own: Callable[[str], bool]) -> None:
         self._path = path
         self._own = own
-        self._digests: array[int] | None = None
-        self._places = array("Q")
+        self._places: _LineIndex | None = None
 
-    def _read(self) -> array[int]:
-        digests, places = array("Q"), array("Q")
+    def _read(self) -> _LineIndex:
+        hashes, places = array("Q"), array("Q")
         for _, place, raw in placed_lines_of(self._path, bytes_max=_SHARDED_BYTES_MAX):
             head = _HEAD.match(raw)
             if head is not None and not self._own(head[1].decode("utf-8", "replace")):
-                digests.append(int(head[3][:16], 16))
+                hashes.append(_hash_of(_key_of(raw)))
                 places.append(place)
-        order = sorted(range(len(digests)), key=digests.__getitem__)
-        self._places = array("Q", [places[place] for place in order])
-        return array("Q", [digests[place] for place in order])
+        return _LineIndex(hashes, places)
 
-    def find(self, key: RecordingKey) -> _RecordingLine | None:
-        """The line of a key, read from the file."""
-        if self._digests is None:
-            self._digests = self._read()
-        head = int(key.digest[:16], 16)
-        at = bisect_left(self._digests, head)
-        if at == len(self._digests) or self._digests[at] != head:
-            return None
-        with open_regular(self._path, bytes_max=_SHARDED_BYTES_MAX) as file:
-            while at < len(self._digests) and self._digests[at] == head:
-                file.seek(self._places[at])
-                raw = file.readline().rstrip(b"\r\n")
-                line = _RecordingLine(raw, Recording.from_json(read_json(raw)))
-                if line.key == key:
-                    return line
-                at += 1
+    def find(self, key: RecordingKey) -> Recording | None:
+        """The recording of a key, read from the file."""
+        if self._places is None:
+            self._places = self._read()
+        for place in self._places.find(key):
+            with open_regular(self._path, bytes_max=_SHARDED_BYTES_MAX) as file:
+                file.seek(place)
+                recording = Recording.from_json(read_json(file.readline().rstrip(b"\r\n")))
+            if recording.key == key:
+                return recording
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _NewLine:
+    """A line that is not in the file yet.
+
+    Attributes:
+        first: Whether it goes before one that is recorded meanwhile.
+    """
+
+    raw: bytes
+    first: bool
 
 
 class RecordingsFile:
@@ -458,10 +516,8 @@ class RecordingsFile:
         self._own = own
         self._elsewhere = None if own is None else _Elsewhere(path, own)
         self._content = content
-        self._lines = content.lines
         self._cases: Mapping[tuple[str, str], Collection[str]] | None = None
-        # Whether a new line goes before one that is recorded meanwhile.
-        self._added: dict[RecordingKey, bool] = {}
+        self._added: dict[RecordingKey, _NewLine] = {}
         self._removed: set[RecordingKey] = set()
 
     @classmethod
@@ -486,58 +542,82 @@ class RecordingsFile:
         return cls(path, _read(path, own), redactor=redactor or Redactor(), own=own)
 
     def __len__(self) -> int:
-        return len(self._lines)
+        gone = sum(self._is_recorded(key) for key in self._removed)
+        added = sum(key in self._removed or not self._is_recorded(key) for key in self._added)
+        return len(self._content.places) - gone + added
 
     def __contains__(self, key: object) -> bool:
-        return key in self._lines or (isinstance(key, RecordingKey) and self._find(key) is not None)
+        if not isinstance(key, RecordingKey):
+            return False
+        if key in self._added or (key not in self._removed and self._is_recorded(key)):
+            return True
+        return self._elsewhere is not None and self._elsewhere.find(key) is not None
 
-    def _find(self, key: RecordingKey) -> _RecordingLine | None:
-        line = self._lines.get(key)
-        if line is None and self._elsewhere is not None:
-            line = self._elsewhere.find(key)
-            if line is not None:
-                self._lines[key] = line
-        return line
+    def _is_recorded(self, key: RecordingKey) -> bool:
+        return len(self._content.places.find(key)) > 0
 
     def __iter__(self) -> Iterator[Recording]:
         """All recordings, in the order of the file."""
-        for line in sorted(self._lines.values(), key=_order):
-            if (recording := self.get(line.key)) is not None:
-                yield recording
+        for raw in self._lines():
+            yield Recording.from_json(json.loads(raw))
+
+    def _lines(self) -> Iterator[bytes]:
+        """All lines with the changes made here, in the order of the file."""
+        added = sorted((_order_of(line.raw), line.raw) for line in self._added.values())
+        for _, raw in merge_sorted(self._recorded_lines(), added):
+            yield raw
+
+    def _recorded_lines(self) -> Iterator[tuple[_Order, bytes]]:
+        """The lines of the file that stay, in their order."""
+        last: _Order = ("", -1, "")
+        whole = False
+        while not whole:
+            whole = True
+            for place in self._content.in_order():
+                raw = self._content.text(place)
+                if raw is None:  # another process wrote the file
+                    self._read_again()
+                    whole = False
+                    break
+                order = _order_of(raw)
+                key = RecordingKey(order[2], order[1])
+                if order > last and key not in self._added and key not in self._removed:
+                    last = order
+                    yield order, raw
 
     @property
     def any_replaced(self) -> bool:
         """Return whether a line says that its answer replaced another."""
-        lines = sorted(self._lines.values(), key=_order)
-        return any(b'"replaced":' in (self._raw(line) or b"") for line in lines)
+        return any(b'"replaced":' in raw for raw in self._lines())
 
     def keys(self) -> Collection[RecordingKey]:
         """The keys of all recordings."""
-        return self._lines.keys()
+        return {_key_of(raw) for raw in self._lines()}
 
     def get(self, key: RecordingKey) -> Recording | None:
         """The answer to one request and draw, or None."""
-        line = self._find(key)
-        raw = None if line is None else self._raw(line)
-        return None if raw is None else Recording.from_json(json.loads(raw))
+        line = self._added.get(key)
+        if line is not None:
+            return Recording.from_json(json.loads(line.raw))
+        recording = None if key in self._removed else self._recorded(key)
+        if recording is None and self._elsewhere is not None:
+            recording = self._elsewhere.find(key)
+        return recording
 
-    def _raw(self, line: _RecordingLine) -> bytes | None:
-        """The bytes of a line; None where another process removed it since."""
-        raw = self._content.text(line)
-        if raw is None:
-            self._read_again()
-            position = self._find(line.key)
-            raw = None if position is None else self._content.text(position)
-        return raw
+    def _recorded(self, key: RecordingKey) -> Recording | None:
+        """The answer in the file as it is now."""
+        for place in self._content.places.find(key):
+            raw = self._content.text(place)
+            if raw is None:  # another process wrote the file
+                self._read_again()
+                return self._recorded(key)
+            if _key_of(raw) == key:
+                return Recording.from_json(json.loads(raw))
+        return None
 
     def _read_again(self) -> None:
         """Index the file as another process left it; changes made here stay."""
-        changed = {key: self._lines[key] for key in self._added}
         self._content = _read(self.path, self._own)
-        self._lines = self._content.lines
-        for key in self._removed:
-            self._lines.pop(key, None)
-        self._lines.update(changed)
         self._cases = None
 
     def cases_with_other_digest(self, case: str, digest: str, *, model: str) -> bool:
@@ -561,9 +641,9 @@ class RecordingsFile:
         """
         changed = False
         for fresh in new:
-            recording = self._redactor.recording(fresh)
-            if self._put(recording, replace=replace):
-                self._added[recording.key] = replace
+            line = self._changed(self._redactor.recording(fresh), replace=replace)
+            if line is not None:
+                self._added[fresh.key] = line
                 changed = True
         if changed:
             self._cases = None
@@ -571,18 +651,15 @@ class RecordingsFile:
 
     def unused(self, keep: Collection[RecordingKey]) -> list[Recording]:
         """The recordings whose keys are not in `keep`, in the order of the file."""
-        stale = [line for key, line in self._lines.items() if key not in keep]
-        stale_recordings = (self.get(line.key) for line in sorted(stale, key=_order))
-        return [recording for recording in stale_recordings if recording is not None]
+        return [recording for recording in self if recording.key not in keep]
 
     def prune(self, keep: Collection[RecordingKey]) -> int:
         """Drop every recording whose key is not in `keep`; returns how many there were.
 
         What another process adds meanwhile is not touched.
         """
-        stale = [key for key in self._lines if key not in keep]
+        stale = [key for raw in self._lines() if (key := _key_of(raw)) not in keep]
         for key in stale:
-            del self._lines[key]
             self._added.pop(key, None)
         self._removed.update(stale)
         self._cases = None
@@ -590,14 +667,14 @@ class RecordingsFile:
 
     def added(self) -> list[bytes]:
         """The lines that `save` would write, in their order."""
-        lines = sorted((self._lines[key] for key in self._added), key=_order)
-        return [line.text for line in lines if isinstance(line.text, bytes)]
+        return sorted((line.raw for line in self._added.values()), key=_order_of)
 
     def _by_case(self) -> Mapping[tuple[str, str], Collection[str]]:
         if self._cases is None:
             cases: dict[tuple[str, str], set[str]] = {}
-            for line in self._lines.values():
-                cases.setdefault((line.case, line.model), set()).add(line.key.digest)
+            for raw in self._lines():
+                line = json.loads(raw)
+                cases.setdefault((line["case"], line["model"]), set()).add(line["digest"])
             self._cases = cases
         return self._cases
 
@@ -614,73 +691,123 @@ class RecordingsFile:
         if not self._added and not self._removed:
             return 0
         with rewriting(self.path, safe=_SAFE):
-            added = {key: (self._lines[key], replace) for key, replace in self._added.items()}
             self._content = _read(self.path)
-            self._lines = self._content.lines
-            changed = sum(self._lines.pop(key, None) is not None for key in self._removed)
-            for key, (line, replace) in added.items():
-                if key not in self._lines:
-                    self._lines[key] = line  # encoded already
-                    changed += 1
-                elif isinstance(line.text, bytes):
-                    recording = Recording.from_json(json.loads(line.text))
-                    changed += self._put(recording, replace=replace)
-            if changed or not self._content.tidy:
-                ordered = sorted(self._lines.values(), key=_order)
-                texts = (self._raw(line) for line in ordered)
-                write_whole(self.path, (text + b"\n" for text in texts if text is not None))
+            changed = sum(self._is_recorded(key) for key in self._removed)
+            # Written as the file is now; a write that fails leaves the changes as they were.
+            added, self._added = self._added, {}
+            try:
+                fresh = {
+                    key: new
+                    for key, line in added.items()
+                    if (new := self._still_new(key, line)) is not None
+                }
+                self._added = fresh
+                changed += len(fresh)
+                if changed or not self._content.tidy:
+                    written = _Written(self.path)
+                    write_whole(self.path, map(written.add, self._lines()))
+                    self._content = written.content()
+            except BaseException:
+                self._added = added
+                raise
         self._cases = None
         self._added = {}
         self._removed = set()
         return changed
 
-    def _put(self, recording: Recording, *, replace: bool) -> bool:
+    def _still_new(self, key: RecordingKey, line: _NewLine) -> _NewLine | None:
+        """A line as it is written to the file that there is now; None where it has the answer."""
+        if key in self._removed or not self._is_recorded(key):
+            return line  # encoded already
+        return self._changed(Recording.from_json(json.loads(line.raw)), replace=line.first)
+
+    def _changed(self, recording: Recording, *, replace: bool) -> _NewLine | None:
+        """The line of an answer; None where the file has it, or an earlier one that stays."""
         existing = self.get(recording.key)
         if existing is not None and (not replace or existing.same_answer(recording)):
-            return False
+            return None
         if existing is not None:
             recording = replace_fields(recording, replaced=existing.replaced + 1)
-        self._lines[recording.key] = _RecordingLine(encode_line(recording), recording)
-        return True
+        return _NewLine(encode_line(recording), first=replace)
 
 
-def _order(line: _RecordingLine) -> tuple[str, int, str]:
-    return (line.case, line.key.trial, line.key.digest)
+class _Written:
+    """Indexes lines while they are written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._end = 0
+        self._hashes, self._places = array("Q"), array("Q")
+
+    def add(self, raw: bytes) -> bytes:
+        """Note a line, and return it with its end."""
+        self._hashes.append(_hash_of(_key_of(raw)))
+        self._places.append(self._end)
+        self._end += len(raw) + 1
+        return raw + b"\n"
+
+    def content(self) -> _Content:
+        """The content of the file, now that it is written."""
+        content = _Content(self._path)
+        content.places = _LineIndex(self._hashes, self._places)
+        return content
 
 
 def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
     content = _Content(path)
-    lines = content.lines
+    hashes, places = array("Q"), array("Q")
     faults: list[Fault] = []
     size = BYTES_MAX if own is None else _SHARDED_BYTES_MAX
-    last: tuple[str, int, str] = ("", -1, "")
+    last: _Order = ("", -1, "")
     end = 0
     for number, place, raw in placed_lines_of(path, bytes_max=size):
         head = _HEAD.match(raw) if own is not None else None
         if head and own and not own(head[1].decode("utf-8", "replace")):
             continue
         try:
-            line = _RecordingLine(place, Recording.from_json(read_json(raw)))
+            recording = Recording.from_json(read_json(raw))
         except (ValueError, RecursionError) as error:
             faults.append(_broken_fault(path, number, raw, error))
             continue
-        earlier = lines.setdefault(line.key, line)
-        content.tidy &= place == end and last < (last := _order(line))
+        key = recording.key
+        hashes.append(_hash_of(key))
+        places.append(place)
+        content.tidy &= place == end and last < (last := (recording.case, key.trial, key.digest))
         end = place + len(raw) + 1
-        if earlier is not line and content.text(earlier) != raw:
-            first = next(n for n, at, _ in placed_lines_of(path) if at == earlier.text)
-            faults.append(
-                Fault(
-                    path=path,
-                    line=number,
-                    message=f"another answer to the request of line {first} (case {line.case!r})",
-                    fix="keep one of the two lines",
-                )
-            )
+    content.places = _LineIndex(hashes, places)
+    if not content.tidy:
+        repeated, contradictions = _repetitions(path, content)
+        content.places = content.places.without(repeated)
+        faults += contradictions
     if faults:
-        raise RecordingError(faults)
+        raise RecordingError(sorted(faults, key=lambda fault: fault.line or 0))
     content.tidy &= end == content.size
     return content
+
+
+def _repetitions(path: Path, content: _Content) -> tuple[set[int], list[Fault]]:
+    """The places of lines whose key an earlier line has, and a fault for each other answer."""
+    repeated: set[int] = set()
+    faults: list[Fault] = []
+    for shared in content.places.shared():
+        first: dict[RecordingKey, tuple[int, bytes]] = {}
+        for place in shared:
+            raw = content.text(place) or b""
+            earlier, text = first.setdefault(_key_of(raw), (place, raw))
+            if earlier == place:
+                continue
+            repeated.add(place)
+            if text != raw:
+                numbers = {at: number for number, at, _ in placed_lines_of(path)}
+                fault = Fault(
+                    path=path,
+                    line=numbers[place],
+                    message=f"another answer to the request of line {numbers[earlier]}"
+                    f" (case {_order_of(raw)[0]!r})",
+                    fix="keep one of the two lines",
+                )
+                faults.append(fault)
+    return repeated, faults
 
 
 def _broken_fault(path: Path, number: int, raw: bytes, error: Exception) -> Fault:

@@ -465,7 +465,7 @@ async def outcomes_of(
     """So many trials of every planned case, and why some could not be measured."""
     async with evals.making() as made_by:
         draws = [Draw(case, number) for case in planned for number in range(trials)]
-        made = await asyncio.gather(*(made_by.make(draw) for draw in draws))
+        made = await made_by.make_all(draws)
     outcomes: list[Outcome] = []
     for draw, trial in zip(draws, made, strict=True):
         if trial.error is None:

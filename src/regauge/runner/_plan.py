@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from sys import intern
 from typing import TYPE_CHECKING, Final, Protocol
 
 from regauge.datasets import case_ids, deal_by_time
@@ -368,7 +367,7 @@ def plan_cases(
         if planned.error is not None:
             continue
         try:
-            planned.digest = intern(planned.request(0).digest)
+            planned.digest = planned.request(0).digest
             missing += [
                 Draw(planned, trial)
                 for trial in range(planned.suite.trials)

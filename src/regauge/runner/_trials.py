@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from regauge.errors import MissingOutputError, MissingRecordingError, RegaugeError, UnmeasuredError
 from regauge.judges import MemoisedJudge, Rule
@@ -17,7 +17,7 @@ from regauge.runner._plan import CaseRequest, Draw
 from regauge.runner._result import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from regauge.judges import ModelJudge
     from regauge.runner._answers import Answers
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from regauge.runner._missing import Misses
     from regauge.runner._result import JudgedVerdict, SourcedCompletion
     from regauge.targets import Target
+
+
+# Trials that wait for a call, at 2 kB each: twice as many as two providers take at most. More take
+# more memory; with fewer, calls wait for trials that are only judged.
+_AT_ONCE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +99,27 @@ class Trials:
         except RegaugeError as error:
             return unmeasured_trial(draw, error)
         return await judge_trial(draw, asked.answer, opinions=asked.opinions, offline=self._offline)
+
+    async def make_all(
+        self, draws: Sequence[Draw], *, landed: Callable[[], None] = lambda: None
+    ) -> list[Trial]:
+        """The judged trials of many draws, in their order; many are made at once.
+
+        Args:
+            draws: What to make.
+            landed: Called after each trial.
+        """
+        made: dict[int, Trial] = {}
+        waiting = iter(enumerate(draws))
+
+        async def make_some() -> None:
+            for place, draw in waiting:
+                made[place] = await self.make(draw)
+                landed()
+                await asyncio.sleep(0)  # replayed trials wait for nothing else
+
+        await asyncio.gather(*(make_some() for _ in range(min(len(draws), _AT_ONCE))))
+        return [made[place] for place in range(len(draws))]
 
     async def ask(self, draw: Draw) -> AskedTrial:
         """Get an answer, and what the judges that ask a model say of it.

@@ -12,6 +12,7 @@ from regauge.judges import JudgeContext, JudgeStatus, min_chars
 from regauge.project import Project
 from regauge.providers import Completion, CompletionRequest
 from regauge.runner import Draw, EvalSession, PlannedCase, RunOptions, Trial, golden, spec_of
+from regauge.runner._trials import Trials
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,3 +154,27 @@ def test_a_suite_with_another_prompt_keeps_what_its_judges_count_for(root: Path)
     assert [judge.name for judge in asking] == ["told"]
     assert not suite.standing(asking[0]).gates
     assert suite.standing(suite.judges[0]) == JudgeStatus(gates=True, reason="")
+
+
+class _Counted(Trials):
+    """Makes trials that wait for each other, and counts those under way."""
+
+    def __init__(self) -> None:
+        self.under_way = self.most = 0
+
+    async def make(self, draw: Draw) -> Trial:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0.001 * (draw.trial % 3))
+        self.under_way -= 1
+        return Trial(number=draw.trial, request_digest="", answer=None)
+
+
+def test_of_many_trials_a_part_is_under_way_and_all_come_in_their_order():
+    trials, landed = _Counted(), list[int]()
+    planned: Any = None
+    draws = [Draw(planned, number) for number in range(10_000)]
+    made = asyncio.run(trials.make_all(draws, landed=lambda: landed.append(1)))
+    assert [trial.number for trial in made] == list(range(10_000))
+    assert len(landed) == 10_000
+    assert 1000 < trials.most < 5000

@@ -1,0 +1,188 @@
+"""What commands keep in memory of each case: the peak of real processes on few and on many cases."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from regauge.project import Project
+from regauge.providers import Completion, Usage
+from regauge.recordings import Recording, RecordingKey, encode_line
+from regauge.runner import EvalSession, PlannedCase, resolve_options, spec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import EvalProject
+
+FEW = 1000
+# A process that is started by a large one begins with the peak of that one, so a small one starts it.
+_PEAK_KIB = """\
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+_LOAD = """\
+from pathlib import Path
+from regauge.recordings import RecordingsFile
+file = RecordingsFile.load(Path("fixtures/recordings/triage.jsonl"))
+print(len(file))
+"""
+
+
+def peak_bytes(project: EvalProject, *words: str) -> int:
+    """The peak memory of a command, or of a script."""
+    command = [sys.executable, *(words if words[0] == "-c" else ("-m", "regauge", *words))]
+    done = subprocess.run(
+        [sys.executable, "-c", _PEAK_KIB, *command],
+        cwd=project.root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout) * (1 if sys.platform == "darwin" else 1024)
+
+
+def bytes_of_case(
+    project: EvalProject, make: Callable[[int], object], *words: str, few: int = FEW
+) -> float:
+    """The memory that each further case takes."""
+    peaks: list[int] = []
+    for cases in (few, 4 * few):
+        make(cases)
+        peaks.append(peak_bytes(project, *words))
+    return (peaks[1] - peaks[0]) / (3 * few)
+
+
+def write_cases(project: EvalProject, cases: int) -> None:
+    project.golden([project.case(number) for number in range(cases)])
+
+
+def write_recordings(project: EvalProject, cases: int) -> None:
+    """A recording of every case, as `regauge record` leaves it."""
+    write_cases(project, cases)
+    found = Project.find(project.root)
+    function = runpy.run_path(str(project.root / "evals/test_triage.py"))["test_triage"]
+    spec = spec_of(function)
+    assert spec is not None
+    options = resolve_options(
+        found.settings,
+        {},
+        record="none",
+        trials=None,
+        concurrency=None,
+        budget_usd=None,
+        fail_fast=False,
+    )
+    [suite] = EvalSession(found, options, environ={}).bind(spec, function)
+    lines = [
+        encode_line(
+            Recording(
+                key=RecordingKey(PlannedCase(suite, case).request(0).digest, 0),
+                prompt="triage",
+                version="1.0.0",
+                case=case.id,
+                model=str(suite.model),
+                completion=Completion(text="critical " * 50, model="clerk-1", usage=Usage()),
+                recorded_at="2026-01-01T00:00:00Z",
+            )
+        )
+        for case in suite.dataset
+    ]
+    path = project.root / "fixtures/recordings/triage.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(line + b"\n" for line in sorted(lines)))
+
+
+def make_runs(project: EvalProject, cases: int, runs: list[Path]) -> None:
+    """Two runs with so many rows, like those of the only run."""
+    for run in runs:
+        [first] = (project.root / "first").glob("run.json")
+        record = json.loads(first.read_text(encoding="utf-8"))
+        record["id"] = run.name
+        run.mkdir(parents=True, exist_ok=True)
+        (run / "run.json").write_text(json.dumps(record), encoding="utf-8")
+        row = (project.root / "first/trials.jsonl").read_text(encoding="utf-8").splitlines()[0]
+        name = json.loads(row)["case"]
+        with (run / "trials.jsonl").open("w", encoding="utf-8") as file:
+            file.writelines(f"{row.replace(name, f'case-{n:06}')}\n" for n in range(cases))
+    (project.root / ".regauge/history.sqlite3").unlink(missing_ok=True)
+
+
+def test_record_keeps_golden_cases_and_few_bytes_of_recordings(project: EvalProject):
+    def make(cases: int) -> None:
+        write_recordings(project, cases)
+
+    assert bytes_of_case(project, make, "record") < 2500
+
+
+def test_a_file_of_recordings_is_an_index_in_memory(project: EvalProject):
+    """16 bytes a line, and 80 while they are sorted."""
+
+    def make(lines: int) -> None:
+        path = project.root / "fixtures/recordings/triage.jsonl"
+        raw = [line for line in path.read_bytes().splitlines() if line]
+        first = json.loads(raw[0])
+        with path.open("w", encoding="utf-8") as file:
+            for number in range(lines):
+                digest = f"{number:064x}"
+                line = {**first, "case": f"case-{number:06}", "digest": digest}
+                file.write(f"{json.dumps(line, separators=(',', ':'))}\n")
+
+    write_recordings(project, 1)
+    assert bytes_of_case(project, make, "-c", _LOAD, few=5 * FEW) < 200
+
+
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        (("report", "one", "-o", "report.csv"), 1000),
+        (("report", "one", "-o", "report.json"), 1000),
+        (("report", "one", "-o", "report.md"), 1000),
+        (("log", "triage", "--runs"), 1500),
+        (("runs", "compare", "one", "two"), 2000),
+    ],
+    ids=["csv", "json", "markdown", "log", "compare"],
+)
+def test_what_reads_runs_streams_their_rows(
+    project: EvalProject, words: tuple[str, ...], most: int
+):
+    project.run("--report=first")
+    names = ("20260101-000000-aaaa", "20260102-000000-bbbb")
+    runs = [project.root / ".regauge/runs" / name for name in names]
+    named: dict[str, str] = dict(zip(("one", "two"), names, strict=True))
+    command = [named.get(word, word) for word in words]
+
+    def make(cases: int) -> None:
+        make_runs(project, cases, runs)
+
+    assert bytes_of_case(project, make, *command) < most
+
+
+def test_the_gate_keeps_no_item_of_pytest_for_each_case(project: EvalProject):
+    def git(*words: str) -> None:
+        subprocess.run(["git", *words], cwd=project.root, check=True, capture_output=True)
+
+    git("init", "-q", "-b", "main")
+    git("config", "user.email", "somebody@example.org")
+    git("config", "user.name", "Somebody")
+    project.write(".gitignore", ".regauge/\n__pycache__/\nfirst/\n")
+    subprocess.run(
+        [sys.executable, "-m", "regauge", "bump", "triage"], cwd=project.root, check=True
+    )
+
+    def make(cases: int) -> None:
+        write_cases(project, cases)
+        git("add", "-A")
+        git("commit", "-q", "-m", f"{cases} cases")
+
+    assert bytes_of_case(project, make, "gate", "main", few=FEW // 2) < 9000
