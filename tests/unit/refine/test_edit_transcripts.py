@@ -60,7 +60,7 @@ def test_what_lies_between_two_texts_is_as_it_was_written_down(name: str):
         lines += [
             f"words lost: {lost_words(before, after)}",
             f"statements lost: {lost_statements(before, after)}",
-            f"new: {new_statements(before, after, known)}",
+            f"new: {[*new_statements(before, after, known)]}",
             f"lines: {changed_lines(before, after)}",
             f"statements: {changed_statements(before, after)}",
             f"places: {changed_places(before, after)}",
