@@ -95,6 +95,22 @@ _PROBABLY_WORSE = "001010011111011101111101"
             "0/0",
             id="new, below its bar",
         ),
+        pytest.param(
+            {"candidate": "11!", "was": None, "state": "new"},
+            "unmeasured",
+            "unmeasured",
+            "2/2",
+            "0/0",
+            id="new, not all measured",
+        ),
+        pytest.param(
+            {"candidate": "10!", "was": None, "state": "new"},
+            "new",
+            "reject",
+            "1/2",
+            "0/0",
+            id="new, below its bar whatever the last trial is",
+        ),
         pytest.param({"state": "unchanged"}, "unchanged", "accept", "0/0", "0/0", id="unchanged"),
         pytest.param({"state": "removed"}, "removed", "reject", "0/0", "0/0", id="removed"),
         pytest.param(
