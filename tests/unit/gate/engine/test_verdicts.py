@@ -344,6 +344,14 @@ def test_a_change_cannot_accept_more_broken_cases_than_the_limit(limit: int, dec
     assert [r.kind for r in outcome.reasons].count("accepted-max") == (limit < 8)
 
 
+@pytest.mark.parametrize(("candidate", "decision"), [("1", "accept"), ("10", "reject")])
+def test_a_new_case_counts_as_accepted_only_where_it_misses_its_bar(candidate: str, decision: str):
+    new = scripted(candidate, name="n", was=None, state="new", accepted="label retired")
+    outcome = run([new, *others(9)], GatePolicy(accepted_max=0))
+    assert outcome.decision == decision
+    assert len(outcome.accepted_broken) == (decision == "reject")
+
+
 def test_without_any_history_base_is_drawn_in_the_same_run():
     tally = Tally()
     outcome = run([scripted("1", was=None), *others(40, was=None)], order=tally)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from regauge.refine._policy import RefinePolicy, RunLimits
+from regauge.refine.loop._goals import can_confirm, underpowered_text
+from regauge.refine.loop._plan import calls_left, calls_wanted
+from regauge.refine.loop._verification import compared, either_side, generalises, is_steadier
 from tests.transcripts import assert_as_written
 from tests.unit.refine.loop.test_localise import with_calls
 from tests.unit.refine.loop.test_loop import ENDINGS
@@ -29,7 +33,7 @@ from tests.unit.refine.world import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from regauge.refine.loop._state import LoopState, Note
     from tests.unit.refine.world import World
@@ -70,6 +74,24 @@ RUNS: dict[str, Callable[[], World]] = {
     "judged by models": lambda: world(without("json", "utc"), judging=JUDGED),
     "few calls, judged by models": lambda: world(
         without("json"), RefinePolicy(limits=RunLimits(calls=150)), judging=JUDGED
+    ),
+    "the better of two": lambda: world(
+        without("json"),
+        propose=lambda *_: [adding("- Answer in jason."), adding(JSON), adding("- Answer in XML.")],
+        passes=lambda text, case, check: (
+            passes(text, case, check)
+            or (check == "json" and "jason" in text and case[-1] in "01234")
+            or (check == "json" and "XML" in text and case[-1] in "0123")
+        ),
+    ),
+    "the better of two in part": lambda: world(
+        without("json"),
+        propose=lambda *_: [adding("- Answer in jason."), adding("- Answer in XML.")],
+        passes=lambda text, case, check: (
+            passes(text, case, check)
+            or (check == "json" and "jason" in text and case[-1] in "01234")
+            or (check == "json" and "XML" in text and case[-1] in "0123456")
+        ),
     ),
     "few calls": lambda: stingy(98),
     "more calls": lambda: stingy(120),
@@ -114,6 +136,24 @@ def shown(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def asides(here: World, step: LoopState) -> Iterator[str]:
+    """What the steps of a phase rest on, whatever they decide."""
+    setting = here.setting
+    if step.phase == "propose" and not step.accepted:
+        for cluster in step.open:
+            yield f"    can be confirmed: {can_confirm(setting, step, cluster)}"
+            yield f"    {underpowered_text(setting, step, cluster)}"
+    if step.phase in {"propose", "confirm", "holdout", "suite", "fresh"}:
+        more = calls_wanted(setting, replace(step, left=step.phase))
+        yield f"    {more} calls more would do, of {calls_left(setting, step)} left"
+    if step.phase == "fresh":
+        for edit in step.accepted:
+            seen, unseen = either_side(setting, step, edit)
+            odds = generalises(setting, step, edit, seen, unseen)
+            yield f"    odds {odds:.4g}: {compared(step, edit, seen, unseen)}"
+            yield f"    steadier {is_steadier(setting, step, edit)}"
+
+
 def transcript(here: World, state: LoopState) -> str:
     """Each step with its phase and calls so far, and the end."""
     lines: list[str] = []
@@ -121,6 +161,7 @@ def transcript(here: World, state: LoopState) -> str:
         cases = f", {len(step.waiting)} wait" if step.waiting else ""
         lines.append(f"{step.phase} after {step.spent.total} calls{cases}")
         lines += [f"    {told(note)}" for note in step.notes]
+        lines += asides(here, step)
     assert state.stop is not None
     lines.append(f"cycles {state.cycle}, tested {state.tested}, idle {state.idle}")
     lines += [f"tried: {entry.finding}, {entry.detail}" for entry in state.memory.tried]
