@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from regauge.refine._policy import RefinePolicy, RunLimits
+from regauge.refine.edits import PromptText
 from regauge.refine.loop._goals import can_confirm, underpowered_text
 from regauge.refine.loop._plan import calls_left, calls_wanted
+from regauge.refine.loop._state import Critique, Critiqued, Release, Spent
 from regauge.refine.loop._verification import compared, either_side, generalises, is_steadier
 from tests.transcripts import assert_as_written
 from tests.unit.refine.loop.test_localise import with_calls
@@ -48,6 +50,19 @@ def noisy(share: float, *, base: tuple[str, ...] = ("json",), seed: int = 5) -> 
         without(*base),
         passes=lambda text, case, check: dice.random() > share and passes(text, case, check),
     )
+
+
+def released(*texts: str, base: PromptText | None = None, **more: Any) -> World:
+    """A world with earlier releases, the newest first."""
+    known = tuple(
+        Release(
+            name=f"version {number}",
+            text=PromptText.from_contents(text),
+            command=f"git checkout v{number}",
+        )
+        for number, text in enumerate(texts)
+    )
+    return world(base or without("json"), releases=known, **more)
 
 
 def half_helping(text: str, case: str, check: str) -> bool:
@@ -91,6 +106,37 @@ RUNS: dict[str, Callable[[], World]] = {
             passes(text, case, check)
             or (check == "json" and "jason" in text and case[-1] in "01234")
             or (check == "json" and "XML" in text and case[-1] in "0123456")
+        ),
+    ),
+    "a release": lambda: released(HEALTHY.whole),
+    "the third release": lambda: released(
+        without("json", "utc").whole,
+        without("json").whole,
+        HEALTHY.whole.replace("You help.", "You help people.\n\nAnd you are kind."),
+    ),
+    "a release for two": lambda: released(
+        HEALTHY.whole,
+        base=PromptText.from_contents(
+            "You help.\n# Rules\n- Be short.\n- Say hello.\n\n# More\n- Sign it.\n{{input}}"
+        ),
+    ),
+    "a release that helps half": lambda: released(
+        HEALTHY.whole, passes=half_helping, propose=lambda *_: []
+    ),
+    "a release, few calls": lambda: released(
+        HEALTHY.whole,
+        policy=RefinePolicy(limits=RunLimits(calls=96)),
+        propose=lambda *_: [],
+    ),
+    "no release helps": lambda: released(without("json", "short").whole),
+    "people": lambda: world(without("json"), feedback="2 labels of people say it fails"),
+    "criticised": lambda: world(
+        without("json"),
+        critics=frozenset({"rules"}),
+        critique=lambda _: Critiqued(
+            critique=Critique(kind="missing", hypothesis="no line says it", by="critic"),
+            spent=Spent(model_calls=1, usd=0.02),
+            refused="a first reply was odd",
         ),
     ),
     "few calls": lambda: stingy(98),
