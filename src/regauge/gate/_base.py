@@ -385,8 +385,6 @@ def _under_names_of_today(baseline: Baseline, suite: Eval, at: BaseCommit) -> Ba
     """A baseline whose dataset has the name that the change gives it."""
     now = suite.dataset.name
     renamed = baseline.with_dataset(at.dataset_name(suite.dataset, prompt=baseline.prompt), now)
-    if any(stored.key.dataset == now for stored in (*renamed.histories, *renamed.previous)):
-        return renamed
     for older in older_names(at.project, suite.dataset.path):
         renamed = renamed.with_dataset(older, now)
     return renamed

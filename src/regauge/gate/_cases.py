@@ -349,7 +349,7 @@ class CellTest:
         self.ends = np.where(doubt, int(End.OPEN), int(End.UNTESTED)).astype(np.int8)
         self.log_today = np.full(doubt.shape, -np.inf)
         self._record = np.full(doubt.shape, -np.inf)
-        self._family = max(family or 0, doubt.shape[1], 1)
+        self._family = max(family or 1, doubt.shape[1])
         self.log_bound = np.full(len(doubt), policy.log_bound(self._family))
 
     @property

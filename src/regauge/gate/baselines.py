@@ -305,7 +305,7 @@ class Baseline:
 
     def with_dataset(self, before: str, now: str) -> Baseline:
         """The baseline after a dataset was renamed; as it is where it has the new name already."""
-        if before == now or any(stored.key.dataset == now for stored in self._all()):
+        if any(stored.key.dataset == now for stored in self._all()):
             return self
 
         def renamed(stored: StoredHistory) -> StoredHistory:

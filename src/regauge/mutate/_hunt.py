@@ -534,7 +534,7 @@ class Hunt:
             cases.append((texts, [trial.output for trial in self._drawn[key]]))
             if len(cases) in {1, len(self._policy.extra)}:
                 p_values.append(self._base.outputs.difference_p(cases, noise=noise, seed=seed))
-        return min(1.0, min(p_values, default=1.0) * max(len(p_values), 1))
+        return min(p_values, default=1.0) * max(len(p_values), 1)
 
     async def _fresh_p(
         self,
@@ -574,7 +574,7 @@ class Hunt:
             p_value *= len(chosen)
             if p_value <= policy.changed * _SHARES[2]:
                 break
-        return min(1.0, p_value)
+        return p_value
 
 
 # Shares of the level: the most relevant cases, the first trials of all, and a closer look at those

@@ -10,24 +10,29 @@ import pytest
 from hypothesis import given, strategies as st
 
 from regauge.errors import UsageError
-from regauge.evidence import NetReport, PairsReport, RoundReport
+from regauge.evidence import ControlReport, NetReport, PairsReport, RoundReport
 from regauge.gate import (
     BaseTrials,
     CaseReport,
     CheckReport,
     Count,
     GateCase,
+    GateOutcome,
     GatePolicy,
     MessageContext,
     SuiteReport,
     case_from_json,
     case_message,
     case_to_json,
+    control_note,
+    critical_note,
     policy_from_json,
     policy_to_json,
+    reason_message,
     suite_message,
     with_more_trials,
 )
+from regauge.gate._types import Reason
 
 CONTEXT = MessageContext(cells=100)
 
@@ -74,6 +79,14 @@ def decided(verdict: str, new: Count, before: Count, today: Count, **more: Any) 
     paired = count(min(new.passed, today.trials), today.trials)
     checks = tuple(replace(check, paired=paired, direction="worse") for check in found.checks)
     return replace(found, checks=checks)
+
+
+def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseReport:
+    """A case whose check was tested for being fixed."""
+    found = decided(verdict, new, before, today)
+    return replace(
+        found, checks=tuple(replace(check, direction="better") for check in found.checks)
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,6 +167,91 @@ def decided(verdict: str, new: Count, before: Count, today: Count, **more: Any) 
                 " of 3. To report it without blocking: `tier: tracked`."
             ),
         ),
+        (
+            decided("broken", count(0, 6), count(12, 12), count(5, 5), broke_before=2, repeated=1),
+            (
+                "failed 6 of 6 new trials; base passed 12 of 12 before. Side by side today: the"
+                " candidate 0 of 5, base 5 of 5. It broke in 2 versions before as well, and was"
+                " accepted: it is edit-sensitive; consider the tier `tracked`. The same completion"
+                " came back 1 time and counts once: a cache, or a fixed seed."
+            ),
+        ),
+        (
+            bettered("drifted", count(24, 24), count(0, 12), count(23, 23)),
+            (
+                "passed 24 of 24; base also passes today, 23 of 23 (0 of 12 before). The prompt did"
+                " not fix it."
+            ),
+        ),
+        (
+            report("known-failing", count(0, 1), count(1, 12), count(0, 2)),
+            "base fails 13 of 14 trials; unchanged.",
+        ),
+        (
+            report("fixed", count(5, 6), count(0, 12), count(1, 5)),
+            "passes 5 of 6; base passed 1 of 17.",
+        ),
+        (report("passed", count(3, 3), count(11, 12)), "passed 3 of 3; base passed 11 of 12."),
+        (report("passed"), "not run."),
+        (report("new", count(1, 1), state="new", tier="tracked"), "no history; passed 1 of 1."),
+        (
+            report("new", count(0, 3), state="new", bar=count(3, 3), blocks=True, checks=()),
+            (
+                "no history; passed 0 of 3 (bar: 3 of 3). It misses its bar. To report it without"
+                " blocking: `tier: tracked`."
+            ),
+        ),
+        (report("unmeasured", needs=1), "none of its trials is recorded; it needs 1 live trial."),
+        (report("unmeasured", needs=3), "none of its trials is recorded; it needs 3 live trials."),
+        (
+            report("unmeasured", count(1, 2), needs=3, missing=2),
+            "2 of 4 trials have no verdict (HTTP 429).",
+        ),
+        (report("unmeasured", count(1, 1)), "its only trial has no verdict (HTTP 429)."),
+        (report("unmeasured", count(2, 3)), "some of 3 trials have no verdict (HTTP 429)."),
+        (report("unmeasured"), "some of its trials have no verdict (HTTP 429)."),
+        (
+            report("mixed", count(0, 4), count(11, 12), count(3, 4)),
+            "failed 4 of 4 trials; base fails 2 of 16. Not blocking.",
+        ),
+        (
+            report("mixed", count(4, 6), count(12, 12)),
+            "failed 2 of 6 trials; base passed 12 of 12. Not blocking.",
+        ),
+        (
+            report("flaky", count(2, 2), count(9, 12)),
+            "passed 2 of 2; base fails 3 of 12. Not blocking.",
+        ),
+        (
+            report("undecided", count(0, 0), count(12, 12), needs=1),
+            "needs 1 live trial; none is recorded.",
+        ),
+        (
+            report("undecided", count(0, 2), count(12, 12), needs=5, recorded=2),
+            "needs 5 live trials; only 2 are recorded.",
+        ),
+        (
+            report("undecided", count(0, 1), count(12, 12), count(3, 3), repeated=5),
+            (
+                "passed 0 of 1; base passed 15 of 15. The same completion came back 5 times and"
+                " counts once: a cache, or a fixed seed."
+            ),
+        ),
+        (
+            report("undecided", count(1, 3), count(12, 12), repeated=5),
+            (
+                "passed 1 of 3; base passed 12 of 12 before. Probably worse, not certain among 100"
+                " checks. Add trials (--more-trials 8), or mark the case critical."
+            ),
+        ),
+        (
+            decided("undecided", count(0, 8), count(12, 12), count(4, 8)),
+            (
+                "passed 0 of 8; base passed 12 of 12 before, 4 of 8 today. Probably worse, not"
+                " certain among 100 checks. Add trials (--more-trials 8), or mark the case critical."
+            ),
+        ),
+        (report("removed", accepted="a duplicate"), "removed, as the changelog says."),
         (report("unmeasured", missing=1), "its only trial has no verdict (HTTP 429)."),
         (report("unchanged"), "the request is the same to the byte; not run."),
         (
@@ -169,6 +267,26 @@ def decided(verdict: str, new: Count, before: Count, today: Count, **more: Any) 
 def test_a_case_is_told_in_counts(found: CaseReport, words: str):
     context = MessageContext(cells=100, unmeasured="HTTP 429")
     assert case_message(found, context) == f"refund-policy/late-return: {words}"
+
+
+def test_without_a_cause_a_missing_verdict_is_told_alone():
+    found = report("unmeasured", count(1, 2), missing=2)
+    assert case_message(found, CONTEXT).endswith(": 2 of 4 trials have no verdict.")
+
+
+def test_between_two_models_the_candidate_is_the_other_model():
+    found = decided("broken", count(0, 6), count(12, 12), count(5, 5))
+    said = case_message(found, MessageContext(cells=9, across_models=True))
+    assert said.endswith("Side by side today: the other model 0 of 5, base 5 of 5.")
+
+
+def test_the_check_with_the_most_evidence_speaks_for_a_case():
+    """Also where another one of the same verdict comes first."""
+    found = decided("broken", count(0, 6), count(12, 12), count(5, 5))
+    (check,) = found.checks
+    weaker = replace(check, check="json_parses", candidate=count(3, 6), e_value=30.0)
+    several = replace(found, checks=(weaker, replace(check, e_value=900.0)))
+    assert "failed field_equals in 6 of 6 new trials" in case_message(several, CONTEXT)
 
 
 def test_a_suspect_of_a_replay_is_left_to_the_audit():
@@ -261,6 +379,40 @@ ASKED: dict[str, Any] = {
                 " (p = 0.00057), not yet tested side by side: that needs 400 live trials."
             ),
         ),
+        (
+            {"verdict": "undecided", "needs": 1, "asked": ()},
+            "needs 1 live trial to judge the prompt as a whole.",
+        ),
+        (
+            {
+                "verdict": "worse",
+                "rounds": (a_round(0.03, scores={"tone": 0.004, "grace": 0.002}),),
+                "asked": ("tone", "grace"),
+                "pairs": (look(0.5), look(0.009, "tone")),
+                "stable_failed": 0,
+            },
+            (
+                "11 of 100 trials failed; the base's baseline predicts 7.5; scores of tone, grace are"
+                " lower (p = 0.002), confirmed side by side (p = 0.009): the candidate passed 170 of"
+                " 200 trials, base 190 of 200."
+            ),
+        ),
+        (
+            # The last round and the last look speak, and what asked for pairs decides.
+            {
+                "verdict": "unconfirmed",
+                "rounds": (a_round(0.05), a_round(0.012, scores={"tone": 0.9})),
+                "pairs": (look(0.2), look(0.3)),
+                "stable_failed": 1,
+            },
+            (
+                "11 of 100 trials failed; the base's baseline predicts 7.5, and 1 failed in cases that"
+                " base never failed (p = 0.012), not confirmed side by side (p = 0.3): the candidate"
+                " passed 170 of 200 trials, base 190 of 200."
+            ),
+        ),
+        ({"verdict": "unmeasured", "pairs": (look(0.2),)}, "trials of it have no verdict."),
+        ({"verdict": "untested", "cases": 1}, "1 case compared."),
         ({"verdict": "passed", "asked": ()}, "100 cases compared; no loss against the baseline."),
     ],
 )
@@ -269,19 +421,40 @@ def test_a_prompt_as_a_whole_is_told_in_counts(more: dict[str, Any], words: str)
     assert suite_message(SuiteReport(**{**ASKED, **more})) == f"p: {words}"
 
 
+SIDES = "the candidate passed {} of 200 where base passed 160 of 200 today"
+
+
 @pytest.mark.parametrize(
     ("verdict", "worse", "better", "passed", "words"),
     [
-        ("worse", 1e-4, 0.999, 140, "5 broken, 2 fixed: worse on the whole side by side (p ="),
+        ("worse", 1e-4, 0.999, 140, f"worse on the whole side by side (p = 0.0001); {SIDES}."),
+        ("passed", 0.9, 0.01, 190, f"better on the whole side by side (p = 0.01); {SIDES}."),
+        ("passed", 0.5, 0.5, 160, f"not worse on the whole side by side; {SIDES}."),
+        # More trials passed, or it is as certain as a loss would have to be.
+        ("passed", 0.4, 0.6, 161, f"better on the whole side by side (p = 0.6); {SIDES}."),
+        ("passed", 0.9, 0.015, 160, f"better on the whole side by side (p = 0.015); {SIDES}."),
+        ("passed", 0.9, 0.016, 160, f"not worse on the whole side by side; {SIDES}."),
+        ("unmeasured", 0.5, 0.5, 160, "trials that weigh them have no verdict."),
         (
-            "passed",
+            "undecided",
+            0.1,
             0.9,
-            0.01,
-            190,
-            "5 broken, 2 fixed: better on the whole side by side (p = 0.01)",
+            155,
+            (
+                f"-2.5 points side by side (p = 0.1), which is neither worse nor as good; {SIDES}."
+                " Add trials (--more-trials 8)."
+            ),
         ),
-        ("passed", 0.5, 0.5, 160, "5 broken, 2 fixed: not worse on the whole side by side;"),
-        ("undecided", 0.1, 0.9, 155, "5 broken, 2 fixed: -2.5 points side by side (p = 0.1)"),
+        (
+            "undecided",
+            0.6,
+            0.4,
+            163,
+            (
+                f"+1.5 points side by side (p = 0.6), which is neither worse nor as good; {SIDES}."
+                " Add trials (--more-trials 8)."
+            ),
+        ),
     ],
 )
 def test_broken_and_fixed_cases_are_weighed_in_words(
@@ -294,8 +467,122 @@ def test_broken_and_fixed_cases_are_weighed_in_words(
         p_better=better,
         bound=0.015,
     )
-    found = SuiteReport(prompt="p", verdict=verdict, cases=100, broken=5, fixed=2, net=(weighed,))
-    assert suite_message(found).startswith(f"p: {words}")
+    earlier = replace(weighed, candidate=count(0, 200), p_worse=0.7, p_better=0.7, bound=0.9)
+    found = SuiteReport(
+        prompt="p", verdict=verdict, cases=100, broken=5, fixed=2, net=(earlier, weighed)
+    )
+    assert suite_message(found) == f"p: 5 broken, 2 fixed: {words.format(passed)}"
+
+
+def test_weighing_from_a_short_recording_says_what_it_takes():
+    weighed = NetReport(
+        base=count(1, 2), candidate=count(1, 2), p_worse=0.5, p_better=0.5, bound=0.1
+    )
+    found = SuiteReport(
+        prompt="p", verdict="undecided", cases=9, broken=1, fixed=3, net=(weighed,), needs=1
+    )
+    assert suite_message(found) == "p: 1 broken, 3 fixed: to weigh them takes 1 live trial."
+
+
+def outcome_of(
+    *cases: CaseReport, suites: tuple[SuiteReport, ...] = (), **more: Any
+) -> GateOutcome:
+    return GateOutcome(
+        decision="accept",
+        cases=cases,
+        suites=suites,
+        reasons=(),
+        policy=GatePolicy(**more),
+        cells=1,
+        base_trials=0,
+        finished=True,
+    )
+
+
+def lamp(prompt: str, p_history: float) -> SuiteReport:
+    control = ControlReport(base=count(5, 8), p_history=p_history, bound=0.05)
+    return SuiteReport(prompt=prompt, verdict="passed", cases=9, control=control)
+
+
+def test_prompts_whose_base_is_below_its_record_today_are_named():
+    """At the bound, too; one without a lamp, or with one that is off, is not."""
+    dark = SuiteReport(prompt="q", verdict="passed", cases=9)
+    found = outcome_of(suites=(lamp("p", 0.05), dark, lamp("r", 0.06), lamp("s", 0.0123)))
+    assert control_note(found) == (
+        "base is below its record today: p (passed 5 of 8, p = 0.05), s (passed 5 of 8, p = 0.012)"
+    )
+    assert control_note(outcome_of(suites=(dark, lamp("r", 0.06)))) == ""
+
+
+def critical(**more: Any) -> CaseReport:
+    return replace(report("passed", count(3, 3), count(20, 20), tier="critical"), **more)
+
+
+@pytest.mark.parametrize(
+    ("cases", "words"),
+    [
+        ([report("passed", count(3, 3), count(2, 2))], ""),
+        ([critical(candidate=NOTHING)], ""),
+        ([critical()], "1 critical case"),
+        (
+            [critical(failure_bound=0.15), critical(failure_bound=0.3, before=count(10, 10))],
+            (
+                "2 critical cases; what base never failed may still fail up to 30 of 100 times, so"
+                " few trials there are of it; 1 without 20 of 20 on base, which a critical case"
+                " should have"
+            ),
+        ),
+        (
+            [critical(before=count(19, 19)), critical(before=count(39, 40))],
+            ("2 critical cases; 2 without 20 of 20 on base, which a critical case should have"),
+        ),
+    ],
+)
+def test_what_the_record_proves_of_critical_cases_is_told(cases: list[CaseReport], words: str):
+    assert critical_note(outcome_of(*cases)) == words
+
+
+def test_a_reason_is_told_in_the_words_of_its_case_its_prompt_or_its_limit():
+    gone = replace(report("broken", count(0, 3)), accepted="label retired")
+    found = outcome_of(
+        gone, report("passed"), suites=(lamp("q", 0.5), lamp("p", 0.5)), accepted_max=0
+    )
+
+    def told(**of: Any) -> str:
+        reason = Reason(leads_to="reject", **of)
+        return reason_message(reason, found, case_messages={("p", "c"): "the case"})
+
+    assert told(kind="broken", prompt="p", case="c") == "the case"
+    assert told(kind="accepted-max", prompt="p") == (
+        "1 of 2 cases accepted by the author's word; accepted_max = 0"
+    )
+    assert told(kind="suite", prompt="p") == "p: 9 cases compared; no loss against the baseline."
+    assert told(kind="suite", prompt="unknown") == "unknown: suite"
+
+
+@pytest.mark.parametrize(
+    ("p_value", "words"),
+    [
+        (1e-6, "p = 0.000001"),
+        (9.9e-7, "p < 0.000001"),
+        (5.5e-5, "p = 0.000055"),
+        (2e-5, "p = 0.00002"),
+        (0.0312, "p = 0.031"),
+        (1.0, "p = 1"),
+    ],
+)
+def test_a_p_value_is_never_written_with_an_exponent(p_value: float, words: str):
+    found = SuiteReport(**{**ASKED, "verdict": "worse", "pairs": (look(p_value),)})
+    assert f"confirmed side by side ({words}):" in suite_message(found)
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"), [(7.0, "predicts 7,"), (0.04, "predicts 0,"), (10.0, "predicts 10,")]
+)
+def test_predicted_failures_have_one_decimal_at_most(expected: float, words: str):
+    rounds = (replace(a_round(0.001), expected=expected),)
+    found = SuiteReport(**{**ASKED, "verdict": "undecided", "rounds": rounds})
+    assert words in suite_message(found)
 
 
 counts = st.integers(0, 12).flatmap(

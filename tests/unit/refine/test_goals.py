@@ -76,6 +76,18 @@ def test_what_is_said_of_a_goal_can_be_counted_again():
     assert passed_all(("utc",), outcomes("a", [(True, True, False), (True, True)])).trials == 1
 
 
+def test_bounds_are_those_of_all_trials_and_of_a_mean_over_cases():
+    """Without a trial nothing is known; few trials of one case say little of the mean."""
+    assert str(held(goal(), {})) == (
+        "the goal: unsettled (passed 0 of 0, 0.0 to 100.0 %, 2 cases undrawn)"
+    )
+    uneven = held(goal(0.8), {"a": [GOOD] * 30, "b": [GOOD, BAD]})
+    # 2 squared over 1/30 + 1/2: as much as 7 trials dealt evenly, of which 5.25 pass.
+    assert str(uneven) == "the goal: unsettled (passed 31 of 32, 84.3 to 97.4 %)"
+    assert held(goal(0.95), {"a": [GOOD] * 40, "b": []}).standing == "unsettled"
+    assert held(goal(0.9), {"a": [BAD] * 40, "b": []}).standing == "unsettled"
+
+
 said = st.sampled_from([GOOD, BAD, NONE, (False, False), (True, None)])
 tables = st.fixed_dictionaries({
     "a": st.lists(said, max_size=25),

@@ -98,9 +98,9 @@ def measure_goal(
         if count.trials:
             counts.append(count)
     total = sum(counts, NONE_DRAWN)
-    if not counts:
-        low, high, mean = 0.0, 1.0, 0.0
-    else:
+    low, high = 0.0, 1.0
+    standing: GoalStatus = "unsettled"
+    if counts:
         from regauge.stats import wilson
 
         mean = sum(count.rate for count in counts) / len(counts)
@@ -108,11 +108,9 @@ def measure_goal(
         even = math.floor(len(counts) ** 2 / sum(1 / count.trials for count in counts) + 1e-9)
         low = wilson(total.passed, total.trials).low
         high = wilson(min(even, math.ceil(mean * even - 1e-9)), even).high
-    standing: GoalStatus = "unsettled"
-    if not undrawn and counts:
-        if low >= goal.pass_rate and mean >= goal.pass_rate:
+        if not undrawn and low >= goal.pass_rate and mean >= goal.pass_rate:
             standing = "met"
-        elif high < goal.pass_rate:
+        elif not undrawn and high < goal.pass_rate:
             standing = "missed"
     return GoalProgress(
         goal=goal,

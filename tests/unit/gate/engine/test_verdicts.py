@@ -95,6 +95,22 @@ _PROBABLY_WORSE = "001010011111011101111101"
             "0/0",
             id="new, below its bar",
         ),
+        pytest.param(
+            {"candidate": "11!", "was": None, "state": "new"},
+            "unmeasured",
+            "unmeasured",
+            "2/2",
+            "0/0",
+            id="new, not all measured",
+        ),
+        pytest.param(
+            {"candidate": "10!", "was": None, "state": "new"},
+            "new",
+            "reject",
+            "1/2",
+            "0/0",
+            id="new, below its bar whatever the last trial is",
+        ),
         pytest.param({"state": "unchanged"}, "unchanged", "accept", "0/0", "0/0", id="unchanged"),
         pytest.param({"state": "removed"}, "removed", "reject", "0/0", "0/0", id="removed"),
         pytest.param(
@@ -326,6 +342,14 @@ def test_a_change_cannot_accept_more_broken_cases_than_the_limit(limit: int, dec
     outcome = run([*broken, *others(40)], GatePolicy(accepted_max=limit))
     assert outcome.decision == decision
     assert [r.kind for r in outcome.reasons].count("accepted-max") == (limit < 8)
+
+
+@pytest.mark.parametrize(("candidate", "decision"), [("1", "accept"), ("10", "reject")])
+def test_a_new_case_counts_as_accepted_only_where_it_misses_its_bar(candidate: str, decision: str):
+    new = scripted(candidate, name="n", was=None, state="new", accepted="label retired")
+    outcome = run([new, *others(9)], GatePolicy(accepted_max=0))
+    assert outcome.decision == decision
+    assert len(outcome.accepted_broken) == (decision == "reject")
 
 
 def test_without_any_history_base_is_drawn_in_the_same_run():

@@ -1,0 +1,239 @@
+"""Whole runs, step by step: what each phase costs, what the trail says, and how it ends."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from regauge.refine._policy import RefinePolicy, RunLimits
+from regauge.refine.edits import PromptText
+from regauge.refine.loop._goals import can_confirm, underpowered_text
+from regauge.refine.loop._plan import calls_left, calls_wanted
+from regauge.refine.loop._state import Critique, Critiqued, Release, Spent
+from regauge.refine.loop._verification import compared, either_side, generalises, is_steadier
+from tests.transcripts import assert_as_written
+from tests.unit.refine.loop.test_localise import with_calls
+from tests.unit.refine.loop.test_loop import ENDINGS
+from tests.unit.refine.loop.test_loop_goals import utc_fails_often
+from tests.unit.refine.loop.test_loop_properties import wild_world
+from tests.unit.refine.loop.test_more_calls import stingy, to_the_end
+from tests.unit.refine.loop.test_stack import ALL, REFUSALS, refusing
+from tests.unit.refine.loop.test_steadying import STEADY, WORSE, flaky
+from tests.unit.refine.world import (
+    HEALTHY,
+    HOLDOUT,
+    JSON,
+    TRAIN,
+    adding,
+    goal,
+    passes,
+    without,
+    world,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from regauge.refine.loop._state import LoopState, Note
+    from tests.unit.refine.world import World
+
+JUDGED = {"json": 1.0, "utc": 0.4}
+
+
+def noisy(share: float, *, base: tuple[str, ...] = ("json",), seed: int = 5) -> World:
+    """Whatever stands in the prompt, a share of all verdicts is a failure."""
+    dice = random.Random(seed)
+    return world(
+        without(*base),
+        passes=lambda text, case, check: dice.random() > share and passes(text, case, check),
+    )
+
+
+def released(*texts: str, base: PromptText | None = None, **more: Any) -> World:
+    """A world with earlier releases, the newest first."""
+    known = tuple(
+        Release(
+            name=f"version {number}",
+            text=PromptText.from_contents(text),
+            command=f"git checkout v{number}",
+        )
+        for number, text in enumerate(texts)
+    )
+    return world(base or without("json"), releases=known, **more)
+
+
+def half_helping(text: str, case: str, check: str) -> bool:
+    """An edit for JSON helps every second case, held-out ones too."""
+    return passes(text, case, check) and (check != "json" or int(case[-1]) % 2 == 0)
+
+
+RUNS: dict[str, Callable[[], World]] = {
+    **ENDINGS,
+    **{
+        f"refused: {name}": lambda bad=bad: world(ALL, refuses=refusing(bad))
+        for name, (bad, _, _) in REFUSALS.items()
+    },
+    **{
+        f"wild {seed}": lambda seed=seed: wild_world(
+            seed, RefinePolicy(limits=RunLimits(calls=260)), variance=seed % 2 == 0
+        )
+        for seed in range(14)
+    },
+    **{f"noise {share}": lambda share=share: noisy(share) for share in (0.02, 0.05, 0.1, 0.2, 0.4)},
+    "steadied": lambda: flaky(3, STEADY),
+    "not steadied": lambda: flaky(3, WORSE),
+    "steadied, rarely": lambda: flaky(5, STEADY, rate=0.8),
+    "judged by models": lambda: world(without("json", "utc"), judging=JUDGED),
+    "few calls, judged by models": lambda: world(
+        without("json"), RefinePolicy(limits=RunLimits(calls=150)), judging=JUDGED
+    ),
+    "the better of two": lambda: world(
+        without("json"),
+        propose=lambda *_: [adding("- Answer in jason."), adding(JSON), adding("- Answer in XML.")],
+        passes=lambda text, case, check: (
+            passes(text, case, check)
+            or (check == "json" and "jason" in text and case[-1] in "01234")
+            or (check == "json" and "XML" in text and case[-1] in "0123")
+        ),
+    ),
+    "the better of two in part": lambda: world(
+        without("json"),
+        propose=lambda *_: [adding("- Answer in jason."), adding("- Answer in XML.")],
+        passes=lambda text, case, check: (
+            passes(text, case, check)
+            or (check == "json" and "jason" in text and case[-1] in "01234")
+            or (check == "json" and "XML" in text and case[-1] in "0123456")
+        ),
+    ),
+    "a release": lambda: released(HEALTHY.whole),
+    "the third release": lambda: released(
+        without("json", "utc").whole,
+        without("json").whole,
+        HEALTHY.whole.replace("You help.", "You help people.\n\nAnd you are kind."),
+    ),
+    "a release for two": lambda: released(
+        HEALTHY.whole,
+        base=PromptText.from_contents(
+            "You help.\n# Rules\n- Be short.\n- Say hello.\n\n# More\n- Sign it.\n{{input}}"
+        ),
+    ),
+    "a release that helps half": lambda: released(
+        HEALTHY.whole, passes=half_helping, propose=lambda *_: []
+    ),
+    "a release, few calls": lambda: released(
+        HEALTHY.whole,
+        policy=RefinePolicy(limits=RunLimits(calls=96)),
+        propose=lambda *_: [],
+    ),
+    "no release helps": lambda: released(without("json", "short").whole),
+    "people": lambda: world(without("json"), feedback="2 labels of people say it fails"),
+    "criticised": lambda: world(
+        without("json"),
+        critics=frozenset({"rules"}),
+        critique=lambda _: Critiqued(
+            critique=Critique(kind="missing", hypothesis="no line says it", by="critic"),
+            spent=Spent(model_calls=1, usd=0.02),
+            refused="a first reply was odd",
+        ),
+    ),
+    "few calls": lambda: stingy(98),
+    "more calls": lambda: stingy(120),
+    "helps half": lambda: world(without("json"), passes=half_helping),
+    "without holdout": lambda: world(without("json", "short"), holdout=()),
+    "localised": lambda: world(without("json"), with_calls(400, 200)),
+    "localised in part": lambda: world(HEALTHY, with_calls(300, 20)),
+    "goal, settled by more trials": lambda: world(without("json"), goals=(goal("json", 0.9),)),
+    "goals, three": lambda: world(
+        without("json", "utc"), goals=(goal("json", 0.9), goal("utc", 0.9), goal("utc", 0.99))
+    ),
+    "goal, lax": lambda: world(HEALTHY, goals=(goal("utc", 0.5),), passes=utc_fails_often(0.25)),
+    "goal, strict": lambda: world(HEALTHY, goals=(goal("utc", 0.9),), passes=utc_fails_often(0.25)),
+    "goal of few cases": lambda: world(
+        without("utc"), goals=(goal("utc", 0.8, (*TRAIN[:4], *HOLDOUT)),)
+    ),
+    "overfit": lambda: world(
+        without("json", "utc"),
+        passes=lambda text, case, check: (
+            passes(text, case, check) and not (check == "utc" and case in HOLDOUT)
+        ),
+    ),
+    "made needless": lambda: world(
+        without("json"),
+        propose=lambda state, _: [adding("- Use JSON or such." if state.cycle == 1 else JSON)],
+        passes=lambda text, case, check: (
+            passes(text, case, check)
+            if check != "json"
+            else JSON in text or ("or such" in text and case[-1] in "012345")
+        ),
+    ),
+}
+
+
+def told(note: Note) -> str:
+    numbers = ", ".join(f"{name} {shown(number)}" for name, number in note.numbers.items())
+    return f"{note.event}: {note.text}" + (f" [{numbers}]" if numbers else "")
+
+
+def shown(value: object) -> str:
+    """A value without the digits that another machine may compute otherwise."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def asides(here: World, step: LoopState) -> Iterator[str]:
+    """What the steps of a phase rest on, whatever they decide."""
+    setting = here.setting
+    if step.phase == "propose" and not step.accepted:
+        for cluster in step.open:
+            yield f"    can be confirmed: {can_confirm(setting, step, cluster)}"
+            yield f"    {underpowered_text(setting, step, cluster)}"
+    if step.phase in {"propose", "confirm", "holdout", "suite", "fresh"}:
+        more = calls_wanted(setting, replace(step, left=step.phase))
+        yield f"    {more} calls more would do, of {calls_left(setting, step)} left"
+    if step.phase == "fresh":
+        for edit in step.accepted:
+            seen, unseen = either_side(setting, step, edit)
+            odds = generalises(setting, step, edit, seen, unseen)
+            yield f"    odds {odds:.4g}: {compared(step, edit, seen, unseen)}"
+            yield f"    steadier {is_steadier(setting, step, edit)}"
+
+
+def transcript(here: World, state: LoopState) -> str:
+    """Each step with its phase and calls so far, and the end."""
+    lines: list[str] = []
+    for step in here.states:
+        cases = f", {len(step.waiting)} wait" if step.waiting else ""
+        lines.append(f"{step.phase} after {step.spent.total} calls{cases}")
+        lines += [f"    {told(note)}" for note in step.notes]
+        lines += asides(here, step)
+    assert state.stop is not None
+    lines.append(f"cycles {state.cycle}, tested {state.tested}, idle {state.idle}")
+    lines += [f"tried: {entry.finding}, {entry.detail}" for entry in state.memory.tried]
+    for edit in state.accepted:
+        found = edit.cluster
+        lines.append(
+            f"accepted: {edit.edit.strategy} for {found.key}, {found.failures} of {found.trials},"
+            f" p {found.p_flaky:.4g}, again {found.p_again:.4g}, {found.unsteady}"
+        )
+        lines += [f"    cases {' '.join(found.cases)}", f"    failing {' '.join(found.failing)}"]
+    return "\n".join([*lines, *state.text.whole.splitlines(), ""])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_goes_on_as_it_was_written_down(name: str):
+    here = RUNS[name]()
+    state = here.run()
+    assert_as_written(transcript(here, state), f"refine/{name}")
+
+
+def test_a_run_with_too_few_calls_says_what_more_it_takes():
+    here = stingy(95)
+    state, _ = to_the_end(here, here.run())
+    assert_as_written(transcript(here, state), "refine/calls given on top")
+
+
+def test_dollars_are_told_as_calls_are():
+    here = world(without("json"), RefinePolicy(limits=RunLimits(usd=0.6)), usd=0.01)
+    assert_as_written(transcript(here, here.run()), "refine/dollars")

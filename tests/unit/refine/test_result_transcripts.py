@@ -1,0 +1,67 @@
+"""The documents of finished runs, and the rationale that people read of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from regauge.refine.delivery import Revision, markdown_of, result_of
+from regauge.refine.runs import TrailFile, read_trail
+from tests.transcripts import assert_as_written
+from tests.unit.refine.loop.test_transcripts import RUNS
+
+SHOWN = (
+    "goal-met", "improved", "goal-open", "nothing-to-refine", "no-acceptable-edit", "questions",
+    "suite-refused", "candidates", "calls", "underpowered", "unreadable", "interrupted", "wild 1",
+    "wild 3", "wild 7", "wild 10", "noise 0.2", "steadied", "not steadied", "judged by models",
+    "few calls", "more calls", "without holdout", "localised", "goals, three", "goal, lax",
+    "overfit", "made needless",
+)  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """Floats without the digits that another machine may compute otherwise."""
+    match value:
+        case float():
+            return float(f"{value:.4g}")
+        case dict():
+            return {key: plain(each) for key, each in value.items()}  # type: ignore[misc]
+        case list() | tuple():
+            return [plain(each) for each in value]
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_finished_run_is_told_as_it_was_written_down(name: str, tmp_path: Path):
+    here = RUNS[name]()
+    path = tmp_path / "trail.jsonl"
+    began = {"prompt": "p", "models": ["sim:clerk-1"], "warnings": ["one warning"], "memory": []}
+    state = here.run(trail=TrailFile.begin(path, began))
+    assert state.stop is not None
+    setting = replace(here.setting, feedback="people said" if name.startswith("wild") else "")
+    subject: Any = SimpleNamespace(
+        prompt=SimpleNamespace(name="p", path=Path("prompts/p.prompt.yml"), version="1.0.0"),
+        source=setting.base.whole,
+        text=setting.base,
+        feedback=SimpleNamespace(evidence=()),
+    )
+    revision = Revision(
+        text=state.text.whole, version="1.1.0", lock="", note="a note", why_version="a new rule"
+    )
+    document = result_of(
+        "r",
+        subject,
+        setting,
+        state,
+        events=read_trail(path),
+        revision=revision if state.stop.proposal else None,
+        replayed=2,
+    )
+    facts = [f"{key}: {json.dumps(plain(value), default=str)}" for key, value in document.items()]
+    assert_as_written("\n".join([*facts, "", markdown_of(document)]), f"results/{name}")

@@ -1,0 +1,140 @@
+"""Reasons, next steps and diffs of decisions, word for word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from regauge.reports._documents import AnchorDocument, AuditDocument, RuleDocument
+from regauge.reports.decisions import (
+    lasting_fix,
+    next_step,
+    prompt_diff,
+    reasons_of,
+    suite_test,
+    verdict_counts,
+)
+from tests.transcripts import assert_as_written
+from tests.unit.gate.engine.drive import run
+from tests.unit.gate.engine.test_transcripts import SCRIPTED
+from tests.unit.reports.test_decisions import a_case, a_decision, a_prompt
+from tests.unit.reports.test_transcripts import DECISIONS, RULES, guards, whole_suite
+
+LOST = AnchorDocument(version="0.9.0", message="since 0.9.0: -3.0 points", blocks=True)
+AUDIT = AuditDocument(
+    trials=9, better=8, worse=0, p_value=0.001, level=0.01, result="better", message="m",
+    fix="record again",
+)  # fmt: skip
+STEPS: dict[str, Any] = {
+    "accept, nothing changed": {"decision": "accept", "prompts": [a_prompt(state="unchanged")]},
+    "accept, two": {
+        "decision": "accept",
+        "prompts": [a_prompt(prompt="p (a)"), a_prompt(prompt="p (b)"), a_prompt(prompt="q")],
+    },
+    "reject, a target": {"prompts": [a_prompt(model="http:x", test=whole_suite("worse"))]},
+    "reject, both": {
+        "prompts": [a_prompt(model="python:x"), a_prompt(prompt="q (b)", test=whole_suite("worse"))]
+    },
+    "reject, all steps": {
+        "prompts": [a_prompt(rules=RULES, anchor=LOST, guards=[guards(1, "floor")])],
+        "audit": AUDIT,
+    },
+    "reject, agreeing": {"audit": AUDIT.model_copy(update={"result": "base-worse"})},
+    "undecided": {"decision": "undecided"},
+    "undecided, base fails": {"decision": "undecided", "base_unavailable": ["p"]},
+    "unmeasured": {"decision": "unmeasured", "unmeasured": [*RULES, *RULES]},
+    "unmeasured, open": {
+        "decision": "unmeasured",
+        "prompts": [a_prompt(guards=[guards(0, "open")])],
+    },
+}
+CASES = {
+    "none": [],
+    "broken": [a_case()],
+    "not blocking": [a_case(blocks=False)],
+    "new and removed": [a_case(verdict="new", blocks=True), a_case(verdict="removed", blocks=True)],
+}
+
+
+def test_every_decision_has_the_next_step_that_was_written_down():
+    lines = [
+        f"{name}, {cases}, {missing}, {fix}: {next_step(a_decision(*CASES[cases], **facts), missing, fix=fix)}"
+        for name, facts in STEPS.items()
+        for cases in CASES
+        for missing in ("", "regauge gate --more-trials 8")
+        for fix in ("", "install it")
+    ]
+    lines += [f"{name}: {next_step(make())}" for name, make in DECISIONS.items()]
+    lines.append(
+        lasting_fix([("server", "a\n  fix: b"), ("import", "c\n  fix: d"), ("outside", "e")])
+    )
+    assert_as_written("\n".join([*lines, ""]), "decisions/next steps")
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_the_reasons_of_a_gate_are_those_that_were_written_down(name: str):
+    cases, policy = SCRIPTED[name]
+    outcome = run(cases, policy)
+    prompts = [
+        a_prompt(
+            rules=RULES, anchor=LOST, guards=[guards(1, "floor"), guards(1), guards(0, "open")]
+        ),
+        a_prompt(anchor=LOST.model_copy(update={"blocks": False})),
+    ]
+    lines = [
+        *reasons_of(outcome, [], []),
+        "",
+        *reasons_of(outcome, prompts, RULES, not_run=3),
+        *reasons_of(outcome, [], [], not_run=1)[-1:],
+    ]
+    for prompt in outcome.first_draws:
+        whole = suite_test(outcome, prompt)
+        lines.append(f"{prompt}: {dict(sorted(verdict_counts(outcome, prompt).items()))}")
+        lines.append(f"{whole and (whole.verdict, whole.difference is None)}")
+    assert_as_written("\n".join([*lines, ""]), f"reasons/{name}")
+
+
+BEFORE = """\
+name: p
+version: 1.0.0
+model: m
+messages:
+  - role: system
+    content: |
+      One.
+      Two.
+      Three.
+      Four.
+      Five.
+      Six.
+      Seven.
+      Eight.
+      Nine.
+changelog:
+  - version: 1.0.0
+"""
+DIFFS = {
+    "a line": BEFORE.replace("Two", "Zwei"),
+    "two ends": BEFORE.replace("One.", "Eins.").replace("      Nine.\n", ""),
+    "with version": BEFORE.replace("Two", "Zwei").replace("1.0.0", "1.1.0"),
+    "version alone": BEFORE.replace("1.0.0", "1.1.0"),
+    "model first": BEFORE.replace("model: m", "model: n").replace("Five", "Fünf"),
+    "another key": BEFORE.replace("model: m\n", "model: m\nmaxTokens: 5\n"),
+    "another order": "model: m\n" + BEFORE.replace("model: m\n", ""),
+    "nothing": BEFORE,
+}
+
+
+def test_a_prompt_file_is_compared_section_by_section():
+    lines = [
+        line
+        for name, now in DIFFS.items()
+        for line in (f"== {name}", *prompt_diff(BEFORE, now, files=("old", "new")))
+    ]
+    assert_as_written("\n".join([*lines, ""]), "decisions/diffs")
+
+
+def test_a_rule_without_a_fix_is_its_own_next_step():
+    odd = RuleDocument(rule="odd", message="odd", fix="", path="q.yml")
+    assert next_step(a_decision(prompts=[a_prompt(rules=[odd])])).text == "odd"
