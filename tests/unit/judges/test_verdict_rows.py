@@ -56,6 +56,11 @@ def verdict_on(rule: Rule, output: str | dict[str, Any]) -> str:
     return f"{line} | {json.dumps(shown, ensure_ascii=False)}" if shown else line
 
 
+def advice_of(rule: Rule) -> list[str]:
+    """What a prompt should say for it, for a field of its output, and for its negation."""
+    return [rule.advice(), rule.advice(field="reason"), rule.advice(negated=True)]
+
+
 def read_rule(spec: Any) -> Rule:
     rule = judge_from_spec(spec)
     assert isinstance(rule, Rule)
@@ -71,6 +76,7 @@ def test_a_rule_judges_as_its_row_has_it(row: dict[str, Any]):
     rule = read_rule(row["judge"])
     verdicts = [(output, verdict_on(rule, output)) for output, _ in row["verdicts"]]
     assert verdicts == [(output, verdict) for output, verdict in row["verdicts"]]
+    assert advice_of(rule) == row["advice"]
 
 
 def write_rows() -> None:
@@ -78,6 +84,7 @@ def write_rows() -> None:
         lines: list[str] = []
         for row in read_rows(file):
             rule = read_rule(row["judge"])
+            row["advice"] = advice_of(rule)
             row["verdicts"] = [[output, verdict_on(rule, output)] for output, _ in row["verdicts"]]
             lines.append(json.dumps(row, ensure_ascii=False) + "\n")
         file.write_text("".join(lines), "utf-8")
