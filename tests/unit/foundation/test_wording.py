@@ -7,7 +7,16 @@ import doctest
 import pytest
 
 from regauge import wording
-from regauge.wording import cause_line, closest, cut, did_you_mean, first_of, plural, printable, snake_case  # fmt: skip
+from regauge.wording import (  # fmt: skip
+    cause_line,
+    closest,
+    cut,
+    did_you_mean,
+    first_of,
+    plural,
+    printable,
+    snake_case,
+)
 
 
 def test_the_examples_run():

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from regauge.errors import JudgeError
+from regauge.errors import JudgeError, UsageError
 from regauge.judges import judge_from_spec
 from regauge.judges._output import JudgedOutput
 from regauge.judges._rule import Rule
@@ -67,6 +67,24 @@ def read_rule(spec: Any) -> Rule:
     return rule
 
 
+REFUSALS = DATA.parent / "judge_refusals.jsonl"
+
+
+def refusal_of(spec: Any) -> str:
+    """Why no judge can be made of a specification; empty where one can."""
+    try:
+        judge_from_spec(spec)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def test_what_no_judge_can_be_made_of_is_refused_with_the_words_of_its_row():
+    rows = read_rows(REFUSALS)
+    refusals = [{"spec": row["spec"], "refused": refusal_of(row["spec"])} for row in rows]
+    assert refusals == rows
+
+
 @pytest.mark.parametrize(
     "row",
     [row for file in sorted(DATA.glob("*.jsonl")) for row in read_rows(file)],
@@ -80,6 +98,10 @@ def test_a_rule_judges_as_its_row_has_it(row: dict[str, Any]):
 
 
 def write_rows() -> None:
+    refusals = [{**row, "refused": refusal_of(row["spec"])} for row in read_rows(REFUSALS)]
+    REFUSALS.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in refusals), "utf-8"
+    )
     for file in sorted(DATA.glob("*.jsonl")):
         lines: list[str] = []
         for row in read_rows(file):
