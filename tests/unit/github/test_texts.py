@@ -110,3 +110,113 @@ def test_an_event_that_cannot_be_read_or_names_nothing_says_what_to_do(tmp_path)
     assert read_event({}) == PullRequestEvent()
     with pytest.raises(UsageError, match="--pr NUMBER"):
         pull_request_number(PullRequestEvent())
+
+
+def cut_lines(*parts, where="See the run."):
+    return cut_markdown("\n".join(parts), where=where, chars_max=1000)
+
+
+def test_as_many_lines_stay_as_fit_with_what_they_leave_open():
+    notice = "**Cut here: {} of {} lines do not fit into one comment.** See the run."
+    used = len(notice.format(100, 100)) + 2
+    fits = (1000 - used) // 21
+    lines = ["x" * 20] * 100
+    assert cut_lines(*lines) == "\n".join(lines[:fits]) + f"\n\n{notice.format(100 - fits, 100)}"
+    # The fence takes five characters more at its end.
+    fenced = (1000 - used - 4 - 4) // 21
+    assert cut_lines("```", *lines) == (
+        "\n".join(["```", *lines[:fenced]]) + f"\n```\n\n{notice.format(101 - fenced - 1, 101)}"
+    )
+    folded = (1000 - used - 10 - 12) // 21
+    assert cut_lines("<details>", *lines) == (
+        "\n".join(["<details>", *lines[:folded]])
+        + f"\n\n</details>\n\n{notice.format(101 - folded - 1, 101)}"
+    )
+    party = ["🎉" * 10] * 100
+    assert cut_lines(*party).count("🎉") == 10 * fits
+    assert cut_lines("x" * 1000) == "x" * 1000
+    assert cut_lines("x" * 1001).endswith(notice.format(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        (["```py"], "\n```"),
+        (["  ````"], "\n````"),
+        (["```", "```"], ""),
+        (["````", "```"], "\n````"),
+        (["```", "````"], ""),
+        (["```", "``` x"], "\n```"),
+        (["```", "<details>"], "\n```"),
+        (["<details>", "<details>"], "\n\n</details>\n\n</details>"),
+        (["<details><details>", "</details>"], "\n\n</details>"),
+        (["</details>", "<details>"], "\n\n</details>"),
+        (["<details>", "```", "</details>"], "\n```\n\n</details>"),
+        (["``"], ""),
+    ],
+)
+def test_what_a_cut_leaves_open_is_closed(opening, closing):
+    cut = cut_lines(*opening, *["y" * 30] * 60)
+    assert cut.partition("\n\n**Cut here")[0].endswith("y" * 30 + closing)
+
+
+REPO, FORK = {"id": 1}, {"id": 2}
+
+
+@pytest.mark.parametrize(
+    ("pulls", "number"),
+    [
+        (
+            [{"number": 9, "base": {"repo": REPO}, "head": {"repo": FORK, "ref": "b", "sha": "s"}}],
+            9,
+        ),
+        ([{"number": 9, "base": {"repo": FORK}}], None),
+        ([{"number": 9, "base": {"repo": REPO}, "head": {"repo": REPO}}], None),
+        ([{"number": 9, "head": {"ref": "other"}}], None),
+        ([{"number": 9, "head": {"sha": "other"}}], None),
+        ([{"number": 9}, {"number": 8}], None),
+        ([{"number": 9}, {"number": 8, "head": {"sha": "other"}}], 9),
+        ([{"number": 0}, {"number": -1}, {"number": 1}], 1),
+        ([{"number": "9"}, 3], None),
+        ("x", None),
+    ],
+)
+def test_the_pull_request_of_a_run_is_the_one_of_its_commit(tmp_path, pulls, number):
+    run = {
+        "repository": REPO, "head_repository": {**FORK, "full_name": "fork/x"}, "head_branch": "b", "head_sha": "s",
+        "pull_requests": pulls, "conclusion": "success", "created_at": "c", "html_url": "u",
+    }  # fmt: skip
+    path = tmp_path / "event.json"
+    path.write_text(json.dumps({"workflow_run": run}), encoding="utf-8")
+    event = read_event({"GITHUB_EVENT_PATH": str(path)})
+    assert event.number == number
+    assert (event.head_repo, event.conclusion, event.started_at, event.run_url) == (
+        "fork/x", "success", "c", "u",
+    )  # fmt: skip
+    path.write_text(json.dumps({"workflow_run": {**run, "run_started_at": "r"}}), encoding="utf-8")
+    assert read_event({"GITHUB_EVENT_PATH": str(path)}).started_at == "r"
+
+
+def test_a_pull_request_event_names_both_its_sides(tmp_path):
+    pull = {
+        "number": 3, "base": {"ref": "main", "sha": "b"},
+        "head": {"sha": "h", "repo": {"full_name": "fork/x"}},
+    }  # fmt: skip
+    path = tmp_path / "event.json"
+    path.write_text(json.dumps({"pull_request": pull, "issue": {"number": 4}}), encoding="utf-8")
+    assert read_event({"GITHUB_EVENT_PATH": str(path)}) == PullRequestEvent(
+        number=3, base_ref="main", base_sha="b", head_repo="fork/x", head_sha="h"
+    )
+    assert pull_request_number(PullRequestEvent(number=3)) == 3
+
+
+def test_marks_replace_their_like_and_names_are_short():
+    old, new = Mark(name="gate"), Mark(name="gate", made_at="2026-01-31T10:00:00Z")
+    assert new.on(old.on("x")) == "<!-- regauge gate 2026-01-31T10:00:00Z -->\nx"
+    assert new.on("x\ny") == "<!-- regauge gate 2026-01-31T10:00:00Z -->\nx\ny"
+    assert new.on("") == "<!-- regauge gate 2026-01-31T10:00:00Z -->\n"
+    assert old.found_on("> " + old.on("x")) is None
+    assert Mark(name="a" * 64).name
+    for name in ("a" * 65, "", "-a", "A"):
+        with pytest.raises(UsageError, match="does not name a comment"):
+            Mark(name=name)

@@ -1,14 +1,19 @@
-"""The learned pace against simulated servers: events in virtual time, no clock and no network."""
+"""The learned pace against simulated servers: events in virtual time, no clock and no network.
+
+`python -m tests.unit.providers.test_pace` writes the runs that hold the numbers.
+"""
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import json
 import math
 import random
 import statistics
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -16,6 +21,7 @@ from hypothesis import given, settings, strategies as st
 from regauge.providers._failure import AttemptError, Ledger
 from regauge.providers._rate import Pace, window_for
 
+PACES = Path(__file__).parents[2] / "data" / "paces.json"
 SECONDS = st.floats(0.001, 60)
 
 
@@ -350,3 +356,49 @@ def test_a_pace_is_never_slower_than_one_request_in_twelve_seconds(events):
             pace = pace.after_refusal(number, sent_at=sent_at, now=now)
         assert pace.rate >= 1 / 12 - 1e-9
         assert pace.next_at <= now + 24 + 1e-6
+
+
+CONFIGURATIONS = [
+    (server, size, workers, retry_after_s, latency_s)
+    for server in range(len(SERVERS))
+    for size, workers, retry_after_s, latency_s in [
+        (1, 1, None, 0.05),
+        (4, 1, 1.0, 0.3),
+        (4, 3, None, 0.05),
+        (9, 1, None, 0.05),
+        (9, 2, 2.0, 1.0),
+    ]
+]
+
+
+@pytest.mark.parametrize("server", range(len(SERVERS)))
+def test_the_numbers_of_the_pace_are_those_of_these_runs(server):
+    """Whoever tunes a number sees here which servers it is better or worse for."""
+    rows = json.loads(PACES.read_text("utf-8"))
+    runs = [simulated(*one) for one in CONFIGURATIONS if one[0] == server]
+    assert runs == [row for row in rows if row["server"] == server]
+
+
+def simulated(server, size, workers, retry_after_s, latency_s):
+    done = run(
+        SERVERS[server](size),
+        200,
+        workers=workers,
+        retry_after_s=retry_after_s,
+        latency_s=latency_s,
+        seed=size,
+    )
+    return {
+        "server": server,
+        "size": size,
+        "workers": workers,
+        "requests": done.requests,
+        "lost": done.lost,
+        "end_s": round(done.end_s, 3),
+        "longest_s": round(done.longest_s, 3),
+    }
+
+
+if __name__ == "__main__":
+    made = ",\n".join(json.dumps(simulated(*one)) for one in CONFIGURATIONS)
+    PACES.write_text(f"[\n{made}\n]\n", "utf-8")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from regauge.providers._failure import retry_after_s
-from regauge.providers._rate import Pace, Quota, quotas_in
+from regauge.providers._rate import Pace, Quota, quotas_in, seconds_in
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 SPELLINGS = {
@@ -163,3 +163,78 @@ def test_a_stated_limit_is_paced_before_the_first_429(kit):
     talk = kit.talk(script, *[kit.ask(trial=n) for n in range(60)], concurrency=4)
     assert talk.provider.calls.answered == 60
     assert talk.provider.calls.failures["rate-limit"] <= 15
+
+
+def requests_left(remaining, *, limit=100.0, reset_s=10.0, tokens=False):
+    return Quota(tokens=tokens, limit=limit, remaining=remaining, reset_s=reset_s)
+
+
+@pytest.mark.parametrize(
+    ("quota", "sent", "in_flight", "rate"),
+    [
+        # As scarce as the requests in flight, but never scarcer than a tenth of the limit.
+        (requests_left(4), 50, 4, 9.6),
+        (requests_left(5), 50, 4, math.inf),
+        (requests_left(10), 50, 64, 9.0),
+        (requests_left(11), 50, 64, math.inf),
+        (requests_left(1, limit=5), 50, 64, 0.4),
+        (requests_left(2, limit=5), 50, 64, math.inf),
+        (requests_left(0, reset_s=120), 50, 4, 100 / 120),
+        (requests_left(0, reset_s=121), 50, 4, math.inf),
+        (requests_left(0, reset_s=0), 50, 4, math.inf),
+        (requests_left(0, limit=0), 50, 4, math.inf),
+        # 9,000 tokens in 90 requests: 100 for each.
+        (requests_left(1000, limit=10_000, tokens=True), 90, 10, 9.0),
+        (requests_left(1001, limit=10_000, tokens=True), 90, 10, math.inf),
+        (requests_left(1000, limit=10_000, tokens=True), 90, 64, 9.0),
+        (requests_left(1001, limit=10_000, tokens=True), 90, 64, math.inf),
+        (requests_left(300, limit=10_000, tokens=True), 97, 3, 9.7),
+        (requests_left(0, limit=50, tokens=True), 500, 3, 5.0),
+        (requests_left(0, limit=50, tokens=True), 0, 3, 0.1),
+    ],
+)
+def test_a_limit_paces_requests_where_it_is_scarce(quota, sent, in_flight, rate):
+    pace = Pace(sent=sent).after_quotas((quota,), in_flight=in_flight, now=100.0)
+    assert pace.rate == pytest.approx(rate)
+    if rate < math.inf:
+        assert pace.next_at == 100.0
+        assert (pace.sure, pace.changed, pace.changed_at, pace.best) == (True, sent, 100.0, 0.0)
+        assert (pace.empty.number, pace.empty.at, pace.refused) == (sent, 100.0, 0)
+
+
+def test_the_lowest_of_several_limits_counts_and_a_slower_pace_stays():
+    quotas = (requests_left(0), requests_left(0, reset_s=100), requests_left(0, reset_s=20))
+    pace = Pace(sent=9).after_quotas(quotas, in_flight=4, now=5.0)
+    assert pace.rate == pytest.approx(1.0)
+    assert pace.after_quotas(quotas, in_flight=4, now=9.0) is pace
+    assert pace.after_quotas((requests_left(0),), in_flight=4, now=9.0) is pace
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0),
+        ("86400", 86400),
+        ("86401", None),
+        ("1d", 86400),
+        ("1d1s", None),
+        ("1.5h", 5400),
+        ("90s", 90),
+        ("1m 2s", None),
+        ("999999999", None),
+        (" 7 ", 7),
+        (str(int(NOW.timestamp())), 0),
+        (str(int(NOW.timestamp()) - 1), None),
+        ("2026-11-22T12:00:05", 5),
+        ("2026-11-23T12:00:00Z", 86400),
+        ("2026-11-23T12:00:01Z", None),
+    ],
+)
+def test_a_reset_is_read_up_to_a_day(text, seconds):
+    assert seconds_in(text, NOW) == seconds
+
+
+def test_a_rate_is_what_was_used_by_the_time_that_it_takes_to_refill():
+    assert requests_left(60).rate == 4
+    assert requests_left(100).rate == math.inf
+    assert requests_left(0, reset_s=0).rate == math.inf

@@ -788,14 +788,9 @@ def names_in(text: str) -> Iterator[str]:
     for match in _IDENTIFIER.finditer(text):
         word = match[0]
         inner = word[1:]
-        marked = any(char in "_.-" or char.isdigit() for char in inner)
-        if (
-            (marked and (any(char.isdigit() for char in inner) or "_" in inner or "." in inner))
-            or any(char.isupper() for char in inner)
-            or (
-                word[0].isupper()
-                and not _SENTENCE_START.search(text, max(0, match.start() - 8), match.start())
-            )
+        if any(char in "_." or char.isdigit() or char.isupper() for char in inner) or (
+            word[0].isupper()
+            and not _SENTENCE_START.search(text, max(0, match.start() - 8), match.start())
         ):
             yield word
 
