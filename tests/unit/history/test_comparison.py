@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from regauge.history import RunOutline, SuiteComparison, compare_runs
@@ -126,3 +127,82 @@ def test_texts_of_which_only_the_number_is_shown_are_not_kept():
         ("b", "worse", False),
         ("a", "answer", True),
     ]
+
+
+def _rows_of(outcomes: str, **more: Any) -> list[dict[str, Any]]:
+    words = {"p": "passed", "f": "failed", "u": "unmeasured"}
+    return [_row("a", words[letter], n, **more) for n, letter in enumerate(outcomes)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change", "sides"),
+    [
+        ("p", "f", "worse", ((1, 1, 1, "yes", "", ""), (0, 1, 1, "yes", "agrees", "no"))),
+        ("f", "p", "better", ((0, 1, 1, "yes", "agrees", "no"), (1, 1, 1, "yes", "", ""))),
+        ("pf", "pp", "better", ((1, 2, 2, "yes", "agrees", "no"), (2, 2, 2, "yes", "", ""))),
+        ("pu", "pf", "worse", ((1, 1, 2, "yes", "", ""), (1, 2, 2, "yes", "agrees", "no"))),
+        ("pp", "pu", "answer", ((2, 2, 2, "yes", "", ""), (1, 1, 2, None, "timeout", "late"))),
+        ("pff", "pffpff", None, ()),
+        ("p", "u", "unmeasured", ((1, 1, 1, "yes", "", ""), (0, 0, 1, None, "timeout", "late"))),
+        ("u", "f", "measured", ((0, 0, 1, None, "timeout", "late"), (0, 1, 1, "yes", "agrees", "no"))),
+        ("u", "u", None, ()),
+        ("", "p", "added", (None, (1, 1, 1, "yes", "", ""))),
+        ("p", "", "removed", ((1, 1, 1, "yes", "", ""), None)),
+    ],
+)  # fmt: skip
+def test_a_case_changes_by_its_share_of_passed_trials(
+    before: str, after: str, change: str | None, sides: tuple[Any, ...]
+):
+    (suite,) = compare_rows(_rows_of(before), _rows_of(after))
+    assert [one.change for one in suite.changes] == ([change] if change else [])
+    assert suite.same == (0 if change else 1)
+    for case in suite.changes:
+        shown = [
+            side and (side.passed, side.measured, side.trials, side.answer, side.judge, side.reason)
+            for side in (case.before, case.after)
+        ]
+        assert tuple(shown) == sides
+        assert [suite.count(one) for one in ("worse", "better", case.change)][-1] == 1
+
+
+def test_the_worst_changes_come_first():
+    one = [_row(case, "passed") for case in "abc"] + [_row("d", "failed"), _row("e", "unmeasured")]
+    other = [_row("a", "passed", answer="no"), _row("b", "failed"), _row("c", "unmeasured")]
+    other += [_row("d", "passed"), _row("e", "passed"), _row("f", "passed")]
+    (suite,) = compare_rows([*one, _row("g", "passed")], other)
+    assert [(change.case, change.change) for change in suite.changes] == [
+        ("b", "worse"),
+        ("c", "unmeasured"),
+        ("d", "better"),
+        ("e", "measured"),
+        ("g", "removed"),
+        ("f", "added"),
+        ("a", "answer"),
+    ]
+
+
+def test_a_refusal_is_an_answer_and_judges_that_only_inform_fail_nothing():
+    refused = {"answer": None, "refusal": "No."}
+    (suite,) = compare_rows([_row("a", "passed")], [_row("a", "passed", **refused)])
+    ((change,), same) = (suite.changes, suite.same)
+    assert change.after is not None
+    assert (change.change, change.after.answer, same) == ("answer", "No.", 0)
+    verdicts = [
+        {"judge": "tone", "outcome": "fail", "reason": "rude", "gates": False},
+        {"judge": "facts", "outcome": "pass", "reason": "ok"},
+        {"judge": "words", "outcome": "fail", "reason": "long", "gates": True},
+    ]
+    (suite,) = compare_rows([_row("a", "passed")], [_row("a", "failed", verdicts=verdicts)])
+    assert suite.changes[0].after is not None
+    assert (suite.changes[0].after.judge, suite.changes[0].after.reason) == ("words", "long")
+
+
+def test_trials_of_all_models_are_counted_by_case():
+    outline = RunOutline()
+    for row in (*_rows_of("pfu"), *_rows_of("pp", model="other:model"), _row("b", "failed")):
+        outline.add(row)
+    outline.add(_row("b", "passed", side="base"))
+    assert outline.count_cases() == {
+        ("triage", "triage", "a"): (3, 4),
+        ("triage", "triage", "b"): (0, 1),
+    }
