@@ -430,9 +430,8 @@ SIDES = "the candidate passed {} of 200 where base passed 160 of 200 today"
         ("worse", 1e-4, 0.999, 140, f"worse on the whole side by side (p = 0.0001); {SIDES}."),
         ("passed", 0.9, 0.01, 190, f"better on the whole side by side (p = 0.01); {SIDES}."),
         ("passed", 0.5, 0.5, 160, f"not worse on the whole side by side; {SIDES}."),
-        # More trials passed, or it is as certain as a loss would have to be.
+        # Better is only what passed more trials.
         ("passed", 0.4, 0.6, 161, f"better on the whole side by side (p = 0.6); {SIDES}."),
-        ("passed", 0.9, 0.015, 160, f"better on the whole side by side (p = 0.015); {SIDES}."),
         ("passed", 0.9, 0.016, 160, f"not worse on the whole side by side; {SIDES}."),
         ("unmeasured", 0.5, 0.5, 160, "trials that weigh them have no verdict."),
         (
