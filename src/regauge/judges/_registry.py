@@ -136,12 +136,15 @@ def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
     positional, keywords = _arguments(kind, value)
     try:
         return kind(*positional, **keywords)
-    except TypeError as error:
+    except (TypeError, AttributeError) as error:
+        # A rule that uses a parameter as the type that it is annotated with.
+        wrong_type = isinstance(error, AttributeError)
+        reason = "a parameter is of a type that it does not take" if wrong_type else error
         signature = _signature(kind) or inspect.Signature()
         unknown = next((key for key in keywords if key not in signature.parameters), "")
         hint = did_you_mean(unknown, signature.parameters) if unknown else ""
         takes = f"\n  it takes {name}{form_of(signature)}" if signature.parameters else ""
-        raise UsageError(f"{name}: {error}{'; ' + hint if hint else ''}{takes}") from error
+        raise UsageError(f"{name}: {reason}{'; ' + hint if hint else ''}{takes}") from error
 
 
 def _split_spec(spec: JSON) -> tuple[str, JSON]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 import unicodedata
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import regauge.judges
+from regauge.errors import UsageError
 from regauge.judges import (
     JudgedOutput,
     Rule,
@@ -20,6 +22,7 @@ from regauge.judges import (
     any_of,
     ifeval,
     json_like,
+    judge_from_spec,
     not_,
     number_near,
 )
@@ -242,3 +245,21 @@ def test_line_ends_and_accents_are_read_alike(rule: Rule):
         given = verdict_of(rule, text)
         assert verdict_of(rule, text.replace("\n", "\r\n")) == given
         assert verdict_of(rule, unicodedata.normalize("NFD", text)) == given
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    value=st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=3)
+    | st.lists(st.integers(0, 3) | st.text(max_size=2), max_size=2)
+    | st.dictionaries(st.text(max_size=2), st.integers(0, 3), max_size=2)
+)
+@pytest.mark.parametrize("kind", sorted(FACTORIES))
+def test_no_value_in_a_file_makes_a_rule_raise_anything_but_an_error_for_its_author(
+    kind: str, value: Any
+):
+    with suppress(UsageError):
+        judge_from_spec({kind: value})
