@@ -161,7 +161,7 @@ def _containers(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
 
 def _is_tagged(image: Any) -> bool:
     """Return whether an image names a version other than `latest`."""
-    if not isinstance(image, str) or not image:
+    if not isinstance(image, str):
         return False
     if "@sha256:" in image:
         return True
