@@ -266,15 +266,14 @@ class MissingRecordingError(UnmeasuredError):
         self.trial = trial
         self.stale = stale
         self.judge = judge
+        which = f"case {case!r} of prompt {prompt!r}" + (f", trial {trial}" if trial else "")
         if judge is not None:
-            of = f"case {case!r} of prompt {prompt!r}" + (f", trial {trial}" if trial else "")
             super().__init__(
-                f"no recorded reply for judge {judge!r}: {of}\n"
+                f"no recorded reply for judge {judge!r}: {which}\n"
                 f"  record it: regauge record {shlex.quote(prompt)}"
             )
             return
         why = "the recorded answer is for an older request" if stale else "no recorded answer"
-        which = f"case {case!r} of prompt {prompt!r}" + (f", trial {trial}" if trial else "")
         super().__init__(f"{why}: {which}\n  record it: pytest evals --record=missing -k {case!r}")
 
 
