@@ -53,7 +53,7 @@ class Lexicon:
 
     def patterns(self, name: str) -> dict[Any, re.Pattern[str]]:
         """The patterns of a table."""
-        return {key: self._compile(_join(text), {}) for key, text in self.entry(name).items()}
+        return {key: self._compile(_join_lines(text), {}) for key, text in self.entry(name).items()}
 
     def words(self, name: str) -> frozenset[str]:
         """The words of a text."""
@@ -64,14 +64,14 @@ class Lexicon:
     def _compile(self, text: str, parts: dict[str, str]) -> re.Pattern[str]:
         while match := _REFERENCE.search(text):
             part, word = match.groups()
-            filled = parts.get(part) or _join(self.entry(part))
+            filled = parts.get(part) or _join_lines(self.entry(part))
             if word:
                 filled = _REFERENCE.sub(rf"(?&\1:{word})", filled).replace("{}", word)
             text = f"{text[: match.start()]}{filled}{text[match.end() :]}"
         return re.compile(text)
 
 
-def _join(text: str) -> str:
+def _join_lines(text: str) -> str:
     return "".join(line.strip(" ") for line in text.splitlines()) if "\n" in text else text
 
 

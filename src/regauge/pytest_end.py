@@ -145,7 +145,7 @@ class PytestEnd:
         self._record = self.writer.finish(
             started_at=self.started_at,
             interrupted=interrupted,
-            command=_type(),
+            command=_command_typed(),
             options=options,
             git=git_state(self.project.root, written=self.project.recordings_dir),
             decision=decision,
@@ -392,7 +392,7 @@ class PytestEnd:
         return suggestion_lines(self._suggestions)
 
 
-def _type() -> list[str]:
+def _command_typed() -> list[str]:
     """The command line that this process was started with, by the name of its program."""
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.stem

@@ -343,7 +343,7 @@ class PytestGate:
         except KeyboardInterrupt:
             self.cut_off = True
             raise
-        self.document = self._document(
+        self.document = self._decision_document(
             decided, nodes, loosened=self._request.options.loosened(base), guards=guards
         )
         self._keep(decided, nodes)
@@ -414,7 +414,7 @@ class PytestGate:
             return EXIT_CODES["refused"]
         return pytest.ExitCode.OK if decision == "accept" else pytest.ExitCode.TESTS_FAILED
 
-    def _document(
+    def _decision_document(
         self,
         decided: Decided,
         nodes: Mapping[int, str],

@@ -170,8 +170,8 @@ class PytestRun:
         self._declared[id(suites[0])] = lambda session: session.bind(spec, function)[0]
         items = self._collect(metafunc.definition.nodeid, function, suites)
         planned = [case for _, case in items]
-        # pytest escapes other names.
-        if planned and items[-1][0].isascii() and joins_cases(self._config):
+        # pytest escapes other names; then each case needs its own item to have its id.
+        if planned and joins_cases(self._config) and all(name.isascii() for name, _ in items):
             metafunc.parametrize(FIXTURE, [planned], ids=[ALL_CASES], indirect=True)
             return
         metafunc.parametrize(FIXTURE, planned, ids=[name for name, _ in items], indirect=True)

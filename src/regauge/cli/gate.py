@@ -111,7 +111,7 @@ class _DecisionOutput:
             for line in [
                 *decision_lines(document),
                 *recorded_lines(self.project, written),
-                *_suggest(record),
+                *_list_suggestions(record),
             ]:
                 echo(line.text, style=_STYLES[line.tone], err=self.file == STDOUT)
         if self.annotations or in_github_actions(os.environ):
@@ -233,7 +233,7 @@ def command(
     click.get_current_context().exit(document.exit_code)
 
 
-def _suggest(record: RunRecord) -> list[StyledLine]:
+def _list_suggestions(record: RunRecord) -> list[StyledLine]:
     if not record.suggestions:
         return []
     from regauge.pytest_gate import suggestion_lines

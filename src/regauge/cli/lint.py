@@ -63,7 +63,7 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     reported = [_format_error(project, fault) for fault in faults]
     faults += lint_recordings(project, project.root / "evals", reported=reported)
     warnings = [*lint_warnings(project), *warn_of_sizes(project), *target_warnings]
-    notes = _replace(project)
+    notes = _find_replaced(project)
     count = len(prompt_files(project.prompts_dir))
     if not count and not tests_targets(project):
         raise UsageError(
@@ -94,7 +94,7 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _replace(project: Project) -> list[Fault]:
+def _find_replaced(project: Project) -> list[Fault]:
     """Recorded completions that were replaced more often than others, which is no error."""
     faults: list[Fault] = []
     for path in sorted(project.recordings_dir.glob("[!.]*.jsonl")):

@@ -147,7 +147,7 @@ def _print_head(prompt: Prompt) -> None:
         ("answer", _answer(prompt)),
         ("rubric", str(prompt.rubric or "")),
         ("inputs", ", ".join(_input_names(prompt)) or "(none)"),
-        ("released", _release(prompt)),
+        ("released", _describe_release(prompt)),
         ("digest", prompt.digest),
         ("contract", prompt.contract_digest),
     ]
@@ -168,7 +168,7 @@ def _input_names(prompt: Prompt) -> list[str]:
     return [spec.name if spec.required else f"{spec.name} (optional)" for spec in prompt.inputs]
 
 
-def _release(prompt: Prompt) -> str:
+def _describe_release(prompt: Prompt) -> str:
     released = lock_of(prompt.path).entries_of(prompt.name)
     if not released:
         return "never"
@@ -264,7 +264,7 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
         commit = record.commit[:9] or "-"
         line = f"{record.version!s:<10}{record.date or '-':<12}{digest:<14}{commit:<11}"
         if measured:
-            line += _measure(points.get(record.digest or ""))
+            line += _describe_rate(points.get(record.digest or ""))
         echo(f"{line}{record.text}{released}".rstrip())
     models = sorted({point.suite.model for point in measured})
     if models:
@@ -366,7 +366,7 @@ def _points(name: str, model: str | None) -> dict[str, TrendPoint]:
     }
 
 
-def _measure(point: TrendPoint | None) -> str:
+def _describe_rate(point: TrendPoint | None) -> str:
     rate, cost = (rate_text(point), cost_text(point)) if point else ("-", "-")
     return f"{rate:<20}{cost:<10}"
 

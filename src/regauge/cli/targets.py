@@ -170,7 +170,7 @@ class TargetCommands:
                     "changed": changed,
                     "measured": [
                         {"eval": point.suite.prompt, **point_document(point)}
-                        for point in self._measure(state, points)
+                        for point in self._points_of(state, points)
                     ],
                 }
                 for commit, state, changed in rows
@@ -187,7 +187,7 @@ class TargetCommands:
                 several = len(self.evals) > 1
                 rates = (
                     f"{point.suite.prompt if several else ''} {rate_text(point)}".strip()
-                    for point in self._measure(state, points)
+                    for point in self._points_of(state, points)
                 )
                 line += f"{', '.join(rates) or '-':<20}"
             echo(f"{line}{', '.join(changed) or commit.subject}".rstrip())
@@ -291,7 +291,7 @@ class TargetCommands:
         """The digest that runs and baselines know a state by."""
         return state.target.subject(self._name, path=self._project.pyproject).digest
 
-    def _measure(self, state: TargetState, points: Iterable[TrendPoint]) -> list[TrendPoint]:
+    def _points_of(self, state: TargetState, points: Iterable[TrendPoint]) -> list[TrendPoint]:
         """The measurement of a state by each eval."""
         digest = self._digest(state)
         by_digest: dict[str, TrendPoint] = {}

@@ -449,9 +449,11 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     first = replace(bill_draws(missing, session), trials=len(draws))
     drawn = {(draw.planned.suite.prompt.name, draw.planned.case.id) for draw in draws}
     changed = [
-        member for member in compared if member.case.state == "changed" and _ask(member) in drawn
+        member
+        for member in compared
+        if member.case.state == "changed" and _name_candidate(member) in drawn
     ]
-    keys = {_ask(member) for member in changed}
+    keys = {_name_candidate(member) for member in changed}
     at_first = sum((draw.planned.suite.prompt.name, draw.planned.case.id) in keys for draw in draws)
     return GateEstimate(
         cases=len(drawn),
@@ -520,7 +522,7 @@ def _again(cases: Sequence[CaseComparison]) -> list[Draw]:
     return [Draw(case.again, 0) for case in cases if case.again is not None]
 
 
-def _ask(compared: CaseComparison) -> tuple[str, str]:
+def _name_candidate(compared: CaseComparison) -> tuple[str, str]:
     planned = compared.candidate
     return (planned.suite.prompt.name, planned.case.id) if planned is not None else ("", "")
 

@@ -54,7 +54,7 @@ def edited_notes(at: BaseCommit, suites: Sequence[Eval], *, prompt_changed: bool
     baselines = at.repository.inside(at.project.fixtures_dir / "baselines")
     for name in sorted(at.changed - {*at.renamed.values()}):
         if name.startswith(f"{recordings}/") and name.endswith(".jsonl"):
-            replaced = _replace(at, name)
+            replaced = _find_replaced(at, name)
             if replaced:
                 # A vector is of a text, which may be of many cases.
                 cases = sorted({case for case in replaced if case})
@@ -151,7 +151,7 @@ def _whole(history: StoredHistory) -> str:
     return f"{sum(count.passed for count in counts)} of {sum(count.trials for count in counts)}"
 
 
-def _replace(at: BaseCommit, name: str) -> list[str]:
+def _find_replaced(at: BaseCommit, name: str) -> list[str]:
     """The case of each recorded line that differs from that of the base under the same key."""
     path = at.repository.top / name
     data = at.repository.read(at.commit, name)

@@ -58,7 +58,7 @@ class ReplayEvidence:
         for history in histories:
             if is_flaky(history.whole.passed, history.whole.trials):
                 return f"flaky: the base passes {history.whole} trials"
-        return _accept(result) or self._not_broken(result, next(iter(histories), None))
+        return _accepted_reason(result) or self._not_broken(result, next(iter(histories), None))
 
     def _not_broken(self, result: EvalResult, history: BaseTrials | None) -> str:
         trials = self._recorded_by_gate(result)
@@ -144,7 +144,7 @@ class ReplayEvidence:
         return parse_baseline(data, place=place) if data is not None else None
 
 
-def _accept(result: EvalResult) -> str:
+def _accepted_reason(result: EvalResult) -> str:
     version = result.suite.version
     reasons = [
         accepted.reason

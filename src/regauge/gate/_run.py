@@ -191,12 +191,12 @@ class GateRun:
             self.gate.observe(prompt, case, side, number, self._facts(prompt, case, trial))
 
     def _draw(self, prompt: str, case: str, side: Side, number: int) -> Draw:
-        planned = self._plan(prompt, case, side, number)
+        planned = self._planned_case(prompt, case, side, number)
         if side == "candidate":
             return Draw(planned, self._numbers.of_candidate(planned, number))
         return Draw(planned, stored_number("base", number))
 
-    def _plan(self, prompt: str, case: str, side: Side, number: int) -> PlannedCase:
+    def _planned_case(self, prompt: str, case: str, side: Side, number: int) -> PlannedCase:
         compared = self._by_key[prompt, case]
         planned = compared.base
         if side == "candidate":
@@ -214,7 +214,7 @@ class GateRun:
             if side == "candidate":
                 for number, trial in enumerate(made[: self._copied]):
                     if trial.error is None:
-                        planned = self._plan(prompt, case, side, number)
+                        planned = self._planned_case(prompt, case, side, number)
                         copies[Draw(planned, trial.number)] = EVALS_FIRST + number
         await trials.copy(copies)
 

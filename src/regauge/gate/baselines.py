@@ -367,7 +367,7 @@ def baseline_text(baseline: Baseline) -> str:
     """A baseline as its file has it."""
     head = [f'  "schema_version": {SCHEMA_VERSION}', f'  "prompt": {_json(baseline.prompt)}']
     head += [
-        f'  "{name}": {_list([(history, "") for history in histories])}'
+        f'  "{name}": {_encode_histories([(history, "") for history in histories])}'
         for name, histories in (
             ("histories", baseline.histories),
             ("previous", baseline.previous),
@@ -375,7 +375,7 @@ def baseline_text(baseline: Baseline) -> str:
     ]
     if baseline.anchors:
         kept = [(anchor.history, anchor.drawn_for) for anchor in baseline.anchors]
-        head.append(f'  "anchors": {_list(kept)}')
+        head.append(f'  "anchors": {_encode_histories(kept)}')
     return "{\n" + ",\n".join(head) + "\n}\n"
 
 
@@ -413,7 +413,7 @@ def plain_scores(count: Count) -> tuple[float, ...]:
     return (0.0,) * count.failed + (1.0,) * count.passed
 
 
-def _list(histories: Sequence[tuple[StoredHistory, str]]) -> str:
+def _encode_histories(histories: Sequence[tuple[StoredHistory, str]]) -> str:
     if not histories:
         return "[]"
     ordered = sorted(histories, key=_order)
@@ -706,7 +706,7 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
             Fault(
                 path=place,
                 line=places.line((*item["loc"], *_shown_key(item))),
-                message=f"{_dot(item['loc'])}: {item['msg'].removeprefix('Value error, ')}",
+                message=f"{_dotted_path(item['loc'])}: {item['msg'].removeprefix('Value error, ')}",
             )
             for item in error.errors()
         ]
@@ -797,7 +797,7 @@ def _shown_key(item: ErrorDetails) -> tuple[str, ...]:
     return (key,) if isinstance(key, str) else ()
 
 
-def _dot(place: tuple[int | str, ...]) -> str:
+def _dotted_path(place: tuple[int | str, ...]) -> str:
     return ".".join(str(part) for part in place) or "the file"
 
 

@@ -386,8 +386,8 @@ class _Runs:
             control += min(policy.suite.control, own.size)
         self._calls = np.full(runs, control, dtype=np.int64)
         self._first_passes = self._draw("candidate", 0, _range(runs), _range(cases), self._first)
-        self._worse = self._test("worse")
-        self._better = self._test("better")
+        self._worse = self._cell_test("worse")
+        self._better = self._cell_test("better")
 
     def played(self) -> SimulatedRun:
         runs = len(self._calls)
@@ -429,7 +429,7 @@ class _Runs:
             calls=self._calls,
         )
 
-    def _test(self, direction: str) -> CellTest:
+    def _cell_test(self, direction: str) -> CellTest:
         """The test of single cases in one direction, all looks taken."""
         s = self._base[0]
         better = direction == "better"
@@ -530,7 +530,7 @@ class _Runs:
             hit = (p <= day_bound(policy, number, prompts=prompts)) & lower
             worse[open_rows[hit]] = True
             keep = ~hit & day_goes_on(policy, number, p)
-            open_rows, waves = open_rows[keep], [_keep(each, keep) for each in waves]
+            open_rows, waves = open_rows[keep], [_select(each, keep) for each in waves]
             if not open_rows.size:
                 break
         return worse
@@ -552,7 +552,7 @@ class _Runs:
             rejected[open_rows[worse]] = True
             keep = ~worse & ~better
             undecided[open_rows] = keep & (passes_ahead(waves) < 0)
-            open_rows, waves = open_rows[keep], [_keep(each, keep) for each in waves]
+            open_rows, waves = open_rows[keep], [_select(each, keep) for each in waves]
             if not open_rows.size:
                 break
         return rejected, undecided
@@ -582,7 +582,7 @@ def _range(stop: int) -> IntArray:
     return np.arange(stop, dtype=np.int64)
 
 
-def _keep(wave: Pairs, keep: BoolArray) -> Pairs:
+def _select(wave: Pairs, keep: BoolArray) -> Pairs:
     (s, m), (k, r) = wave
     return Pairs((s[keep], m[keep]), (k[keep], r[keep]))
 

@@ -367,14 +367,14 @@ class GitHub:
         created: dict[str, Any] | None = None
         for last in (*[False] * (_ROUNDS_MAX - 1), True):
             try:
-                written = self._mark(comments, mark, purpose)
+                written = self._find_marked(comments, mark, purpose)
                 if not written and created is None:
                     made: Any = self._api.ask(
                         "POST", comments, purpose, {"body": text}, needs=["id"]
                     )
                     created = {"body": text, **made}
                     # A run that was as quick can be seen only now.
-                    written = self._mark(comments, mark, purpose)
+                    written = self._find_marked(comments, mark, purpose)
                 if created is not None and created["id"] not in {each["id"] for each in written}:
                     written.append(created)
                 first, outcome = self._settle(written, text, mark, purpose)
@@ -391,7 +391,9 @@ class GitHub:
                 return Posted(number=number, url=str(first.get("html_url", "")), outcome=outcome)
         raise AssertionError("the last round returns or raises")
 
-    def _mark(self, path: str, mark: Mark, purpose: Purpose, **query: str) -> list[dict[str, Any]]:
+    def _find_marked(
+        self, path: str, mark: Mark, purpose: Purpose, **query: str
+    ) -> list[dict[str, Any]]:
         """The comments or issues of a mark that this token wrote; anyone can write a mark."""
         needs = ["number"] if path == "issues" else ["id"]
         return [
@@ -532,7 +534,7 @@ class GitHub:
         purpose = Purpose(what=f"open an issue in {self._api.access.repo}", permission=_ISSUE)
         text = cut_markdown(mark.on(body) if mark is not None else body)
         if mark is not None:
-            for issue in self._mark("issues", mark, purpose, state="open"):
+            for issue in self._find_marked("issues", mark, purpose, state="open"):
                 if "pull_request" not in issue:
                     return self._renew(f"issues/{issue['number']}", issue, title, text, purpose)
         document = {"title": title, "body": text, "labels": list(labels)}

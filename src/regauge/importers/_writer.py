@@ -397,10 +397,10 @@ def _group(notes: Sequence[ReportNote]) -> list[str]:
     places: dict[str, list[SourcePlace]] = {}
     for note in notes:
         places.setdefault(note.text, []).append(note.place)
-    return [f"- {_list(at)}: {_escape(text)}" for text, at in places.items()]
+    return [f"- {_join_places(at)}: {_escape(text)}" for text, at in places.items()]
 
 
-def _list(places: Sequence[SourcePlace]) -> str:
+def _join_places(places: Sequence[SourcePlace]) -> str:
     """All places: those of one file share its name."""
     by_path: dict[str, list[int | None]] = {}
     for place in places:

@@ -330,7 +330,7 @@ class EvalUpdate:
             "model": key.model,
             "dataset": key.dataset,
             "drawn": self._drawn,
-            "unmeasured": sum(landed.unmeasured.total() for landed in self._land()),
+            "unmeasured": sum(landed.unmeasured.total() for landed in self._landed_suites()),
             "complete": not self.lacking,
             "waits_h": self.top_up.waits_h,
             "sessions": len(self.history.sessions),
@@ -375,7 +375,7 @@ class EvalUpdate:
 
     def unmeasured(self) -> Iterator[str]:
         """The trials that do not count, with the reason."""
-        for landed in self._land():
+        for landed in self._landed_suites():
             if not landed.unmeasured:
                 continue
             for why, count in landed.unmeasured.most_common(3):
@@ -388,7 +388,7 @@ class EvalUpdate:
     def _drawn(self) -> int:
         return sum(len(trials) for trials in self.landed.facts.values())
 
-    def _land(self) -> list[LandedSuite]:
+    def _landed_suites(self) -> list[LandedSuite]:
         of_anchor = self.anchor.landed if self.anchor is not None else []
         again = [self.redrawn] if self.redrawn is not None else []
         return [*again, self.landed, *of_anchor]

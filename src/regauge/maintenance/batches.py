@@ -483,19 +483,19 @@ class ProjectBatches:
         remote = [x for x, name in self.pending.items() if name not in files]
         if remote:
             yield (
-                f"{self._count(remote)} under way; collect the results with:"
+                f"{self._describe_counts(remote)} under way; collect the results with:"
                 f" {self._options.command} --collect"
             )
         for name, state in files.items():
             if written := [x for x, batch in self.pending.items() if batch == name]:
                 yield (
-                    f"{self._count(written)} of {state.model} written to"
+                    f"{self._describe_counts(written)} of {state.model} written to"
                     f" {self._project.relative(self._requests(name))}; run the file, then:"
                     f" {self._options.command} --collect RESULTS.jsonl"
                 )
         if self.missing:
             yield (
-                f"{self._count(self.missing)} missing; submit them with:"
+                f"{self._describe_counts(self.missing)} missing; submit them with:"
                 f" {self._options.command} --batch"
             )
         if self.failures and not self._options.start:
@@ -505,7 +505,7 @@ class ProjectBatches:
                 f" {self._options.command} --batch"
             )
 
-    def _count(self, custom_ids: Collection[str]) -> str:
+    def _describe_counts(self, custom_ids: Collection[str]) -> str:
         """The number of completions among the calls, and of judgements."""
         of_judges = len(self._judge_calls & {*custom_ids})
         answers = len(custom_ids) - of_judges

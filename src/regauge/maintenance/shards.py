@@ -211,7 +211,7 @@ def read_recordings(
     for number, directory in enumerate(directories):
         for path in _files(directory):
             name = path.relative_to(directory)
-            lines = _check(path, _reader(name), redactor)
+            lines = _read_checked(path, _reader(name), redactor)
             checked = scratch / str(number) / name
             checked.parent.mkdir(parents=True, exist_ok=True)
             checked.write_bytes(b"".join([line.raw + b"\n" for line in lines]))
@@ -219,7 +219,7 @@ def read_recordings(
     return ShardRecordings(files=files, replaces=replaces)
 
 
-def _check(path: Path, read: _Read, redactor: Redactor) -> list[_OrderedLine]:
+def _read_checked(path: Path, read: _Read, redactor: Redactor) -> list[_OrderedLine]:
     """The lines of a file in their order."""
     lines: list[_OrderedLine] = []
     search = SecretSearch(redactor=redactor, path=path)
@@ -578,7 +578,7 @@ def _refuse_contradictions(parts: Sequence[_Part], project: Project) -> None:
     first = parts[0]
     here = git_state(project.root, written=project.recordings_dir)
     for part in parts:
-        for what, own, other in _compare(first, part):
+        for what, own, other in _shared_facts(first, part):
             if own != other:
                 raise UsageError(
                     f"{first.directory} and {part.directory} contradict each other in {what}:"
@@ -593,7 +593,7 @@ def _refuse_contradictions(parts: Sequence[_Part], project: Project) -> None:
             )
 
 
-def _compare(first: _Part, second: _Part) -> Iterator[tuple[str, object, object]]:
+def _shared_facts(first: _Part, second: _Part) -> Iterator[tuple[str, object, object]]:
     """Everything that shards of one run have in common, with its name."""
     a, b = first.record, second.record
     yield "the number of shards", first.shard.count, second.shard.count

@@ -242,8 +242,8 @@ class _Change:
     def _plan(self) -> _Plan:
         operators = choose_operators(self._settings.mutate.operators)
         file = self._committed()
-        head = _Classes(_score(self.head, operators))
-        base = _Classes(_score(self._base, operators) if self._base is not None else {})
+        head = _Classes(_scored_mutants(self.head, operators))
+        base = _Classes(_scored_mutants(self._base, operators) if self._base is not None else {})
         rows = self._rows(file)
         guards = file.guards if file is not None else None
         before, now = self._members_of_base(), self._members()
@@ -319,7 +319,7 @@ class _Change:
         for id_, result in (*measured.items(), *newly.items()):
             head.kinds[id_] = result.kind
         changes = [
-            _delete(old, plan.rows, base)
+            _deleted_change(old, plan.rows, base)
             if new is None
             else GuardChange(
                 kind="edited" if old is not None else "added",
@@ -528,7 +528,7 @@ def _with_base(
     return based
 
 
-def _score(prompt: Prompt, operators: Sequence[Operator]) -> dict[str, Mutant]:
+def _scored_mutants(prompt: Prompt, operators: Sequence[Operator]) -> dict[str, Mutant]:
     return {mutant.id: mutant for mutant in mutants_of(prompt, operators) if mutant.scored}
 
 
@@ -613,7 +613,9 @@ def _edits(
     return edits
 
 
-def _delete(old: Mutant | None, rows: Mapping[str, MutantRow], base: _Classes) -> GuardChange:
+def _deleted_change(
+    old: Mutant | None, rows: Mapping[str, MutantRow], base: _Classes
+) -> GuardChange:
     assert old is not None, "one of the two is an instruction"
     before = base.kinds.get(old.id)
     cases = tuple(rows[old.id].cases) if before == "killed" else ()

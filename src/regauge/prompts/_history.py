@@ -407,7 +407,7 @@ def states(path: Path, repository: Repository) -> list[ReleaseState]:
         if data is not None:
             text = data.decode("utf-8", "replace")
             beside = _beside(repository, commit.hash, commit.path)
-            stated = _state(text, path)
+            stated = _stated_version(text, path)
             release_states.append(
                 ReleaseState(commit=commit, text=text, stated=stated, beside=beside)
             )
@@ -473,7 +473,7 @@ def _is(prompt: Prompt, entry: LockEntry | None) -> bool:
     )
 
 
-def _state(text: str, path: Path) -> Semver | None:
+def _stated_version(text: str, path: Path) -> Semver | None:
     """The version a text states; only a text of unusual form needs to be parsed for it."""
     match = _VERSION_LINE.search(text)
     if match is None:

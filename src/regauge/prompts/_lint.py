@@ -219,7 +219,7 @@ def _listed_twice(tree: Tree) -> Iterator[ContentError]:
         if not earlier:
             continue
         was, now = _entry_at(text, earlier[0]), _entry_at(text, entry)
-        words, its = _mask(text[slice(*now)]), _mask(text[slice(*was)])
+        words, its = _masked_words(text[slice(*now)]), _masked_words(text[slice(*was)])
         alike = sum((words & its).values()) * 2 >= sum(words.values())
         if alike and text[slice(*now)].strip() != text[slice(*was)].strip():
             yield ContentError(
@@ -241,7 +241,7 @@ def _entry_at(text: str, entry: re.Match[str]) -> tuple[int, int]:
     return entry.start(), len(text) if end < 0 else end + 1
 
 
-def _mask(text: str) -> Counter[str]:
+def _masked_words(text: str) -> Counter[str]:
     return Counter(_NUMBER.sub("#", normalise(line)) for line in text.splitlines() if line.strip())
 
 

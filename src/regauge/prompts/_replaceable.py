@@ -78,7 +78,7 @@ def headings(content: str, heading: str) -> list[int]:
     if not begins_section(title):
         return []
     lines = content.split("\n")
-    fenced = _fence(lines)
+    fenced = _find_fenced(lines)
     return [n for n, line in enumerate(lines) if line.strip() == title and not fenced[n]]
 
 
@@ -91,7 +91,7 @@ def _end(lines: list[str], at: int) -> int:
     """The number of the line that is no longer of the section which a line begins."""
     heading = lines[at].strip()
     marks, tag = _HEADING.match(heading), _TAG.fullmatch(heading)
-    fenced = _fence(lines)
+    fenced = _find_fenced(lines)
     if tag is not None:
         closing = f"</{tag['name']}>"
         end = next((n for n in range(at + 1, len(lines)) if lines[n].strip() == closing), None)
@@ -110,7 +110,7 @@ def _end(lines: list[str], at: int) -> int:
     return len(lines)
 
 
-def _fence(lines: list[str]) -> list[bool]:
+def _find_fenced(lines: list[str]) -> list[bool]:
     """The lines in code blocks, with their fences."""
     fenced: list[bool] = []
     fence = ""

@@ -33,7 +33,7 @@ def this_process() -> str:
 
 def describe_process(pid: int) -> str:
     """A process of this host: host, boot, process id and start time, as one line of text."""
-    return "|".join((platform.node().replace("|", ""), _boot(), str(pid), _start(pid)))
+    return "|".join((platform.node().replace("|", ""), _boot(), str(pid), _start_of(pid)))
 
 
 def may_live(owner: str) -> bool:
@@ -58,7 +58,7 @@ def may_live(owner: str) -> bool:
         return False
     except PermissionError:
         pass  # it lives, under another user
-    now = _start(int(pid))
+    now = _start_of(int(pid))
     return not (started and now) or started == now
 
 
@@ -73,7 +73,7 @@ def _boot() -> str:
         return ""
 
 
-def _start(pid: int) -> str:
+def _start_of(pid: int) -> str:
     """When a process started, in whatever unit the system has; "" where that is not known."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

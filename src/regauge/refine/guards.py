@@ -421,7 +421,7 @@ class Leaks:
     def _plainly(self, added: str) -> str:
         lines = [line for line in added.splitlines() if line.strip()]
         leak = next((leak for line in lines if (leak := self._of_line(line))), "")
-        return leak or (self._retell(added) if len(lines) > 1 else "")
+        return leak or (self._find_retold(added) if len(lines) > 1 else "")
 
     def _of_line(self, line: str) -> str:
         return (
@@ -430,7 +430,7 @@ class Leaks:
             or self._value(line)
             or self._word_for_word(line)
             or self._made_of_an_answer(line)
-            or self._retell(line)
+            or self._find_retold(line)
         )
 
     def _token(self, line: str) -> str:
@@ -507,7 +507,7 @@ class Leaks:
         """Return whether few cases and nobody else has a word."""
         return word not in self._public_keys and 0 < self._frequency[word] < self._common_from
 
-    def _retell(self, text: str) -> str:
+    def _find_retold(self, text: str) -> str:
         """Words that one stretch of a case has and others have not, in whatever order."""
         for part in (text, *_RE.clauses.split(text)):
             part_keys = frozenset(keys(part)) - self._public_keys
@@ -650,7 +650,7 @@ class Guard:
             self._sections(edit, before, after)
             or self._size(edit, before, after)
             or self._invariants(edit, before, after)
-            or self._copy(before, after)
+            or self._find_copied(before, after)
         )
 
     def suspicion(self, before: PromptText, after: PromptText) -> str:
@@ -793,7 +793,7 @@ class Guard:
             return f"it takes {len(lost)} statements out, more than {self.policy.deletions}"
         return ""
 
-    def _copy(self, before: PromptText, after: PromptText) -> str:
+    def _find_copied(self, before: PromptText, after: PromptText) -> str:
         """The parts that new text takes from an attacker, a case or a user."""
         if takes_over(changed_lines(before, after)[0]):
             return "it speaks to the model in another's name"

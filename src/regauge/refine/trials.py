@@ -98,9 +98,9 @@ class Masked:
     def text(self, visible: str) -> str:
         """A text without what is hidden, be it whole or in stretches of some words."""
         for secret, placeholder in self.hidden:
-            visible = re.sub(_bound(secret), placeholder, visible, flags=re.IGNORECASE)
+            visible = re.sub(_pattern_of(secret), placeholder, visible, flags=re.IGNORECASE)
             for stretch in _stretches(secret):
-                visible = re.sub(_bound(stretch), placeholder, visible, flags=re.IGNORECASE)
+                visible = re.sub(_pattern_of(stretch), placeholder, visible, flags=re.IGNORECASE)
         return visible
 
 
@@ -130,7 +130,7 @@ def is_public(value: JSON, public: str) -> bool:
         isinstance(value, str)
         and any(character.isalpha() for character in value)
         and len(value.split()) <= _LABEL_WORDS
-        and re.search(_bound(value), public) is not None
+        and re.search(_pattern_of(value), public) is not None
     )
 
 
@@ -163,7 +163,7 @@ def _mark(value: JSON, name: str) -> str:
     return f"<{name}: {kind}>" if name else f"<expected {kind}>"
 
 
-def _bound(secret: str) -> str:
+def _pattern_of(secret: str) -> str:
     """A text as a pattern: any white space, and no part of a longer word."""
     words = [re.escape(word) for word in secret.split()]
     return r"(?<!\w)" + r"(?:\s|\\n)+".join(words) + r"(?!\w)"

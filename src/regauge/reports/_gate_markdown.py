@@ -287,10 +287,10 @@ def _group(group: CaseGroup, limits: _MarkdownLimits, *, answers: bool) -> Itera
     """One kind of change: its first case with both answers, the others folded."""
     first, *others = group.cases
     if not others:
-        yield f"- {_message(first)}{_accept(first)}"
+        yield f"- {_message(first)}{_accepted_reason(first)}"
     else:
         yield f"- **{shown_text(group.title)}**, such as"
-        yield f"  {_message(first)}{_accept(first)}"
+        yield f"  {_message(first)}{_accepted_reason(first)}"
     if answers:
         yield from _answers(first, limits)
     if others:
@@ -303,7 +303,7 @@ def _group(group: CaseGroup, limits: _MarkdownLimits, *, answers: bool) -> Itera
 
 def _list_cases(cases: Sequence[CaseDocument], limits: _MarkdownLimits) -> Iterator[str]:
     for case in cases[: limits.cases]:
-        yield f"- {_message(case)}{_accept(case)}"
+        yield f"- {_message(case)}{_accepted_reason(case)}"
     if len(cases) > limits.cases:
         yield f"- … and {len(cases) - limits.cases} more"
 
@@ -318,7 +318,7 @@ def _rules(prompt: PromptDocument) -> Iterator[str]:
             yield f"- {shown_text(rule.message)}{fix}"
 
 
-def _accept(case: CaseDocument) -> str:
+def _accepted_reason(case: CaseDocument) -> str:
     return f" Accepted by the changelog: {shown_text(case.accepted)}" if case.accepted else ""
 
 

@@ -83,7 +83,7 @@ def calls_of(decided: Decided) -> CallsDocument:
                 first += 1
             else:
                 again += 1
-            for used in _find_used(trial):
+            for used in _usage_of(trial):
                 live += used["live"]
                 input_tokens += used["input_tokens"]
                 output_tokens += used["output_tokens"]
@@ -99,7 +99,7 @@ def calls_of(decided: Decided) -> CallsDocument:
     )
 
 
-def _find_used(trial: Trial) -> Iterator[Mapping[str, Any]]:
+def _usage_of(trial: Trial) -> Iterator[Mapping[str, Any]]:
     """The usage of a trial: the prompt's own calls, then those of its judges."""
     if trial.answer is not None and trial.answer.source == "live":
         completion = trial.answer.completion
@@ -806,7 +806,7 @@ def _with_baseline(
     for prompt in document.prompts:
         own = [case for case in cases if case.prompt == prompt.prompt]
         if prompt.prompt.split(" (")[0] == baseline.prompt and own:
-            history_of_prompt = _store(prompt, baseline, own)
+            history_of_prompt = _find_stored(prompt, baseline, own)
             stored |= {prompt.prompt: history_of_prompt} if history_of_prompt is not None else {}
     if not stored:
         raise UsageError(
@@ -826,7 +826,7 @@ def _with_baseline(
     return changed
 
 
-def _store(
+def _find_stored(
     prompt: PromptDocument, baseline: Baseline, cases: Sequence[GateCase]
 ) -> StoredHistory | None:
     """The history of what a prompt was compared with; of several datasets that of these cases."""

@@ -86,7 +86,7 @@ def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[tuple[str
     yield mutation_headline(report), "plain"
     yield "", "plain"
     if scored:
-        yield from _mark(scored, prompt.source.split("\n"))
+        yield from _marked_lines(scored, prompt.source.split("\n"))
         yield "", "plain"
     for line in score_lines(report):
         yield line, "plain"
@@ -106,7 +106,7 @@ def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[tuple[str
     yield f"{plural(report.calls, 'trial')}; {_next(report)}", "plain"
 
 
-def _mark(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[tuple[str, Tone]]:
+def _marked_lines(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[tuple[str, Tone]]:
     """The lines of the prompt file from the first mutant to the last one."""
     by_line: dict[int, list[MutantRow]] = {}
     for row in rows:

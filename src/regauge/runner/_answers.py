@@ -293,7 +293,7 @@ class Answers:
         recording = committed.get(key) if committed is not None else None
         if recording is not None:
             return SourcedCompletion(completion=recording.completion, source="recording")
-        recording = self._store(key, trial, provider) if self._stored_may_serve else None
+        recording = self._find_stored(key, trial, provider) if self._stored_may_serve else None
         if recording is None:
             return None
         self._publish_later(file, key, trial, provider, stored=True)
@@ -325,7 +325,7 @@ class Answers:
         """
         if to in self.file(file) or self._is_stored(to, to_trial, provider):
             return None
-        recording = self._store(key, trial, provider)
+        recording = self._find_stored(key, trial, provider)
         if recording is None:
             return None
         stored = self._stored_key(to, to_trial, provider)
@@ -430,7 +430,7 @@ class Answers:
                 recordings = (
                     recording
                     for key, new in new_keys.items()
-                    if (recording := self._store(key, new.trial, new.provider)) is not None
+                    if (recording := self._find_stored(key, new.trial, new.provider)) is not None
                 )
                 file.merge(recordings, replace=self._mode == "all")
                 if changed := save_file(file, self._part):
@@ -505,7 +505,7 @@ class Answers:
     def _is_stored(self, key: RecordingKey, trial: int, provider: str) -> bool:
         return self._stored_key(key, trial, provider) in self._local(trial)
 
-    def _store(self, key: RecordingKey, trial: int, provider: str) -> Recording | None:
+    def _find_stored(self, key: RecordingKey, trial: int, provider: str) -> Recording | None:
         """The answer in the store, under the key of its request."""
         recording = self._local(trial).get(self._stored_key(key, trial, provider))
         return (
@@ -596,7 +596,7 @@ class Embeddings:
 
         if not isinstance(judge.embedder, EmbeddingModel):
             return judge
-        return replace(judge, embedder=self._record(judge.embedder.model, prompt))
+        return replace(judge, embedder=self._open_embedder(judge.embedder.model, prompt))
 
     def served(self, judges: Sequence[Judge], case: GoldenCase) -> list[SemanticJudge]:
         """The judges of a case whose vectors are recorded, those of its checks among them."""
@@ -649,7 +649,7 @@ class Embeddings:
             file.keep_only(self._base(file.path))
         return file
 
-    def _record(self, model: str, prompt: str) -> _RecordedEmbedder:
+    def _open_embedder(self, model: str, prompt: str) -> _RecordedEmbedder:
         if self._mode != "none":
             self._open(model)  # a provider that nothing declares is found before any is asked
         return _RecordedEmbedder(model=model, prompt=prompt, embeddings=self)

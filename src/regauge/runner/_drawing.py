@@ -473,7 +473,7 @@ class Drawing:
             collected = None if self._batches is None else self._collect(question, self._batches)
             task = asyncio.ensure_future(self._ask(question, collected))
             self._under_way[question.key] = task
-            task.add_done_callback(lambda done: self._land(question.key, done))
+            task.add_done_callback(lambda done: self._finish(question.key, done))
         # A call that is paid for continues when its caller has stopped waiting for it.
         try:
             return await asyncio.shield(task)
@@ -494,7 +494,7 @@ class Drawing:
         await asyncio.gather(*under_way, return_exceptions=True)
         await self._providers.aclose()
 
-    def _land(self, key: RecordingKey, task: asyncio.Task[SourcedCompletion]) -> None:
+    def _finish(self, key: RecordingKey, task: asyncio.Task[SourcedCompletion]) -> None:
         del self._under_way[key]
         if not task.cancelled():
             task.exception()  # all who waited have it; maybe no one does any more

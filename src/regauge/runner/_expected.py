@@ -204,7 +204,7 @@ class ExpectedUsage:
         calls = self._calls(question)
         if calls is None:
             output = JUDGE_OUTPUT if question.judge else unrecorded_output(request, expected)
-            return Usage(input_tokens=estimated, output_tokens=_limit(output, request))
+            return Usage(input_tokens=estimated, output_tokens=_limit_tokens(output, request))
         sums, growth = calls.like(question.key.digest, question.case, question.asker_digest)
         usage, per_estimated = sums.usage, estimated / max(1, sums.estimated)
         if request.conversation:  # its calls are longer than its beginning
@@ -212,7 +212,7 @@ class ExpectedUsage:
         return Usage(
             input_tokens=round(usage.input_tokens * per_estimated) or estimated,
             cached_input_tokens=round(usage.cached_input_tokens * per_estimated),
-            output_tokens=_limit(growth * usage.output_tokens / sums.calls, request),
+            output_tokens=_limit_tokens(growth * usage.output_tokens / sums.calls, request),
         )
 
     def add(self, question: CaseRequest, completion: Completion) -> None:
@@ -331,7 +331,7 @@ def _tokens(value: JSON) -> int:
     return -(-len(text) // _CHARS_PER_TOKEN)
 
 
-def _limit(tokens: float, request: CompletionRequest) -> int:
+def _limit_tokens(tokens: float, request: CompletionRequest) -> int:
     limit = request.parameters.get("max_tokens")
     return round(min(tokens, limit) if isinstance(limit, (int, float)) else tokens)
 

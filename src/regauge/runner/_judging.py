@@ -523,7 +523,7 @@ class ModelJudging:
         calls = RunCalls(judge=judge, draw=draw, ask=self._ask, counted=self._counted)
         try:
             if _is_memoised(judge):
-                verdict, totals = await self._measure(judge, draw, completion, calls)
+                verdict, totals = await self._find_or_measure(judge, draw, completion, calls)
             else:
                 verdict = await judge.judge_with(completion, case, calls)
                 checked_verdict(judge.name, verdict)
@@ -549,7 +549,7 @@ class ModelJudging:
             calls=totals,
         )
 
-    async def _measure(
+    async def _find_or_measure(
         self, judge: MemoisedJudge, draw: Draw, completion: Completion, calls: RunCalls
     ) -> tuple[Verdict, CallTotals]:
         """The verdict on a recorded measurement, or on one made now."""

@@ -104,7 +104,7 @@ def find_install(root: Path) -> Install | None:
 
 def _candidates(root: Path) -> Iterator[Install]:
     for name, script in _LOCKS.items():
-        if any(_is_pinned(package, root) for package in _lock(root / name)):
+        if any(_is_pinned(package, root) for package in _locked_entries(root / name)):
             yield Install(script=script, source=name)
     for path in sorted({path for glob in _REQUIREMENTS for path in root.glob(glob)}):
         name = path.relative_to(root).as_posix()
@@ -123,7 +123,7 @@ def _candidates(root: Path) -> Iterator[Install]:
     yield from _find_installed(root)
 
 
-def _lock(path: Path) -> list[dict[str, Any]]:
+def _locked_entries(path: Path) -> list[dict[str, Any]]:
     """The entries of regauge in a lock, whatever tool wrote it."""
     if path.name == "Pipfile.lock":
         document = _json(path)

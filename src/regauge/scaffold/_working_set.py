@@ -111,11 +111,11 @@ def write_planned(root: Path, planned: Iterable[Planned]) -> list[Planned]:
         done.append(plan)
         is_own = plan.action == "write" or plan.reason == _SAME
         if is_own and plan.path.name == f"{PROMPT}.prompt.yml":
-            done += _find_released(root, plan.path)
+            done += _plan_release(root, plan.path)
     return done
 
 
-def _find_released(root: Path, prompt: Path) -> list[Planned]:
+def _plan_release(root: Path, prompt: Path) -> list[Planned]:
     """Add our prompt to the lock; nothing where the lock has a release of it."""
     lock = lock_of(root / "prompts")
     if lock.entries_of(PROMPT):

@@ -186,7 +186,7 @@ def _kin(words: frozenset[str]) -> frozenset[str]:
     return words.union(*(group for group in _ALIKE if group & words))
 
 
-def _label(key: str, value: str, source: str) -> Finding | None:
+def _find_labelled(key: str, value: str, source: str) -> Finding | None:
     """The evidence for `key: value`, where the value is a figure: it has to stand by its key."""
     claimed = figures(value)
     if not claimed or len(value.split()) > _LABELLED_WORDS:
@@ -229,7 +229,7 @@ def supported(statement: str, source: str) -> Finding:
     as facts and figures in another order cost some.
     """
     label = _RE.label.match(statement)
-    labelled = _label(label["key"], label["value"], source) if label is not None else None
+    labelled = _find_labelled(label["key"], label["value"], source) if label is not None else None
     if labelled is not None:
         return labelled
     claim_words = words_of(statement)
@@ -343,7 +343,7 @@ def _pieces(text: str) -> list[tuple[str, str]]:
     return [*pieces, ("", text[end:])]
 
 
-def _tag(messages: Sequence[Message]) -> Sheet | None:
+def _tagged_sheet(messages: Sequence[Message]) -> Sheet | None:
     parts: dict[Part, str] = {}
     others: list[tuple[str, str]] = []
     outside: list[str] = []
@@ -396,7 +396,7 @@ def text_of(messages: Sequence[Message]) -> str:
     return _unfence(messages)[0]
 
 
-def _head(messages: Sequence[Message]) -> Sheet:
+def _headed_sheet(messages: Sequence[Message]) -> Sheet:
     text, fields = _unfence(messages)
 
     def is_outside(match: re.Match[str]) -> bool:
@@ -422,7 +422,7 @@ def _head(messages: Sequence[Message]) -> Sheet:
 
 def read_sheet(messages: Sequence[Message]) -> Sheet:
     """Take a judging prompt apart, by tags where it has them, else by its headings."""
-    return _tag(messages) or _head(messages)
+    return _tagged_sheet(messages) or _headed_sheet(messages)
 
 
 def joined(text: str) -> str:

@@ -70,7 +70,7 @@ def is_instruction(text: str) -> bool:
     return _RE.imperative.match(text) is not None
 
 
-def _tag(text: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+def _split_tags(text: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
     parts: list[tuple[str, str]] = []
     outside: list[str] = []
     end = 0
@@ -105,7 +105,7 @@ def _by_paragraph(text: str) -> tuple[str, str]:
 @lru_cache(maxsize=2_000)
 def _split_user(text: str, *, has_system: bool) -> tuple[str, str, tuple[tuple[str, str], ...]]:  # noqa: C901, PLR0911 - one line for each kind reads best
     """Instructions, document and delimited parts of a user message."""
-    tagged = _tag(text)
+    tagged = _split_tags(text)
     if tagged is not None:
         left, parts = tagged
         return left, "\n\n".join(body for _, body in parts), parts

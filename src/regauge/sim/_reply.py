@@ -284,7 +284,7 @@ def _best_sentences(document: Document, question: str, most: int) -> list[str]:
     return [sentences_there[i] for score, i in scored[:most] if score < 0]
 
 
-def _list(document: Document, instructions: Instructions) -> str:
+def _bullets(document: Document, instructions: Instructions) -> str:
     count = instructions.limits.bullets or _BULLETS_SHOWN
     wanted_words = set(stems(instructions.text))
     for field in document.fields:
@@ -327,7 +327,7 @@ def _task(text: str, document: Document, instructions: Instructions) -> str | No
     if _RE.title.search(text.strip()) and document.title:
         return document.title
     if _RE.listing.search(text) or instructions.limits.bullets:
-        return _list(document, instructions)
+        return _bullets(document, instructions)
     if _RE.rewrite.search(text):
         return " ".join(s for p in document.prose for s in sentences(p)) or document.text
     return None
@@ -518,7 +518,7 @@ def fill_skeleton(
         return None
     text = "\n".join(body for tag, body in layout.parts if tag.lower() != "skeleton")
     returned = tool_results(request)
-    values = {slot: _return_value(slot, returned) or _state(slot, text) for slot in slots}
+    values = {slot: _find_returned(slot, returned) or _find_stated(slot, text) for slot in slots}
     unknown = [slot for slot, value in values.items() if value is None]
     calls = [call for slot in unknown if (call := _call_for(slot, request, text, dice))]
     if calls:
@@ -551,12 +551,12 @@ def call_tool(
     scored = [
         (len(words & names) / len(names), function)
         for function in _functions(request)
-        if (names := set(stems(_space(function["name"]))) - _VERBS)
+        if (names := set(stems(_split_name(function["name"]))) - _VERBS)
     ]
-    forced = _force(choice)
+    forced = _forced_tool(choice)
     for score, function in sorted(scored, key=lambda part: -part[0]):
         if function["name"] == forced or (not forced and (score == 1 or choice == "required")):
-            call = _call(function, layout.document or layout.instructions, forced=bool(choice))
+            call = _make_call(function, layout.document or layout.instructions, forced=bool(choice))
             if call is not None and not dice.fails("missed call", 1.0):
                 return _number_calls([call])
     return None
@@ -566,20 +566,20 @@ def _written(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _space(name: str) -> str:
+def _split_name(name: str) -> str:
     return re.sub(r"[_-]+|(?<=[a-z0-9])(?=[A-Z])", " ", name)
 
 
-def _return_value(slot: str, returned: Mapping[str, str]) -> str | None:
+def _find_returned(slot: str, returned: Mapping[str, str]) -> str | None:
     """The value that a tool returned for a slot: the field with its words, or the last."""
-    words = set(stems(_space(slot)))
+    words = set(stems(_split_name(slot)))
     for name, value in returned.items():
-        if set(stems(_space(name))) & words:
+        if set(stems(_split_name(name))) & words:
             return value
     return None
 
 
-def _state(name: str, text: str) -> str | None:
+def _find_stated(name: str, text: str) -> str | None:
     """The value that a text states for a name.
 
     It stands behind the words of the name, before them where it is a number, or it is the only
@@ -624,7 +624,7 @@ def _functions(request: CompletionRequest) -> Iterator[dict[str, Any]]:
             yield cast("dict[str, Any]", function)
 
 
-def _force(choice: object) -> str:
+def _forced_tool(choice: object) -> str:
     """The name of the one tool that a request demands."""
     fields = cast("dict[str, Any]", choice) if isinstance(choice, dict) else {}
     function: dict[str, Any] = fields.get("function") or {}
@@ -639,15 +639,15 @@ def _call_for(
         return None
     slot_words = set(stems(slot.rpartition("_")[2]))
     for function in _functions(request):
-        if slot_words & set(stems(_space(function["name"]))):
-            call = _call(function, text, forced=False)
+        if slot_words & set(stems(_split_name(function["name"]))):
+            call = _make_call(function, text, forced=False)
             made = {(c.name, c.arguments) for m in request.messages for c in m.tool_calls}
             if call is not None and call not in made and not dice.fails("missed call", 1.0):
                 return call
     return None
 
 
-def _call(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple[str, str] | None:
+def _make_call(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple[str, str] | None:
     """The name and arguments of a call; None where a required argument is not stated."""
     schema: Any = function.get("parameters") or {}
     properties: Mapping[str, Any] = schema.get("properties") or {}
@@ -668,7 +668,7 @@ def _argument(name: str, schema: object, text: str) -> object:
     if isinstance(options, list):
         option_list = cast("list[object]", options)
         return next((o for o in option_list if re.search(rf"\b{re.escape(str(o))}\b", text)), None)
-    value = _state(name, text)
+    value = _find_stated(name, text)
     if value is None or declared.get("type") not in {"integer", "number", "boolean"}:
         return value
     return read_json(value)

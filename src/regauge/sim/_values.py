@@ -504,7 +504,7 @@ def _summary(document: Document, limits: LengthLimits, dice: Dice) -> str:
     return summarise(document, limits)
 
 
-def _invent(document: Document, key: Key, pattern: str | None, dice: Dice) -> str:
+def _invent_value(document: Document, key: Key, pattern: str | None, dice: Dice) -> str:
     """Something plausible for what the document does not say."""
     kind = kind_of(key)
     if kind == "time" and document.events:
@@ -519,7 +519,7 @@ def _invent(document: Document, key: Key, pattern: str | None, dice: Dice) -> st
     return first_sentence(document.prose[dice.pick(f"invent {key.name}", len(document.prose))])
 
 
-def _type(key: Key, text: str) -> Any:
+def _cast_value(key: Key, text: str) -> Any:
     if key.kind == "integer":
         return int(float(text))
     if key.kind == "number":
@@ -537,7 +537,7 @@ def _absent(key: Key, document: Document, instructions: Instructions, dice: Dice
     clarity = (0.7 if instructions.null_when_absent else 0.0) + (0.3 if key.nullable else 0.15)
     clarity = 0.0 if instructions.orders.guesses else clarity
     if dice.fails(f"invent {key.name}", clarity):
-        return _type(key, _invent(document, key, instructions.time_format, dice))
+        return _cast_value(key, _invent_value(document, key, instructions.time_format, dice))
     by_rule = key.nullable or instructions.null_when_absent or key.kind in ("number", "integer")
     return None if by_rule else ""
 
@@ -555,7 +555,7 @@ def _read(key: Key, document: Document, instructions: Instructions, dice: Dice) 
         text = shorten(text, limits.words_max)
     if kind == "text" and limits.sentences_max == 1:
         text = first_sentence(text)
-    return _type(key, text)
+    return _cast_value(key, text)
 
 
 def _list(key: Key, document: Document, instructions: Instructions, dice: Dice) -> list[Any]:

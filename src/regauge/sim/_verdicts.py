@@ -375,7 +375,7 @@ def steps(sheet: Sheet) -> list[str]:
     return [*made, "Weigh what was found and give a score."]
 
 
-def _carry(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
+def _judge_support(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
     finding = supported(entry, joined(ground))
     score = finding.score + sway(dice, f"entry {number}") / 2
     if finding.contradicted:
@@ -399,7 +399,7 @@ def _finding(entry: str) -> dict[str, Any]:
     return value if is_object(value) else {}
 
 
-def _compare(finding: dict[str, Any], dice: Dice, number: int) -> Ruling:
+def _judge_claim(finding: dict[str, Any], dice: Dice, number: int) -> Ruling:
     """The verdict on a claim by what a source answered to a question about it."""
     claim, finding_text = (
         str(finding["claim"]),
@@ -408,17 +408,17 @@ def _compare(finding: dict[str, Any], dice: Dice, number: int) -> Ruling:
     if not finding.get("quote") and "not state" in finding_text.lower():
         reason = "The source does not speak of it."
         return Ruling(entry=claim, score=0.0, borderline=True, reason=reason)
-    return _carry(claim, finding_text, dice, number)
+    return _judge_support(claim, finding_text, dice, number)
 
 
-def _relate(entry: str, to: str, dice: Dice, number: int) -> Ruling:
+def _judge_relation(entry: str, to: str, dice: Dice, number: int) -> Ruling:
     share = max(overlap(words_of(to), words_of(entry)), overlap(words_of(entry), words_of(to)))
     near = share + sway(dice, f"entry {number}") / 4 >= _RELEVANT
     reason = "It takes up words of what was asked." if near else "It has no word of what was asked."
     return Ruling(entry=entry, score=float(near), borderline=not near and share > 0, reason=reason)
 
 
-def _follow(instruction: str, answer: str, dice: Dice, number: int) -> Ruling:
+def _judge_instruction(instruction: str, answer: str, dice: Dice, number: int) -> Ruling:
     low = instruction.lower()
     limit = re.search(r"(\d+) words", low)
     kept = True
@@ -436,7 +436,7 @@ def _follow(instruction: str, answer: str, dice: Dice, number: int) -> Ruling:
     return Ruling(entry=instruction, score=float(kept), reason=reason)
 
 
-def _flag(entry: str, finder: re.Pattern[str]) -> Ruling:
+def _judge_flag(entry: str, finder: re.Pattern[str]) -> Ruling:
     match = finder.search(entry)
     reason = f"It says {match[0]!r}." if match is not None else "Nothing in it is of that kind."
     return Ruling(entry=entry, score=float(match is not None), reason=reason)
@@ -456,22 +456,22 @@ def rulings(  # noqa: PLR0911 - one line for each kind of list
     answer = sheet.text("answer")
     findings = [_finding(entry) for entry in items if entry.startswith("{")]
     if findings and len(findings) == len(items) and all("claim" in finding for finding in findings):
-        return [_compare(finding, dice, i) for i, finding in enumerate(findings, start=1)]
+        return [_judge_claim(finding, dice, i) for i, finding in enumerate(findings, start=1)]
     for asks, finder in _PER_KIND:
         if items and asks.search(head):
-            return [_flag(entry, finder) for entry in items]
+            return [_judge_flag(entry, finder) for entry in items]
     if items and "prompt instructions" in head.lower():
-        return [_follow(entry, answer, dice, i) for i, entry in enumerate(items)]
+        return [_judge_instruction(entry, answer, dice, i) for i, entry in enumerate(items)]
     source = sheet.text("source")
     if items and source:
-        return [_carry(entry, source, dice, i) for i, entry in enumerate(items)]
+        return [_judge_support(entry, source, dice, i) for i, entry in enumerate(items)]
     if items:
         asked = sheet.text("input") or sheet.text("question") or answer
-        return [_relate(entry, asked, dice, i) for i, entry in enumerate(items)]
+        return [_judge_relation(entry, asked, dice, i) for i, entry in enumerate(items)]
     if source:
         return _about_source(sheet, source, dice, head)
     statements = statements_of(answer or sheet.judged)
-    return [_relate(entry, sheet.ground, dice, i) for i, entry in enumerate(statements)]
+    return [_judge_relation(entry, sheet.ground, dice, i) for i, entry in enumerate(statements)]
 
 
 def _agrees(node: str, statements: tuple[str, ...]) -> Ruling:
@@ -488,7 +488,10 @@ def _about_source(sheet: Sheet, source: str, dice: Dice, head: str) -> list[Ruli
     nodes = listed(source) if source.lstrip().startswith("[") else [source]
     expected = sheet.text("expected", "answer")
     if "attributed" in head and expected:
-        return [_carry(entry, source, dice, i) for i, entry in enumerate(statements_of(expected))]
+        return [
+            _judge_support(entry, source, dice, i)
+            for i, entry in enumerate(statements_of(expected))
+        ]
     if sheet.text("answer"):
         nodes += nodes[-1:] * max(0, _count(head, 0) - len(nodes))
         statements = statements_of(sheet.text("answer"))
@@ -496,4 +499,4 @@ def _about_source(sheet: Sheet, source: str, dice: Dice, head: str) -> list[Ruli
     if len(nodes) == 1 and not sheet.text("expected"):
         nodes = list(statements_of(source))
     ground_text = f"{sheet.text('input')} {sheet.text('expected')}"
-    return [_relate(node, ground_text, dice, i) for i, node in enumerate(nodes)]
+    return [_judge_relation(node, ground_text, dice, i) for i, node in enumerate(nodes)]

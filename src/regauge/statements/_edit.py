@@ -68,7 +68,7 @@ def match(before: Tree, after: Tree) -> Match:
         if tag == "equal":
             order += zip(range(a_from, a_to), range(b_from, b_to), strict=True)
             continue
-        pairs = _reword(
+        pairs = _find_reworded(
             [
                 (n, before.text_of(before.atoms[n]), before.atoms[n].kind)
                 for n in range(a_from, a_to)
@@ -139,7 +139,7 @@ def _held_first(tree: Tree, atom: Node) -> str:
     return normalise(tree.text[block.children[0].end : block.children[-1].start])[:_HELD]
 
 
-def _reword(
+def _find_reworded(
     gone: list[tuple[int, str, str]], come: list[tuple[int, str, str]]
 ) -> list[tuple[int, int]]:
     """Atoms that say nearly the same, in the order of both texts."""

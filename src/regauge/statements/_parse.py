@@ -283,7 +283,7 @@ class _Parser:
             }[form]()
             return self._leaf("example" if form == "example" else "data", at, last), last + 1
         if form in {"tag", "table", "entry"}:
-            read = {"tag": self._tag, "table": self._table, "entry": self._list}[form]
+            read = {"tag": self._tagged_node, "table": self._table, "entry": self._list}[form]
             return read(at, end)
         if form in {"heading", "label"}:
             return self._section(at, end, self._heading_level(at, end) or _COLON_LEVEL)
@@ -374,7 +374,7 @@ class _Parser:
             at = self._fence_end(at, end) + 1 if _FENCE.match(self._line(at)) else at + 1
         return at
 
-    def _tag(self, at: int, end: int) -> tuple[Node, int]:
+    def _tagged_node(self, at: int, end: int) -> tuple[Node, int]:
         """Two tags on lines of their own with what is between them, or a tag alone."""
         tag = _TAG.match(self._line(at))
         assert tag is not None

@@ -186,7 +186,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> Sampled:
         scale = np.sqrt(
             (counts * first_ranks**2).sum(axis=1) * (counts * second_ranks**2).sum(axis=1)
         )
-        return _limit(_ratio((counts * first_ranks * second_ranks).sum(axis=1), scale))
+        return _clip(_ratio((counts * first_ranks * second_ranks).sum(axis=1), scale))
 
     return statistic
 
@@ -213,7 +213,7 @@ def kendall_tau_b(first: Sequence[float], second: Sequence[float]) -> Sampled:
             balance += (counts @ (signs_one * signs_other) * counts[:, rows]).sum(axis=1)
             untied_one += (counts @ np.abs(signs_one) * counts[:, rows]).sum(axis=1)
             untied_other += (counts @ np.abs(signs_other) * counts[:, rows]).sum(axis=1)
-        return _limit(_ratio(balance, np.sqrt(untied_one * untied_other)))
+        return _clip(_ratio(balance, np.sqrt(untied_one * untied_other)))
 
     return statistic
 
@@ -276,6 +276,6 @@ def _check_paired(first: int, second: int) -> None:
         raise ValueError(f"the raters rated {first} and {second} items; it must be the same ones")
 
 
-def _limit(correlations: FloatArray) -> FloatArray:
+def _clip(correlations: FloatArray) -> FloatArray:
     """Take off what rounding put beyond -1 and 1."""
     return np.clip(correlations, -1.0, 1.0)

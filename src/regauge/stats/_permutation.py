@@ -321,7 +321,7 @@ def steadier_p_value(cases: Sequence[Arms]) -> float:
     Returns:
         Between 0 and 1; 1 where no case has two trials under both.
     """
-    open_cases = [case for case in _measure(cases) if 0 < _pool(case) < _all(case)]
+    open_cases = [case for case in _select_measured(cases) if 0 < _pooled_passes(case) < _all(case)]
     # Whole numbers keep equal sums equal.
     unit = lcm(*(_pairs(n) for case in open_cases for n in (case.base_trials, case.trials)))
     observed = sum(_fall(case, unit) for case in open_cases)
@@ -353,7 +353,7 @@ def variance_fall(cases: Sequence[Arms], *, confidence: float = 0.95) -> Varianc
     Returns:
         None where no case says anything.
     """
-    measured = [*_measure(cases)]
+    measured = [*_select_measured(cases)]
     if not measured:
         return None
     number = len(measured)
@@ -380,11 +380,11 @@ def _error(passes: int, trials: int) -> float:
     return variance * (1 - variance * (4 * trials - 6) / (trials - 1)) / trials
 
 
-def _measure(cases: Sequence[Arms]) -> Iterator[Arms]:
+def _select_measured(cases: Sequence[Arms]) -> Iterator[Arms]:
     return (case for case in cases if min(case.base_trials, case.trials) > 1)
 
 
-def _pool(case: Arms) -> int:
+def _pooled_passes(case: Arms) -> int:
     return case.base_passes + case.passes
 
 
@@ -405,7 +405,7 @@ def _fall(case: Arms, unit: int) -> int:
 
 def _falls(case: Arms, unit: int) -> Iterator[tuple[int, int]]:
     """The possible falls with the same verdicts dealt differently, and their frequencies."""
-    pooled = _pool(case)
+    pooled = _pooled_passes(case)
     for passes in range(max(0, pooled - case.base_trials), min(pooled, case.trials) + 1):
         dealt = replace(case, base_passes=pooled - passes, passes=passes)
         ways = comb(pooled, passes) * comb(_all(case) - pooled, case.trials - passes)

@@ -179,7 +179,7 @@ class Delivery:
         return done
 
     def _branch(self, run: Run, result: Mapping[str, Any], name: str) -> dict[str, JSON]:
-        if self.access is not None and (refused := self._refuse(self.access, result, name)):
+        if self.access is not None and (refused := self._find_refused(self.access, result, name)):
             reject(self.project, run, range(len(result["changes"])))
             self.say(
                 f"pull request {refused.number} proposed the same and was closed: {refused.url}\n"
@@ -206,7 +206,9 @@ class Delivery:
         posted = self._open(self.access, run, branch, title=title, body=body)
         return {**done, "pull_request": posted.url}
 
-    def _refuse(self, access: GitHubAccess, result: Mapping[str, Any], name: str) -> Posted | None:
+    def _find_refused(
+        self, access: GitHubAccess, result: Mapping[str, Any], name: str
+    ) -> Posted | None:
         """The pull request that proposed the same, and that was closed."""
         with connect_github(access, self.say) as github:
             return github.refused_pull_request(name, self.base, _mark(result))

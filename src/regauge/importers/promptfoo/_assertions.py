@@ -610,7 +610,7 @@ def _tools(assertion: _ParsedAssertion) -> dict[str, JSON]:
     return {"tool_calls_match": {"tools": cast("JSON", tools)}}
 
 
-def _call(assertion: _ParsedAssertion) -> dict[str, JSON]:
+def _tools_called(assertion: _ParsedAssertion) -> dict[str, JSON]:
     names = [str(part) for part in assertion.texts]
     threshold = 1.0 if assertion.threshold is None else assertion.threshold
     return {"tools_called": {"names": [*names], "at_least": threshold}}
@@ -686,7 +686,7 @@ _RULES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]] = {
         ("is-valid-function-call", "is-valid-openai-function-call", "is-valid-openai-tools-call"),
         _tools,
     ),
-    "tool-call-f1": _call,
+    "tool-call-f1": _tools_called,
     "trajectory:tool-used": _tool_used,
     "trajectory:tool-args-match": _tool_used,
     "trajectory:tool-sequence": _tool_sequence,

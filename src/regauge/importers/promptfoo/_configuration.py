@@ -140,7 +140,7 @@ class Configuration:
         self._note_models()
         recorded = [test for test in tests if test.output is not None]
         if recorded:
-            self._record(recorded)
+            self._add_recorded(recorded)
         asked = [test for test in tests if test.output is None]
         if tests and not asked:
             return
@@ -468,7 +468,7 @@ class Configuration:
         self._imported.files.append(ImportedFile(path=f"fixtures/{path}", text=lines))
         return {"kind": "recorded", "path": path}
 
-    def _record(self, tests: Sequence[SourceTest]) -> None:
+    def _add_recorded(self, tests: Sequence[SourceTest]) -> None:
         """Tests that bring their output."""
         name = unique(f"{self._name}-outputs", self._imported.datasets)
         ids = case_ids(_title(test) for test in tests)

@@ -522,7 +522,9 @@ def _provider(
         place=place,
         names=frozenset({name, full, label} - {""}),
         model=model,
-        parameters=_accept(model, prompt_parameters(settings, context, place), context, place)
+        parameters=_drop_rejected(
+            model, prompt_parameters(settings, context, place), context, place
+        )
         if kind == "model"
         else {},
         prompts=tuple(map(str, prompts)) if is_list(prompts) else (),
@@ -530,7 +532,7 @@ def _provider(
     )
 
 
-def _accept(
+def _drop_rejected(
     model: str, document: dict[str, JSON], context: Context, place: SourcePlace
 ) -> dict[str, JSON]:
     """The keys of a prompt file without those that the endpoint of its model rejects.

@@ -261,7 +261,7 @@ class Fields:
         fields: dict[str, JSON] = {}
         for name in FIELDS:
             if name in self.declared:
-                value = self._declare(name, answer, case)
+                value = self._declared_value(name, answer, case)
             else:
                 value = self._by_default(name, completion, case)
             if value is not None:
@@ -282,7 +282,7 @@ class Fields:
         asked = rest or free or dict(case.inputs)
         return next(iter(asked.values())) if len(asked) == 1 else asked
 
-    def _declare(self, name: str, answer: JudgedOutput, case: GoldenCase) -> JSON:
+    def _declared_value(self, name: str, answer: JudgedOutput, case: GoldenCase) -> JSON:
         values: list[JSON] = []
         for path in self.declared[name]:
             root, *rest = _steps(path, judge=self.judge)
@@ -327,7 +327,7 @@ def _of_that_name(name: str, completion: Completion, case: GoldenCase) -> JSON: 
     if name == "actual_output":
         return completion.text
     if name == "tools_called" and completion.tool_calls:
-        return _call(completion)
+        return _list_calls(completion)
     if name in case.inputs:
         return case.inputs[name]
     if isinstance(expected, Mapping) and name in expected:
@@ -357,12 +357,12 @@ def _turns_of(completion: Completion) -> list[dict[str, JSON]]:
         if turn.text is not None:
             last: dict[str, JSON] = {"role": "assistant", "content": turn.text}
             if turn.tool_calls:
-                last["tools_called"] = _call(turn)
+                last["tools_called"] = _list_calls(turn)
             turns.append(last)
     return turns
 
 
-def _call(completion: Completion) -> JSON:
+def _list_calls(completion: Completion) -> JSON:
     return [
         {"name": call.name, "input_parameters": _arguments(call.arguments)}
         for call in completion.tool_calls

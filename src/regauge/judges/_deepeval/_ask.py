@@ -329,7 +329,9 @@ def _json_in(text: str) -> JSON:
 def _contradicts(prose: str, value: object) -> bool:
     """Return whether prose states a verdict or a score that the object after it does not have."""
     stated = {
-        str(part).strip().casefold().removesuffix(".0") for part in _state(value) if part != ""
+        str(part).strip().casefold().removesuffix(".0")
+        for part in _walk_results(value)
+        if part != ""
     }
     return any(
         match["value"].casefold().removesuffix(".0") not in stated
@@ -338,7 +340,7 @@ def _contradicts(prose: str, value: object) -> bool:
     )
 
 
-def _state(value: object) -> Iterator[object]:
+def _walk_results(value: object) -> Iterator[object]:
     """The verdicts, scores and winners in an object, however deep."""
     for part in walk(value):
         if isinstance(part, Mapping):
@@ -500,7 +502,7 @@ class Asking:
             UnmeasuredError: The model could not be asked.
         """
         request = self._request(str(prompt), response_format("ReasonScore", _GRADE), weighed=True)
-        return await self._keep(
+        return await self._track(
             self._first_read(request, read_grade, shared=False, what="as a grade")
         )
 
@@ -531,9 +533,9 @@ class Asking:
         reading: Coroutine[Any, Any, BaseModel | str] = self._first_read(
             request, read, shared=shared, what=what
         )
-        return await self._keep(reading)
+        return await self._track(reading)
 
-    async def _keep(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _track(self, work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.ensure_future(work)
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)

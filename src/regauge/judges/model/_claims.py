@@ -166,7 +166,7 @@ class ClaimsJudge(OneModelJudge):
             "claims-question", {"claims": listed}, lambda reply: _questions(reply, len(claims))
         )
         answers = await together(
-            asking.step("claims-answer", {"source": source, "question": asked}, _answer)
+            asking.step("claims-answer", {"source": source, "question": asked}, _parse_answer)
             for asked in questions
         )
         findings: list[dict[str, JSON]] = [
@@ -258,7 +258,7 @@ def _questions(reply: dict[str, JSON], count: int) -> list[str]:
     return questions
 
 
-def _answer(reply: dict[str, JSON]) -> tuple[str, str]:
+def _parse_answer(reply: dict[str, JSON]) -> tuple[str, str]:
     answer, words = reply.get("answer"), reply.get("quote", "")
     if not isinstance(answer, str) or not isinstance(words, str):
         raise ReplyFault("the reply needs the texts 'quote' and 'answer'")

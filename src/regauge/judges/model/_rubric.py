@@ -308,7 +308,7 @@ def rubric(
     >>> rubric(criterion="is polite", pass_at=0.7).name
     'rubric(is polite)'
     """
-    stated = _state(criterion)
+    stated = _parse_criterion(criterion)
     named = isinstance(cast("object", name), str) and bool(name)
     if named is bool(stated) or not (named or name is None):
         raise UsageError(
@@ -344,7 +344,7 @@ def rubric(
     )
 
 
-def _state(criterion: object) -> tuple[str, ...]:
+def _parse_criterion(criterion: object) -> tuple[str, ...]:
     """The criteria that a declaration states.
 
     Raises:
@@ -449,12 +449,12 @@ class RubricJudge(OneModelJudge):
             JudgeError: A reply cannot be read, or a part that the rubric needs is not in the case.
             UnmeasuredError: The model could not be asked.
         """
-        texts = self._judge(completion, case)
+        texts = self._judged_parts(completion, case)
         if isinstance(texts, Verdict):
             return texts
         return self._verdict(await self.replies(texts, case, calls))
 
-    def _judge(self, completion: Completion, case: GoldenCase) -> dict[str, str] | Verdict:
+    def _judged_parts(self, completion: Completion, case: GoldenCase) -> dict[str, str] | Verdict:
         """The parts of a completion that the rubric shows, or the verdict that there is no text."""
         texts = texts_of(completion, self.prompt, case)
         if "answer" not in self.prompt.variables and texts:
@@ -471,7 +471,7 @@ class RubricJudge(OneModelJudge):
             JudgeError: As `judge_with`.
             UnmeasuredError: As `judge_with`.
         """
-        texts = self._judge(completion, case)
+        texts = self._judged_parts(completion, case)
         if isinstance(texts, Verdict):
             return dict.fromkeys(self.stated, texts)
         replies = await self.replies(texts, case, calls)

@@ -226,7 +226,7 @@ def _guarded_draft(name: str) -> Any:
     }
     keywords: dict[str, Any] = {key: own.get(key, work) for key, work in draft.VALIDATORS.items()}
     validators: Any = importlib.import_module("jsonschema.validators")
-    guarded = validators.extend(draft, {key: _time(work) for key, work in keywords.items()})
+    guarded = validators.extend(draft, {key: _within_time(work) for key, work in keywords.items()})
     evolve = guarded.evolve
 
     def evolve_guarded(self: Any, **changes: Any) -> Any:
@@ -248,7 +248,7 @@ def _guarded_draft(name: str) -> Any:
     return guarded
 
 
-def _time(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+def _within_time(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     def work(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         _left_s()
         yield from keyword(validator, value, instance, schema) or ()

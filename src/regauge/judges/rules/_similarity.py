@@ -221,7 +221,7 @@ def _lower_tokens(text: str) -> list[str]:
     return _ROUGE_WORD.findall(text.lower())
 
 
-def _space(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return text.lower().split()
 
 
@@ -300,10 +300,10 @@ def rouge_l(
 
 def bleu_score(text: str, references: list[str]) -> float:
     """BLEU of one answer against several references, as `bleu` states it."""
-    words = _space(text)
+    words = _split_words(text)
     if not words:
         return 0.0
-    others = [_space(reference) for reference in references]
+    others = [_split_words(reference) for reference in references]
     logs: list[float] = []
     for n in range(1, min(4, len(words)) + 1):
         grams = _grams(words, n)

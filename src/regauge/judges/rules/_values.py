@@ -225,7 +225,7 @@ def number_near(
         )
         text = _FRACTION_SIGN.sub(_spell_fraction, answer.text or "")
         last = _LAST if which == "last" else None
-        numbers = _join(text, decimal, last) if unit else _plain(text, decimal, last)
+        numbers = _join_units(text, decimal, last) if unit else _plain(text, decimal, last)
         if which == "last":
             chosen = [*deque(numbers, maxlen=1)]
         else:
@@ -265,7 +265,7 @@ def _plain(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number
     yield Number(value=over / int(fraction[2] or fraction[4]), unit="", text=fraction[0])
 
 
-def _join(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
+def _join_units(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
     """The numbers of a text; what two of them state together, as in `1 h 30 min`, is one."""
     text = _WORDS.duration.sub(_spell_duration, text)
     whole: Number | None = None
@@ -679,7 +679,7 @@ def no_new_numbers(
                 for reading in readings
             )
         ]
-        return _invent(new, len(numbers), "number", "invented_number")
+        return _verdict_on_new(new, len(numbers), "number", "invented_number")
 
     return on_answer(field, check)
 
@@ -688,7 +688,7 @@ def _is_small(number: str, up_to: int) -> bool:
     return number.isdigit() and len(number) < 19 and int(number) <= up_to  # noqa: PLR2004 - no limit is longer
 
 
-def _invent(new: list[str], total: int, noun: str, code: str) -> Verdict:
+def _verdict_on_new(new: list[str], total: int, noun: str, code: str) -> Verdict:
     if not new:
         return passed(f"{plural(total, noun)}, none of them new")
     unique = list(dict.fromkeys(new))
@@ -770,7 +770,7 @@ def no_new_times(*inputs: str, field: str | None = None) -> Check:
         source_forms = {form for _, forms in times_in(_source(answer, inputs)) for form in forms}
         times = list(times_in(answer.text or ""))
         new = [written for written, forms in times if forms[0] not in source_forms]
-        return _invent(new, len(times), "time", "invented_time")
+        return _verdict_on_new(new, len(times), "time", "invented_time")
 
     return on_answer(field, check)
 
@@ -820,6 +820,6 @@ def no_new_names(*inputs: str, allow: Sequence[str] = (), field: str | None = No
         source = _source(answer, inputs).lower()
         names = list(names_in(answer.text or ""))
         new = [name for name in names if name.lower() not in source and name.lower() not in allowed]
-        return _invent(new, len(names), "name", "invented_name")
+        return _verdict_on_new(new, len(names), "name", "invented_name")
 
     return on_answer(field, check)

@@ -443,7 +443,7 @@ def after_confirm(setting: LoopConfig, state: LoopState) -> LoopState:
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
     if candidate.suspicion:  # words speak against it, so trials have to say more for it
         bound /= test.looks
-    harmed, surely = _harm(setting, state, new)
+    harmed, surely = _find_harm(setting, state, new)
     numbers = {
         "p": p,
         "bound": bound,
@@ -475,7 +475,7 @@ def after_confirm(setting: LoopConfig, state: LoopState) -> LoopState:
     return replace(state, look=state.look + 1)
 
 
-def _harm(setting: LoopConfig, state: LoopState, new: str) -> tuple[str, bool]:
+def _find_harm(setting: LoopConfig, state: LoopState, new: str) -> tuple[str, bool]:
     """The check or criterion that a text fails more often, and whether more trials are needless.
 
     One of many checks is often worse by chance: more trials decide, unless it is worse beyond all
@@ -783,7 +783,7 @@ def _for_one(
 def _next_part(setting: LoopConfig, state: LoopState) -> LoopState:
     """Go on to the next part to leave out; test what is left when there is none."""
     units, text = _fewer(setting, state)
-    return state if text is not None else _test(setting, state, units)
+    return state if text is not None else _test_release(setting, state, units)
 
 
 def _fewer(setting: LoopConfig, state: LoopState) -> tuple[tuple[int, ...], PromptText | None]:
@@ -811,7 +811,7 @@ def _fewer(setting: LoopConfig, state: LoopState) -> tuple[tuple[int, ...], Prom
     return units, None
 
 
-def _test(setting: LoopConfig, state: LoopState, units: Sequence[int]) -> LoopState:
+def _test_release(setting: LoopConfig, state: LoopState, units: Sequence[int]) -> LoopState:
     """Test what is left of the release as any other edit."""
     release = _release(setting, state)
     text = with_units(state.text, release.text, units)

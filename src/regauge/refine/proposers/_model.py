@@ -170,7 +170,7 @@ class ModelForm:
         """The request with as many of its cases as fit."""
         without = 0
         while (composed := compose(without)) is not None:
-            request = self._form(composed, fault)
+            request = self._with_settings(composed, fault)
             tokens = approximate_tokens(request)
             reply = request.parameters.get("max_tokens", 0)
             reserved = reply if isinstance(reply, int) else 0
@@ -180,7 +180,9 @@ class ModelForm:
             without += 1
         raise _too_long()
 
-    def _form(self, request: CompletionRequest, fault: ReplyFault | None) -> CompletionRequest:
+    def _with_settings(
+        self, request: CompletionRequest, fault: ReplyFault | None
+    ) -> CompletionRequest:
         parameters: dict[str, JSON] = dict(request.parameters)
         if self.temperature is not None:
             parameters["temperature"] = self.temperature
@@ -690,8 +692,8 @@ class ModelProposer:
             failing = problem.failing[: len(problem.failing) - more]
             texts = {
                 **fixed,
-                "failing": _list(failing),
-                "passing": _list(passing),
+                "failing": _join_cases(failing),
+                "passing": _join_cases(passing),
             }
             return self._request(name, texts, trial=trial, temperature=temperature)
 
@@ -733,7 +735,7 @@ def _rows(rows: Sequence[Mapping[str, JSON]], *, none: str = "(none)") -> str:
     return json.dumps([*rows], ensure_ascii=False, indent=1) if rows else none
 
 
-def _list(cases: Sequence[RedactedCase]) -> str:
+def _join_cases(cases: Sequence[RedactedCase]) -> str:
     return _rows(
         [
             {

@@ -177,7 +177,7 @@ def _lines(every: Sequence[_Shown], prompt: Prompt) -> list[_PromptLine]:
     for line in lines:
         line.word = min((mutant.word for mutant in line.mutants), key=_ORDER.index, default="")
     for result in every:
-        for line in _continue_line(result.mutant, lines, prompt):
+        for line in _wrapped_lines(result.mutant, lines, prompt):
             if not line.mutants and (not line.word or _ORDER.index(result.word) < _rank(line)):
                 line.word, line.follows = result.word, True
     return lines
@@ -187,7 +187,7 @@ def _rank(line: _PromptLine) -> int:
     return _ORDER.index(line.word)
 
 
-def _continue_line(
+def _wrapped_lines(
     mutant: Mutant, lines: Sequence[_PromptLine], prompt: Prompt
 ) -> Iterator[_PromptLine]:
     """The further lines of a statement that is wrapped in the prompt file."""
