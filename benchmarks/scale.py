@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import runpy
 import socket
 import subprocess
 import sys
@@ -27,10 +26,14 @@ from _projects import forget, project
 from _server import ANSWER, endpoint
 
 from regauge.datasets import Shard, shard_of
-from regauge.project import Project
 from regauge.providers import Completion, Usage as Tokens
 from regauge.recordings import Recording, RecordingKey, encode_line
-from regauge.runner import EvalSession, PlannedCase, resolve_options, spec_of
+from regauge.runner import PlannedCase
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.bound_evals import bind_eval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -345,22 +348,8 @@ def _write_cases(root: Path, cases: int, *, count: int, wanted: Sequence[int]) -
 
 def _digests(root: Path, count: int, wanted: Sequence[int]) -> Iterator[tuple[str, str]]:
     """The digest of the request of each case of some shards."""
-    found = Project.find(root)
-    function = runpy.run_path(str(root / "evals/test_label.py"))["test_label"]
-    spec = spec_of(function)
-    assert spec is not None
     for number in wanted:
-        options = resolve_options(
-            found.settings,
-            {},
-            record="none",
-            trials=None,
-            concurrency=None,
-            budget_usd=None,
-            fail_fast=False,
-            shard=Shard(number=number, count=count),
-        )
-        [suite] = EvalSession(found, options, environ={}).bind(spec, function)
+        suite = bind_eval(root, "label", shard=Shard(number=number, count=count))
         for case in suite.dataset:
             yield case.id, PlannedCase(suite, case).request(0).digest
 

@@ -1,23 +1,47 @@
-"""Holds long texts, word for word, in files under `tests/data/transcripts`."""
+"""Holds long texts and rows of data in files under `tests/data`, as the code makes them.
+
+`TRANSCRIPTS=write pytest tests/unit -n 0` writes the files again; review the diff as you would
+review the words and numbers of a report.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-_FOLDER = Path(__file__).parent / "data/transcripts"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+DATA = Path(__file__).parent / "data"
+_WRITES = os.environ.get("TRANSCRIPTS") == "write"
 
 
 def assert_as_written(text: str, name: str) -> None:
-    """Compare a text with the file that holds it.
-
-    `TRANSCRIPTS=write pytest …` writes the files anew; review what changed as you would review
-    the words and numbers of a report.
-    """
+    """Compare a text, word for word, with the file of transcripts that holds it."""
     file_name = re.sub(r"[^\w/]+", "-", name)
-    path = _FOLDER / f"{file_name}.txt"
-    if os.environ.get("TRANSCRIPTS") == "write":
+    path = DATA / "transcripts" / f"{file_name}.txt"
+    if _WRITES:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()
+
+
+def read_rows(path: Path) -> list[Any]:
+    """The rows of a file of JSON Lines."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def held_rows(path: Path, make: Callable[[], Iterable[Any]]) -> list[Any]:
+    """The rows that a file of JSON Lines holds; written again, those of `make`.
+
+    Args:
+        path: The file.
+        make: Makes all rows of the file; where they hold the inputs of tests, of `read_rows`.
+    """
+    if _WRITES:
+        rows = [json.dumps(row, ensure_ascii=False) + "\n" for row in make()]
+        path.write_text("".join(rows), "utf-8")
+    return read_rows(path)

@@ -94,8 +94,8 @@ def test_cases_that_nothing_changed_for_cost_nothing(gated: EvalProject):
     assert "0 trials" in result.stdout.str()
     gated.run()
     result = gated.run("--gate=main", "-v", "--color=yes")
-    told = pytest.LineMatcher(re.sub(r"\x1b\[\d+m", "", result.stdout.str()).splitlines())
-    told.fnmatch_lines(["*disk-000? UNCHANGED*", "*disk-001? FAILED*"])
+    plain = pytest.LineMatcher(re.sub(r"\x1b\[\d+m", "", result.stdout.str()).splitlines())
+    plain.fnmatch_lines(["*disk-000? UNCHANGED*", "*disk-001? FAILED*"])
     assert "\x1b[32mUNCHANGED" in result.stdout.str()
     assert result.ret == 1
     assert gated.records()[-1]["decision"]["cases"][0]["verdict"] == "unchanged"

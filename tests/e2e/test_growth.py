@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import runpy
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.project import Project
 from regauge.providers import Completion, Usage
 from regauge.recordings import Recording, RecordingKey, encode_line
-from regauge.runner import EvalSession, PlannedCase, resolve_options, spec_of
+from regauge.runner import PlannedCase
+from tests.bound_evals import bind_eval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,20 +69,7 @@ def write_cases(project: EvalProject, cases: int) -> None:
 def write_recordings(project: EvalProject, cases: int) -> None:
     """A recording of every case, as `regauge record` leaves it."""
     write_cases(project, cases)
-    found = Project.find(project.root)
-    function = runpy.run_path(str(project.root / "evals/test_triage.py"))["test_triage"]
-    spec = spec_of(function)
-    assert spec is not None
-    options = resolve_options(
-        found.settings,
-        {},
-        record="none",
-        trials=None,
-        concurrency=None,
-        budget_usd=None,
-        fail_fast=False,
-    )
-    [suite] = EvalSession(found, options, environ={}).bind(spec, function)
+    suite = bind_eval(project.root, "triage")
     lines = [
         encode_line(
             Recording(

@@ -1,20 +1,16 @@
-"""All numbers of calibrations on labels drawn by seed, so that a record made again is the same.
-
-`python -m tests.unit.calibration.test_agreement_rows` writes the rows.
-"""
+"""All numbers of calibrations on labels drawn by seed, so that a record made again is the same."""
 
 from __future__ import annotations
 
-import json
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from regauge.judges.calibration import Judgement, Label, LabelledVerdict, agreement_of, disagrees
+from tests.transcripts import DATA, held_rows
 
-ROWS = Path(__file__).parents[2] / "data" / "agreements.jsonl"
+ROWS = DATA / "agreements.jsonl"
 WORDS = {
     "outcomes": ["pass", "fail"],
     "pairs": ["a", "b", "tie"],
@@ -58,18 +54,16 @@ def numbers(kind: Any, count: int, seed: int) -> dict[str, Any]:
     }
 
 
+def agreement_rows() -> list[dict[str, Any]]:
+    """The numbers of every kind, from one label to forty."""
+    return [
+        numbers(kind, count, seed)
+        for kind in WORDS
+        for count, seed in ((1, 1), (2, 2), (5, 3), (12, 4), (40, 5), (40, 6), (30, 7))
+    ]
+
+
 @pytest.mark.parametrize("kind", WORDS)
 def test_the_numbers_of_a_calibration_stay(kind: str):
-    rows = [
-        row for row in map(json.loads, ROWS.read_text("utf-8").splitlines()) if row["kind"] == kind
-    ]
+    rows = [row for row in held_rows(ROWS, agreement_rows) if row["kind"] == kind]
     assert [numbers(kind, row["count"], row["seed"]) for row in rows] == rows
-
-
-if __name__ == "__main__":
-    made = [
-        numbers(k, n, s)
-        for k in WORDS
-        for n, s in ((1, 1), (2, 2), (5, 3), (12, 4), (40, 5), (40, 6), (30, 7))
-    ]
-    ROWS.write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")

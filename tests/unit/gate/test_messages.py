@@ -547,16 +547,18 @@ def test_a_reason_is_told_in_the_words_of_its_case_its_prompt_or_its_limit():
         gone, report("passed"), suites=(lamp("q", 0.5), lamp("p", 0.5)), accepted_max=0
     )
 
-    def told(**of: Any) -> str:
+    def message_of(**of: Any) -> str:
         reason = Reason(leads_to="reject", **of)
         return reason_message(reason, found, case_messages={("p", "c"): "the case"})
 
-    assert told(kind="broken", prompt="p", case="c") == "the case"
-    assert told(kind="accepted-max", prompt="p") == (
+    assert message_of(kind="broken", prompt="p", case="c") == "the case"
+    assert message_of(kind="accepted-max", prompt="p") == (
         "1 of 2 cases accepted by the author's word; accepted_max = 0"
     )
-    assert told(kind="suite", prompt="p") == "p: 9 cases compared; no loss against the baseline."
-    assert told(kind="suite", prompt="unknown") == "unknown: suite"
+    assert (
+        message_of(kind="suite", prompt="p") == "p: 9 cases compared; no loss against the baseline."
+    )
+    assert message_of(kind="suite", prompt="unknown") == "unknown: suite"
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,7 @@
-"""How each reply of the tests is read by every kind of rubric: its verdict or fault, and what it states.
-
-`python -m tests.unit.judges.test_reply_rows` writes the rows; read the difference before it is
-committed.
-"""
+"""How each reply of the tests is read by every kind of rubric: its verdict or fault, and what it states."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +9,8 @@ import yaml
 
 from regauge.judges.model._reply import ReplyFault, read_reply, statements_of_spec
 from regauge.prompts import RubricSpec
+from tests.transcripts import DATA, held_rows, read_rows
 
-DATA = Path(__file__).parents[2] / "data"
 ROWS = DATA / "reply_reads.jsonl"
 SPECS = {
     "binary": RubricSpec(kind="binary"),
@@ -47,29 +41,20 @@ def statements(reply: str, kind: str) -> list[str]:
     ]
 
 
-def read_rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text("utf-8").splitlines()]
+def reply_rows() -> list[dict[str, Any]]:
+    """Known replies, and those of the rows."""
+    known = yaml.safe_load(DATA.joinpath("judge_replies.yml").read_text("utf-8"))
+    pairs = [(row["kind"], row["reply"]) for row in [*known, *read_rows(ROWS)]]
+    return [
+        {"kind": kind, "reply": reply, "read": read(reply, kind), "states": statements(reply, kind)}
+        for kind, reply in dict.fromkeys(pairs)
+    ]
 
 
 @pytest.mark.parametrize("kind", SPECS)
 def test_replies_are_read_as_their_rows_have_it(kind: str):
-    rows = [row for row in read_rows() if row["kind"] == kind]
+    rows = [row for row in held_rows(ROWS, reply_rows) if row["kind"] == kind]
     assert rows
     for row in rows:
         assert read(row["reply"], kind) == row["read"], row["reply"]
         assert statements(row["reply"], kind) == row["states"], row["reply"]
-
-
-def write_rows() -> None:
-    known = yaml.safe_load(DATA.joinpath("judge_replies.yml").read_text("utf-8"))
-    pairs = [(row["kind"], row["reply"]) for row in known]
-    pairs += [(row["kind"], row["reply"]) for row in (read_rows() if ROWS.exists() else ())]
-    lines = [
-        {"kind": kind, "reply": reply, "read": read(reply, kind), "states": statements(reply, kind)}
-        for kind, reply in dict.fromkeys(pairs)
-    ]
-    ROWS.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines), "utf-8")
-
-
-if __name__ == "__main__":
-    write_rows()

@@ -1,14 +1,9 @@
-"""Verdicts of rules as rows of data: each rule with its options, on outputs at either side of them.
-
-`python -m tests.unit.judges.test_verdict_rows` writes the verdicts of all rows; read the difference
-before it is committed.
-"""
+"""Verdicts of rules as rows of data: each rule with its options, on outputs at either side of them."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,19 +12,18 @@ from regauge.judges import judge_from_spec
 from regauge.judges._output import JudgedOutput
 from regauge.judges._rule import Rule
 from regauge.providers import ToolCall
+from tests.transcripts import DATA, held_rows, read_rows
 from tests.unit.judges.samples import CASE, completion
 
-DATA = Path(__file__).parents[2] / "data" / "verdicts"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VERDICTS = DATA / "verdicts"
 INPUTS: dict[str, Any] = {
     "report": "Disk full on api-7 at 2024-05-03T14:05Z, 2 of 5 pods died; 1,200 ms, 0.50 EUR.",
     "notes": ["see Node_4", {"at": "3 Mai 2023, 9:15:30"}],
     "n": 3,
 }
-
-
-def read_rows(file: Path) -> list[dict[str, Any]]:
-    """The rows of a file: a rule, and its verdict on each output."""
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
 
 
 def verdict_on(rule: Rule, output: str | dict[str, Any]) -> str:
@@ -67,7 +61,7 @@ def read_rule(spec: Any) -> Rule:
     return rule
 
 
-REFUSALS = DATA.parent / "judge_refusals.jsonl"
+REFUSALS = DATA / "judge_refusals.jsonl"
 
 
 def refusal_of(spec: Any) -> str:
@@ -80,37 +74,26 @@ def refusal_of(spec: Any) -> str:
 
 
 def test_what_no_judge_can_be_made_of_is_refused_with_the_words_of_its_row():
-    rows = read_rows(REFUSALS)
-    refusals = [{"spec": row["spec"], "refused": refusal_of(row["spec"])} for row in rows]
-    assert refusals == rows
+    def refusals() -> list[dict[str, Any]]:
+        specs = [row["spec"] for row in read_rows(REFUSALS)]
+        return [{"spec": spec, "refused": refusal_of(spec)} for spec in specs]
+
+    assert held_rows(REFUSALS, refusals) == refusals()
 
 
-@pytest.mark.parametrize(
-    "row",
-    [row for file in sorted(DATA.glob("*.jsonl")) for row in read_rows(file)],
-    ids=lambda row: json.dumps(row["judge"])[:60],
-)
-def test_a_rule_judges_as_its_row_has_it(row: dict[str, Any]):
+def judged_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the advice and the verdicts of its rule now."""
     rule = read_rule(row["judge"])
-    verdicts = [(output, verdict_on(rule, output)) for output, _ in row["verdicts"]]
-    assert verdicts == [(output, verdict) for output, verdict in row["verdicts"]]
-    assert advice_of(rule) == row["advice"]
+    verdicts = [[output, verdict_on(rule, output)] for output, _ in row["verdicts"]]
+    return {**row, "advice": advice_of(rule), "verdicts": verdicts}
 
 
-def write_rows() -> None:
-    refusals = [{**row, "refused": refusal_of(row["spec"])} for row in read_rows(REFUSALS)]
-    REFUSALS.write_text(
-        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in refusals), "utf-8"
-    )
-    for file in sorted(DATA.glob("*.jsonl")):
-        lines: list[str] = []
-        for row in read_rows(file):
-            rule = read_rule(row["judge"])
-            row["advice"] = advice_of(rule)
-            row["verdicts"] = [[output, verdict_on(rule, output)] for output, _ in row["verdicts"]]
-            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-        file.write_text("".join(lines), "utf-8")
+def verdict_rows() -> Iterator[dict[str, Any]]:
+    """The rows of all files: a rule, and its verdict on each output."""
+    for file in sorted(VERDICTS.glob("*.jsonl")):
+        yield from held_rows(file, lambda file=file: map(judged_row, read_rows(file)))
 
 
-if __name__ == "__main__":
-    write_rows()
+@pytest.mark.parametrize("row", [*verdict_rows()], ids=lambda row: json.dumps(row["judge"])[:60])
+def test_a_rule_judges_as_its_row_has_it(row: dict[str, Any]):
+    assert judged_row(row) == row

@@ -1,27 +1,23 @@
-"""The learned pace against simulated servers: events in virtual time, no clock and no network.
-
-`python -m tests.unit.providers.test_pace` writes the runs that hold the numbers.
-"""
+"""The learned pace against simulated servers: events in virtual time, no clock and no network."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
-import json
 import math
 import random
 import statistics
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from regauge.providers._failure import AttemptError, Ledger
 from regauge.providers._rate import Pace, window_for
+from tests.transcripts import DATA, held_rows
 
-PACES = Path(__file__).parents[2] / "data" / "paces.json"
+PACES = DATA / "paces.jsonl"
 SECONDS = st.floats(0.001, 60)
 
 
@@ -374,7 +370,7 @@ CONFIGURATIONS = [
 @pytest.mark.parametrize("server", range(len(SERVERS)))
 def test_the_numbers_of_the_pace_are_those_of_these_runs(server):
     """Whoever tunes a number sees here which servers it is better or worse for."""
-    rows = json.loads(PACES.read_text("utf-8"))
+    rows = held_rows(PACES, lambda: [simulated(*one) for one in CONFIGURATIONS])
     runs = [simulated(*one) for one in CONFIGURATIONS if one[0] == server]
     assert runs == [row for row in rows if row["server"] == server]
 
@@ -397,8 +393,3 @@ def simulated(server, size, workers, retry_after_s, latency_s):
         "end_s": round(done.end_s, 3),
         "longest_s": round(done.longest_s, 3),
     }
-
-
-if __name__ == "__main__":
-    made = ",\n".join(json.dumps(simulated(*one)) for one in CONFIGURATIONS)
-    PACES.write_text(f"[\n{made}\n]\n", "utf-8")

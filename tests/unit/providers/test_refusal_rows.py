@@ -1,14 +1,9 @@
-"""What is said of each refusal of a server, and how long is waited: rows of statuses, bodies and headers.
-
-`python -m tests.unit.providers.test_refusal_rows` writes the rows; read the difference before it is
-committed.
-"""
+"""What is said of each refusal of a server, and how long is waited: rows of statuses, bodies and headers."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +11,9 @@ import pytest
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
 from regauge.providers._failure import refused, retry_after_s, wait_s
+from tests.transcripts import DATA, held_rows
 
-ROWS = Path(__file__).parents[2] / "data" / "refusals.jsonl"
+ROWS = DATA / "refusals.jsonl"
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BODIES: list[Any] = [
     {"error": {"message": "No such model", "code": "model_not_found", "param": "model"}},
@@ -85,8 +81,7 @@ def refusal_rows() -> list[dict[str, Any]]:
 
 
 def test_each_refusal_is_explained_as_its_row_has_it():
-    rows = [json.loads(line) for line in ROWS.read_text("utf-8").splitlines()]
-    assert refusal_rows() == rows
+    assert refusal_rows() == held_rows(ROWS, refusal_rows)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +127,3 @@ def test_waits_double_up_to_the_longest(
 )
 def test_the_delay_that_a_server_names(headers: dict[str, str], seconds: float):
     assert retry_after_s(headers, now=NOW) == seconds
-
-
-if __name__ == "__main__":
-    ROWS.write_text("".join(json.dumps(row) + "\n" for row in refusal_rows()), "utf-8")

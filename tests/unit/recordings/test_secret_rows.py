@@ -1,19 +1,14 @@
-"""What of each line is taken for a secret: names, marks and values, at either side of each rule.
-
-`python -m tests.unit.recordings.test_secret_rows` writes the rows; read the difference before it is
-committed.
-"""
+"""What of each line is taken for a secret: names, marks and values, at either side of each rule."""
 
 from __future__ import annotations
 
 import itertools
-import json
-from pathlib import Path
 
 from regauge.recordings import Redactor
 from regauge.recordings._find_secrets import find_secrets
+from tests.transcripts import DATA, held_rows
 
-ROWS = Path(__file__).parents[2] / "data" / "secrets" / "lines.jsonl"
+ROWS = DATA / "secrets" / "lines.jsonl"
 FRAMES = (
     "password: {}", "password={}", 'password="{}"', "password='{}'", 'password="{}', "db_password = {}.",
     "The password is {} and", "token: {}", "token='{}'", "api_key={}", "SECRET_KEY={}", "client_secret: {},",
@@ -42,12 +37,12 @@ def row_of(line: str) -> list[object]:
     return [line, found, "" if redacted == line else redacted]
 
 
+def secret_rows() -> list[list[object]]:
+    """The rows of the lines that hold a secret."""
+    return [row for row in map(row_of, dict.fromkeys(lines())) if row[1] or row[2]]
+
+
 def test_each_line_is_redacted_as_its_row_has_it():
-    rows = {row[0]: row for row in map(json.loads, ROWS.read_text("utf-8").splitlines())}
+    rows = {row[0]: row for row in held_rows(ROWS, secret_rows)}
     for line in lines():
         assert row_of(line) == rows.get(line, [line, [], ""])
-
-
-if __name__ == "__main__":
-    found = [row for row in map(row_of, dict.fromkeys(lines())) if row[1] or row[2]]
-    ROWS.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found), "utf-8")

@@ -1,4 +1,4 @@
-"""Where rules may go in prompts of many layouts, what is amiss in them, and what texts lose."""
+"""Where rules may go in prompts of many layouts, what is wrong in them, and what texts lose."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ def test_leaks_are_named_as_it_was_written_down(name: str):
     about = subject(name)
     rng = random.Random(11)
     leaks = Leaks(about.cases, about.public, GuardPolicy())
-    told = [make(source, rng) for make in FORMS.values() for source in about.sources[:4]]
-    told += [make(number) for make in NUMBER_FORMS.values() for number in about.numbers[:4]]
-    told += instructions(name)[:25]
-    lines = [f"{text!r}: {leaks.describe_leak(text)!r}, {leaks.is_public(text)}" for text in told]
+    texts = [make(source, rng) for make in FORMS.values() for source in about.sources[:4]]
+    texts += [make(number) for make in NUMBER_FORMS.values() for number in about.numbers[:4]]
+    texts += instructions(name)[:25]
+    lines = [f"{text!r}: {leaks.describe_leak(text)!r}, {leaks.is_public(text)}" for text in texts]
     assert_as_written("\n".join([*lines, ""]), f"guards/leaks of {name}")

@@ -29,7 +29,7 @@ def judged(trial: Any, **more: Any) -> Any:
 def test_a_failure_is_told_as_it_was_written_down(made: Any):
     failed, passed = made.trial(0, "failed"), made.trial(1)
     other = replace(passed.verdicts[0], judge="other")
-    told = {
+    failures = {
         "one trial": [failed],
         "several trials": [passed, made.trial(2, "failed"), made.trial(3, "failed")],
         "an advisory judge": [judged(failed)],
@@ -41,7 +41,7 @@ def test_a_failure_is_told_as_it_was_written_down(made: Any):
         "an unknown end": [with_text(failed, "a", finish_reason="unknown")],
     }
     lines: list[str] = []
-    for name, trials in told.items():
+    for name, trials in failures.items():
         result = made.result(trials, where="evals/test_a.py::test a[c]")
         with pytest.raises(CaseFailed) as error:
             result.check()

@@ -1,15 +1,13 @@
 """The answers of the simulated model stay: recordings, baselines and pages of the documentation hold them.
 
-`python -m tests.unit.sim.test_answers_stay` writes the answers of all rows; a difference is another
-version of the model.
+A difference is another version of the model.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,18 +15,17 @@ from benchmarks.refine_breaks import BREAKS, HARMLESS
 from regauge.prompts import Message, ToolCall, parse_prompt
 from regauge.providers import CompletionRequest
 from regauge.sim import Rules, answer
+from tests.transcripts import DATA, held_rows, read_rows
 from tests.unit.sim.bench import ROOT, golden
 
-DATA = Path(__file__).parents[2] / "data" / "sim_answers"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ANSWERS = DATA / "sim_answers"
 CHANGES = BREAKS | HARMLESS
 
 
-def read_rows(name: str) -> list[dict[str, Any]]:
-    lines = DATA.joinpath(f"{name}.jsonl").read_text("utf-8").splitlines()
-    return [json.loads(line) for line in lines]
-
-
-SHARED = json.loads(DATA.joinpath("texts.json").read_text("utf-8"))
+SHARED = json.loads(ANSWERS.joinpath("texts.json").read_text("utf-8"))
 
 
 def read_message(row: dict[str, Any]) -> Message:
@@ -58,8 +55,13 @@ def answer_to(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def answered_requests() -> Iterator[dict[str, Any]]:
+    for row in read_rows(ANSWERS / "requests.jsonl"):
+        yield {**row, "answer": answer_to(row)}
+
+
 REQUESTS: dict[str, list[dict[str, Any]]] = {}
-for request in read_rows("requests"):
+for request in held_rows(ANSWERS / "requests.jsonl", answered_requests):
     REQUESTS.setdefault(request["about"].partition("-")[0], []).append(request)
 
 
@@ -89,23 +91,15 @@ def answers_under(change: str, settings: dict[str, Any]) -> list[str]:
     return [hashlib.sha256((one.text or "").encode()).hexdigest()[:6] for one in made]
 
 
+def answered_prompts() -> Iterator[dict[str, Any]]:
+    for row in read_rows(ANSWERS / "prompts.jsonl"):
+        yield {**row, "answers": " ".join(answers_under(row["change"], row["settings"]))}
+
+
 @pytest.mark.parametrize(
-    "row", read_rows("prompts"), ids=lambda row: f"{row['change']}-{row['settings']['trial']}"
+    "row",
+    held_rows(ANSWERS / "prompts.jsonl", answered_prompts),
+    ids=lambda row: f"{row['change']}-{row['settings']['trial']}",
 )
 def test_the_answers_to_the_golden_cases_stay(row: dict[str, Any]):
     assert " ".join(answers_under(row["change"], row["settings"])) == row["answers"]
-
-
-def write_rows() -> None:
-    requests = [{**row, "answer": answer_to(row)} for row in read_rows("requests")]
-    prompts = [
-        {**row, "answers": " ".join(answers_under(row["change"], row["settings"]))}
-        for row in read_rows("prompts")
-    ]
-    for name, rows in (("requests", requests), ("prompts", prompts)):
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        DATA.joinpath(f"{name}.jsonl").write_text(text, "utf-8")
-
-
-if __name__ == "__main__":
-    write_rows()

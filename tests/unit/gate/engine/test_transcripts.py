@@ -178,7 +178,7 @@ def seen(gate: Gate, facts_of: Callable[[str, str, str, int], object]) -> list[s
     return lines
 
 
-def told(outcome: GateOutcome) -> list[str]:
+def outcome_lines(outcome: GateOutcome) -> list[str]:
     """Everything the outcome says, with its numbers; cases that passed unseen are left out."""
     drawn = f"{outcome.cells} cells, {outcome.base_trials} of base, first {outcome.first_draws}"
     lines = [f"{outcome.decision}, finished {outcome.finished}, {drawn}"]
@@ -253,7 +253,7 @@ def test_a_gate_decides_as_it_was_written_down(name: str):
         gate,
         lambda prompt, case, side, number: known[prompt, case].facts(side, number),  # type: ignore[arg-type]
     )
-    assert_as_written("\n".join([*lines, *told(gate.outcome())]), f"gate/{name}")
+    assert_as_written("\n".join([*lines, *outcome_lines(gate.outcome())]), f"gate/{name}")
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_gate_with_scores_decides_as_it_was_written_down(
 ):
     gate, facts = graded(seed, candidate, base, cases)
     lines = seen(gate, lambda _, case, side, number: facts(case, side, number))
-    assert_as_written("\n".join([*lines, *told(gate.outcome())]), f"gate/scores {seed}")
+    assert_as_written("\n".join([*lines, *outcome_lines(gate.outcome())]), f"gate/scores {seed}")
 
 
 def test_a_part_of_the_way_tells_what_is_known_so_far():
@@ -284,5 +284,5 @@ def test_a_part_of_the_way_tells_what_is_known_so_far():
             for number in one.trials:
                 facts = known[one.prompt, one.case].facts(one.side, number)
                 gate.observe(one.prompt, one.case, one.side, number, facts)
-        lines += told(gate.outcome())
+        lines += outcome_lines(gate.outcome())
     assert_as_written("\n".join(lines), "gate/on the way")

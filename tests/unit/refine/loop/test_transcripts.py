@@ -172,7 +172,7 @@ RUNS: dict[str, Callable[[], World]] = {
 }
 
 
-def told(note: Note) -> str:
+def note_line(note: Note) -> str:
     numbers = ", ".join(f"{name} {shown(number)}" for name, number in note.numbers.items())
     return f"{note.event}: {note.text}" + (f" [{numbers}]" if numbers else "")
 
@@ -206,7 +206,7 @@ def transcript(here: World, state: LoopState) -> str:
     for step in here.states:
         cases = f", {len(step.waiting)} wait" if step.waiting else ""
         lines.append(f"{step.phase} after {step.spent.total} calls{cases}")
-        lines += [f"    {told(note)}" for note in step.notes]
+        lines += [f"    {note_line(note)}" for note in step.notes]
         lines += asides(here, step)
     assert state.stop is not None
     lines.append(f"cycles {state.cycle}, tested {state.tested}, idle {state.idle}")
