@@ -123,6 +123,9 @@ _GAP_FIRST_S: Final = 0.05
 _CATCH_UP_S: Final = 0.05
 # Shorter intervals between two refusals measure nothing.
 _SPAN_MIN_S: Final = 0.01
+# A shorter interval is completed with the rate known before: what a process that stood still sends
+# in one burst is no rate. Longer: a lower limit is noticed later.
+_KNOWN_S: Final = 1.0
 # This many refusals, nearly in a row, are taken for a limit. Lower: fewer requests are wasted at
 # the start, and random refusals are taken for a limit more often. Doubled after each such mistake.
 _PATIENCE: Final = 6
@@ -193,7 +196,7 @@ class Pace:
         measured: The rate that was measured last.
         best: The highest rate measured since the limit was noticed, in requests per second.
         patience: Refusals in a dense series that show a limit.
-        confirmed: How often the same rate was measured in a row.
+        confirmed: How often the same rate was measured in a row; another rate halves it.
         noise: The share of refusals that a slower pace did not lower.
         sent: Requests so far.
         next_at: When the next one may be sent.
@@ -291,13 +294,15 @@ class Pace:
             return replace(pace, empty=last, refused=0).at_rate(1 / _GAP_FIRST_S, now)
         count = max(1, last.number - self.empty.number)
         granted = max(0, count - self.refused)
-        measured = (granted + 1) / max(last.at - self.empty.at, _SPAN_MIN_S)
+        span_s = max(last.at - self.empty.at, _SPAN_MIN_S)
+        known_s = max(0.0, _KNOWN_S - span_s) if self.sure and granted >= _SURE else 0.0
+        measured = (granted + 1 + known_s * self.measured) / (span_s + known_s)
         rate = min(self.rate, measured / (1 - self.noise))
         below = _BELOW
         if granted >= _SURE:
             calm = self.sure and self.refused <= _CALM * count
             same = calm and abs(measured - self.measured) <= _SAME * measured
-            confirmed = min(self.confirmed + 1, _CONFIRMED_MAX) if same else 0
+            confirmed = min(self.confirmed + 1, _CONFIRMED_MAX) if same else self.confirmed // 2
             if calm and not same:
                 # The pace was lower at first; more might have been granted.
                 rate = math.sqrt(rate * self.rate)
