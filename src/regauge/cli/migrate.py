@@ -24,12 +24,12 @@ from regauge.cli._refine.runs import (
     access_to_github,
     branch_for_proposals,
     check_work,
-    connect_github,
 )
 from regauge.cli._terminal import Meter, echo
 from regauge.cli.gate import gated
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.git import commit_files, push
+from regauge.github import GitHub
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.model_id import parse_model_id
 from regauge.project import Project
@@ -474,7 +474,7 @@ class _Proposal:
         proposal = cls(
             path=paths[0], branch=f"migrate/{name}-on-{base}", base=base, model=model, access=access
         )
-        with connect_github(access, _say) as github:
+        with GitHub(access, say=_say) as github:
             github.pull_request_from(proposal.branch, base)
         return proposal
 
@@ -491,7 +491,7 @@ class _Proposal:
             renew=True,
         )
         push(self.path, branch)
-        with connect_github(self.access, _say) as github:
+        with GitHub(self.access, say=_say) as github:
             posted = github.open_pull_request(
                 head=branch.name, base=self.base, title=title, body=body
             )

@@ -17,15 +17,14 @@ from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     import httpx2
 
 _API_URL: Final = "https://api.github.com"
 _REPO: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-# GitHub ends a request after 10 s. Room for a slow line, for a whole response, and for waits
-# that a rate limit asks for; a job still ends.
+# GitHub ends a request after 10 s. Room for a slow line, for a whole response, and for the waits of
+# one request that a rate limit asks for; a job still ends.
 _TIMEOUT_S: Final = 30.0
 _WHOLE_S: Final = 120.0
 _PATIENCE_S: Final = 300.0
@@ -136,29 +135,23 @@ class Api:
 
     Args:
         access: Where and as whom.
-        transport: Of HTTP; None is the network.
         sleep: Waits for a number of seconds.
         say: Called with a line before each wait.
-        patience_s: How long it waits for one answer, in seconds, before it gives up.
     """
 
     def __init__(
         self,
         access: GitHubAccess,
         *,
-        transport: httpx2.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
         say: Callable[[str], None] | None = None,
-        patience_s: float = _PATIENCE_S,
     ) -> None:
         import httpx2
 
         self.access = access
         self._sleep = sleep
         self._say = say
-        self._patience_s = patience_s
         self._client = httpx2.Client(
-            transport=transport,
             timeout=_TIMEOUT_S,
             headers={
                 "Accept": "application/vnd.github+json",
@@ -171,12 +164,7 @@ class Api:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.close()
 
     def ask(
@@ -264,7 +252,7 @@ class Api:
             if response.status_code < HTTPStatus.BAD_REQUEST:
                 return response
             wait = _wait_s(response, attempt, again=again)
-            if wait is None or waited_s + wait > self._patience_s:
+            if wait is None or waited_s + wait > _PATIENCE_S:
                 raise _refused_error(response, purpose, limited=wait is not None)
             if self._say is not None:
                 self._say(f"GitHub answered {response.status_code}; asking again in {wait:.0f} s")
@@ -384,7 +372,7 @@ def _refused_error(response: httpx2.Response, purpose: Purpose, *, limited: bool
     Args:
         response: Of GitHub.
         purpose: Of the request.
-        limited: Whether GitHub asks to wait longer than `patience_s`.
+        limited: Whether GitHub asks to wait longer than this waits.
     """
     status = response.status_code
     other = "server" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "refused"

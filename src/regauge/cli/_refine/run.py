@@ -30,6 +30,7 @@ from regauge.cli._refine.runs import Delivery, NamedRun, as_text, check_terminal
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import GitHubError, ProviderError, UsageError
 from regauge.git import remote_address
+from regauge.github import GitHub, repo_of_remote
 from regauge.maintenance.collection import option_words
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
@@ -82,8 +83,6 @@ def feedback_of(
     feedback = Feedback() if file is None else noted_in(file)
     if pull is None:
         return feedback
-    from regauge.github import GitHub
-
     repo = _repository(find_prompt(prompt, root=project.root))
     try:
         with GitHub.from_environ(os.environ, repo=repo, say=say) as github:
@@ -106,8 +105,6 @@ def _repository(path: Path) -> str:
     Raises:
         UsageError: Neither the environment nor the remote says which.
     """
-    from regauge.github import repo_of_remote
-
     repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(remote_address(path))
     if not repo:
         raise UsageError(

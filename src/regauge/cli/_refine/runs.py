@@ -18,6 +18,7 @@ from regauge.cli._terminal import echo, short
 from regauge.digests import digest_of
 from regauge.errors import GitError, GitHubError, UsageError
 from regauge.git import check_branch, current_branch, has_unpushed, push, remote_address, remote_tip
+from regauge.github import GitHub, GitHubAccess, repo_of_remote
 from regauge.maintenance.collection import THE_SAME_COMMAND, with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.git import Branch
-    from regauge.github import GitHub, GitHubAccess, Posted
+    from regauge.github import Posted
     from regauge.refine.attempts import Grouping
     from regauge.refine.runs import Run
     from regauge.runner import EvalSession
@@ -147,7 +148,7 @@ class Delivery:
         name = branch or f"refine/{prompt}-on-{re.sub(r'[^A-Za-z0-9._-]+', '-', base)}"
         try:
             # A wrong token or repository shows here, before anything is spent.
-            with connect_github(access, say) as github:
+            with GitHub(access, say=say) as github:
                 existing = github.pull_request_from(name, base)
         except GitHubError as error:
             raise GitHubError(f"--pr: {error}", kind=error.kind, status=error.status) from error
@@ -210,7 +211,7 @@ class Delivery:
         self, access: GitHubAccess, result: Mapping[str, Any], name: str
     ) -> Posted | None:
         """The pull request that proposed the same, and that was closed."""
-        with connect_github(access, self.say) as github:
+        with GitHub(access, say=self.say) as github:
             return github.refused_pull_request(name, self.base, _mark(result))
 
     def _open(
@@ -223,7 +224,7 @@ class Delivery:
         """
         try:
             push(self.path, branch)
-            with connect_github(access, self.say) as github:
+            with GitHub(access, say=self.say) as github:
                 posted = github.open_pull_request(
                     head=branch.name, base=self.base, title=title, body=body
                 )
@@ -253,20 +254,12 @@ def branch_for_proposals(project: Project, path: Path) -> str:
     )
 
 
-def connect_github(access: GitHubAccess, say: Callable[[str], None]) -> GitHub:
-    from regauge.github import Api, GitHub
-
-    return GitHub(Api(access, say=say))
-
-
 def access_to_github(path: Path) -> GitHubAccess:
     """GitHub as the environment names it.
 
     Raises:
         UsageError: There is no remote, no token, or no repository.
     """
-    from regauge.github import GitHubAccess, repo_of_remote
-
     address = remote_address(path)
     if not address:
         raise UsageError(
