@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.project import Project
 
-__all__ = ["case_from_run"]
-
 
 def case_from_run(
     project: Project, run: str, case_id: str, trial: int | None, *, expected_from_output: bool

@@ -25,39 +25,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.project import RecordMode
 
-__all__ = [
-    "STDOUT",
-    "FiniteRange",
-    "OutputFile",
-    "baseline_option",
-    "batch_options",
-    "branch_option",
-    "budget_options",
-    "concurrency_option",
-    "dry_run_option",
-    "evals_option",
-    "from_run_option",
-    "input_option",
-    "input_values",
-    "install_option",
-    "json_option",
-    "judge_model_option",
-    "limit_option",
-    "model_option",
-    "named_prompt",
-    "output_option",
-    "pr_option",
-    "prompt_option",
-    "record_option",
-    "run_options",
-    "seed_option",
-    "strict_option",
-    "tier_option",
-    "trials_option",
-    "write_output",
-    "writing",
-]
-
 
 class FiniteRange(click.FloatRange):
     """As click's, without `nan` and infinity, which lie in any of its ranges."""

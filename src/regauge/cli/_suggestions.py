@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from regauge.providers import Completion, CompletionRequest
     from regauge.runner import EvalSession, Trials
 
-__all__ = ["GuardSearch", "SuggestOptions", "with_model_mutants"]
-
 # Measured on simulated suites, see the reference.
 _CALLS = 60
 # Of the single deletions of this repository's prompts.

@@ -22,22 +22,6 @@ if TYPE_CHECKING:
 
     from regauge.history import SyncReport, TrendLine, TrendPoint
 
-__all__ = [
-    "Meter",
-    "clear_line",
-    "cost_text",
-    "echo",
-    "interval_bar",
-    "line_document",
-    "point_document",
-    "rate_text",
-    "said_of_sync",
-    "short",
-    "simulated",
-    "sparkline",
-    "unreadable",
-]
-
 
 def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = False) -> None:
     """Print text of others; coloured on a terminal unless `NO_COLOR` is set."""
