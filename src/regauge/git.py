@@ -204,9 +204,8 @@ def run_git(
     """
     top = work_tree(directory)
     if top is None:
-        raise GitError(
-            f"{directory} is not in a git repository\n  fix: git init, then commit the project"
-        )
+        fix = "git init, then commit the project"
+        raise GitError(f"{directory} is not in a git repository", fix=fix)
     environ = {name: value for name, value in os.environ.items() if name not in _INHERITED}
     environ |= _FIXED
     listed = _list_settings(top, frozenset(environ.items()), _settings_written(top), timeout_s)
@@ -352,10 +351,8 @@ def commit_files(
     if tip and _same(root, tip, tree=tree, head=head):
         return Branch(name=name, commit=tip)
     if tip and current_branch(path) == name:
-        raise UsageError(
-            f"the branch {name!r} is checked out, so it cannot be renewed\n"
-            "  fix: git switch to the branch that the proposal is for"
-        )
+        fix = "git switch to the branch that the proposal is for"
+        raise UsageError(f"the branch {name!r} is checked out, so it cannot be renewed", fix=fix)
     words = f"{message}\n{_TREE}: {tree}\n"
     commit = git_says(root, "commit-tree", tree, "-p", head, stdin=words.encode())
     git_says(root, "update-ref", f"refs/heads/{name}", commit, tip or "0" * len(commit))
@@ -378,9 +375,7 @@ def check_branch(path: Path, name: str, *, renew: bool = False) -> None:
         if existing == name and renew and is_proposal(path, f"refs/heads/{name}"):
             continue
         if existing in {name, *above} or existing.startswith(f"{name}/"):
-            raise UsageError(
-                f"there is a branch {existing!r} already\n  fix: --branch ANOTHER-NAME"
-            )
+            raise UsageError(f"there is a branch {existing!r} already", fix="--branch ANOTHER-NAME")
 
 
 def current_branch(path: Path) -> str:
@@ -460,10 +455,8 @@ def _refuse_remote_inside(path: Path, remote: str) -> None:
         for url in urls.splitlines():
             directory = (top / url.removeprefix("file://")).resolve()
             if directory.is_relative_to(top) and directory.exists():
-                raise UsageError(
-                    f"the remote {remote!r} is a directory of this repository: {url}\n"
-                    f"  fix: git remote set-url {remote} ADDRESS"
-                )
+                message = f"the remote {remote!r} is a directory of this repository: {url}"
+                raise UsageError(message, fix=f"git remote set-url {remote} ADDRESS")
 
 
 def has_unpushed(path: Path, tip: str) -> bool:

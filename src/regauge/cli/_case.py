@@ -50,10 +50,8 @@ def _row(run: Path, case_id: str, trial: int | None) -> dict[str, Any]:
     rows = [row for row in read_rows(run) if row["case"] == case_id]
     rows = [row for row in rows if row.get("side") != "base"] or rows
     if not rows:
-        raise UsageError(
-            f"run {run.name} has no case {case_id!r}\n"
-            f"  fix: regauge report {run.name} lists its cases"
-        )
+        fix = f"regauge report {run.name} lists its cases"
+        raise UsageError(f"run {run.name} has no case {case_id!r}", fix=fix)
     if trial is not None:
         rows = [row for row in rows if row["trial"] == trial]
         if not rows:
@@ -80,10 +78,8 @@ def _case_of(project: Project, run: Path, row: dict[str, Any]) -> GoldenCase:
         case = load_dataset(file, fixtures_dir=project.fixtures_dir).get(str(row["case"]))
         if case is not None and case.digest == digest:
             return case
-    raise UsageError(
-        f"case {row['case']!r} is not what it was in run {run.name}, and git does not have it\n"
-        "  fix: run it again, or write it: regauge new case"
-    )
+    message = f"case {row['case']!r} is not what it was in run {run.name}, and git does not have it"
+    raise UsageError(message, fix="run it again, or write it: regauge new case")
 
 
 def _older(project: Project, run: Path, path: Path) -> list[Path]:

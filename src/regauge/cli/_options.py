@@ -76,10 +76,8 @@ class OutputFile(click.Path):
         """Check the directory of the file."""
         path = str(super().convert(value, param, ctx))
         if path != STDOUT and not Path(path).absolute().parent.is_dir():
-            raise UsageError(
-                f"{path} cannot be written: there is no {Path(path).parent}\n"
-                "  fix: name a file in an existing directory"
-            )
+            fix = "name a file in an existing directory"
+            raise UsageError(f"{path} cannot be written: there is no {Path(path).parent}", fix=fix)
         return path
 
 
@@ -293,9 +291,8 @@ def named_prompt(prompt_name: str, *, instead: str) -> Path:
         if not (at and version and _is_prompt(name)):
             raise
     fix = instead.format(name=name, version=version)
-    raise UsageError(
-        f"{prompt_name!r}: this command takes no version behind the name\n  fix: {fix}"
-    )
+    fix = f"{fix}"
+    raise UsageError(f"{prompt_name!r}: this command takes no version behind the name", fix=fix)
 
 
 def _is_prompt(name: str) -> bool:

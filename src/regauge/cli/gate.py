@@ -247,10 +247,8 @@ def _again(
     directory = find_run(project, run)
     record = read_record(directory)
     if record.decision is not None and record.decision.decision == "refused":
-        raise UsageError(
-            f"run {record.id} was refused, so it has no trials to decide from\n"
-            f"  fix: {record.decision.next.text}"
-        )
+        message = f"run {record.id} was refused, so it has no trials to decide from"
+        raise UsageError(message, fix=record.decision.next.text)
     if record.decision is None:
         raise UsageError(
             f"run {record.id} did not gate, so there is nothing to decide again\n"
@@ -281,10 +279,8 @@ def _refuse_unmerged(project: Project, run: str) -> None:
     """
     record = read_record(find_run(project, run))
     if record.merged is None or not record.merged.base:
-        raise UsageError(
-            f"run {record.id} is not merged from shards of a gate\n"
-            "  fix: leave out REF to decide again from its trials, or --from to gate from scratch"
-        )
+        fix = "leave out REF to decide again from its trials, or --from to gate from scratch"
+        raise UsageError(f"run {record.id} is not merged from shards of a gate", fix=fix)
     here = git_state(project.root, written=project.recordings_dir)
     if here is not None and record.git is not None and here.commit != record.git.commit:
         raise UsageError(
@@ -294,9 +290,8 @@ def _refuse_unmerged(project: Project, run: str) -> None:
     if record.status != "finished":
         missing = ", ".join(map(str, record.merged.missing))
         what = f"shard {missing} of {record.merged.count}" if missing else "cases of shards"
-        raise UnmeasuredError(
-            f"run {record.id} lacks {what}\n  fix: run what is missing, and merge again"
-        )
+        fix = "run what is missing, and merge again"
+        raise UnmeasuredError(f"run {record.id} lacks {what}", fix=fix)
 
 
 def _baseline(project: Project, path: Path | None) -> Baseline | None:
@@ -307,31 +302,23 @@ def _check_outputs(output: str | None, *, annotations: bool, dry_run: bool, as_j
     """Refuse, before any call, outputs that would hold nothing, or two documents."""
     if dry_run and (output is not None or annotations):
         option = "--annotations" if output is None else f"--output {output}"
-        raise UsageError(
-            f"--dry-run makes no decision, so {option} has nothing to show\n"
-            "  fix: leave one of them out; --dry-run --json prints the estimate"
-        )
+        fix = "leave one of them out; --dry-run --json prints the estimate"
+        raise UsageError(f"--dry-run makes no decision, so {option} has nothing to show", fix=fix)
     if as_json and output == STDOUT:
-        raise UsageError(
-            "--json and --output - both write to standard output\n"
-            "  fix: name a file for --output, or leave out --json"
-        )
+        fix = "name a file for --output, or leave out --json"
+        raise UsageError("--json and --output - both write to standard output", fix=fix)
     suffix = "" if output in {None, STDOUT} else Path(str(output)).suffix.lower()
     if suffix not in {"", ".md", ".markdown", ".json"}:
-        raise UsageError(
-            f"{output}: a decision has no format with the suffix {suffix}\n"
-            "  fix: end the name with .md or .json; for a page of the run: regauge report -o"
-            " report.html"
-        )
+        fix = "end the name with .md or .json; for a page of the run: regauge report -o report.html"
+        raise UsageError(f"{output}: a decision has no format with the suffix {suffix}", fix=fix)
 
 
 def _reason(reason: str | None) -> str:
     """The reason of an author, on one line."""
     text = " ".join((reason or "").split())
     if reason is not None and not text:
-        raise UsageError(
-            "--accept-judge-change has no reason\n  fix: state why the judges may change"
-        )
+        fix = "state why the judges may change"
+        raise UsageError("--accept-judge-change has no reason", fix=fix)
     return text
 
 
@@ -348,10 +335,8 @@ def _refuse_with_from(
     named = [name for name, value in options.items() if value is not None]
     named += [name for name, value in (("dry-run", dry_run), ("prompt", prompts)) if value]
     if named:
-        raise UsageError(
-            f"--from decides again from trials that are there; it takes no {named[0]}\n"
-            "  fix: leave it out, or leave out --from"
-        )
+        message = f"--from decides again from trials that are there; it takes no {named[0]}"
+        raise UsageError(message, fix="leave it out, or leave out --from")
 
 
 def _words(arguments: list[str]) -> list[str]:

@@ -187,10 +187,8 @@ def try_command(
     """
     made = judge_from_spec(_spec(judge, params))
     if isinstance(made, UnboundJudge):
-        raise UsageError(
-            f"{judge!r} calls a model, a program or a service, and only a run records calls\n"
-            "  fix: use it in an eval or in the `checks` of a golden case"
-        )
+        message = f"{judge!r} calls a model, a program or a service, and only a run records calls"
+        raise UsageError(message, fix="use it in an eval or in the `checks` of a golden case")
     completion = _completion(_read(output))
     verdict = asyncio.run(made.judge(completion, _case(case_file)))
     if as_json:

@@ -243,10 +243,8 @@ def _plan(
     for name in current:
         click.echo(f"{name} is on {model} already", err=True)
     if not planned:
-        raise UsageError(
-            f"there is no prompt to move to {model}\n"
-            "  fix: name a prompt with an eval and another model; targets have no model"
-        )
+        fix = "name a prompt with an eval and another model; targets have no model"
+        raise UsageError(f"there is no prompt to move to {model}", fix=fix)
     return list(planned.values())
 
 

@@ -224,10 +224,8 @@ def _check_floor(project: Project, score: Score) -> None:
 def _mark(project: Project, prompt: str, marks: Sequence[str], reason: str | None) -> None:
     text = " ".join((reason or "").split())
     if not marks or not text:
-        raise UsageError(
-            "--mark and --reason go together\n"
-            f'  fix: regauge mutate {prompt} --mark ID --reason "why its deletion changes nothing"'
-        )
+        fix = f'regauge mutate {prompt} --mark ID --reason "why its deletion changes nothing"'
+        raise UsageError("--mark and --reason go together", fix=fix)
     file = mark_equivalent(project, prompt, marks, text)
     echo(f"marked {plural(len(marks), 'mutant')} in {short(file)}")
 
@@ -236,19 +234,14 @@ def _check_output(output: str | None, *, as_json: bool, dry_run: bool) -> None:
     if output is None:
         return
     if dry_run:
-        raise UsageError(
-            "--dry-run measures nothing, so --output has nothing to write\n"
-            "  fix: leave one of them out"
-        )
+        fix = "leave one of them out"
+        raise UsageError("--dry-run measures nothing, so --output has nothing to write", fix=fix)
     if output == STDOUT and as_json:
-        raise UsageError(
-            "--json and --output - both write to standard output\n"
-            "  fix: name a file, or leave one of them out"
-        )
+        fix = "name a file, or leave one of them out"
+        raise UsageError("--json and --output - both write to standard output", fix=fix)
     if output != STDOUT and Path(output).suffix not in _SUFFIXES:
-        raise UsageError(
-            f"{output}: the format is unknown\n  fix: end it in .html, .md, .json or {_BADGE}"
-        )
+        fix = f"end it in .html, .md, .json or {_BADGE}"
+        raise UsageError(f"{output}: the format is unknown", fix=fix)
 
 
 def _check_measured(report: MutationReport, measured: MeasuredClasses) -> None:
@@ -260,19 +253,15 @@ def _check_measured(report: MutationReport, measured: MeasuredClasses) -> None:
         if result.outcome.unmeasured and result.mutant.id in undecided
     ]
     if missing:
-        raise UnmeasuredError(
-            f"{plural(len(missing), 'mutant')} could not be measured: {missing[0]}\n"
-            "  fix: run it with a key, and with --record=missing"
-        )
+        message = f"{plural(len(missing), 'mutant')} could not be measured: {missing[0]}"
+        raise UnmeasuredError(message, fix="run it with a key, and with --record=missing")
 
 
 def _mutants(subject: MutationSubject, operators: Sequence[Operator]) -> tuple[Mutant, ...]:
     mutants = mutants_of(subject.prompt, operators)
     if not mutants:
-        raise UsageError(
-            f"{subject.prompt.name} has no text that these operators can edit\n"
-            "  fix: name others with --operators"
-        )
+        message = f"{subject.prompt.name} has no text that these operators can edit"
+        raise UsageError(message, fix="name others with --operators")
     return mutants
 
 

@@ -89,9 +89,8 @@ def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None
     name, _, ref = prompt.partition("@")
     if (target := _target(name)) is not None:
         if inputs:
-            raise UsageError(
-                f"{name} is a target, which has no messages to fill\n  fix: leave out -i"
-            )
+            fix = "leave out -i"
+            raise UsageError(f"{name} is a target, which has no messages to fill", fix=fix)
         target.show(ref, as_json=as_json)
         return
     loaded = _load(prompt)

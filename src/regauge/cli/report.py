@@ -192,18 +192,15 @@ def _export(run: str, output: str) -> None:
 def _format_of(output: str) -> Format:
     suffix = "" if output == STDOUT else Path(output).suffix.lower()
     if suffix not in _SUFFIXES:
-        raise UsageError(
-            f"{output}: no format has the suffix {suffix}\n"
-            f"  fix: add --format, or end the name with {', '.join(list(_SUFFIXES)[:5])}"
-        )
+        fix = f"add --format, or end the name with {', '.join(list(_SUFFIXES)[:5])}"
+        raise UsageError(f"{output}: no format has the suffix {suffix}", fix=fix)
     return _SUFFIXES[suffix]
 
 
 def _refuse_misfits(form: Format, output: str, against: str | None) -> None:
     if form == "html" and output == STDOUT and sys.stdout.isatty():
-        raise UsageError(
-            "a page is for a browser, not for a terminal\n  fix: regauge report -o report.html"
-        )
+        fix = "regauge report -o report.html"
+        raise UsageError("a page is for a browser, not for a terminal", fix=fix)
     if form == "parquet" and output == STDOUT:
         raise UsageError("parquet is binary\n  fix: name a file with -o FILE")
     if against is not None and form != "html":
@@ -386,10 +383,8 @@ def _made_at(started_at: str, run: str = "") -> str:
     try:
         began = datetime.fromisoformat(started_at) if started_at or run else now
     except ValueError as error:
-        raise UsageError(
-            f"run {run!r} does not say when it began: {started_at!r}\n"
-            "  fix: name a run that regauge wrote"
-        ) from error
+        message = f"run {run!r} does not say when it began: {started_at!r}"
+        raise UsageError(message, fix="name a run that regauge wrote") from error
     if began.tzinfo is None:
         began = began.replace(tzinfo=UTC)
     return min(began, now).astimezone(UTC).isoformat(timespec="seconds")

@@ -283,9 +283,8 @@ def compare_command(
     ]
     joined, outlines = _join(records, read)
     if prompt is not None and not joined.suites:
-        raise UsageError(
-            f"no run has the prompt {prompt!r}\n  fix: `regauge runs list` names those of each run"
-        )
+        fix = "`regauge runs list` names those of each run"
+        raise UsageError(f"no run has the prompt {prompt!r}", fix=fix)
     if output is not None:
         _write(joined, chain.from_iterable(rows() for rows in read), output, project)
         return
@@ -392,10 +391,8 @@ def _write(
 ) -> None:
     suffix = "" if output == STDOUT else Path(output).suffix.lower()
     if suffix not in {".md", ".markdown", ".html", ".htm", ""}:
-        raise UsageError(
-            f"{output}: a comparison has no format with the suffix {suffix}\n"
-            "  fix: end the name with .md or .html; --json prints JSON"
-        )
+        fix = "end the name with .md or .html; --json prints JSON"
+        raise UsageError(f"{output}: a comparison has no format with the suffix {suffix}", fix=fix)
     labelled = map(_label, rows)
     if _is_page(output):
         from regauge.reports.html import ReportSource, html_report, pass_counts, read_golden
@@ -472,10 +469,8 @@ def _name_runs(project: Project, run_a: str | None, run_b: str | None) -> tuple[
         for name in named:
             _run(project, name)  # what is not there at all is said first
         number = "is no other run" if named else "are no two runs"
-        raise UsageError(
-            f"there {number} with cases on this machine to compare\n"
-            "  fix: pytest evals makes one; or name both, as `regauge runs list` lists them"
-        )
+        fix = "pytest evals makes one; or name both, as `regauge runs list` lists them"
+        raise UsageError(f"there {number} with cases on this machine to compare", fix=fix)
     return a, b
 
 

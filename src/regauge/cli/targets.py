@@ -76,10 +76,8 @@ def find_target(name: str, project: Project) -> TargetCommands | None:
         case [target]:
             return TargetCommands(project, target, evals=tuple(evals.get(target, ())))
         case _:
-            raise UsageError(
-                f"evals named {name!r} test several targets: {', '.join(tested)}\n"
-                "  fix: name one of them"
-            )
+            message = f"evals named {name!r} test several targets: {', '.join(tested)}"
+            raise UsageError(message, fix="name one of them")
 
 
 class TargetCommands:
@@ -230,10 +228,8 @@ class TargetCommands:
         repository = Repository.at(self._project.root)
         state = self._in_commit(repository, repository.commit(ref), ref, now)
         if state is None:
-            raise UsageError(
-                f"{ref} has no target {self._name!r}\n"
-                f"  fix: regauge log {self._name} lists the commits that have it"
-            )
+            fix = f"regauge log {self._name} lists the commits that have it"
+            raise UsageError(f"{ref} has no target {self._name!r}", fix=fix)
         return state
 
     def _in_commit(

@@ -81,16 +81,12 @@ class GitHubAccess:
 
     def __post_init__(self) -> None:
         if not _REPO.fullmatch(self.repo):
-            raise UsageError(
-                f"{self.repo!r} is not a repository\n  fix: write it as OWNER/NAME, with --repo or"
-                " GITHUB_REPOSITORY"
-            )
+            fix = "write it as OWNER/NAME, with --repo or GITHUB_REPOSITORY"
+            raise UsageError(f"{self.repo!r} is not a repository", fix=fix)
         parts = urlsplit(self.api_url)
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
-            raise UsageError(
-                f"GITHUB_API_URL: the token would go to {self.api_url!r} for anyone to read\n"
-                "  fix: use an https address"
-            )
+            message = f"GITHUB_API_URL: the token would go to {self.api_url!r} for anyone to read"
+            raise UsageError(message, fix="use an https address")
 
     def __repr__(self) -> str:
         return f"GitHubAccess(repo={self.repo!r}, api_url={self.api_url!r})"
@@ -104,15 +100,12 @@ class GitHubAccess:
         """
         repo = repo or environ.get("GITHUB_REPOSITORY", "")
         if not repo:
-            raise UsageError(
-                "no repository is named\n  fix: say --repo OWNER/NAME, or set GITHUB_REPOSITORY"
-            )
+            fix = "say --repo OWNER/NAME, or set GITHUB_REPOSITORY"
+            raise UsageError("no repository is named", fix=fix)
         token = (environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or "").strip()
         if not token:
-            raise UsageError(
-                "there is no token for GitHub\n"
-                "  fix: set GITHUB_TOKEN; in a workflow: env: GITHUB_TOKEN: ${{ github.token }}"
-            )
+            fix = "set GITHUB_TOKEN; in a workflow: env: GITHUB_TOKEN: ${{ github.token }}"
+            raise UsageError("there is no token for GitHub", fix=fix)
         api_url = (environ.get("GITHUB_API_URL") or _API_URL).rstrip("/")
         return cls(repo=repo, token=token, api_url=api_url)
 
@@ -320,11 +313,10 @@ class Api:
         return table
 
     def _malformed_error(self, purpose: Purpose, why: str) -> GitHubError:
-        return GitHubError(
-            f"cannot {purpose.what}: {self.access.api_url} does not answer as GitHub does: {why}\n"
-            "  fix: check GITHUB_API_URL",
-            kind="malformed",
+        message = (
+            f"cannot {purpose.what}: {self.access.api_url} does not answer as GitHub does: {why}"
         )
+        return GitHubError(message, fix="check GITHUB_API_URL", kind="malformed")
 
 
 def repo_of_remote(url: str) -> str | None:

@@ -56,10 +56,8 @@ def read_event(environ: Mapping[str, str]) -> PullRequestEvent:
     try:
         document: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(
-            f"GITHUB_EVENT_PATH: {path} cannot be read: {error}\n"
-            "  fix: say which pull request is meant with --pr NUMBER"
-        ) from error
+        fix = "say which pull request is meant with --pr NUMBER"
+        raise UsageError(f"GITHUB_EVENT_PATH: {path} cannot be read: {error}", fix=fix) from error
     return _event(_table(document))
 
 
@@ -70,10 +68,8 @@ def pull_request_number(event: PullRequestEvent) -> int:
         UsageError: It names none.
     """
     if event.number is None:
-        raise UsageError(
-            "there is no pull request to comment on\n"
-            "  fix: name it with --pr NUMBER, or run on pull_request or workflow_run"
-        )
+        fix = "name it with --pr NUMBER, or run on pull_request or workflow_run"
+        raise UsageError("there is no pull request to comment on", fix=fix)
     return event.number
 
 
@@ -163,10 +159,8 @@ class Mark:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise UsageError(
-                f"{self.name!r} does not name a comment\n"
-                "  fix: up to 64 of a-z, 0-9, '.', '_' and '-', a letter or a digit first"
-            )
+            fix = "up to 64 of a-z, 0-9, '.', '_' and '-', a letter or a digit first"
+            raise UsageError(f"{self.name!r} does not name a comment", fix=fix)
 
     def on(self, body: str) -> str:
         r"""The text below its mark, instead of one that is there.

@@ -135,10 +135,8 @@ class StorePlace:
             file = project.state_dir / _FILE
             return cls(url="", display=str(project.relative(file)), file=file, own=True)
         if not is_store(url):
-            raise UsageError(
-                f"{VARIABLE} is not a store that regauge can use: {shown_store(url)!r}\n"
-                "  fix: postgresql://USER@HOST/DATABASE, or sqlite:///FILE"
-            )
+            message = f"{VARIABLE} is not a store that regauge can use: {shown_store(url)!r}"
+            raise UsageError(message, fix="postgresql://USER@HOST/DATABASE, or sqlite:///FILE")
         if url.startswith(_SQLITE):
             file = project.root / url.removeprefix(_SQLITE)
             return cls(url="", display=str(project.relative(file)), file=file, own=False)

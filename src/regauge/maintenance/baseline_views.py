@@ -32,9 +32,8 @@ def no_baseline(project: Project, name: str) -> RegaugeError:
     except PromptError as error:
         return error
     path = project.relative(baseline_path(project, name))
-    return UsageError(
-        f"there is no baseline of {name!r}: {path}\n  fix: regauge baseline update {name}"
-    )
+    fix = f"regauge baseline update {name}"
+    return UsageError(f"there is no baseline of {name!r}: {path}", fix=fix)
 
 
 def history_lines(

@@ -119,10 +119,8 @@ class BatchOptions:
         if no_submit and not batch:
             raise UsageError("--no-submit goes with --batch\n  fix: add --batch")
         if batch and collect:
-            raise UsageError(
-                "--batch and --collect exclude each other\n  fix: use --batch alone: it collects"
-                " what is there, and submits the rest"
-            )
+            fix = "use --batch alone: it collects what is there, and submits the rest"
+            raise UsageError("--batch and --collect exclude each other", fix=fix)
         if not batch and not collect:
             return None, (*names,)
         prompts = tuple(name for name in names if not (collect and name.endswith(_RESULTS)))

@@ -300,10 +300,8 @@ def with_evals(
         RegaugeError: What `act` raised.
     """
     if not path.exists():
-        raise UsageError(
-            f"there is no file or directory {str(project.relative(path))!r}\n"
-            "  fix: regauge init writes a first eval; --evals says where others are"
-        )
+        fix = "regauge init writes a first eval; --evals says where others are"
+        raise UsageError(f"there is no file or directory {str(project.relative(path))!r}", fix=fix)
     _ = project.settings  # an error in them is reported before plugins read the same file
     targets = project.settings.targets if loading else {}
     driver = _Driver(
@@ -362,20 +360,16 @@ def _missing_evals(project: Project, path: Path, driver: _Driver) -> UsageError 
         return NoEvalsError("\n".join(map(str, driver.uncollected)))
     if driver.unknown:
         return _no_eval(project, driver.unknown[0], driver)
-    return NoEvalsError(
-        f"there are no evals in {project.relative(path)}\n"
-        "  fix: regauge new eval NAME writes one; --evals says where others are"
-    )
+    fix = "regauge new eval NAME writes one; --evals says where others are"
+    return NoEvalsError(f"there are no evals in {project.relative(path)}", fix=fix)
 
 
 def _no_eval(project: Project, prompt: str, driver: _Driver) -> UsageError:
     met = driver.met
     if prompt in driver.targets:
         evals = ", ".join(sorted(driver.targets[prompt]))
-        return UsageError(
-            f"{prompt!r} is a target, and this command takes the name of an eval\n"
-            f"  fix: name an eval that tests it: {evals}"
-        )
+        message = f"{prompt!r} is a target, and this command takes the name of an eval"
+        return UsageError(message, fix=f"name an eval that tests it: {evals}")
     names = ", ".join(sorted(met)) or "none"
     try:
         find_prompt(prompt, root=project.root)
@@ -481,10 +475,8 @@ def find_judge(name: str, project: Project, evals: Path, model: str | None) -> U
     _refuse_rivals(use)
     asked = ", ".join(use.judge.models)
     if model is not None and asked != str(parse_model_id(model, at="--judge-model")):
-        raise UsageError(
-            f"judge {use.judge.name!r} names its model itself: {asked}\n"
-            "  fix: change it where the judge is declared, or leave --judge-model out"
-        )
+        fix = "change it where the judge is declared, or leave --judge-model out"
+        raise UsageError(f"judge {use.judge.name!r} names its model itself: {asked}", fix=fix)
     return use
 
 
@@ -501,9 +493,8 @@ def _unused_rubric(
     if not file.is_file() and shipped is None:
         names = ", ".join(judges) or "none"
         fix = did_you_mean(name, judges) or f"write {project.relative(file)}"
-        raise UsageError(
-            f"there is no judge {name!r}; evals have these that ask a model: {names}\n  fix: {fix}"
-        )
+        message = f"there is no judge {name!r}; evals have these that ask a model: {names}"
+        raise UsageError(message, fix=fix)
     spec = load_prompt(shipped or file, root=project.root).rubric
     pairs = spec is not None and spec.kind == "pair"
     declared = pairwise(name, model=model) if pairs else rubric(name, model=model)

@@ -527,10 +527,8 @@ def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part
             continue
         record = read_record(directory)
         if record.shard is None:
-            raise UsageError(
-                f"{directory} holds a run of all cases, not a shard\n"
-                "  fix: name directories of pytest evals --shard K/N --report DIR"
-            )
+            fix = "name directories of pytest evals --shard K/N --report DIR"
+            raise UsageError(f"{directory} holds a run of all cases, not a shard", fix=fix)
         if record.shard.number > record.shard.count:
             numbers = f"{record.shard.number} of {record.shard.count}"
             raise _refused_error(directory / "run.json", f"there is no shard {numbers}")
@@ -562,10 +560,8 @@ def _distinct(parts: Iterable[_Part]) -> list[_Part]:
         other = parts_by_index.setdefault(part.shard.number, part)
         # Their records may be equal and their recordings not.
         if other.directory.resolve() != part.directory.resolve():
-            raise UsageError(
-                f"shard {part.shard.number} is in {other.directory} and in {part.directory}\n"
-                "  fix: name one of them"
-            )
+            message = f"shard {part.shard.number} is in {other.directory} and in {part.directory}"
+            raise UsageError(message, fix="name one of them")
     return list(parts_by_index.values())
 
 
@@ -640,10 +636,8 @@ def _refuse_other_jobs(
         job = part.shard.job
         if job.fork or (own.id and job.id != own.id):
             whose = "a fork's pull request" if job.fork else f"another job ({job.id or 'none'})"
-            raise UsageError(
-                f"{part.directory} was made by {whose}, and this job has a key ({keys[0]})\n"
-                "  fix: merge it in its own job, or without a key"
-            )
+            message = f"{part.directory} was made by {whose}, and this job has a key ({keys[0]})"
+            raise UsageError(message, fix="merge it in its own job, or without a key")
 
 
 def _counted(

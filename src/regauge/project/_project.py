@@ -257,10 +257,8 @@ class Project:
         """The error for a directory that cannot be written to."""
         for path in (self.state_dir, directory):
             if not path.is_dir() and os.path.lexists(path):
-                return UsageError(
-                    f"{path} is a file, and runs are kept in a directory of this name\n"
-                    f"  fix: move it away: mv {path} {path}.moved"
-                )
+                message = f"{path} is a file, and runs are kept in a directory of this name"
+                return UsageError(message, fix=f"move it away: mv {path} {path}.moved")
         above = next((path for path in (directory, *directory.parents) if path.is_dir()), self.root)
         return UsageError(
             f"{directory} cannot be written: {why}; every run writes its record there, a replay "

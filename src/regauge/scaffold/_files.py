@@ -278,10 +278,8 @@ def _eval(name: str, heading: str, *, target: str = "", structured: bool = False
 
 def _refuse_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} cannot be the name of a prompt or dataset\n"
-            "  fix: a-z, A-Z, 0-9 and . _ - only, at most 100, such as alert-severity"
-        )
+        fix = "a-z, A-Z, 0-9 and . _ - only, at most 100, such as alert-severity"
+        raise UsageError(f"{name!r} cannot be the name of a prompt or dataset", fix=fix)
 
 
 def _refuse_taken(name: str, root: Path) -> None:
@@ -355,10 +353,8 @@ def _file(project: Project, name: str) -> Path:
         if not _is_of_target(project, name):
             find_prompt(name, root=project.root)
     if path.suffix != ".jsonl":
-        raise UsageError(
-            f"{project.relative(path)} is no JSONL file, so nothing is added to it\n"
-            "  fix: add the case by hand; --dry-run shows it"
-        )
+        message = f"{project.relative(path)} is no JSONL file, so nothing is added to it"
+        raise UsageError(message, fix="add the case by hand; --dry-run shows it")
     return path
 
 
@@ -391,12 +387,8 @@ def _refuse_twin(
     for case in dataset or ():
         place = f"{project.relative(path)}:{case.at.rpartition(':')[2]}"
         if case.id == document["id"]:
-            raise UsageError(
-                f"there is a case {case.id!r} already: {place}\n"
-                "  fix: give the new one another id, or edit that line"
-            )
+            fix = "give the new one another id, or edit that line"
+            raise UsageError(f"there is a case {case.id!r} already: {place}", fix=fix)
         if case.inputs == document["inputs"]:
-            raise UsageError(
-                f"case {case.id!r} has the same inputs: {place}\n"
-                "  fix: edit that line; a second case would count one input twice"
-            )
+            fix = "edit that line; a second case would count one input twice"
+            raise UsageError(f"case {case.id!r} has the same inputs: {place}", fix=fix)

@@ -78,10 +78,8 @@ def given_install(command: str) -> Install:
     ):
         raise UsageError('--install: write a command of a shell, such as "make install"')
     if "${{" in script:
-        raise UsageError(
-            "--install: `${{` would be filled in by GitHub before the shell reads the command\n"
-            "  fix: use a variable of the shell"
-        )
+        message = "--install: `${{` would be filled in by GitHub before the shell reads the command"
+        raise UsageError(message, fix="use a variable of the shell")
     if _BARE.search(script):
         raise UsageError(
             "--install: `regauge` alone installs whatever package has that name on the day\n"

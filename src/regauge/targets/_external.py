@@ -95,11 +95,8 @@ class HttpCaller:
             accepted=range(200, 300) if settings.status is None else settings.status,
         )
         if len(body) > OUTPUT_MAX:
-            raise ProviderError(
-                f"{settings.url}: the response is larger than {OUTPUT_MAX:,} bytes\n"
-                "  fix: respond with the output alone",
-                kind="too-large",
-            )
+            message = f"{settings.url}: the response is larger than {OUTPUT_MAX:,} bytes"
+            raise ProviderError(message, fix="respond with the output alone", kind="too-large")
         return self._output(body)
 
     async def aclose(self) -> None:
@@ -246,17 +243,15 @@ class CommandCaller:
             is None
         ):
             if "/" in program and (self._root / program).is_file():
+                fix = "make it so with chmod +x, or begin `argv` with its interpreter"
                 raise ProviderError(
-                    f"the program {program!r} is not executable\n"
-                    "  fix: make it so with chmod +x, or begin `argv` with its interpreter",
-                    kind="not-found",
+                    f"the program {program!r} is not executable", fix=fix, kind="not-found"
                 )
-            raise ProviderError(
-                f"the program {program!r} is not found\n"
-                "  fix: correct `argv` of the target; the program is looked for in PATH, a path in"
-                f" {self._root}",
-                kind="not-found",
+            fix = (
+                "correct `argv` of the target; the program is looked for in PATH, a path in"
+                f" {self._root}"
             )
+            raise ProviderError(f"the program {program!r} is not found", fix=fix, kind="not-found")
         body = await run_program(
             [sys.executable, "-I", "-S", str(_GUARD), str(self._pipe[0]), *self._settings.argv],
             json.dumps(case.inputs, ensure_ascii=False).encode("utf-8", "backslashreplace"),
@@ -268,24 +263,18 @@ class CommandCaller:
             pass_fds=(self._pipe[0],),
         )
         if len(body) > OUTPUT_MAX:
+            fix = "write the output alone to standard output"
             raise ProviderError(
-                f"the command wrote more than {OUTPUT_MAX:,} bytes\n"
-                "  fix: write the output alone to standard output",
-                kind="too-large",
+                f"the command wrote more than {OUTPUT_MAX:,} bytes", fix=fix, kind="too-large"
             )
         try:
             text = body.decode("utf-8").strip()
         except UnicodeDecodeError as error:
-            raise ProviderError(
-                f"the command wrote what is not UTF-8: {error}\n  fix: write UTF-8",
-                kind="malformed",
-            ) from error
+            message = f"the command wrote what is not UTF-8: {error}"
+            raise ProviderError(message, fix="write UTF-8", kind="malformed") from error
         if not text:
-            raise ProviderError(
-                "the command wrote nothing to standard output\n"
-                "  fix: write the output as text or JSON",
-                kind="malformed",
-            )
+            message = "the command wrote nothing to standard output"
+            raise ProviderError(message, fix="write the output as text or JSON", kind="malformed")
         try:
             document: JSON = read_json(text)
         except ValueError:

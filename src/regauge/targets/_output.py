@@ -215,11 +215,8 @@ def _format_value(value: object) -> str:
 
 
 def _malformed_error(why: str) -> ProviderError:
-    return ProviderError(
-        f"the output is not what was declared: {why}\n"
-        f"  fix: return text, or an object with {', '.join(OUTPUT_FIELDS)}",
-        kind="malformed",
-    )
+    fix = f"return text, or an object with {', '.join(OUTPUT_FIELDS)}"
+    return ProviderError(f"the output is not what was declared: {why}", fix=fix, kind="malformed")
 
 
 _KEYS: Final = ("case", "trial", *OUTPUT_FIELDS)

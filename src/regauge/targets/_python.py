@@ -136,10 +136,9 @@ class _Process:
             async with asyncio.timeout(timeout_s):
                 value = await reply
         except TimeoutError:
+            fix = "raise `timeout_s` in pyproject.toml, or make it faster"
             raise ProviderError(
-                f"{self._name} did not return within {timeout_s:g} s\n"
-                "  fix: raise `timeout_s` in pyproject.toml, or make it faster",
-                kind="timeout",
+                f"{self._name} did not return within {timeout_s:g} s", fix=fix, kind="timeout"
             ) from None
         finally:
             self._pending.pop(number, None)
@@ -362,9 +361,7 @@ class PythonCaller:
 
 
 def _crash(ended: _EndedError) -> ProviderError:
-    return ProviderError(
-        f"{ended}\n  fix: find out why the function ends its process", kind="crash"
-    )
+    return ProviderError(f"{ended}", fix="find out why the function ends its process", kind="crash")
 
 
 def import_path(root: Path, home: Path) -> list[str]:
@@ -387,11 +384,8 @@ def import_path(root: Path, home: Path) -> list[str]:
 
 
 def _not_imported(name: str, import_s: float) -> ProviderError:
-    return ProviderError(
-        f"{name} was not imported within {import_s:g} s\n"
-        "  fix: move work out of the import of its module, or raise `deadline_s` of the target",
-        kind="import",
-    )
+    fix = "move work out of the import of its module, or raise `deadline_s` of the target"
+    return ProviderError(f"{name} was not imported within {import_s:g} s", fix=fix, kind="import")
 
 
 def find_modules(target: PythonTarget, *, root: Path, environ: Mapping[str, str]) -> list[str]:

@@ -340,10 +340,8 @@ def settings_of_target(named: str, settings: Settings) -> tuple[str, TargetSetti
         try:
             return named, PythonTarget(callable=named)
         except ValueError as error:
-            raise UsageError(
-                f"{named!r} is no callable\n"
-                "  fix: write module:function, such as app.pipeline:answer"
-            ) from error
+            fix = "write module:function, such as app.pipeline:answer"
+            raise UsageError(f"{named!r} is no callable", fix=fix) from error
     names = ", ".join(sorted(settings.targets)) or "none"
     hint = did_you_mean(named, settings.targets)
     module, dot, function = named.rpartition(".")

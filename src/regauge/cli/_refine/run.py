@@ -107,10 +107,8 @@ def _repository(path: Path) -> str:
     """
     repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(remote_address(path))
     if not repo:
-        raise UsageError(
-            "--feedback-pr: nothing says which repository of GitHub this is\n"
-            "  fix: set GITHUB_REPOSITORY=OWNER/NAME, or add its address as the remote 'origin'"
-        )
+        fix = "set GITHUB_REPOSITORY=OWNER/NAME, or add its address as the remote 'origin'"
+        raise UsageError("--feedback-pr: nothing says which repository of GitHub this is", fix=fix)
     return repo
 
 

@@ -262,16 +262,12 @@ def access_to_github(path: Path) -> GitHubAccess:
     """
     address = remote_address(path)
     if not address:
-        raise UsageError(
-            "--pr: there is no remote 'origin' to push a branch to\n"
-            "  fix: git remote add origin ADDRESS; or take --branch, which pushes nothing"
-        )
+        fix = "git remote add origin ADDRESS; or take --branch, which pushes nothing"
+        raise UsageError("--pr: there is no remote 'origin' to push a branch to", fix=fix)
     repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(address)
     if not repo:
-        raise UsageError(
-            "--pr: the remote 'origin' is not an address of GitHub\n"
-            "  fix: set GITHUB_REPOSITORY=OWNER/NAME; or take --branch, which pushes nothing"
-        )
+        fix = "set GITHUB_REPOSITORY=OWNER/NAME; or take --branch, which pushes nothing"
+        raise UsageError("--pr: the remote 'origin' is not an address of GitHub", fix=fix)
     try:
         return GitHubAccess.from_environ(os.environ, repo=repo)
     except UsageError as error:
@@ -297,10 +293,8 @@ def check_work(path: Path, base: str) -> None:
     except GitError as error:
         raise GitError(f"--pr: the remote 'origin' cannot be asked: {error}") from error
     if not tip:
-        raise UsageError(
-            f"--pr: there is no branch {base!r} at the remote to open a pull request into\n"
-            f"  fix: git push origin {base}"
-        )
+        message = f"--pr: there is no branch {base!r} at the remote to open a pull request into"
+        raise UsageError(message, fix=f"git push origin {base}")
     if has_unpushed(path, tip):
         raise UsageError(
             f"--pr: {base!r} has commits here that are not on the remote; they would be in the pull"
