@@ -283,7 +283,6 @@ def faults_of_left_out(project: Project, left_out: Sequence[PlannedCase]) -> Ite
         suite = cases[0].suite
         yield Fault(
             path=project.relative(suite.dataset.path),
-            line=None,
             message=f"{len(cases)} of {plural(len(suite.dataset), 'case')} of {suite.prompt.name}"
             f" are there and are not run, such as {cases[0].case.id}",
             fix="let the eval run all of them (`tier: tracked` lets a case fail; cases that are"
@@ -336,7 +335,6 @@ def _unmeasured_datasets(
         if path not in measured and path.stem in prompts - named:
             yield Fault(
                 path=project.relative(path),
-                line=None,
                 message="no collected eval measures this golden dataset",
                 fix=f"put its eval back, or write one (regauge new eval {path.stem}); delete the"
                 f" dataset if it is given up; {_SELECT_FIX}",
@@ -374,7 +372,7 @@ def _unmeasured_prompts(
             )
         else:
             continue
-        yield Fault(path=project.relative(path), line=None, message=message, fix=fix)
+        yield Fault(path=project.relative(path), message=message, fix=fix)
 
 
 def _was_measured(project: Project, name: str) -> bool:

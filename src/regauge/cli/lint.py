@@ -100,7 +100,7 @@ def _find_replaced(project: Project) -> list[Fault]:
     for path in sorted(project.recordings_dir.glob("[!.]*.jsonl")):
         with suppress(RecordingError):  # reported with the errors
             faults += [
-                Fault(path=path, line=None, message=str(replacement))
+                Fault(path=path, message=str(replacement))
                 for replacement in replacements_in(RecordingsFile.load(path))
             ]
     return faults

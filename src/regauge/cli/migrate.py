@@ -441,7 +441,7 @@ def _write(files: Mapping[Path, bytes]) -> None:
         except OSError as error:
             for written, old in before.items():
                 write_whole(written, old)
-            fault = Fault(path=path, line=None, message=f"cannot be written: {error}")
+            fault = Fault(path=path, message=f"cannot be written: {error}")
             raise PromptError([fault]) from error
 
 

@@ -516,7 +516,7 @@ def bump_command(
             result.lock.save()
     except OSError as error:
         fix = "make the directory writable, then run the command again"
-        fault = Fault(path=path, line=None, message=f"cannot be written: {error}", fix=fix)
+        fault = Fault(path=path, message=f"cannot be written: {error}", fix=fix)
         raise PromptError([fault]) from error
     after = result.prompt
     if as_json:

@@ -189,14 +189,9 @@ def lint_calibrations(project: Project, used: Mapping[str, UsedJudge]) -> list[F
             try:
                 current_calibration(judge, project)
             except UncalibratedError as error:
-                faults.append(
-                    Fault(
-                        path=path,
-                        line=None,
-                        message=f"judge {name!r} is advisory: {error}",
-                        fix=f"regauge judges calibrate {shlex.quote(name)}",
-                    )
-                )
+                message = f"judge {name!r} is advisory: {error}"
+                fix = f"regauge judges calibrate {shlex.quote(name)}"
+                faults.append(Fault(path=path, message=message, fix=fix))
     return faults
 
 

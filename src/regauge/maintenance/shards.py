@@ -84,7 +84,7 @@ def untrusted_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         FaultyFileError: It is no regular file, is too large, or cannot be read.
     """
     if path.is_symlink():
-        fault = Fault(path=path, line=None, message="a link; a shard has a file there")
+        fault = Fault(path=path, message="a link; a shard has a file there")
         raise FaultyFileError([fault])
     for number, _, raw in placed_lines_of(path, bytes_max=_BYTES_MAX):
         yield number, raw
@@ -242,7 +242,7 @@ def _files(directory: Path) -> list[Path]:
         FaultyFileError: There is a link, or what recordings do not have.
     """
     if directory.is_symlink():
-        fault = Fault(path=directory, line=None, message="a link; a shard has a directory there")
+        fault = Fault(path=directory, message="a link; a shard has a directory there")
         raise FaultyFileError([fault])
     paths: list[Path] = []
     for folder, folders, files in os.walk(directory):
@@ -255,9 +255,7 @@ def _files(directory: Path) -> list[Path]:
                 or (stat.S_ISREG(mode) and name.endswith(".jsonl"))
             ) and not name.startswith(".")
             if not regular:
-                fault = Fault(
-                    path=path, line=None, message="no file of recordings", fix="remove it"
-                )
+                fault = Fault(path=path, message="no file of recordings", fix="remove it")
                 raise FaultyFileError([fault])
         paths += [Path(folder) / name for name in files]
     return sorted(paths)
@@ -546,7 +544,7 @@ def _refuse_other_files(directory: Path) -> None:
 
 
 def _refused_error(path: Path, message: str, fix: str = "") -> FaultyFileError:
-    return FaultyFileError([Fault(path=path, line=None, message=message, fix=fix)])
+    return FaultyFileError([Fault(path=path, message=message, fix=fix)])
 
 
 def _distinct(parts: Iterable[_Part]) -> list[_Part]:

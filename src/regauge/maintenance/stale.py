@@ -66,7 +66,6 @@ def lint_judgements(evals: EvalSession, project: Project) -> list[Fault]:
     return [
         Fault(
             path=stale.file.path,
-            line=None,
             message=f"{stale.stale} of {len(stale.file)} {stale.noun}s are unused: outputs or"
             f" judges changed since ({', '.join(stale.judges)})",
             fix=_fix(stale.file.path.stem, missing=stale.missing),
@@ -167,7 +166,6 @@ def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
     faults = [
         Fault(
             path=stale.file.path,
-            line=None,
             message=f"{stale.stale} of {len(stale.file)} recordings answer requests that no"
             " eval makes any more",
             fix=_fix(stale.file.path.stem, missing=stale.missing),
@@ -222,7 +220,7 @@ def lint_recordings(
 
 def _not_collected(project: Project, evals_path: Path, error: RegaugeError) -> Fault:
     words = project.shorten(str(error))
-    return Fault(path=evals_path, line=None, message=f"the evals cannot be collected:\n{words}")
+    return Fault(path=evals_path, message=f"the evals cannot be collected:\n{words}")
 
 
 def unreported_reasons(

@@ -140,7 +140,7 @@ def merge_pyproject(root: Path) -> Planned:
     except OSError as error:
         raise ConfigError([Fault.unreadable(path, error)]) from error
     except ValueError as error:
-        fault = Fault(path=path, line=None, message=f"not TOML: {error}", fix=_FIX)
+        fault = Fault(path=path, message=f"not TOML: {error}", fix=_FIX)
         raise ConfigError([fault]) from error
     missing: list[str] = []
     advice: tuple[str, ...] = ()

@@ -276,7 +276,7 @@ def read_outputs(
     """
     if data is None:
         fix = "write it, or correct `path` in [tool.regauge.targets." + name + "]"
-        raise DatasetError([Fault(path=place, line=None, message="no such file", fix=fix)])
+        raise DatasetError([Fault(path=place, message="no such file", fix=fix)])
     trials: dict[str, dict[int, Mapping[str, JSON]]] = defaultdict(dict)
     faults: list[Fault] = []
     for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), start=1):

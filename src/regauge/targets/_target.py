@@ -426,4 +426,4 @@ def _prompt(name: str, files: Files, root: Path) -> Prompt:
         if data is not None:
             return parse_prompt(data.decode("utf-8", "replace"), path=root / path)
     fix = "correct `prompts` of the target in pyproject.toml"
-    raise PromptError([Fault(path=root / paths[0], line=None, message="no such file", fix=fix)])
+    raise PromptError([Fault(path=root / paths[0], message="no such file", fix=fix)])
