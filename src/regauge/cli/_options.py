@@ -39,30 +39,33 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-def batch_options(function: FC) -> FC:
-    """The options of commands whose calls may come in batches."""
-    for option in (
-        click.option(
-            "--no-submit",
-            is_flag=True,
-            help="With --batch: only write the files of requests.",
-        ),
-        click.option(
-            "--collect",
-            is_flag=True,
-            help="Take the results of batches, or those in FILE.jsonl; submit nothing.",
-        ),
-        click.option(
-            "--batch",
-            is_flag=True,
-            help="Take the results of batches, then submit what is missing as batches, at half the"
-            " price at most vendors.",
-        ),
-    ):
-        function = option(function)
-    return function
+def _in_order(*options: Callable[[Any], Any]) -> Callable[[FC], FC]:
+    """Several options as one, in the order of the help."""
+
+    def decorate(function: FC) -> FC:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
+batch_options = _in_order(
+    click.option(
+        "--batch",
+        is_flag=True,
+        help="Take the results of batches, then submit what is missing as batches, at half the"
+        " price at most vendors.",
+    ),
+    click.option(
+        "--collect",
+        is_flag=True,
+        help="Take the results of batches, or those in FILE.jsonl; submit nothing.",
+    ),
+    click.option(
+        "--no-submit", is_flag=True, help="With --batch: only write the files of requests."
+    ),
+)
 STDOUT = "-"
 
 
@@ -198,26 +201,19 @@ def output_option(*, default: str | None = None) -> Callable[[FC], FC]:
     )
 
 
-def budget_options(command: FC) -> FC:
-    """Add `--budget-usd`, `--budget-calls` and `--budget-tokens`."""
-    count = click.IntRange(min=0)
-    for option in (
-        click.option("--budget-tokens", type=count, metavar="N", help="Limit of tokens."),
-        click.option("--budget-calls", type=count, metavar="N", help="Limit of calls."),
-        click.option(
-            "--budget-usd",
-            type=FiniteRange(min=0),
-            metavar="X",
-            help="Limit of the cost in US dollars.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def run_options(command: FC) -> FC:
-    """Add the options of all commands that run evals: concurrency, budgets, evals."""
-    return concurrency_option(budget_options(evals_option(command)))
+_COUNT = click.IntRange(min=0)
+budget_options = _in_order(
+    click.option(
+        "--budget-usd",
+        type=FiniteRange(min=0),
+        metavar="X",
+        help="Limit of the cost in US dollars.",
+    ),
+    click.option("--budget-calls", type=_COUNT, metavar="N", help="Limit of calls."),
+    click.option("--budget-tokens", type=_COUNT, metavar="N", help="Limit of tokens."),
+)
+run_options = _in_order(concurrency_option, budget_options, evals_option)
+"""The options of all commands that run evals."""
 
 
 def write_output(text: str | Iterable[str], output: str) -> None:
@@ -230,6 +226,13 @@ def write_output(text: str | Iterable[str], output: str) -> None:
     else:
         with writing(output) as path, path.open("w", encoding="utf-8") as file:
             file.writelines(pieces)
+
+
+def write_named(text: str | Iterable[str], output: str) -> None:
+    """Write as `write_output` does, and print the name of the file."""
+    write_output(text, output)
+    if output != STDOUT:
+        click.echo(f"wrote {output}", err=True)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import sys
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._options import evals_option, json_option, strict_option
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import echo, echo_json
 from regauge.errors import ConfigError, GitError
 from regauge.maintenance.collection import tests_targets
 from regauge.maintenance.doctor import DoctorFinding, findings_of, look_at_evals, model_findings
@@ -65,7 +64,7 @@ def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) ->
             "counts": counts,
             "findings": [asdict(finding) for finding in findings],
         }
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(document)
     else:
         for entry in findings:
             message = entry.message.replace("\n", f"\n{_INDENT}")

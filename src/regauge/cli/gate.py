@@ -23,7 +23,7 @@ from regauge.cli._options import (
     prompt_option,
     record_option,
     run_options,
-    write_output,
+    write_named,
 )
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import RegaugeError, UnmeasuredError, UsageError
@@ -126,9 +126,7 @@ class _DecisionOutput:
                 text = decision_markdown(
                     document, suites=record.suites, suggestions=record.suggestions
                 )
-            write_output(text, self.file)
-            if self.file != STDOUT:
-                click.echo(f"wrote {self.file}", err=True)
+            write_named(text, self.file)
 
 
 @click.command(name="gate", epilog=_EPILOG)

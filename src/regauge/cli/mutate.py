@@ -17,13 +17,13 @@ from regauge.cli._options import (
     output_option,
     record_option,
     run_options,
-    write_output,
+    write_named,
 )
 from regauge.cli._suggestions import GuardSearch, SuggestOptions, with_model_mutants
 from regauge.cli._terminal import Meter, echo, short
 from regauge.errors import UnmeasuredError, UsageError
-from regauge.gate import REVISION_FIRST, GatePolicy, policy_of
-from regauge.maintenance.collection import THE_SAME_COMMAND, option_words, with_evals
+from regauge.gate import REVISION_FIRST, policy_of
+from regauge.maintenance.collection import option_words, with_evals
 from regauge.mutate import (
     MODEL,
     EvalBench,
@@ -177,13 +177,16 @@ def command(
             more = search.estimate(len(unknown)) if search is not None else 0
             _say_estimate(evals, subject, unknown, measured, earlier, more=more, as_json=as_json)
             return
-        if options["model"] is None:
-            _save(project, report, subject, earlier)
+        if options["model"] is None and any(row.kind != "undecided" for row in report.mutants):
+            file = save_mutants(project, report, subject.key, earlier, digests=digests_of(subject))
+            echo(f"wrote {short(file)}", err=True)
         if search is not None:
             search.show(as_json=as_json, output=output)
         else:
             _show(report, subject, every, as_json=as_json, output=output)
-            _note_sample(mutants, every)
+            if len(mutants) < len(every):
+                counts = f"{len(mutants)} of {plural(len(every), 'mutant')}"
+                echo(f"measured {counts} (--limit)", err=True)
         _check_measured(report, measured)
         done.append(report.score if search is None else score_of(rows))
 
@@ -195,23 +198,9 @@ def command(
         loading=True,
         options=option_words(options),
         draw=False,
-        interrupted=lambda: THE_SAME_COMMAND,
     )
     for score in done:
         _check_floor(project, score)
-
-
-def _save(
-    project: Project, report: MutationReport, subject: MutationSubject, earlier: MutantsFile | None
-) -> None:
-    if any(row.kind != "undecided" for row in report.mutants):
-        file = save_mutants(project, report, subject.key, earlier, digests=digests_of(subject))
-        echo(f"wrote {short(file)}", err=True)
-
-
-def _note_sample(mutants: Sequence[Mutant], every: Sequence[Mutant]) -> None:
-    if len(mutants) < len(every):
-        echo(f"measured {len(mutants)} of {plural(len(every), 'mutant')} (--limit)", err=True)
 
 
 def _check_floor(project: Project, score: Score) -> None:
@@ -292,21 +281,14 @@ def _measure(
     rows = earlier.mutants if earlier is not None else []
     first = {row.id: row.cases for row in rows if row.kind == "killed"}
     marks = {row.id: row.reason for row in rows if row.kind == "equivalent"}
-    policy = HuntPolicy(gate=_policy(evals.project))
+    # What a project lets pass with a warning is broken all the same.
+    policy = HuntPolicy(gate=replace(policy_of(evals.project.settings.gate), on_broken="block"))
 
     async def run() -> MeasuredClasses:
         async with evals.making() as trials:
             with EvalBench(subject, trials) as bench:
-                return await measure(
-                    subject.prompt,
-                    mutants,
-                    subject.cases,
-                    bench,
-                    policy,
-                    first=first,
-                    marks=marks,
-                    progress=progress,
-                )
+                suite = subject.prompt, mutants, subject.cases, bench, policy
+                return await measure(*suite, first=first, marks=marks, progress=progress)
 
     def line() -> str:
         return (
@@ -316,11 +298,6 @@ def _measure(
 
     with Meter(line):
         return run_stoppable(run())
-
-
-def _policy(project: Project) -> GatePolicy:
-    """The gate's bounds; what a project lets pass with a warning is broken all the same."""
-    return replace(policy_of(project.settings.gate), on_broken="block")
 
 
 def _show(
@@ -334,17 +311,15 @@ def _show(
     document = json.dumps(report_json(report), ensure_ascii=False, indent=1)
     if output is not None:
         if output.endswith(_BADGE):
-            written = f"{json.dumps(mutation_badge(report, len(mutants)), indent=1)}\n"
+            text = f"{json.dumps(mutation_badge(report, len(mutants)), indent=1)}\n"
         elif output.endswith(".json"):
-            written = f"{document}\n"
+            text = f"{document}\n"
         elif output.endswith(".html"):
             judges = [check for case in subject.cases for check in case.checks]
-            written = coverage_html(report, subject.prompt, mutants, judges)
+            text = coverage_html(report, subject.prompt, mutants, judges)
         else:
-            written = mutation_markdown(report)
-        write_output(written, output)
-        if output != STDOUT:
-            echo(f"wrote {output}", err=True)
+            text = mutation_markdown(report)
+        write_named(text, output)
     if as_json:
         click.echo(document)
     elif output != STDOUT:
@@ -384,9 +359,8 @@ def _estimate(
     # Classes of an earlier prompt or suite are the best guess, too: ids stay while their text does.
     kinds = {row.id: row.kind for row in earlier.mutants} if earlier is not None else {}
     calls = more + estimate_calls(subject.prompt, mutants, subject.cases, kinds, stored=stored)
-    draws = [
-        Draw(planned, REVISION_FIRST) for planned in subject.members.values() if planned.plan()
-    ]
+    members = subject.members.values()
+    draws = [Draw(planned, REVISION_FIRST) for planned in members if planned.plan()]
     costs = [answer.cost_usd for answer in evals.missing_answers(draws)]
     priced = [cost for cost in costs if cost is not None]
     return calls, calls * sum(priced) / len(draws) if draws and len(priced) == len(costs) else None
@@ -411,18 +385,15 @@ def _say_estimate(
     missing = [mutant for mutant in mutants if mutant.id in left]
     calls, usd = _estimate(evals, subject, missing, earlier, stored=stored.base_calls, more=more)
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "prompt": subject.prompt.name,
-                    "mutants": len(mutants),
-                    "cases": len(subject.cases),
-                    "stored": len(mutants) - len(missing),
-                    "calls": calls,
-                    "cost_usd": usd,
-                }
-            )
-        )
+        document = {
+            "prompt": subject.prompt.name,
+            "mutants": len(mutants),
+            "cases": len(subject.cases),
+            "stored": len(mutants) - len(missing),
+            "calls": calls,
+            "cost_usd": usd,
+        }
+        click.echo(json.dumps(document))
         return
     echo(
         f"{subject.prompt.name} on {subject.model}: {plural(len(mutants), 'mutant')},"

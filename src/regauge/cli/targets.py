@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from regauge.cli._terminal import echo, echo_diff_line, point_document, rate_text
+from regauge.cli._terminal import echo, echo_diff, echo_json, point_document, rate_text
 from regauge.errors import FaultyFileError, GitError, RegaugeError, UsageError
 from regauge.gate import BaseCommit, find_base, target_of_base
 from regauge.history import History, lines_of
@@ -113,7 +113,7 @@ class TargetCommands:
                 "base": base.place if base is not None else None,
                 "changed_since_base": changed,
             }
-            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            echo_json(document)
             return
         at = f" at {ref}" if ref else ""
         echo(f"{self._name} {target.version or '(no version)'}{at}", bold=True)
@@ -122,12 +122,10 @@ class TargetCommands:
             for key, value in target.identity.items()
             if key not in {"version", "files", "prompts"}
         ]
+        prompts = (f"{used.name} {used.version or used.digest[:12]}" for used in target.prompts)
         rows += [
             ("evals", ", ".join(self.evals)),
-            (
-                "prompts",
-                ", ".join(f"{p.name} {p.version or p.digest[:12]}" for p in target.prompts),
-            ),
+            ("prompts", ", ".join(prompts)),
             ("digest", self._digest(state)),
         ]
         if base is not None:
@@ -174,7 +172,7 @@ class TargetCommands:
                 for commit, state, changed in rows
             ]
             document = {"name": self._name, "uncommitted": uncommitted, "states": listed}
-            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            echo_json(document)
             return
         for commit, state, changed in rows:
             line = (
@@ -204,13 +202,10 @@ class TargetCommands:
         if as_json:
             changed = _find_changed(old.target, new.target)
             document = {"name": self._name, "a": a, "b": b, "changed": changed, "lines": lines}
-            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            echo_json(document)
             return
-        if not lines:
-            after = f"{self._name}@{b}" if b is not None else "the files"
-            click.echo(f"no difference between {self._name}@{a} and {after}", err=True)
-        for line in lines:
-            echo_diff_line(line)
+        after = f"{self._name}@{b}" if b is not None else "the files"
+        echo_diff(lines, f"{self._name}@{a}", after)
 
     def _now(self) -> TargetState:
         root = self._project.root
@@ -313,11 +308,7 @@ def _find_changed(old: Target, new: Target) -> list[str]:
         before, after = _digests(old, key), _digests(new, key)
         names = sorted({*before, *after})
         rows += [f"{what}{name}" for name in names if before.get(name) != after.get(name)]
-    if (
-        old.outputs is not None
-        and new.outputs is not None
-        and old.outputs.digest != new.outputs.digest
-    ):
+    if old.outputs and new.outputs and old.outputs.digest != new.outputs.digest:
         rows.append("outputs")
     return rows
 

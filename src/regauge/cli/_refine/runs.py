@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from regauge.cli._options import branch_option, json_option, pr_option
-from regauge.cli._terminal import echo, short
+from regauge.cli._terminal import echo, short, table_lines
 from regauge.digests import digest_of
 from regauge.errors import GitError, GitHubError, UsageError
 from regauge.git import check_branch, current_branch, has_unpushed, push, remote_address, remote_tip
@@ -621,8 +621,5 @@ def _print_table(title: str, table: FateTable) -> None:
         [kind, *(str(row.get(fate, 0) or "") for fate in table.fates)]
         for kind, row in table.counts.items()
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for number, row in enumerate(rows):
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        echo("  ".join(cells).rstrip(), bold=number == 0)
+    for number, line in enumerate(table_lines(rows, counts=True)):
+        echo(line, bold=number == 0)
