@@ -36,7 +36,7 @@ from regauge.stop_signals import run_stoppable
 from regauge.wording import cut, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from regauge.digests import JSON
     from regauge.mutate import (
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         Operator,
     )
     from regauge.project import Project
-    from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
     from regauge.runner import EvalSession, Trials
 
@@ -158,14 +157,8 @@ class GuardSearch:
         """
         return round(_CALLS * (len(self._problems) + _OPEN_SHARE * unknown))
 
-    def run(self, *, dry: bool) -> None:
-        """Search; completions of models are looked up in the local store first.
-
-        Args:
-            dry: Search nothing.
-        """
-        if dry:
-            return
+    def run(self) -> None:
+        """Search; completions of models are looked up in the local store first."""
         subject = self._subject
         model = _refiner(self._evals, subject, self._options.model)
         names = self._options.proposers
@@ -266,23 +259,19 @@ def with_model_mutants(
 
     try:
         changes = run_stoppable(propose())
-    except MissingRecordingError:
-        echo(f"note: {refiner} was not called yet, so its mutants are unknown", err=True)
-        changes = []
-    except ReplyFault as fault:
-        echo(f"note: the response of {refiner} cannot be read: {fault}", err=True)
+    except (MissingRecordingError, ReplyFault) as error:
+        note = f"the response of {refiner} cannot be read: {error}"
+        if isinstance(error, MissingRecordingError):
+            note = f"{refiner} was not called yet, so its mutants are unknown"
+        echo(f"note: {note}", err=True)
         changes = []
 
-    def proposed(prompt: Prompt) -> Iterable[Mutation]:
-        del prompt
-        return changes
+    def fill(operator: Operator) -> Operator:
+        if operator.name != MODEL:
+            return operator
+        return replace(operator, mutate=lambda _: changes, scored=is_counted)
 
-    return [
-        replace(operator, mutate=proposed, scored=is_counted)
-        if operator.name == MODEL
-        else operator
-        for operator in operators
-    ]
+    return [*map(fill, operators)]
 
 
 def _calls(trials: Trials, subject: MutationSubject) -> ProposerCalls:
@@ -324,7 +313,8 @@ def _show(
 
 
 def _row(suggestion: GuardSuggestion) -> dict[str, JSON]:
-    draft, trials = suggestion.draft, PROVING_TRIALS if suggestion.draft is not None else 0
+    draft = suggestion.draft
+    trials = PROVING_TRIALS if draft is not None else 0
     added: JSON = None
     if draft is not None and draft.existing:
         added = {"case": draft.existing, "checks": list(draft.checks)}
@@ -414,20 +404,17 @@ def _apply(
     written: set[str] = set()
     faults: list[str] = []
     for suggestion in suggestions:
-        if (
-            suggestion.case is None
-            or suggestion.draft is None
-            or str(suggestion.case["id"]) in written
-        ):
+        case, draft = suggestion.case, suggestion.draft
+        if case is None or draft is None or str(case["id"]) in written:
             continue
-        dataset = subject.members[suggestion.draft.like].suite.dataset.name
-        document = redacted(project, dict(suggestion.case))
+        dataset = subject.members[draft.like].suite.dataset.name
+        document = redacted(project, dict(case))
         try:
             path, line = append_case(project, subject.prompt.name, document, dataset=dataset)
         except (UsageError, DatasetError) as error:
             faults.append(f"{document['id']}: {error}")
             continue
-        written.add(str(suggestion.case["id"]))
+        written.add(str(case["id"]))
         place = project.relative(path).as_posix()
         echo(f"added {document['id']} to {place}:{line}", style="green", err=as_json)
     if written:

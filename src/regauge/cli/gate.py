@@ -86,47 +86,32 @@ _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
 BlockOrWarn = Literal["block", "warn"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DecisionOutput:
-    """Where the decision goes."""
-
-    as_json: bool
-    file: str | None
-    annotations: bool
-    project: Project
-
-    def write(
-        self, document: DecisionDocument, record: RunRecord, written: Mapping[str, int]
-    ) -> None:
-        """Write the decision of a run everywhere it was asked for.
-
-        Args:
-            document: What was decided.
-            record: Of the run.
-            written: How many lines of which recordings the run wrote.
-        """
-        if self.as_json:
-            click.echo(document.model_dump_json(indent=1))
-        else:
-            for line in [
-                *decision_lines(document),
-                *recorded_lines(self.project, written),
-                *_list_suggestions(record),
-            ]:
-                echo(line.text, style=_STYLES[line.tone], err=self.file == STDOUT)
-        if self.annotations or in_github_actions(os.environ):
-            for command_ in gate_annotations(document, self.project.root, os.environ):
-                # A workflow reads both; a document is alone on standard output.
-                alone = self.as_json or self.file == STDOUT
-                print_command(command_, sys.stderr if alone else sys.stdout)
-        if self.file is not None:
-            if Path(self.file).suffix.lower() == ".json":
-                text = document.model_dump_json(indent=1) + "\n"
-            else:
-                text = decision_markdown(
-                    document, suites=record.suites, suggestions=record.suggestions
-                )
-            write_named(text, self.file)
+def _write(
+    project: Project,
+    decided: tuple[DecisionDocument, RunRecord, Mapping[str, int]],
+    file: str | None,
+    *,
+    as_json: bool,
+    annotations: bool,
+) -> None:
+    """Write the decision of a run everywhere it was asked for."""
+    document, record, written = decided
+    if as_json:
+        click.echo(document.model_dump_json(indent=1))
+    else:
+        recorded, suggested = recorded_lines(project, written), _list_suggestions(record)
+        for line in [*decision_lines(document), *recorded, *suggested]:
+            echo(line.text, style=_STYLES[line.tone], err=file == STDOUT)
+    if annotations or in_github_actions(os.environ):
+        # A workflow reads both; a document is alone on standard output.
+        stream = sys.stderr if as_json or file == STDOUT else sys.stdout
+        for command_ in gate_annotations(document, project.root, os.environ):
+            print_command(command_, stream)
+    if file is not None and Path(file).suffix.lower() == ".json":
+        write_named(document.model_dump_json(indent=1) + "\n", file)
+    elif file is not None:
+        suites, suggestions = record.suites, record.suggestions
+        write_named(decision_markdown(document, suites=suites, suggestions=suggestions), file)
 
 
 @click.command(name="gate", epilog=_EPILOG)
@@ -190,10 +175,7 @@ def command(
     project = Project.find()
     _check_outputs(output, annotations=annotations, dry_run=dry_run, as_json=as_json)
     policy = PolicyOptions(on_broken=on_broken, on_undecided=on_undecided, on_drifted=on_drifted)
-    outputs = _DecisionOutput(
-        as_json=as_json, file=output, annotations=annotations, project=project
-    )
-    stored = _baseline(project, baseline)
+    stored = load_baseline(baseline, place=project.relative(baseline)) if baseline else None
     if run is not None and ref is not None:
         _refuse_unmerged(project, run)
     if run is not None and ref is None:
@@ -226,9 +208,8 @@ def command(
         if outcome is None:
             return
         decided = outcome
-    outputs.write(*decided)
-    document = decided[0]
-    click.get_current_context().exit(document.exit_code)
+    _write(project, decided, output, as_json=as_json, annotations=annotations)
+    click.get_current_context().exit(decided[0].exit_code)
 
 
 def _list_suggestions(record: RunRecord) -> list[StyledLine]:
@@ -290,10 +271,6 @@ def _refuse_unmerged(project: Project, run: str) -> None:
         what = f"shard {missing} of {record.merged.count}" if missing else "cases of shards"
         fix = "run what is missing, and merge again"
         raise UnmeasuredError(f"run {record.id} lacks {what}", fix=fix)
-
-
-def _baseline(project: Project, path: Path | None) -> Baseline | None:
-    return load_baseline(path, place=project.relative(path)) if path is not None else None
 
 
 def _check_outputs(output: str | None, *, annotations: bool, dry_run: bool, as_json: bool) -> None:

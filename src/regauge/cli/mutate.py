@@ -170,7 +170,8 @@ def command(
             search = None
             if suggesting is not None:
                 search = GuardSearch(evals, subject, mutants, rows, suggesting)
-                search.run(dry=dry_run)
+                if not dry_run:
+                    search.run()
         finally:
             evals.close()
         if dry_run:
@@ -184,9 +185,7 @@ def command(
             search.show(as_json=as_json, output=output)
         else:
             _show(report, subject, every, as_json=as_json, output=output)
-            if len(mutants) < len(every):
-                counts = f"{len(mutants)} of {plural(len(every), 'mutant')}"
-                echo(f"measured {counts} (--limit)", err=True)
+            _note_sample(mutants, every)
         _check_measured(report, measured)
         done.append(report.score if search is None else score_of(rows))
 
@@ -201,6 +200,11 @@ def command(
     )
     for score in done:
         _check_floor(project, score)
+
+
+def _note_sample(mutants: Sequence[Mutant], every: Sequence[Mutant]) -> None:
+    if len(mutants) < len(every):
+        echo(f"measured {len(mutants)} of {plural(len(every), 'mutant')} (--limit)", err=True)
 
 
 def _check_floor(project: Project, score: Score) -> None:

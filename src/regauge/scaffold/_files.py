@@ -142,12 +142,8 @@ def merge_pyproject(root: Path) -> Planned:
     except ValueError as error:
         fault = Fault(path=path, message=f"not TOML: {error}", fix=_FIX)
         raise ConfigError([fault]) from error
-    missing: list[str] = []
-    advice: tuple[str, ...] = ()
-    if "pytest" not in tool and not _elsewhere(root):
-        missing.append(_PYTEST)
-    else:
-        advice = _advice(root)
+    missing = [_PYTEST] if "pytest" not in tool and not _elsewhere(root) else []
+    advice = () if missing else _advice(root)
     if "regauge" not in tool:
         missing.append(_REGAUGE)
     if not missing:
@@ -192,10 +188,7 @@ def _tool(text: str) -> dict[str, Any]:
 
 def _elsewhere(root: Path) -> str:
     """The file other than pyproject.toml that pytest takes its settings from, if one does."""
-    for name in _OTHERS:
-        if (root / name).is_file():
-            return name
-    for name, section in _SECTIONS:
+    for name, section in (*((name, "") for name in _OTHERS), *_SECTIONS):
         file = root / name
         if file.is_file() and section in file.read_text(encoding="utf-8", errors="replace"):
             return name
@@ -219,10 +212,7 @@ def new_prompt(name: str, root: Path) -> list[NewFile]:
     Raises:
         UsageError: The name is none, or a prompt has it.
     """
-    _refuse_taken(name, root)
-    line = "# yaml-language-server: $schema=prompt.schema.json\n"
-    text = line + filled("new_prompt.yml", title=_title(name))
-    return [NewFile(path=f"prompts/{name}.prompt.yml", text=text), *_schema(root)]
+    return _new_file(name, root, template_name="new_prompt.yml", folder="prompts", up="")
 
 
 def new_judge(name: str, root: Path) -> list[NewFile]:
@@ -231,10 +221,17 @@ def new_judge(name: str, root: Path) -> list[NewFile]:
     Raises:
         UsageError: The name is none, or a prompt has it.
     """
+    return _new_file(name, root, template_name="new_judge.yml", folder="prompts/judges", up="../")
+
+
+def _new_file(name: str, root: Path, *, template_name: str, folder: str, up: str) -> list[NewFile]:
     _refuse_taken(name, root)
-    line = "# yaml-language-server: $schema=../prompt.schema.json\n"
-    text = line + filled("new_judge.yml", title=_title(name))
-    return [NewFile(path=f"prompts/judges/{name}.prompt.yml", text=text), *_schema(root)]
+    line = f"# yaml-language-server: $schema={up}prompt.schema.json\n"
+    path, text = f"{folder}/{name}.prompt.yml", line + filled(template_name, title=_title(name))
+    schema = (
+        [] if (root / _SCHEMA).exists() else [NewFile(path=_SCHEMA, text=schema_text("prompt"))]
+    )
+    return [NewFile(path=path, text=text), *schema]
 
 
 def new_eval(prompt: Prompt) -> NewFile:
@@ -295,11 +292,6 @@ def _refuse_taken(name: str, root: Path) -> None:
 def _title(name: str) -> str:
     words = re.sub(r"[._-]+", " ", name).strip()
     return words[:1].upper() + words[1:] if not words[:1].isdigit() else f"'{words}'"
-
-
-def _schema(root: Path) -> list[NewFile]:
-    exists = (root / _SCHEMA).exists()
-    return [] if exists else [NewFile(path=_SCHEMA, text=schema_text("prompt"))]
 
 
 def append_case(
