@@ -162,8 +162,8 @@ def update(
     options["record"] = "none" if dry_run else record
     say: Callable[[str], None] = (lambda _: None) if as_json else echo
     done = BaselineUpdate(
-        project,
-        policy,
+        project=project,
+        policy=policy,
         redraw=recheck,
         dry_run=dry_run,
         say=say,

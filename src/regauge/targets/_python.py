@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -254,10 +255,11 @@ def _with_fix(reply: Mapping[str, Any], name: str) -> str:
     return f"{words}\n  fix: {fix}"
 
 
+@dataclass(slots=True, kw_only=True)
 class PythonCaller:
     """Calls a function; a process that ends takes only the call along that ended it.
 
-    Args:
+    Attributes:
         name: The callable.
         root: The directory whose code is called.
         home: The project's root, whose entries of `sys.path` are those of `root`.
@@ -265,33 +267,20 @@ class PythonCaller:
         width: Calls at once.
         import_s: How long its import may take, in seconds.
         is_tool: Whether it answers tool calls of a model, with any JSON value.
-
-    Attributes:
         late: The files below the root that calls imported or read, once it is closed.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        root: Path,
-        home: Path,
-        environ: Mapping[str, str],
-        width: int,
-        import_s: float,
-        is_tool: bool = False,
-    ) -> None:
-        self._name = name
-        self._root = root
-        self._path = import_path(root, home)
-        self._environ = environ
-        self._width = width
-        self._import_s = import_s
-        self._is_tool = is_tool
-        self._process: asyncio.Task[_Process] | None = None
-        self._open: list[_Process] = []
-        self.late: set[str] = set()
-        self._alone = asyncio.Lock()
+    name: str
+    root: Path
+    home: Path
+    environ: Mapping[str, str]
+    width: int
+    import_s: float
+    is_tool: bool = False
+    late: set[str] = field(default_factory=set[str])
+    _process: asyncio.Task[_Process] | None = None
+    _open: list[_Process] = field(default_factory=list[_Process])
+    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def prepare(self) -> None:
         """Start a process, and have it import the callable."""
@@ -348,13 +337,13 @@ class PythonCaller:
 
     async def _start(self) -> _Process:
         process = await _Process.start(
-            self._name,
-            root=self._root,
-            path=self._path,
-            environ=self._environ,
-            width=self._width,
-            import_s=self._import_s,
-            is_tool=self._is_tool,
+            self.name,
+            root=self.root,
+            path=import_path(self.root, self.home),
+            environ=self.environ,
+            width=self.width,
+            import_s=self.import_s,
+            is_tool=self.is_tool,
         )
         self._open.append(process)
         return process
