@@ -78,11 +78,8 @@ class Setting:
 def parse_settings(listed: bytes) -> list[Setting]:
     """Read the output of `git config --list --show-scope -z`."""
     fields = listed.decode("utf-8", "surrogateescape").split("\0")
-    settings: list[Setting] = []
-    for scope, text in zip(fields[::2], fields[1::2], strict=False):
-        key, _, value = text.partition("\n")
-        settings.append(Setting(scope=scope, key=key, value=value))
-    return settings
+    pairs = zip(fields[::2], (text.partition("\n") for text in fields[1::2]), strict=False)
+    return [Setting(scope=scope, key=key, value=value) for scope, (key, _, value) in pairs]
 
 
 def override_programs(settings: Sequence[Setting]) -> list[tuple[str, str]]:
@@ -348,7 +345,7 @@ def commit_files(
     if tip and not (renew and is_proposal(path, tip)):
         raise UsageError(f"there is a branch {name!r} already\n  fix: --branch ANOTHER-NAME")
     tree = _tree(root, head, files)
-    if tip and _same(root, tip, tree=tree, head=head):
+    if tip and _commit_of(root, f"{tip}~1") == head and _tree_of(root, tip) == tree:
         return Branch(name=name, commit=tip)
     if tip and current_branch(path) == name:
         fix = "git switch to the branch that the proposal is for"
@@ -396,10 +393,6 @@ def differing(files: Sequence[Path]) -> list[Path]:
     """Those of some files that differ from the last commit."""
     status = ("status", "--porcelain", "--ignore-submodules=dirty", "--")
     return [file for file in files if git_says(file.parent, *status, str(file))]
-
-
-def _same(root: Path, commit: str, *, tree: str, head: str) -> bool:
-    return _commit_of(root, f"{commit}~1") == head and _tree_of(root, commit) == tree
 
 
 def _tree_of(root: Path, commit: str) -> str:

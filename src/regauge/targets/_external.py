@@ -83,12 +83,11 @@ class HttpCaller:
         )
         sends = settings.method != "GET" or settings.body is not None
         url = _fill(settings.url, inputs, lambda value: quote(input_text(value), safe=""))
+        data = json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
         body = await send(
             settings.method,
             str(url),
-            body=json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
-            if sends
-            else None,
+            body=data if sends else None,
             headers=headers_of(settings.headers_env, values),
             timeout_s=timeout_s,
             output_max=OUTPUT_MAX,
@@ -235,23 +234,7 @@ class CommandCaller:
             self._environ,
         )
         environ = {name: self._environ[name] for name in _ALWAYS if name in self._environ} | own
-        program = self._settings.argv[0]
-        if (
-            shutil.which(
-                self._root / program if "/" in program else program, path=environ.get("PATH")
-            )
-            is None
-        ):
-            if "/" in program and (self._root / program).is_file():
-                fix = "make it so with chmod +x, or begin `argv` with its interpreter"
-                raise ProviderError(
-                    f"the program {program!r} is not executable", fix=fix, kind="not-found"
-                )
-            fix = (
-                "correct `argv` of the target; the program is looked for in PATH, a path in"
-                f" {self._root}"
-            )
-            raise ProviderError(f"the program {program!r} is not found", fix=fix, kind="not-found")
+        self._check_program(environ.get("PATH"))
         body = await run_program(
             [sys.executable, "-I", "-S", str(_GUARD), str(self._pipe[0]), *self._settings.argv],
             json.dumps(case.inputs, ensure_ascii=False).encode("utf-8", "backslashreplace"),
@@ -280,6 +263,25 @@ class CommandCaller:
         except ValueError:
             return text
         return document if isinstance(document, dict) else text
+
+    def _check_program(self, path: str | None) -> None:
+        """See that the program can be started.
+
+        Raises:
+            ProviderError: It is not there, or not executable.
+        """
+        program = self._settings.argv[0]
+        file = self._root / program if "/" in program else program
+        if shutil.which(file, path=path) is not None:
+            return
+        if isinstance(file, Path) and file.is_file():
+            fix = "make it so with chmod +x, or begin `argv` with its interpreter"
+            message = f"the program {program!r} is not executable"
+        else:
+            message = f"the program {program!r} is not found"
+            fix = "correct `argv` of the target; the program is looked for in PATH, a path in"
+            fix = f"{fix} {self._root}"
+        raise ProviderError(message, kind="not-found", fix=fix)
 
     async def aclose(self) -> None:
         """Have the guards end what still runs."""

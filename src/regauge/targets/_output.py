@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 OUTPUT_MAX: Final = 10_000_000
 """The most bytes of one output."""
 
-OUTPUT_FIELDS: Final = (
-    "text",
-    "messages",
-    "tool_calls",
-    "context",
-    "usage",
-    "cost_usd",
-)
+OUTPUT_FIELDS: Final = ("text", "messages", "tool_calls", "context", "usage", "cost_usd")
 # What `Completion.to_json` writes besides.
 _FURTHER: Final = (
     "finish_reason",
@@ -90,8 +83,7 @@ def completion_of(
         isinstance(cost, bool) or not isinstance(cost, int | float) or not cost >= 0
     ):
         raise _malformed_error(f"`cost_usd` is no number from 0: {_format_value(cost)}")
-    tool_calls = _tool_calls(calls)
-    text = _text(parts, messages)
+    tool_calls, text = _tool_calls(calls), _text(parts, messages)
     return Completion(
         text=text,
         finish_reason=_finish_reason(parts, text, tool_calls),
@@ -176,11 +168,8 @@ def _tool_calls(entries: object) -> tuple[ToolCall, ...]:
         if not isinstance(name, str):
             raise _malformed_error(f"a tool call has no name: {_format_value(item)}")
         arguments = table.get("arguments", {})
-        calls.append(
-            ToolCall(
-                id=str(item.get("id") or f"call_{number}"), name=name, arguments=_as_text(arguments)
-            )
-        )
+        id_ = str(item.get("id") or f"call_{number}")
+        calls.append(ToolCall(id=id_, name=name, arguments=_as_text(arguments)))
     return tuple(calls)
 
 

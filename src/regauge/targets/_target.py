@@ -161,14 +161,8 @@ def _read_modules(files: Files) -> Mapping[str, Mapping[str, Any]]:
         document: object = json.loads(data or b"{}")
     except ValueError:
         return {}  # such as with the marks of a merge; the next recording writes it again
-    if not isinstance(document, dict):
-        return {}
-    tables = cast("dict[str, object]", document)
-    return {
-        name: cast("Mapping[str, Any]", table)
-        for name, table in tables.items()
-        if isinstance(table, dict)
-    }
+    tables = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    return {name: table for name, table in tables.items() if isinstance(table, dict)}
 
 
 def _own_module(name: str, files: Files) -> list[str]:
@@ -292,16 +286,15 @@ class Target:
             name: The name that the eval gives it.
             path: The file that declares it.
         """
-        state: dict[str, JSON] = {"target": self.digest}
+        outputs: dict[str, JSON] = {}
         if self.outputs is not None:
-            state["outputs"] = self.outputs.digest
-        document = {**self.identity, **{key: state[key] for key in state if key != "target"}}
-        source = json.dumps(document, indent=2, ensure_ascii=False)
+            outputs["outputs"] = self.outputs.digest
+        source = json.dumps({**self.identity, **outputs}, indent=2, ensure_ascii=False)
         return Prompt(
             name=name,
             path=path,
             messages=(),
-            parameters=state,
+            parameters={"target": self.digest, **outputs},
             changelog=tuple(map(_changelog_entry, self.settings.changelog)),
             source=f"{source}\n",
         )
@@ -318,13 +311,8 @@ def _changelog_entry(change: TargetChange) -> ChangelogEntry:
         tuple(Acknowledgement(case=case.case, reason=case.reason) for case in cases)
         for cases in (change.accepted, change.removed)
     )
-    return ChangelogEntry(
-        version=change.version,
-        text=change.text,
-        date=change.date,
-        accepted=accepted,
-        removed=removed,
-    )
+    texts = change.model_dump(include={"version", "text", "date"})
+    return ChangelogEntry(**texts, accepted=accepted, removed=removed)
 
 
 def settings_of_target(named: str, settings: Settings) -> tuple[str, TargetSettings]:
