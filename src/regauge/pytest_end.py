@@ -164,12 +164,11 @@ class PytestEnd:
     def _pass_on(self, session: pytest.Session, record: RunRecord) -> None:
         """Give the record to a workflow's job, the run history, plugins and `--report`."""
         directory = self.writer.directory
-        for trouble in (
+        troubles = (
             write_job_summary(record, directory, os.environ),
             add_finished_run(self.project, os.environ, directory),
-        ):
-            if trouble:
-                self._trouble.append(trouble)
+        )
+        self._trouble += filter(None, troubles)
         self.config.hook.pytest_regauge_recorded(
             config=self.config, record=record, directory=directory, written=self._end.written
         )
@@ -214,9 +213,7 @@ class PytestEnd:
             without_result=self.turns.without_result,
             left_out=self.turns.left_out,
             # What a gate is owed is part of its decision.
-            owed=[str(fault) for fault in self.owed]
-            if self.gate is None or self._shard is not None
-            else [],
+            owed=[*map(str, self.owed)] if self.gate is None or self._shard is not None else [],
             parts=[*self.parts],
         )
         misses = self.evals.misses

@@ -258,9 +258,7 @@ def failed_case(planned: PlannedCase, error: CaseFailed) -> FailedCase:
 
 
 def _is_label(value: object) -> TypeGuard[str]:
-    if not isinstance(value, str):
-        return False
-    return 0 < len(value) <= _LABEL_MAX and not re.search(r"\s", value)
+    return isinstance(value, str) and bool(re.fullmatch(rf"\S{{1,{_LABEL_MAX}}}", value))
 
 
 def words_of(excinfo: pytest.ExceptionInfo[BaseException], short: str) -> Any:

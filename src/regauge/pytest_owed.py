@@ -78,17 +78,15 @@ class CommandLine:
         options = typed_options(config)
         words: list[str] = options.file_or_dir
         here = config.invocation_params.dir
+        selecting = (
+            f"{option} {value}"
+            for name, option in _SELECTING.items()
+            if (value := getattr(options, name, None))
+        )
         return cls(
             paths=tuple((here / word.split("::")[0]).resolve() for word in words or config.args),
             typed=bool(words),
-            selection=(
-                *(
-                    f"{option} {value}"
-                    for name, option in _SELECTING.items()
-                    if (value := getattr(options, name, None))
-                ),
-                *(word for word in words if "::" in word),
-            ),
+            selection=(*selecting, *(word for word in words if "::" in word)),
         )
 
     def covers(self, directory: Path) -> bool:
@@ -264,14 +262,8 @@ def owed_by(
 
 def owes_evals(config: pytest.Config) -> bool:
     """Return whether a run that collected no eval leaves some out."""
-    return bool(
-        owed_by(
-            project_of(config),
-            CommandLine.read(config),
-            collected=CollectedEvals(),
-            selected=(),
-        )
-    )
+    words, collected = CommandLine.read(config), CollectedEvals()
+    return bool(owed_by(project_of(config), words, collected=collected, selected=()))
 
 
 def faults_of_left_out(project: Project, left_out: Sequence[PlannedCase]) -> Iterator[Fault]:
@@ -376,5 +368,4 @@ def _unmeasured_prompts(
 
 
 def _was_measured(project: Project, name: str) -> bool:
-    recordings = project.recordings_dir / f"{name}.jsonl"
-    return recordings.exists() or project.baseline_path(name).exists()
+    return project.recordings_path(name).exists() or project.baseline_path(name).exists()

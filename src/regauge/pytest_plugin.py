@@ -13,7 +13,7 @@ import secrets
 import sys
 import traceback
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pytest
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from regauge.workflow_commands import GuardedOutput
 
 __all__: list[str] = []
+
+# A category, its letter, and its word with colours.
+_Status: TypeAlias = tuple[str, str, tuple[str, dict[str, bool]]]
 
 _EVAL = "__regauge_eval__"
 _WORKER_INPUT = "regauge_run_id"
@@ -189,28 +192,25 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the run; a worker process of xdist takes the name its controller gave."""
-    if config.getoption("--gate") is not None and getattr(config.option, "numprocesses", None):
-        raise pytest.UsageError(
-            "--gate asks models side by side in one process, and does not share its run with"
-            " xdist's workers\n  fix: leave out -n, or add -n 0"
-        )
-    if config.getoption("--cluster") and getattr(config.option, "numprocesses", None):
-        raise pytest.UsageError(
-            "--cluster has one process that judges, and xdist's workers do not share it\n"
-            "  fix: leave out -n, or add -n 0"
-        )
-    if config.getoption("--suggest") and getattr(config.option, "numprocesses", None):
-        raise pytest.UsageError(
-            "--suggest asks models side by side in one process, and does not share its run with"
-            " xdist's workers\n  fix: leave out -n, or add -n 0"
-        )
-    if config.getoption("--suggest") and config.getoption("--shard"):
+    gates, suggests = config.getoption("--gate") is not None, config.getoption("--suggest")
+    option = "--gate" if gates else "--suggest"
+    if getattr(config.option, "numprocesses", None):
+        if gates or suggests:
+            raise pytest.UsageError(
+                f"{option} asks models side by side in one process, and does not share its run with"
+                " xdist's workers\n  fix: leave out -n, or add -n 0"
+            )
+        if config.getoption("--cluster"):
+            raise pytest.UsageError(
+                "--cluster has one process that judges, and xdist's workers do not share it\n"
+                "  fix: leave out -n, or add -n 0"
+            )
+    if suggests and config.getoption("--shard"):
         raise pytest.UsageError(
             "--suggest needs every case, and --shard runs a part of them\n  fix: leave out one"
         )
     models: list[str] = config.getoption("--model") or []
-    if len(models) > 1 and (config.getoption("--gate") or config.getoption("--suggest")):
-        option = "--gate" if config.getoption("--gate") else "--suggest"
+    if len(models) > 1 and (gates or suggests):
         raise pytest.UsageError(
             f"{option} takes one model, not {len(models)}: {', '.join(models)}\n"
             "  fix: leave one --model; to gate a change of model: regauge migrate --to MODEL"
@@ -293,14 +293,14 @@ def pytest_make_collect_report(
     error = _unknown_option(source) or source
     if misspelt := _misspelt_name(source.__cause__):
         error, source = misspelt, source.__cause__
-    root = collector.config.rootpath
+    # Files are named relative to the root.
+    words = str(error).replace(f"{collector.config.rootpath}{os.sep}", "")
     if hasattr(error, "regauge_words"):
         frames = traceback.extract_tb(source.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(collector.path)]
-        place = f"{report.nodeid}:{lines[-1]}: " if lines else ""
-        report.longrepr = f"{place}{_below(root, str(error))}"
+        report.longrepr = f"{report.nodeid}:{lines[-1]}: {words}" if lines else words
     elif hasattr(error.__cause__, "regauge_words"):
-        report.longrepr = _below(root, str(error))
+        report.longrepr = words
     return report
 
 
@@ -332,11 +332,6 @@ def _unknown_option(error: BaseException) -> Exception | None:
     options = list(inspect.signature(golden).parameters)[1:]
     fix = did_you_mean(match[1], options) or f"it has {', '.join(options)}"
     return UsageError(f"@golden has no option {match[1]!r}", fix=fix)
-
-
-def _below(root: Path, text: str) -> str:
-    """A message that names files relative to a directory."""
-    return text.replace(f"{root}{os.sep}", "")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -448,14 +443,11 @@ def _drop_tracebacks(error: BaseException | None) -> None:
 
 def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
-) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+) -> _Status | None:
     """Count what is unmeasured apart from what failed, and what a gate has a word for."""
     if getattr(report, "regauge_unmeasured", False):
         return "unmeasured", "U", ("UNMEASURED", {"red": True})
-    status: tuple[str, str, tuple[str, dict[str, bool]]] | None = getattr(
-        report, "regauge_status", None
-    )
-    return status
+    return cast("_Status | None", getattr(report, "regauge_status", None))
 
 
 @pytest.hookimpl(trylast=True)  # by then xdist has ended its workers
@@ -503,13 +495,9 @@ def _run_without_evals(session: pytest.Session) -> PytestRun | None:
     """The run of a process that collected no eval, where it is to gate or owes some."""
     config = session.config
     if config.getoption("--gate") is None:
-        from regauge.pytest_owed import may_run_evals
+        from regauge.pytest_owed import may_run_evals, owes_evals
 
-        if session.testsfailed or not may_run_evals(config):
-            return None
-        from regauge.pytest_owed import owes_evals
-
-        if not owes_evals(config):
+        if session.testsfailed or not (may_run_evals(config) and owes_evals(config)):
             return None
     from regauge.errors import RegaugeError
 

@@ -171,10 +171,11 @@ class PytestRun:
         items = self._collect(metafunc.definition.nodeid, function, suites)
         planned = [case for _, case in items]
         # pytest escapes other names; then each case needs its own item to have its id.
-        if planned and joins_cases(self._config) and all(name.isascii() for name, _ in items):
+        names = [name for name, _ in items]
+        if planned and joins_cases(self._config) and all(map(str.isascii, names)):
             metafunc.parametrize(FIXTURE, [planned], ids=[ALL_CASES], indirect=True)
-            return
-        metafunc.parametrize(FIXTURE, planned, ids=[name for name, _ in items], indirect=True)
+        else:
+            metafunc.parametrize(FIXTURE, planned, ids=names, indirect=True)
 
     def cases_of_prompt_file(self, path: Path) -> list[tuple[str, PlannedCase]]:
         """The rows of a prompt file's own `testData`, with the names of their items.
@@ -335,14 +336,12 @@ class PytestRun:
             vars(report).update(regauge_at=planned.case.at, regauge_short=words)
             if isinstance(error, CaseFailed):
                 vars(report)["regauge_failed"] = asdict(failed_case(planned, error))
-        if self._gate is not None and self._gate.failed(error):
-            report.longrepr = words_of(excinfo, error.short)
-        elif isinstance(error, CaseFailed):
-            if error.result.not_blocking:
-                report.outcome = "skipped"
-                report.wasxfail = f"{error.result.not_blocking}: {error.short}"
-                if error.result.case.tier != "tracked":
-                    vars(report)["regauge_status"] = _NOT_BLOCKING
+        if isinstance(error, CaseFailed) and (reason := error.result.not_blocking):
+            report.outcome = "skipped"
+            report.wasxfail = f"{reason}: {error.short}"
+            if error.result.case.tier != "tracked":
+                vars(report)["regauge_status"] = _NOT_BLOCKING
+        if isinstance(error, CaseFailed) or (self._gate is not None and self._gate.failed(error)):
             report.longrepr = words_of(excinfo, error.short)
         elif isinstance(error, RegaugeError):
             report.longrepr = words_of(excinfo, str(error).splitlines()[0])
@@ -376,12 +375,9 @@ class PytestRun:
                 return failed
         error = skip_error(item, planned, report)
         if judged is None and self._gate is None:
-            trial = unmeasured_trial(Draw(planned, 0), error)
-            self._writer.add(
-                EvalResult(
-                    suite=planned.suite, case=planned.case, trials=(trial,), where=item.nodeid
-                )
-            )
+            suite, case = planned.suite, planned.case
+            trials = (unmeasured_trial(Draw(planned, 0), error),)
+            self._writer.add(EvalResult(suite=suite, case=case, trials=trials, where=item.nodeid))
         else:
             self._turns.leave_out(item, str(error))
         return error

@@ -221,6 +221,10 @@ class Project:
         """Where committed recordings are."""
         return self.fixtures_dir / "recordings"
 
+    def recordings_path(self, name: str) -> Path:
+        """Where the recordings of a prompt or judge are."""
+        return self.recordings_dir / f"{name}.jsonl"
+
     def baseline_path(self, prompt: str) -> Path:
         """Where the baseline of a prompt is."""
         return self.fixtures_dir / "baselines" / f"{prompt}.json"
