@@ -180,7 +180,11 @@ class Delivery:
         return done
 
     def _branch(self, run: Run, result: Mapping[str, Any], name: str) -> dict[str, JSON]:
-        if self.access is not None and (refused := self._find_refused(self.access, result, name)):
+        refused = None
+        if self.access is not None:
+            with GitHub(self.access, say=self.say) as github:
+                refused = github.refused_pull_request(name, self.base, _mark(result))
+        if refused is not None:
             reject(self.project, run, range(len(result["changes"])))
             self.say(
                 f"pull request {refused.number} proposed the same and was closed: {refused.url}\n"
@@ -206,13 +210,6 @@ class Delivery:
         body = f"{_mark(result)}\n{run.markdown.read_text(encoding='utf-8')}"
         posted = self._open(self.access, run, branch, title=title, body=body)
         return {**done, "pull_request": posted.url}
-
-    def _find_refused(
-        self, access: GitHubAccess, result: Mapping[str, Any], name: str
-    ) -> Posted | None:
-        """The pull request that proposed the same, and that was closed."""
-        with GitHub(access, say=self.say) as github:
-            return github.refused_pull_request(name, self.base, _mark(result))
 
     def _open(
         self, access: GitHubAccess, run: Run, branch: Branch, *, title: str, body: str
@@ -538,19 +535,18 @@ def _say_json(run: Run, **facts: JSON) -> None:
 
 def _show_trail(run: Run, *, as_json: bool) -> None:
     for event in read_trail(run.trail):
+        body = event.body
         if as_json:
-            click.echo(json.dumps({"seq": event.seq, "kind": event.kind, "body": event.body}))
-            continue
-        if event.kind == "began":
-            echo(f"0 began: {event.body['prompt']} {event.body['version']}")
-            continue
-        if event.kind == "wrote":
-            echo(f"{event.seq} wrote: {', '.join(event.body['files'])}")
-            continue
-        state = event.body["state"]
-        echo(f"{event.seq} {event.body['observation']['kind']} -> {state['phase']}", bold=True)
-        for decision in event.body["decisions"]:
-            echo(f"    {decision['event']}: {decision['text']}")
+            click.echo(json.dumps({"seq": event.seq, "kind": event.kind, "body": body}))
+        elif event.kind == "began":
+            echo(f"0 began: {body['prompt']} {body['version']}")
+        elif event.kind == "wrote":
+            echo(f"{event.seq} wrote: {', '.join(body['files'])}")
+        else:
+            phase = body["state"]["phase"]
+            echo(f"{event.seq} {body['observation']['kind']} -> {phase}", bold=True)
+            for decision in body["decisions"]:
+                echo(f"    {decision['event']}: {decision['text']}")
 
 
 def _prompt(run: Run) -> str:
@@ -596,23 +592,17 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
 def _document(
     edits: Sequence[Mapping[str, Any]], tables: Mapping[Grouping, FateTable]
 ) -> dict[str, Any]:
-    return {
-        "runs": len({edit["run"] for edit in edits}),
-        "edits": len(edits),
-        **{
-            by: {
-                kind: {
-                    **row,
-                    "measured": table.measured(kind),
-                    "share_kept": None if share is None else round(share, 4),
-                    "prior": round(table.prior(kind), 4),
-                }
-                for kind, row in table.counts.items()
-                for share in [table.share_kept(kind)]
-            }
-            for by, table in tables.items()
-        },
-    }
+    def row(table: FateTable, kind: str) -> dict[str, Any]:
+        share = table.share_kept(kind)
+        return {
+            **table.counts[kind],
+            "measured": table.measured(kind),
+            "share_kept": None if share is None else round(share, 4),
+            "prior": round(table.prior(kind), 4),
+        }
+
+    rows = {by: {kind: row(table, kind) for kind in table.counts} for by, table in tables.items()}
+    return {"runs": len({edit["run"] for edit in edits}), "edits": len(edits), **rows}
 
 
 def _print_table(title: str, table: FateTable) -> None:
