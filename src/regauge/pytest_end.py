@@ -281,11 +281,8 @@ class PytestEnd:
         """
         if self._end.collected and not self._end.planned:
             terminal.section("regauge", sep="=")
-            terminal.write_line(
-                f"nothing was measured: none of the {self._end.collected} collected cases was"
-                " selected",
-                red=True,
-            )
+            count = f"none of the {self._end.collected} collected cases was selected"
+            terminal.write_line(f"nothing was measured: {count}", red=True)
         if self.gate is not None and self.gate.cut_off:
             terminal.write_line(
                 "gate: interrupted before it decided; what was answered is kept, and the same"

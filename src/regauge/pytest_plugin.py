@@ -48,20 +48,17 @@ _items_key: pytest.StashKey[int] = pytest.StashKey()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run; their defaults are in `[tool.regauge]` of pyproject.toml."""
-    group = parser.getgroup("regauge", "evals of prompts (regauge)")
-    group.addoption(
+    add = parser.getgroup("regauge", "evals of prompts (regauge)").addoption
+    add(
         "--record",
         choices=("none", "missing", "all"),
         help="record mode: none replays and opens no socket (default if CI is set), missing calls "
         "models for missing recordings (default elsewhere), all calls them for every case",
     )
-    group.addoption("--trials", type=int, metavar="N", help="trials per case")
-    group.addoption(
-        "--concurrency",
-        metavar="N|auto",
-        help="requests in flight at once; auto adapts to rate limits",
-    )
-    group.addoption(
+    add("--trials", type=int, metavar="N", help="trials per case")
+    concurrency = "requests in flight at once; auto adapts to rate limits"
+    add("--concurrency", metavar="N|auto", help=concurrency)
+    add(
         "--model",
         type=_utf8,
         action="append",
@@ -69,87 +66,54 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run provider:model instead of every prompt's own; given several times, run every "
         "case with each model and compare them (the setting is models)",
     )
-    group.addoption(
-        "--judge-model",
-        type=_utf8,
-        metavar="ID",
-        help="model of judges that name none, as provider:model",
-    )
-    group.addoption(
-        "--rejudge",
-        action="store_true",
-        help="compute measurements of judges again from recorded calls",
-    )
-    group.addoption(
-        "--budget-usd",
-        type=float,
-        metavar="X",
-        help="limit of the cost in US dollars; cases beyond it are unmeasured",
-    )
+    judge_model = "model of judges that name none, as provider:model"
+    add("--judge-model", type=_utf8, metavar="ID", help=judge_model)
+    rejudge = "compute measurements of judges again from recorded calls"
+    add("--rejudge", action="store_true", help=rejudge)
+    usd = "limit of the cost in US dollars; cases beyond it are unmeasured"
+    add("--budget-usd", type=float, metavar="X", help=usd)
     for counted in ("tokens", "calls"):
-        group.addoption(
-            f"--budget-{counted}",
-            type=int,
-            metavar="N",
-            help=f"limit of {counted}, of prompts and judges together; cases beyond it are "
-            "unmeasured",
+        limit = (
+            f"limit of {counted}, of prompts and judges together; cases beyond it are unmeasured"
         )
-    group.addoption(
-        "--gate",
-        type=_utf8,
-        metavar="REF",
-        help="compare with the base at a branch, tag or commit; fail unless the change is accepted",
-    )
-    group.addoption(
+        add(f"--budget-{counted}", type=int, metavar="N", help=limit)
+    base = "compare with the base at a branch, tag or commit; fail unless the change is accepted"
+    add("--gate", type=_utf8, metavar="REF", help=base)
+    add(
         "--more-trials",
         type=int,
         default=0,
         metavar="N",
         help="with --gate: continue an undecided comparison, with up to N more trials per case",
     )
-    group.addoption(
-        "--accept-judge-change",
-        type=_utf8,
-        metavar="REASON",
-        help="with --gate: accept changed judges; the report shows REASON",
-    )
-    group.addoption(
-        "--suggest",
-        action="store_true",
-        help="propose a small fix of prompts whose cases fail; no file is changed",
-    )
-    group.addoption(
-        "--max-cycles",
-        type=int,
-        metavar="N",
-        help="with --suggest: the most cycles per prompt (default 2)",
-    )
-    group.addoption(
+    reason = "with --gate: accept changed judges; the report shows REASON"
+    add("--accept-judge-change", type=_utf8, metavar="REASON", help=reason)
+    suggest = "propose a small fix of prompts whose cases fail; no file is changed"
+    add("--suggest", action="store_true", help=suggest)
+    cycles = "with --suggest: the most cycles per prompt (default 2)"
+    add("--max-cycles", type=int, metavar="N", help=cycles)
+    add(
         "--shard",
         type=_utf8,
         metavar="K/N",
         help="run the cases of shard K of N, by a hash of their ids; `regauge runs merge` joins the"
         " shards",
     )
-    group.addoption(
+    add(
         "--shard-by",
         choices=("id", "time"),
         default="id",
         help="with --shard: deal cases by a hash of their ids (default), or by recorded latency",
     )
-    group.addoption(
+    add(
         "--cluster",
         type=_utf8,
         metavar="ADDRESS",
         help="call models from the workers of a Dask scheduler, or `local` for workers on this"
         " machine",
     )
-    group.addoption(
-        "--report",
-        type=_directory,
-        metavar="DIR",
-        help="copy the run record to DIR, for CI to keep",
-    )
+    report = "copy the run record to DIR, for CI to keep"
+    add("--report", type=_directory, metavar="DIR", help=report)
 
 
 def _utf8(text: str) -> str:
