@@ -419,6 +419,7 @@ def _tree(root: Path, head: str, files: Mapping[str, bytes]) -> str:
         return git_says(top, "write-tree", extra=own)
 
 
+_REMOTE = "origin"
 # A remote in the settings of a repository may name other programs for both ends.
 _UPLOAD = "--upload-pack=git-upload-pack"
 _LS_REMOTE = ("ls-remote", _UPLOAD, "--heads")
@@ -426,30 +427,30 @@ _FETCH = ("fetch", _UPLOAD, "--quiet", "--no-tags", "--no-write-fetch-head")
 _PUSH = ("push", "--receive-pack=git-receive-pack", "--no-verify", "--quiet")
 
 
-def remote_address(path: Path, remote: str = "origin") -> str:
-    """The address of a remote; empty where there is none."""
-    return git_says(path.resolve().parent, "remote", "get-url", remote, check=False)
+def remote_address(path: Path) -> str:
+    """The address of the remote; empty where there is none."""
+    return git_says(path.resolve().parent, "remote", "get-url", _REMOTE, check=False)
 
 
-def remote_tip(path: Path, branch: str, remote: str = "origin") -> str:
+def remote_tip(path: Path, branch: str) -> str:
     """The commit that a branch of the remote is at; empty where there is no such branch."""
-    _refuse_remote_inside(path, remote)
-    listing = git_says(path.resolve().parent, *_LS_REMOTE, remote, f"refs/heads/{branch}")
+    _refuse_remote_inside(path)
+    listing = git_says(path.resolve().parent, *_LS_REMOTE, _REMOTE, f"refs/heads/{branch}")
     return listing.split(maxsplit=1)[0] if listing else ""
 
 
-def _refuse_remote_inside(path: Path, remote: str) -> None:
+def _refuse_remote_inside(path: Path) -> None:
     """Refuse a remote in a directory of this repository: its hooks would run on a push."""
     top = work_tree(path.parent)
     if top is None:
         return
     for kind in ((), ("--push",)):
-        urls = git_says(top, "remote", "get-url", "--all", *kind, remote, check=False)
+        urls = git_says(top, "remote", "get-url", "--all", *kind, _REMOTE, check=False)
         for url in urls.splitlines():
             directory = (top / url.removeprefix("file://")).resolve()
             if directory.is_relative_to(top) and directory.exists():
-                message = f"the remote {remote!r} is a directory of this repository: {url}"
-                raise UsageError(message, fix=f"git remote set-url {remote} ADDRESS")
+                message = f"the remote {_REMOTE!r} is a directory of this repository: {url}"
+                raise UsageError(message, fix=f"git remote set-url {_REMOTE} ADDRESS")
 
 
 def has_unpushed(path: Path, tip: str) -> bool:
@@ -461,19 +462,19 @@ def has_unpushed(path: Path, tip: str) -> bool:
     )
 
 
-def push(path: Path, branch: Branch, remote: str = "origin") -> None:
+def push(path: Path, branch: Branch) -> None:
     """Push a branch; an earlier proposal that is there gives way, and nothing else does."""
     root, ref = path.resolve().parent, f"refs/heads/{branch.name}"
-    tip = remote_tip(path, branch.name, remote)
+    tip = remote_tip(path, branch.name)
     if tip == branch.commit:
         return
     if tip:
-        git_says(root, *_FETCH, remote, ref)
+        git_says(root, *_FETCH, _REMOTE, ref)
         if not is_proposal(path, tip):
             raise UsageError(
-                f"{branch.name} at {remote} has commits that are not of a refinement run\n"
+                f"{branch.name} at {_REMOTE} has commits that are not of a refinement run\n"
                 "  fix: merge or close what is there, or name another branch: --branch NAME"
             )
     # What is there now has to be what was looked at.
     lease = f"--force-with-lease={ref}:{tip}"
-    git_says(root, *_PUSH, lease, remote, f"{branch.commit}:{ref}")
+    git_says(root, *_PUSH, lease, _REMOTE, f"{branch.commit}:{ref}")

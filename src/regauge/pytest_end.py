@@ -306,14 +306,11 @@ class PytestEnd:
         tracebacks = self.config.option.tbstyle in {"long", "short", "native"}
         causes = cause_lines(self.writer.tally.causes(), tracebacks=tracebacks)
         here = f"{self.config.invocation_params.dir}{os.sep}"
+        decided = self.gate if self._shard is None else None
         lines = [
             *failed_lines(failed, self._record.suites),
             *shard_lines(self._record),
-            *(
-                self.gate.lines()
-                if self.gate is not None and self._shard is None
-                else suite_lines(self._record.suites)
-            ),
+            *(decided.lines() if decided else suite_lines(self._record.suites)),
             *judge_lines(self._record.suites),
             *not_blocking_lines(self.writer.tally.not_blocking()),
             *(replace(line, text=line.text.replace(here, "")) for line in causes),

@@ -247,11 +247,8 @@ def writing(output: str) -> Generator[Path]:
         ) from error
 
 
-def input_values(words: Iterable[str], *, option: str) -> dict[str, JSON]:
-    """The inputs by name, from `NAME=TEXT`, `NAME=@FILE` and `NAME:=JSON`.
-
-    Args:
-        option: The option they were given to, for messages.
+def input_values(words: Iterable[str]) -> dict[str, JSON]:
+    """The inputs of `--input` by name, from `NAME=TEXT`, `NAME=@FILE` and `NAME:=JSON`.
 
     Raises:
         UsageError: One has no value, is no JSON, or its file cannot be read.
@@ -260,17 +257,17 @@ def input_values(words: Iterable[str], *, option: str) -> dict[str, JSON]:
     for item in words:
         name, equals, value = item.partition("=")
         if not equals:
-            raise UsageError(f"{option} {item!r} has no value\n  fix: write NAME=VALUE")
+            raise UsageError(f"--input {item!r} has no value\n  fix: write NAME=VALUE")
         if name.endswith(":"):
             try:
                 inputs[name[:-1]] = read_json(value)
             except ValueError as error:
-                raise UsageError(f"{option} {item!r}: not JSON: {error}") from error
+                raise UsageError(f"--input {item!r}: not JSON: {error}") from error
         elif value.startswith("@"):
             try:
                 inputs[name] = Path(value[1:]).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise UsageError(f"{option} {name}: {unreadable(value[1:], error)}") from error
+                raise UsageError(f"--input {name}: {unreadable(value[1:], error)}") from error
         else:
             inputs[name] = value
     return inputs

@@ -529,11 +529,10 @@ def _markdown(results: Sequence[_Migrated], model: ModelId) -> str:
         "|---|---|---|--:|--:|",
     ]
     for migrated in results:
+        revised = migrated.refinement and migrated.outcome == "safe"
         cells = [
             escape_markdown(migrated.planned.prompt),
-            f"{migrated.outcome}, revised"
-            if migrated.refinement and migrated.outcome == "safe"
-            else migrated.outcome,
+            f"{migrated.outcome}, revised" if revised else migrated.outcome,
             f"{escape_markdown(migrated.planned.model)} → {escape_markdown(str(model))}",
             migrated.pass_rate,
             _prices(migrated.planned).replace("->", "→"),

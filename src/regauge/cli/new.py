@@ -342,7 +342,7 @@ def case_command(
         _from_spans(project, name, spans, output, dry_run=dry_run, as_json=as_json)
         return
     _refuse_unused({"--output needs --from-spans": output})
-    of_runs = {
+    of_runs: dict[str, object] = {
         "--case needs --from-run": case,
         "--trial needs --from-run": trial,
         "--expected-from-output needs --from-run": expected_from_output or None,
@@ -350,7 +350,7 @@ def case_command(
     _refuse_unused(of_runs if from_run is None else {})
     if case_id is None:
         raise UsageError("the case has no id", fix=f"regauge new case {name} ID")
-    values = input_values(inputs, option="--input")
+    values = input_values(inputs)
     document: dict[str, JSON] = {"id": case_id, "inputs": values}
     if from_run is not None:
         copied = case_from_run(

@@ -97,7 +97,7 @@ def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None
         target.show(ref, as_json=as_json)
         return
     loaded = _load(prompt)
-    messages = loaded.render(input_values(inputs, option="--input")) if inputs else loaded.messages
+    messages = loaded.render(input_values(inputs)) if inputs else loaded.messages
     if as_json:
         document = _document(loaded)
         if inputs:

@@ -43,14 +43,7 @@ def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]
         finished_at=record.finished_at,
         # ASCII: no database has trouble with it, whatever a model answered.
         document=json.dumps(record.model_dump(mode="json")),
-        suites=[
-            _suite(
-                record,
-                suite,
-                drawn[suite.prompt, suite.version, suite.dataset, suite.model, suite.side],
-            )
-            for suite in record.suites
-        ],
+        suites=[_suite(record, suite, drawn) for suite in record.suites],
         trials=(_trial(number, row) for number, row in enumerate(read())),
     )
 
@@ -77,9 +70,12 @@ def _note_trial(items: dict[str, _FirstTrial], row: Mapping[str, Any]) -> None:
 
 
 def _suite(
-    record: RunRecord, suite: SuiteSummary, items: Mapping[str, _FirstTrial]
+    record: RunRecord,
+    suite: SuiteSummary,
+    drawn: Mapping[tuple[str | None, ...], Mapping[str, _FirstTrial]],
 ) -> MeasuredSuite:
-    first = items.values()
+    key = (suite.prompt, suite.version, suite.dataset, suite.model, suite.side)
+    first = drawn.get(key, {}).values()
     outcomes = Counter(first_trial.outcome for first_trial in first)
     return MeasuredSuite(
         run=record.id,
@@ -95,9 +91,7 @@ def _suite(
         cases=outcomes.total(),
         measured=outcomes.total() - outcomes["unmeasured"],
         passed=outcomes["passed"],
-        trials=max((first_trial.trials for first_trial in first), default=0)
-        if suite.side is None
-        else 1,
+        trials=1 if suite.side else max((first_trial.trials for first_trial in first), default=0),
         answers=suite.replayed + suite.live,
         cost_usd=suite.cost_usd,
         latency_p50_s=suite.latency_p50_s,

@@ -340,12 +340,10 @@ class Store:
         """The ids of all runs."""
         return {run for (run,) in self._rows("SELECT id FROM regauge_runs")}
 
-    def matching(self, name: str, *, limit: int = 6) -> list[str]:
-        """Runs whose id begins with a text, the newest first."""
-        rows = self._rows(
-            "SELECT id FROM regauge_runs WHERE substr(id, 1, ?) = ? ORDER BY id DESC LIMIT ?",
-            (len(name), name, limit),
-        )
+    def matching(self, name: str) -> list[str]:
+        """Some runs whose id begins with a text, the newest first."""
+        begins = "SELECT id FROM regauge_runs WHERE substr(id, 1, ?) = ? ORDER BY id DESC LIMIT 6"
+        rows = self._rows(begins, (len(name), name))
         return [run for (run,) in rows]
 
     def documents(self, *, limit: int) -> list[dict[str, Any]]:
@@ -446,11 +444,9 @@ class Store:
         Raises:
             StoreError: Its table is empty, or a newer regauge wrote it.
         """
-        table = (
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'regauge_schema'"
-            if self._place.file is not None
-            else "SELECT 1 WHERE to_regclass('regauge_schema') IS NOT NULL"
-        )
+        table = "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'regauge_schema'"
+        if self._place.file is None:
+            table = "SELECT 1 WHERE to_regclass('regauge_schema') IS NOT NULL"
         if connection.execute(table).fetchone() is None:
             return 0
         (taken,) = connection.execute("SELECT max(step) FROM regauge_schema").fetchone()

@@ -162,13 +162,10 @@ def suites_to_import(root: Path) -> list[str]:
     values: list[str] = []
     for directory, names, files in os.walk(root):
         here = Path(directory)
-        names[:] = sorted(
-            name
-            for name in names
-            if name not in {"node_modules", "venv", "__pycache__"}
-            and (not name.startswith(".") or name == ".github")
-            and here / name != root / "prompts"
-        )
+        shown = (name for name in names if not name.startswith(".") or name == ".github")
+        names[:] = sorted({*shown} - {"node_modules", "venv", "__pycache__"})
+        if here == root and "prompts" in names:
+            names.remove("prompts")
         if len(here.relative_to(root).parts) >= _DEPTH_MAX:
             names.clear()
         values += [

@@ -70,17 +70,7 @@ class _Process:
         ]
 
     @classmethod
-    async def start(
-        cls,
-        name: str,
-        *,
-        root: Path,
-        path: list[str],
-        environ: Mapping[str, str],
-        width: int,
-        import_s: float,
-        is_tool: bool,
-    ) -> _Process:
+    async def start(cls, caller: PythonCaller) -> _Process:
         """Start it; the callable is imported meanwhile."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -88,13 +78,21 @@ class _Process:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            cwd=root,
-            env=dict(environ),
+            cwd=caller.root,
+            env=dict(caller.environ),
             start_new_session=True,
             limit=_LINE_MAX,
         )
-        started = cls(process, name, import_s=import_s)
-        started._send(_setup(name, root=root, path=path, width=width, is_tool=is_tool))
+        started = cls(process, caller.name, import_s=caller.import_s)
+        started._send(
+            _setup(
+                caller.name,
+                caller.root,
+                home=caller.home,
+                width=caller.width,
+                is_tool=caller.is_tool,
+            )
+        )
         return started
 
     async def files(self) -> list[str]:
@@ -199,11 +197,9 @@ class _Process:
 
     def _last_words(self) -> str:
         status = self._process.returncode
-        ended = (
-            f"was ended by {signal.Signals(-status).name}"
-            if status is not None and status < 0
-            else f"ended with exit status {status}"
-        )
+        ended = f"ended with exit status {status}"
+        if status is not None and status < 0:
+            ended = f"was ended by {signal.Signals(-status).name}"
         lines = self._stderr.decode("utf-8", "replace").strip().splitlines()[-_STDERR_LINES:]
         words = "\n".join(lines) or "it wrote nothing to standard error"
         return f"the process of {self._name} {ended}:\n{words}"
@@ -336,15 +332,7 @@ class PythonCaller:
         return await asyncio.shield(self._process)
 
     async def _start(self) -> _Process:
-        process = await _Process.start(
-            self.name,
-            root=self.root,
-            path=import_path(self.root, self.home),
-            environ=self.environ,
-            width=self.width,
-            import_s=self.import_s,
-            is_tool=self.is_tool,
-        )
+        process = await _Process.start(self)
         self._open.append(process)
         return process
 
@@ -396,7 +384,7 @@ def find_modules(target: PythonTarget, *, root: Path, environ: Mapping[str, str]
         start_new_session=True,
     )
     try:
-        setup = _setup(name, root=root, path=import_path(root, root), width=1, is_tool=False)
+        setup = _setup(name, root, home=root)
         output, _ = process.communicate(setup, timeout=target.deadline_s)
         reply = json.loads(output or b"{}")
     except subprocess.TimeoutExpired:
@@ -410,12 +398,12 @@ def find_modules(target: PythonTarget, *, root: Path, environ: Mapping[str, str]
     return files
 
 
-def _setup(name: str, *, root: Path, path: list[str], width: int, is_tool: bool) -> bytes:
+def _setup(name: str, root: Path, *, home: Path, width: int = 1, is_tool: bool = False) -> bytes:
     """The first line for a process."""
     setup = {
         "callable": name,
         "root": str(root),
-        "path": path,
+        "path": import_path(root, home),
         "width": width,
         "tool": is_tool,
         "output_max": OUTPUT_MAX,
