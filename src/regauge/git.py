@@ -471,10 +471,9 @@ def push(path: Path, branch: Branch) -> None:
     if tip:
         git_says(root, *_FETCH, _REMOTE, ref)
         if not is_proposal(path, tip):
-            raise UsageError(
-                f"{branch.name} at {_REMOTE} has commits that are not of a refinement run\n"
-                "  fix: merge or close what is there, or name another branch: --branch NAME"
-            )
+            message = f"{branch.name} at {_REMOTE} has commits that are not of a refinement run"
+            fix = "merge or close what is there, or name another branch: --branch NAME"
+            raise UsageError(message, fix=fix)
     # What is there now has to be what was looked at.
     lease = f"--force-with-lease={ref}:{tip}"
     git_says(root, *_PUSH, lease, _REMOTE, f"{branch.commit}:{ref}")

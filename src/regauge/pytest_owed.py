@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 from argparse import Namespace
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,20 +170,18 @@ def refuse_few_descriptors(config: pytest.Config) -> None:
     workers: object = getattr(config.option, "numprocesses", None) or 0
     count = workers if isinstance(workers, int) else os.cpu_count() or 1
     needed = _DESCRIPTORS + count * _DESCRIPTORS_OF_WORKER
-    taken: list[int] = []
-    try:
-        for _ in range(needed):
-            taken.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - it may fail halfway
-    except OSError as error:
-        if not has_no_descriptor(error):
-            return
-    finally:
-        for descriptor in taken:
-            os.close(descriptor)
-    if len(taken) < needed and may_run_evals(config):
+    left = 0
+    with ExitStack() as opened:
+        try:
+            while left < needed:
+                opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+                left += 1
+        except OSError as error:
+            left = left if has_no_descriptor(error) else needed
+    if left < needed and may_run_evals(config):
         raise pytest.UsageError(
             f"a run of evals opens {needed} files and connections at least, and the limit leaves"
-            f" {len(taken)}\n  fix: raise the limit, as with ulimit -n 1024"
+            f" {left}\n  fix: raise the limit, as with ulimit -n 1024"
         )
 
 
@@ -306,12 +305,10 @@ def uncollected_evals(
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
-        if path.is_dir():
-            for file in path.rglob("*.py"):
-                if not any(part.startswith(".") for part in file.relative_to(path).parts):
-                    yield file.resolve()
-        elif path.suffix == ".py" and path.is_file():
-            yield path.resolve()
+        for file in path.rglob("*.py") if path.is_dir() else [path]:
+            hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
+            if file.suffix == ".py" and file.is_file() and not hidden:
+                yield file.resolve()
 
 
 def _unmeasured_datasets(

@@ -241,10 +241,9 @@ def writing(output: str) -> Generator[Path]:
     try:
         yield Path(output)
     except OSError as error:
-        raise UsageError(
-            f"{output} cannot be written: {error.strerror or error}\n"
-            "  fix: name a file in an existing directory that you may write to"
-        ) from error
+        message = f"{output} cannot be written: {error.strerror or error}"
+        fix = "name a file in an existing directory that you may write to"
+        raise UsageError(message, fix=fix) from error
 
 
 def input_values(words: Iterable[str]) -> dict[str, JSON]:

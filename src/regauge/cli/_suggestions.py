@@ -216,10 +216,8 @@ class GuardSearch:
             echo(f"next: regauge mutate {name} --suggest --apply", err=True)
         missing = [suggestion.reason for suggestion in suggestions if suggestion.unmeasured]
         if missing:
-            raise UnmeasuredError(
-                f"{plural(len(missing), 'instruction')} could not be tried: {missing[0]}",
-                fix="run it with a key, and with --record=missing",
-            )
+            message = f"{plural(len(missing), 'instruction')} could not be tried: {missing[0]}"
+            raise UnmeasuredError(message, fix="run it with a key, and with --record=missing")
 
 
 def _refiner(evals: EvalSession, subject: MutationSubject, name: str) -> str:
@@ -387,10 +385,8 @@ def _check_appendable(subject: MutationSubject) -> None:
     for suite in {id(member.suite): member.suite for member in subject.members.values()}.values():
         path = suite.dataset.path
         if path.suffix != ".jsonl":
-            raise UsageError(
-                f"{short(path)} is no JSONL file, so nothing is added to it",
-                fix="leave --apply out, and add the cases by hand",
-            )
+            fix = "leave --apply out, and add the cases by hand"
+            raise UsageError(f"{short(path)} is no JSONL file, so nothing is added to it", fix=fix)
 
 
 def _apply(

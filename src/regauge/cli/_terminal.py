@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from regauge.errors import RegaugeError
 from regauge.reports import money
 from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from regauge.history import SyncReport, TrendLine, TrendPoint
+    from regauge.project import Project
 
 
 def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = False) -> None:
@@ -165,6 +167,18 @@ def interval_bar(point: TrendPoint) -> str:
         cells[low : high + 1] = "─" * (high - low + 1)
         cells[round(point.rate * last)] = "●"
     return f"│{''.join(cells)}│"
+
+
+def measured_lines(project: Project, names: Iterable[str]) -> list[TrendLine]:
+    """The lines of evals by name in the run history; none where it cannot be read."""
+    from regauge.history import History, lines_of
+
+    try:
+        history = History.open(project, os.environ)
+        return [line for name in names for line in lines_of(history.suites(name))]
+    except RegaugeError as error:
+        click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
+        return []
 
 
 def rate_text(point: TrendPoint) -> str:

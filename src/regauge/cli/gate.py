@@ -229,10 +229,9 @@ def _again(
         message = f"run {record.id} was refused, so it has no trials to decide from"
         raise UsageError(message, fix=record.decision.next.text)
     if record.decision is None:
-        raise UsageError(
-            f"run {record.id} did not gate, so there is nothing to decide again\n"
-            "  fix: name a run of `regauge gate` or `pytest evals --gate`; regauge runs list"
-        )
+        message = f"run {record.id} did not gate, so there is nothing to decide again"
+        fix = "name a run of `regauge gate` or `pytest evals --gate`; regauge runs list"
+        raise UsageError(message, fix=fix)
     before = policy_from_json(record.decision.policy)
     document = decide_again(
         record.decision,

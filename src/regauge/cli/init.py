@@ -163,10 +163,9 @@ def _is_confirmed(question: str) -> bool:
         # click raises the same for Ctrl-C.
         if isinstance(error.__context__, EOFError):
             click.echo(err=True)
-            raise UsageError(
-                "standard input ended before an answer; the directory is unchanged\n"
-                "  fix: regauge init --yes writes the files, --dry-run only lists them"
-            ) from error
+            message = "standard input ended before an answer; the directory is unchanged"
+            fix = "regauge init --yes writes the files, --dry-run only lists them"
+            raise UsageError(message, fix=fix) from error
         raise
 
 

@@ -65,10 +65,9 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     notes = _find_replaced(project)
     count = len(prompt_files(project.prompts_dir))
     if not count and not tests_targets(project):
-        raise UsageError(
-            f"there are no prompt files in {project.prompts_dir}, so nothing was checked\n"
-            f"  fix: write {project.relative(project.prompts_dir) / 'NAME.prompt.yml'}"
-        )
+        message = f"there are no prompt files in {project.prompts_dir}, so nothing was checked"
+        fix = f"write {project.relative(project.prompts_dir) / 'NAME.prompt.yml'}"
+        raise UsageError(message, fix=fix)
     if as_json:
         document = {
             "prompts": count,

@@ -29,6 +29,7 @@ from regauge.cli._terminal import (
     echo_json,
     interval_bar,
     line_document,
+    measured_lines,
     point_document,
     rate_text,
     short,
@@ -37,7 +38,7 @@ from regauge.cli._terminal import (
     table_lines,
 )
 from regauge.cli.targets import find_target
-from regauge.errors import Fault, PromptError, RegaugeError, UsageError
+from regauge.errors import Fault, PromptError, UsageError
 from regauge.history import History, lines_of
 from regauge.project import Project
 from regauge.prompts import (
@@ -54,7 +55,7 @@ from regauge.prompts import (
     text_at,
     version_records,
 )
-from regauge.wording import plural, printable
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -323,15 +324,9 @@ def _row(point: TrendPoint) -> tuple[str, ...]:
 
 def _points(name: str, model: str | None) -> dict[str, TrendPoint]:
     """The points of each version by its digest, from the line with most runs."""
-    try:
-        history = History.open(Project.find(), os.environ)
-        lines = lines_of(history.suites(name))
-    except RegaugeError as error:
-        click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
-        return {}
     return {
         point.suite.prompt_digest: point
-        for line in reversed(lines)
+        for line in reversed(measured_lines(Project.find(), [name]))
         if model in {None, line.model}
         for point in line.points
         if point.rate is not None

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, cast
 
-import click
-
-from regauge.cli._terminal import echo, echo_diff, echo_json, point_document, rate_text
-from regauge.errors import FaultyFileError, GitError, RegaugeError, UsageError
+from regauge.cli._terminal import (
+    echo,
+    echo_diff,
+    echo_json,
+    measured_lines,
+    point_document,
+    rate_text,
+)
+from regauge.errors import FaultyFileError, GitError, UsageError
 from regauge.gate import BaseCommit, find_base, target_of_base
-from regauge.history import History, lines_of
 from regauge.project import RecordedTarget
 from regauge.prompts import Repository
 from regauge.runner import declared_evals
 from regauge.targets import CommitFiles, WorkingFiles, load_target, settings_of_target
-from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -270,12 +272,7 @@ class TargetCommands:
 
     def _points(self) -> list[TrendPoint]:
         """The measurements of its evals, those of lines with most runs first."""
-        try:
-            history = History.open(self._project, os.environ)
-            lines = [line for name in self.evals for line in lines_of(history.suites(name))]
-        except RegaugeError as error:
-            click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
-            return []
+        lines = measured_lines(self._project, self.evals)
         return [point for line in lines for point in line.points if point.rate is not None]
 
     def _digest(self, state: TargetState) -> str:

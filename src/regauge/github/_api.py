@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -398,26 +399,26 @@ def _refused_error(response: httpx2.Response, purpose: Purpose, *, limited: bool
 
 def _words(response: httpx2.Response) -> str:
     """GitHub's own words: the message, then each error of a 422."""
-    try:
-        document: Any = read_json(response.content)
-    except ValueError:
-        document = None
+    document: Any = None
+    with suppress(ValueError):
+        document = read_json(response.content)
     if not isinstance(document, dict):
         text = " ".join(response.text.split())[:_WORDS_MAX] or response.reason_phrase
         return printable(text)
     table = cast("dict[str, Any]", document)
-    words = [str(table.get("message") or "no reason")]
     errors: Any = table.get("errors")
-    for error in cast("Sequence[Any]", errors) if isinstance(errors, list) else ():
-        if isinstance(error, dict):
-            details = cast("dict[str, Any]", error)
-            reason = details.get("message") or " ".join(
-                str(details[name]) for name in ("resource", "field", "code") if name in details
-            )
-            words.append(str(reason))
-        else:
-            words.append(str(error))
+    errors = cast("Sequence[Any]", errors) if isinstance(errors, list) else ()
+    words = [str(table.get("message") or "no reason"), *map(_reason, errors)]
     return printable("; ".join(words))[:_WORDS_MAX]
+
+
+def _reason(error: object) -> str:
+    """One error of a 422: its message, or the field and the code."""
+    if not isinstance(error, dict):
+        return str(error)
+    details = cast("dict[str, Any]", error)
+    names = (name for name in ("resource", "field", "code") if name in details)
+    return str(details.get("message") or " ".join(str(details[name]) for name in names))
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:

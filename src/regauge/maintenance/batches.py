@@ -583,10 +583,9 @@ class ProjectBatches:
             try:
                 state = _State.model_validate_json(path.read_bytes())
             except (OSError, ValidationError) as error:
-                raise UsageError(
-                    f"{self._project.relative(path)} cannot be read: {type(error).__name__}\n"
-                    "  fix: remove it; the batch is found again at its provider"
-                ) from error
+                message = f"{self._project.relative(path)} cannot be read: {type(error).__name__}"
+                fix = "remove it; the batch is found again at its provider"
+                raise UsageError(message, fix=fix) from error
             if state.status in {"written", "by-hand"} and not self._requests(state.name).exists():
                 path.unlink()  # the user removed the file of requests
                 continue

@@ -386,9 +386,8 @@ def _find_unused(
         elif prompt.rubric is None and path.resolve() not in prompts and not prompt.evaluators:
             fix = f"regauge new eval {prompt.name}"
             yield DoctorFinding.warning("unused prompts", f"{relative} has no eval", fix)
-    for path in sorted(project.golden_dir.glob("*")):
-        hidden = path.name.startswith(".")
-        if path.is_file() and not hidden and path.resolve() not in datasets:
+    for path in sorted(project.golden_dir.glob("[!.]*")):
+        if path.is_file() and path.resolve() not in datasets:
             yield _unused_dataset(project, path)
 
 

@@ -298,23 +298,17 @@ class Project:
             raise ConfigError([Fault.unreadable(self.pyproject, error)]) from error
         except (ValueError, RecursionError) as error:
             place = re.search(r"\(at line (\d+), ", str(error))
-            nested = isinstance(error, RecursionError)
-            fault = Fault(
-                path=self.pyproject,
-                line=int(place[1]) if place else None,
-                message="not TOML: " + ("nested too deeply" if nested else str(error)),
-                fix="correct the syntax; pytest and other tools read this file too",
-            )
+            line = int(place[1]) if place else None
+            words = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+            fix = "correct the syntax; pytest and other tools read this file too"
+            fault = Fault(path=self.pyproject, line=line, message=f"not TOML: {words}", fix=fix)
             raise ConfigError([fault]) from error
         for name in ("tool", "regauge"):
             content: object = table.get(name, {})
             if not isinstance(content, dict):
-                fault = Fault(
-                    path=self.pyproject,
-                    line=line_of(text, (name,)),
-                    message=f"{name!r} must be a table, not {content!r}"[:200],
-                    fix="write settings below a line [tool.regauge]",
-                )
+                line, fix = line_of(text, (name,)), "write settings below a line [tool.regauge]"
+                message = f"{name!r} must be a table, not {content!r}"[:200]
+                fault = Fault(path=self.pyproject, line=line, message=message, fix=fix)
                 raise ConfigError([fault])
             table = cast("dict[str, Any]", content)
         try:

@@ -85,10 +85,9 @@ def write_file(root: Path, path: Path, content: bytes) -> None:
         write_whole(path, content)
     except OSError as error:
         place = path.relative_to(root) if path.is_relative_to(root) else path
-        raise UsageError(
-            f"{place} cannot be written: {error.strerror or error}\n"
-            "  fix: give write permission, then run the command again"
-        ) from error
+        message = f"{place} cannot be written: {error.strerror or error}"
+        fix = "give write permission, then run the command again"
+        raise UsageError(message, fix=fix) from error
 
 
 def template(name: str) -> str:
@@ -283,10 +282,9 @@ def _refuse_taken(name: str, root: Path) -> None:
     _refuse_name(name)
     for path in prompt_files(root / "prompts"):
         if prompt_name(path).lower() == name.lower():
-            raise UsageError(
-                f"there is a prompt {prompt_name(path)!r} already: {path.relative_to(root)}\n"
-                "  fix: choose another name: it stands for one prompt everywhere"
-            )
+            message = f"there is a prompt {prompt_name(path)!r} already: {path.relative_to(root)}"
+            fix = "choose another name: it stands for one prompt everywhere"
+            raise UsageError(message, fix=fix)
 
 
 def _title(name: str) -> str:

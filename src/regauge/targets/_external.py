@@ -122,11 +122,9 @@ class HttpCaller:
             if isinstance(value, MissingValue):
                 keys = f"; it has {', '.join(document)}" if isinstance(document, Mapping) else ""
                 preview = cut(text, 200)
-                raise ProviderError(
-                    f"{self._settings.url}: the response has no {path}{keys}: {preview!r}\n"
-                    f"  fix: correct `{part}` of the target {self._name} in pyproject.toml",
-                    kind="malformed",
-                )
+                message = f"{self._settings.url}: the response has no {path}{keys}: {preview!r}"
+                fix = f"correct `{part}` of the target {self._name} in pyproject.toml"
+                raise ProviderError(message, fix=fix, kind="malformed")
             if part == "text" and not isinstance(value, str | None):
                 value = json.dumps(value, ensure_ascii=False)
             fields["cost_usd" if part == "cost" else part] = value
@@ -175,11 +173,9 @@ def _fill(template: JSON, inputs: Mapping[str, JSON], whole: Callable[[JSON], JS
         name, _, rest = after.partition(_CLOSE)
         if name.strip() not in inputs:
             meant = did_you_mean(name.strip(), inputs)
-            raise ProviderError(
-                f"the case has no input {name.strip()!r}; it has {', '.join(inputs)}\n"
-                f"  fix: {meant or 'correct `url` or `body` of the target'}",
-                kind="bad-request",
-            )
+            message = f"the case has no input {name.strip()!r}; it has {', '.join(inputs)}"
+            fix = meant or "correct `url` or `body` of the target"
+            raise ProviderError(message, fix=fix, kind="bad-request")
         pieces += [before, whole(inputs[name.strip()])]
     pieces.append(rest)
     filled = [piece for piece in pieces if piece != ""]

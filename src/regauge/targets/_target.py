@@ -384,10 +384,9 @@ def load_target(
         digests = digests_of(files, settings.files)
         missing = [path for path, digest in digests.items() if digest is None]
         if missing and not missing_ok:
-            raise UsageError(
-                f"pyproject.toml: tool.regauge.targets.{name}.files: there is no {missing[0]}\n"
-                "  fix: correct the path; it counts from the root of the project"
-            )
+            message = f"pyproject.toml: tool.regauge.targets.{name}.files: there is no {missing[0]}"
+            fix = "correct the path; it counts from the root of the project"
+            raise UsageError(message, fix=fix)
     elif isinstance(settings, PythonTarget):
         others: object = like.identity["files"] if like is not None else {}
         digests = loaded_modules(

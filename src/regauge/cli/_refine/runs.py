@@ -63,10 +63,9 @@ def check_terminal() -> None:
         UsageError: Nobody sits there.
     """
     if not sys.stdin.isatty():
-        raise UsageError(
-            "--interactive asks about every edit, and stdin is not a terminal\n"
-            "  fix: run it in a terminal; or take --branch, whose commit waits for a review"
-        )
+        message = "--interactive asks about every edit, and stdin is not a terminal"
+        fix = "run it in a terminal; or take --branch, whose commit waits for a review"
+        raise UsageError(message, fix=fix)
 
 
 def reviewed(project: Project, run: Run, result: Mapping[str, Any]) -> list[int]:
