@@ -128,10 +128,6 @@ class FinishedItems:
         """Note that an item has nothing to report."""
         self._settled[item.nodeid] = True
 
-    def leave_out(self, item: pytest.Item, why: str) -> None:
-        """Note why an item counts as unmeasured."""
-        self.left_out[item.nodeid] = why
-
     def result(self, item: pytest.Item) -> EvalResult | None:
         """The verdicts of an item that ran; a body cannot change its outcome."""
         if self._latest is None or self._latest[0] is not item:

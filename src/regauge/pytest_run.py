@@ -149,23 +149,22 @@ class PytestRun:
         Raises:
             pytest.Collector.CollectError: What the eval names cannot be loaded.
         """
-        spec = spec_of(metafunc.function)
+        spec, function = spec_of(metafunc.function), metafunc.function
         assert spec is not None
         try:
-            suites = self._session.bind(spec, metafunc.function)
+            suites = self._session.bind(spec, function)
         except RegaugeError as error:
             faults = error.faults if isinstance(error, FaultyFileError) else ()
             placed = faults and not any(fault.path.is_dir() for fault in faults)
-            place = _place(metafunc)
-            named = placed or f"{place.rpartition(':')[0]}:" in str(error)
-            message = str(error) if named else f"{error}\n  eval: {place}"
+            file = metafunc.definition.nodeid.partition("::")[0]
+            named = placed or f"{file}:" in str(error)
+            message = str(error) if named else f"{error}\n  eval: {file}:{place_of(function)[1]}"
             raise pytest.Collector.CollectError(message) from error
         if FIXTURE not in metafunc.fixturenames:
             raise pytest.Collector.CollectError(
                 f"{metafunc.definition.nodeid}: an eval takes the argument `result`\n"
-                f"  fix: def {metafunc.function.__name__}(result): result.check()"
+                f"  fix: def {function.__name__}(result): result.check()"
             )
-        function = metafunc.function
         # A search for suggestions has one model.
         self._declared[id(suites[0])] = lambda session: session.bind(spec, function)[0]
         items = self._collect(metafunc.definition.nodeid, function, suites)
@@ -379,7 +378,7 @@ class PytestRun:
             trials = (unmeasured_trial(Draw(planned, 0), error),)
             self._writer.add(EvalResult(suite=suite, case=case, trials=trials, where=item.nodeid))
         else:
-            self._turns.leave_out(item, str(error))
+            self._turns.left_out[item.nodeid] = str(error)
         return error
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
@@ -455,12 +454,6 @@ class PytestRun:
         from regauge.pytest_gate import PytestGate
 
         return PytestGate(self._config, self._session, writer=self._writer)
-
-
-def _place(metafunc: pytest.Metafunc) -> str:
-    """The file and line of an eval."""
-    _, line = place_of(metafunc.function)
-    return f"{metafunc.definition.nodeid.partition('::')[0]}:{line}"
 
 
 def _models(config: pytest.Config, settings: Settings) -> Sequence[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,12 +87,10 @@ def _older(project: Project, run: Path, path: Path) -> list[Path]:
     """The dataset as it was at the run's commit, in a file of the same name; none without git."""
     git = read_record(run).git
     repository = Repository.find(project.root)
-    if git is None or repository is None:
-        return []
-    try:
-        data = repository.read(repository.commit(git.commit), repository.inside(path))
-    except GitError:
-        return []
+    data = None
+    with suppress(GitError):
+        if git is not None and repository is not None:
+            data = repository.read(repository.commit(git.commit), repository.inside(path))
     if data is None:
         return []
     directory = tempfile.TemporaryDirectory()
@@ -110,8 +109,9 @@ def _answer(row: dict[str, Any], case: GoldenCase) -> JSON:
     answer = row["answer"]
     if not isinstance(answer, str):
         raise UsageError(f"case {case.id!r} has no answer in that run\n  fix: name another --trial")
+    fenced = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)
     try:
-        value: JSON = read_json(_unfence(answer))
+        value: JSON = read_json(fenced[1] if fenced else answer)
     except ValueError:
         return answer
     expected = case.expected
@@ -120,17 +120,8 @@ def _answer(row: dict[str, Any], case: GoldenCase) -> JSON:
     return answer if isinstance(expected, str) else value
 
 
-def _unfence(answer: str) -> str:
-    match = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)
-    return match[1] if match else answer
-
-
 def _document(
-    case: GoldenCase,
-    row: dict[str, Any],
-    *,
-    run: str,
-    expected: JSON,
+    case: GoldenCase, row: dict[str, Any], *, run: str, expected: JSON
 ) -> dict[str, JSON]:
     document: dict[str, JSON] = {"id": case.id, "inputs": dict(case.inputs)}
     if expected is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -287,16 +287,12 @@ def named_prompt(prompt_name: str, *, instead: str) -> Path:
         return find_prompt(prompt_name, also=[*Project.find().settings.targets])
     except PromptError:
         name, at, version = prompt_name.rpartition("@")
-        if not (at and version and _is_prompt(name)):
+        if not (at and version):
             raise
-    fix = instead.format(name=name, version=version)
-    fix = f"{fix}"
-    raise UsageError(f"{prompt_name!r}: this command takes no version behind the name", fix=fix)
-
-
-def _is_prompt(name: str) -> bool:
-    try:
-        find_prompt(name)
-    except PromptError:
-        return False
-    return True
+        with suppress(PromptError):
+            find_prompt(name)
+            fix = instead.format(name=name, version=version)
+            raise UsageError(
+                f"{prompt_name!r}: this command takes no version behind the name", fix=fix
+            ) from None
+        raise

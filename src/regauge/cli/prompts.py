@@ -130,8 +130,7 @@ def _load(prompt: str) -> Prompt:
     try:
         version = Semver.parse(version_text)
     except ValueError:
-        path = find_prompt(name)
-        return prompt_at(path, version_text)
+        return prompt_at(find_prompt(name), version_text)
     return load_version(find_prompt(name), version)
 
 

@@ -330,8 +330,7 @@ def with_evals(
     if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
         # pytest has printed why; its own code for this means undecided here.
         raise SystemExit(UsageError.exit_code)
-    if (missing := _missing_evals(project, path, driver)) is not None:
-        raise missing
+    _check_found(project, path, driver)
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         if code == pytest.ExitCode.INTERNAL_ERROR:
             sys.stderr.write(driver.silenced.getvalue())
@@ -351,16 +350,20 @@ def option_words(options: Mapping[str, object]) -> list[str]:
     ]
 
 
-def _missing_evals(project: Project, path: Path, driver: _Driver) -> UsageError | None:
-    """The error of a command without any eval, or without those that it names."""
+def _check_found(project: Project, path: Path, driver: _Driver) -> None:
+    """See that there are evals, and those that the command names.
+
+    Raises:
+        UsageError: There are none, or one is missing.
+    """
     if driver.met and not driver.unknown:
-        return None
+        return
     if driver.uncollected:
-        return NoEvalsError("\n".join(map(str, driver.uncollected)))
+        raise NoEvalsError("\n".join(map(str, driver.uncollected)))
     if driver.unknown:
-        return _no_eval(project, driver.unknown[0], driver)
+        raise _no_eval(project, driver.unknown[0], driver)
     fix = "regauge new eval NAME writes one; --evals says where others are"
-    return NoEvalsError(f"there are no evals in {project.relative(path)}", fix=fix)
+    raise NoEvalsError(f"there are no evals in {project.relative(path)}", fix=fix)
 
 
 def _no_eval(project: Project, prompt: str, driver: _Driver) -> UsageError:
