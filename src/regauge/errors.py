@@ -30,7 +30,7 @@ class Fault:
     """
 
     path: Path
-    line: int | None
+    line: int | None = None
     message: str
     fix: str = ""
 
@@ -176,10 +176,12 @@ class GitHubError(RegaugeError):
         status: The HTTP status, if there is one.
     """
 
-    def __init__(self, message: str, *, kind: str, status: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, kind: str, status: int | None = None, fix: str = ""
+    ) -> None:
         self.kind = kind
         self.status = status
-        super().__init__(message)
+        super().__init__(message, fix=fix)
 
 
 class StoreError(RegaugeError):
@@ -215,12 +217,18 @@ class ProviderError(UnmeasuredError):
     """
 
     def __init__(
-        self, message: str, *, kind: str, status: int | None = None, attempts: int = 1
+        self,
+        message: str,
+        *,
+        kind: str,
+        status: int | None = None,
+        attempts: int = 1,
+        fix: str = "",
     ) -> None:
         self.kind = kind
         self.status = status
         self.attempts = attempts
-        super().__init__(message)
+        super().__init__(message, fix=fix)
 
 
 class JudgeError(UnmeasuredError):

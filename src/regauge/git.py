@@ -78,11 +78,8 @@ class Setting:
 def parse_settings(listed: bytes) -> list[Setting]:
     """Read the output of `git config --list --show-scope -z`."""
     fields = listed.decode("utf-8", "surrogateescape").split("\0")
-    settings: list[Setting] = []
-    for scope, text in zip(fields[::2], fields[1::2], strict=False):
-        key, _, value = text.partition("\n")
-        settings.append(Setting(scope=scope, key=key, value=value))
-    return settings
+    pairs = zip(fields[::2], (text.partition("\n") for text in fields[1::2]), strict=False)
+    return [Setting(scope=scope, key=key, value=value) for scope, (key, _, value) in pairs]
 
 
 def override_programs(settings: Sequence[Setting]) -> list[tuple[str, str]]:
@@ -204,9 +201,8 @@ def run_git(
     """
     top = work_tree(directory)
     if top is None:
-        raise GitError(
-            f"{directory} is not in a git repository\n  fix: git init, then commit the project"
-        )
+        fix = "git init, then commit the project"
+        raise GitError(f"{directory} is not in a git repository", fix=fix)
     environ = {name: value for name, value in os.environ.items() if name not in _INHERITED}
     environ |= _FIXED
     listed = _list_settings(top, frozenset(environ.items()), _settings_written(top), timeout_s)
@@ -349,13 +345,11 @@ def commit_files(
     if tip and not (renew and is_proposal(path, tip)):
         raise UsageError(f"there is a branch {name!r} already\n  fix: --branch ANOTHER-NAME")
     tree = _tree(root, head, files)
-    if tip and _same(root, tip, tree=tree, head=head):
+    if tip and _commit_of(root, f"{tip}~1") == head and _tree_of(root, tip) == tree:
         return Branch(name=name, commit=tip)
     if tip and current_branch(path) == name:
-        raise UsageError(
-            f"the branch {name!r} is checked out, so it cannot be renewed\n"
-            "  fix: git switch to the branch that the proposal is for"
-        )
+        fix = "git switch to the branch that the proposal is for"
+        raise UsageError(f"the branch {name!r} is checked out, so it cannot be renewed", fix=fix)
     words = f"{message}\n{_TREE}: {tree}\n"
     commit = git_says(root, "commit-tree", tree, "-p", head, stdin=words.encode())
     git_says(root, "update-ref", f"refs/heads/{name}", commit, tip or "0" * len(commit))
@@ -378,9 +372,7 @@ def check_branch(path: Path, name: str, *, renew: bool = False) -> None:
         if existing == name and renew and is_proposal(path, f"refs/heads/{name}"):
             continue
         if existing in {name, *above} or existing.startswith(f"{name}/"):
-            raise UsageError(
-                f"there is a branch {existing!r} already\n  fix: --branch ANOTHER-NAME"
-            )
+            raise UsageError(f"there is a branch {existing!r} already", fix="--branch ANOTHER-NAME")
 
 
 def current_branch(path: Path) -> str:
@@ -401,10 +393,6 @@ def differing(files: Sequence[Path]) -> list[Path]:
     """Those of some files that differ from the last commit."""
     status = ("status", "--porcelain", "--ignore-submodules=dirty", "--")
     return [file for file in files if git_says(file.parent, *status, str(file))]
-
-
-def _same(root: Path, commit: str, *, tree: str, head: str) -> bool:
-    return _commit_of(root, f"{commit}~1") == head and _tree_of(root, commit) == tree
 
 
 def _tree_of(root: Path, commit: str) -> str:
@@ -431,6 +419,7 @@ def _tree(root: Path, head: str, files: Mapping[str, bytes]) -> str:
         return git_says(top, "write-tree", extra=own)
 
 
+_REMOTE = "origin"
 # A remote in the settings of a repository may name other programs for both ends.
 _UPLOAD = "--upload-pack=git-upload-pack"
 _LS_REMOTE = ("ls-remote", _UPLOAD, "--heads")
@@ -438,32 +427,30 @@ _FETCH = ("fetch", _UPLOAD, "--quiet", "--no-tags", "--no-write-fetch-head")
 _PUSH = ("push", "--receive-pack=git-receive-pack", "--no-verify", "--quiet")
 
 
-def remote_address(path: Path, remote: str = "origin") -> str:
-    """The address of a remote; empty where there is none."""
-    return git_says(path.resolve().parent, "remote", "get-url", remote, check=False)
+def remote_address(path: Path) -> str:
+    """The address of the remote; empty where there is none."""
+    return git_says(path.resolve().parent, "remote", "get-url", _REMOTE, check=False)
 
 
-def remote_tip(path: Path, branch: str, remote: str = "origin") -> str:
+def remote_tip(path: Path, branch: str) -> str:
     """The commit that a branch of the remote is at; empty where there is no such branch."""
-    _refuse_remote_inside(path, remote)
-    listing = git_says(path.resolve().parent, *_LS_REMOTE, remote, f"refs/heads/{branch}")
+    _refuse_remote_inside(path)
+    listing = git_says(path.resolve().parent, *_LS_REMOTE, _REMOTE, f"refs/heads/{branch}")
     return listing.split(maxsplit=1)[0] if listing else ""
 
 
-def _refuse_remote_inside(path: Path, remote: str) -> None:
+def _refuse_remote_inside(path: Path) -> None:
     """Refuse a remote in a directory of this repository: its hooks would run on a push."""
     top = work_tree(path.parent)
     if top is None:
         return
     for kind in ((), ("--push",)):
-        urls = git_says(top, "remote", "get-url", "--all", *kind, remote, check=False)
+        urls = git_says(top, "remote", "get-url", "--all", *kind, _REMOTE, check=False)
         for url in urls.splitlines():
             directory = (top / url.removeprefix("file://")).resolve()
             if directory.is_relative_to(top) and directory.exists():
-                raise UsageError(
-                    f"the remote {remote!r} is a directory of this repository: {url}\n"
-                    f"  fix: git remote set-url {remote} ADDRESS"
-                )
+                message = f"the remote {_REMOTE!r} is a directory of this repository: {url}"
+                raise UsageError(message, fix=f"git remote set-url {_REMOTE} ADDRESS")
 
 
 def has_unpushed(path: Path, tip: str) -> bool:
@@ -475,19 +462,18 @@ def has_unpushed(path: Path, tip: str) -> bool:
     )
 
 
-def push(path: Path, branch: Branch, remote: str = "origin") -> None:
+def push(path: Path, branch: Branch) -> None:
     """Push a branch; an earlier proposal that is there gives way, and nothing else does."""
     root, ref = path.resolve().parent, f"refs/heads/{branch.name}"
-    tip = remote_tip(path, branch.name, remote)
+    tip = remote_tip(path, branch.name)
     if tip == branch.commit:
         return
     if tip:
-        git_says(root, *_FETCH, remote, ref)
+        git_says(root, *_FETCH, _REMOTE, ref)
         if not is_proposal(path, tip):
-            raise UsageError(
-                f"{branch.name} at {remote} has commits that are not of a refinement run\n"
-                "  fix: merge or close what is there, or name another branch: --branch NAME"
-            )
+            message = f"{branch.name} at {_REMOTE} has commits that are not of a refinement run"
+            fix = "merge or close what is there, or name another branch: --branch NAME"
+            raise UsageError(message, fix=fix)
     # What is there now has to be what was looked at.
     lease = f"--force-with-lease={ref}:{tip}"
-    git_says(root, *_PUSH, lease, remote, f"{branch.commit}:{ref}")
+    git_says(root, *_PUSH, lease, _REMOTE, f"{branch.commit}:{ref}")

@@ -164,12 +164,11 @@ class PytestEnd:
     def _pass_on(self, session: pytest.Session, record: RunRecord) -> None:
         """Give the record to a workflow's job, the run history, plugins and `--report`."""
         directory = self.writer.directory
-        for trouble in (
+        troubles = (
             write_job_summary(record, directory, os.environ),
             add_finished_run(self.project, os.environ, directory),
-        ):
-            if trouble:
-                self._trouble.append(trouble)
+        )
+        self._trouble += filter(None, troubles)
         self.config.hook.pytest_regauge_recorded(
             config=self.config, record=record, directory=directory, written=self._end.written
         )
@@ -214,9 +213,7 @@ class PytestEnd:
             without_result=self.turns.without_result,
             left_out=self.turns.left_out,
             # What a gate is owed is part of its decision.
-            owed=[str(fault) for fault in self.owed]
-            if self.gate is None or self._shard is not None
-            else [],
+            owed=[*map(str, self.owed)] if self.gate is None or self._shard is not None else [],
             parts=[*self.parts],
         )
         misses = self.evals.misses
@@ -284,11 +281,8 @@ class PytestEnd:
         """
         if self._end.collected and not self._end.planned:
             terminal.section("regauge", sep="=")
-            terminal.write_line(
-                f"nothing was measured: none of the {self._end.collected} collected cases was"
-                " selected",
-                red=True,
-            )
+            count = f"none of the {self._end.collected} collected cases was selected"
+            terminal.write_line(f"nothing was measured: {count}", red=True)
         if self.gate is not None and self.gate.cut_off:
             terminal.write_line(
                 "gate: interrupted before it decided; what was answered is kept, and the same"
@@ -312,14 +306,11 @@ class PytestEnd:
         tracebacks = self.config.option.tbstyle in {"long", "short", "native"}
         causes = cause_lines(self.writer.tally.causes(), tracebacks=tracebacks)
         here = f"{self.config.invocation_params.dir}{os.sep}"
+        decided = self.gate if self._shard is None else None
         lines = [
             *failed_lines(failed, self._record.suites),
             *shard_lines(self._record),
-            *(
-                self.gate.lines()
-                if self.gate is not None and self._shard is None
-                else suite_lines(self._record.suites)
-            ),
+            *(decided.lines() if decided else suite_lines(self._record.suites)),
             *judge_lines(self._record.suites),
             *not_blocking_lines(self.writer.tally.not_blocking()),
             *(replace(line, text=line.text.replace(here, "")) for line in causes),

@@ -254,13 +254,7 @@ class PytestGate:
         base_commit: In a shard, what its trials compare with; empty elsewhere.
     """
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        session: EvalSession,
-        *,
-        writer: RunWriter,
-    ) -> None:
+    def __init__(self, config: pytest.Config, session: EvalSession, *, writer: RunWriter) -> None:
         self._config = config
         self._session = session
         self._request = config.stash.get(request_key, None) or GateRequest(
@@ -315,13 +309,13 @@ class PytestGate:
                     config=self._config, comparison=comparison, policy=policy
                 )
                 return
+            saying = self._saying(say)
+
+            def waiting(progress: GateProgress) -> None:
+                saying(gate_progress_line(progress))
+
             if self._session.options.shard is not None:
-                run = draw_part(
-                    self._session,
-                    comparison,
-                    policy,
-                    waiting=self._waiting(say),
-                )
+                run = draw_part(self._session, comparison, policy, waiting=waiting)
                 self._keep_part(run, nodes)
                 self.base_commit = comparison.at.commit
                 return
@@ -329,13 +323,13 @@ class PytestGate:
                 self._session,
                 comparison,
                 policy,
-                waiting=self._waiting(say),
+                waiting=waiting,
                 # A refinement begins with the trials that failed.
                 copied=EVALS_COPIES if self._config.getoption("--suggest") else 1,
                 more=self._request.more_trials,
                 change=GatedChange.current(self._session.project.root, os.environ),
             )
-            guards = changed_guards(self._session, decided, saying=self._saying(say))
+            guards = changed_guards(self._session, decided, saying=saying)
         except RegaugeError as error:
             words = self._session.answers.redact(str(error))
             # pytest prints it past its terminal.
@@ -368,11 +362,7 @@ class PytestGate:
             self._left_alone.add(id(planned))
             pytest.skip(document.message)
         return GatedResult(
-            suite=made.suite,
-            case=made.case,
-            trials=made.trials,
-            where=where,
-            gated=document,
+            suite=made.suite, case=made.case, trials=made.trials, where=where, gated=document
         )
 
     def leaves_alone(self, planned: PlannedCase) -> bool:
@@ -386,11 +376,10 @@ class PytestGate:
     def amend(self, item: pytest.Item, report: pytest.TestReport) -> None:
         """Let the report of an item that passed say what the gate says of its case."""
         result = getattr(item, "funcargs", {}).get("result")
-        if not isinstance(result, GatedResult) or report.when != "call":
+        passed = report.when == "call" and report.outcome == "passed"
+        if not isinstance(result, GatedResult) or not passed or hasattr(report, "wasxfail"):
             return
         verdict = result.gated.verdict
-        if report.outcome != "passed" or hasattr(report, "wasxfail"):
-            return
         if verdict == "known-failing":
             report.outcome = "skipped"
             report.wasxfail = result.gated.message
@@ -460,37 +449,29 @@ class PytestGate:
                     gated=case,
                 )
                 self._writer.add(result, side="candidate")
-            base = compared.base
-            if base and (trials := decided.trials.get((case.prompt, case.case, "base"))):
-                result_of_base = EvalResult(
-                    suite=base.suite, case=base.case, trials=tuple(trials), where=node
-                )
-                self._writer.add(result_of_base, side="base")
+            of_base = decided.trials.get((case.prompt, case.case, "base"), ())
+            self._add_base(compared.base, tuple(of_base), node)
 
     def _keep_part(self, run: GateRun, nodes: Mapping[int, str]) -> None:
         """Write the trials of a shard, and keep them for the items."""
         for compared in run.compared:
-            planned, base = compared.candidate, compared.base
-            prompt, case = compared.case.prompt, compared.case.case
-            trials = tuple(run.trials.get((prompt, case, "candidate"), ()))
+            planned, prompt, case = compared.candidate, compared.case.prompt, compared.case.case
+            trials, base = (
+                tuple(run.trials.get((prompt, case, side), ())) for side in ("candidate", "base")
+            )
             if planned is None or not trials:
                 continue
             node = nodes.get(id(planned), "")
-            base_trials = tuple(run.trials.get((prompt, case, "base"), ()))
             result = self._parts[id(planned)] = PartResult(
-                suite=planned.suite, case=planned.case, trials=trials, where=node, base=base_trials
+                suite=planned.suite, case=planned.case, trials=trials, where=node, base=base
             )
             self._writer.add(result, side="candidate")
-            if base is not None and base_trials:
-                of_base = EvalResult(
-                    suite=base.suite, case=base.case, trials=base_trials, where=node
-                )
-                self._writer.add(of_base, side="base")
+            self._add_base(compared.base, base, node)
 
-    def _waiting(self, say: Callable[[str], None]) -> Callable[[GateProgress], None]:
-        """Shows how far the gate is: as often as its caller asked for, else now and then."""
-        saying = self._saying(say)
-        return lambda progress: saying(gate_progress_line(progress))
+    def _add_base(self, base: PlannedCase | None, trials: tuple[Trial, ...], node: str) -> None:
+        if base is not None and trials:
+            result = EvalResult(suite=base.suite, case=base.case, trials=trials, where=node)
+            self._writer.add(result, side="base")
 
     def _saying(self, say: Callable[[str], None]) -> Callable[[str], None]:
         """Shows a line of progress: each one where the request wants them, else now and then."""
@@ -561,11 +542,8 @@ class RefinementSearch:
                 f" (regauge refine {name} would)",
             )
         left = None if options.budget_usd is None else max(0.0, options.budget_usd - spent)
-        evals = EvalSession(
-            project,
-            replace(options, record="missing", budget_usd=left),
-            environ=os.environ,
-        )
+        own_options = replace(options, record="missing", budget_usd=left)
+        evals = EvalSession(project, own_options, environ=os.environ)
         try:
             again = self._again(evals, suite)
             refinement = Refinement(
@@ -607,11 +585,13 @@ def suggestion_lines(suggestions: list[Suggestion]) -> list[StyledLine]:
         lines += [StyledLine(f"  {text}") for text in suggestion.evidence]
         if suggestion.run:
             simulated = " (simulated)" if suggestion.simulated else ""
-            lines.append(
-                StyledLine(f"  {suggestion.calls} calls{simulated}, ${suggestion.usd:.4f}", "quiet")
-            )
             do = "apply" if suggestion.diff else "show"
-            lines.append(StyledLine(f"  regauge refine {do} {suggestion.run}", "quiet"))
+            lines += [
+                StyledLine(
+                    f"  {suggestion.calls} calls{simulated}, ${suggestion.usd:.4f}", "quiet"
+                ),
+                StyledLine(f"  regauge refine {do} {suggestion.run}", "quiet"),
+            ]
     return lines
 
 

@@ -128,10 +128,6 @@ class FinishedItems:
         """Note that an item has nothing to report."""
         self._settled[item.nodeid] = True
 
-    def leave_out(self, item: pytest.Item, why: str) -> None:
-        """Note why an item counts as unmeasured."""
-        self.left_out[item.nodeid] = why
-
     def result(self, item: pytest.Item) -> EvalResult | None:
         """The verdicts of an item that ran; a body cannot change its outcome."""
         if self._latest is None or self._latest[0] is not item:
@@ -258,9 +254,7 @@ def failed_case(planned: PlannedCase, error: CaseFailed) -> FailedCase:
 
 
 def _is_label(value: object) -> TypeGuard[str]:
-    if not isinstance(value, str):
-        return False
-    return 0 < len(value) <= _LABEL_MAX and not re.search(r"\s", value)
+    return isinstance(value, str) and bool(re.fullmatch(rf"\S{{1,{_LABEL_MAX}}}", value))
 
 
 def words_of(excinfo: pytest.ExceptionInfo[BaseException], short: str) -> Any:

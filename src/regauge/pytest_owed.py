@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 from argparse import Namespace
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,17 +79,15 @@ class CommandLine:
         options = typed_options(config)
         words: list[str] = options.file_or_dir
         here = config.invocation_params.dir
+        selecting = (
+            f"{option} {value}"
+            for name, option in _SELECTING.items()
+            if (value := getattr(options, name, None))
+        )
         return cls(
             paths=tuple((here / word.split("::")[0]).resolve() for word in words or config.args),
             typed=bool(words),
-            selection=(
-                *(
-                    f"{option} {value}"
-                    for name, option in _SELECTING.items()
-                    if (value := getattr(options, name, None))
-                ),
-                *(word for word in words if "::" in word),
-            ),
+            selection=(*selecting, *(word for word in words if "::" in word)),
         )
 
     def covers(self, directory: Path) -> bool:
@@ -171,20 +170,18 @@ def refuse_few_descriptors(config: pytest.Config) -> None:
     workers: object = getattr(config.option, "numprocesses", None) or 0
     count = workers if isinstance(workers, int) else os.cpu_count() or 1
     needed = _DESCRIPTORS + count * _DESCRIPTORS_OF_WORKER
-    taken: list[int] = []
-    try:
-        for _ in range(needed):
-            taken.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - it may fail halfway
-    except OSError as error:
-        if not has_no_descriptor(error):
-            return
-    finally:
-        for descriptor in taken:
-            os.close(descriptor)
-    if len(taken) < needed and may_run_evals(config):
+    left = 0
+    with ExitStack() as opened:
+        try:
+            while left < needed:
+                opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+                left += 1
+        except OSError as error:
+            left = left if has_no_descriptor(error) else needed
+    if left < needed and may_run_evals(config):
         raise pytest.UsageError(
             f"a run of evals opens {needed} files and connections at least, and the limit leaves"
-            f" {len(taken)}\n  fix: raise the limit, as with ulimit -n 1024"
+            f" {left}\n  fix: raise the limit, as with ulimit -n 1024"
         )
 
 
@@ -264,14 +261,8 @@ def owed_by(
 
 def owes_evals(config: pytest.Config) -> bool:
     """Return whether a run that collected no eval leaves some out."""
-    return bool(
-        owed_by(
-            project_of(config),
-            CommandLine.read(config),
-            collected=CollectedEvals(),
-            selected=(),
-        )
-    )
+    words, collected = CommandLine.read(config), CollectedEvals()
+    return bool(owed_by(project_of(config), words, collected=collected, selected=()))
 
 
 def faults_of_left_out(project: Project, left_out: Sequence[PlannedCase]) -> Iterator[Fault]:
@@ -283,7 +274,6 @@ def faults_of_left_out(project: Project, left_out: Sequence[PlannedCase]) -> Ite
         suite = cases[0].suite
         yield Fault(
             path=project.relative(suite.dataset.path),
-            line=None,
             message=f"{len(cases)} of {plural(len(suite.dataset), 'case')} of {suite.prompt.name}"
             f" are there and are not run, such as {cases[0].case.id}",
             fix="let the eval run all of them (`tier: tracked` lets a case fail; cases that are"
@@ -315,12 +305,10 @@ def uncollected_evals(
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
-        if path.is_dir():
-            for file in path.rglob("*.py"):
-                if not any(part.startswith(".") for part in file.relative_to(path).parts):
-                    yield file.resolve()
-        elif path.suffix == ".py" and path.is_file():
-            yield path.resolve()
+        for file in path.rglob("*.py") if path.is_dir() else [path]:
+            hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
+            if file.suffix == ".py" and file.is_file() and not hidden:
+                yield file.resolve()
 
 
 def _unmeasured_datasets(
@@ -336,7 +324,6 @@ def _unmeasured_datasets(
         if path not in measured and path.stem in prompts - named:
             yield Fault(
                 path=project.relative(path),
-                line=None,
                 message="no collected eval measures this golden dataset",
                 fix=f"put its eval back, or write one (regauge new eval {path.stem}); delete the"
                 f" dataset if it is given up; {_SELECT_FIX}",
@@ -374,9 +361,8 @@ def _unmeasured_prompts(
             )
         else:
             continue
-        yield Fault(path=project.relative(path), line=None, message=message, fix=fix)
+        yield Fault(path=project.relative(path), message=message, fix=fix)
 
 
 def _was_measured(project: Project, name: str) -> bool:
-    recordings = project.recordings_dir / f"{name}.jsonl"
-    return recordings.exists() or project.baseline_path(name).exists()
+    return project.recordings_path(name).exists() or project.baseline_path(name).exists()

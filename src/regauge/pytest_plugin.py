@@ -13,7 +13,7 @@ import secrets
 import sys
 import traceback
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pytest
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from regauge.workflow_commands import GuardedOutput
 
 __all__: list[str] = []
+
+# A category, its letter, and its word with colours.
+_Status: TypeAlias = tuple[str, str, tuple[str, dict[str, bool]]]
 
 _EVAL = "__regauge_eval__"
 _WORKER_INPUT = "regauge_run_id"
@@ -45,20 +48,17 @@ _items_key: pytest.StashKey[int] = pytest.StashKey()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run; their defaults are in `[tool.regauge]` of pyproject.toml."""
-    group = parser.getgroup("regauge", "evals of prompts (regauge)")
-    group.addoption(
+    add = parser.getgroup("regauge", "evals of prompts (regauge)").addoption
+    add(
         "--record",
         choices=("none", "missing", "all"),
         help="record mode: none replays and opens no socket (default if CI is set), missing calls "
         "models for missing recordings (default elsewhere), all calls them for every case",
     )
-    group.addoption("--trials", type=int, metavar="N", help="trials per case")
-    group.addoption(
-        "--concurrency",
-        metavar="N|auto",
-        help="requests in flight at once; auto adapts to rate limits",
-    )
-    group.addoption(
+    add("--trials", type=int, metavar="N", help="trials per case")
+    concurrency = "requests in flight at once; auto adapts to rate limits"
+    add("--concurrency", metavar="N|auto", help=concurrency)
+    add(
         "--model",
         type=_utf8,
         action="append",
@@ -66,87 +66,54 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run provider:model instead of every prompt's own; given several times, run every "
         "case with each model and compare them (the setting is models)",
     )
-    group.addoption(
-        "--judge-model",
-        type=_utf8,
-        metavar="ID",
-        help="model of judges that name none, as provider:model",
-    )
-    group.addoption(
-        "--rejudge",
-        action="store_true",
-        help="compute measurements of judges again from recorded calls",
-    )
-    group.addoption(
-        "--budget-usd",
-        type=float,
-        metavar="X",
-        help="limit of the cost in US dollars; cases beyond it are unmeasured",
-    )
+    judge_model = "model of judges that name none, as provider:model"
+    add("--judge-model", type=_utf8, metavar="ID", help=judge_model)
+    rejudge = "compute measurements of judges again from recorded calls"
+    add("--rejudge", action="store_true", help=rejudge)
+    usd = "limit of the cost in US dollars; cases beyond it are unmeasured"
+    add("--budget-usd", type=float, metavar="X", help=usd)
     for counted in ("tokens", "calls"):
-        group.addoption(
-            f"--budget-{counted}",
-            type=int,
-            metavar="N",
-            help=f"limit of {counted}, of prompts and judges together; cases beyond it are "
-            "unmeasured",
+        limit = (
+            f"limit of {counted}, of prompts and judges together; cases beyond it are unmeasured"
         )
-    group.addoption(
-        "--gate",
-        type=_utf8,
-        metavar="REF",
-        help="compare with the base at a branch, tag or commit; fail unless the change is accepted",
-    )
-    group.addoption(
+        add(f"--budget-{counted}", type=int, metavar="N", help=limit)
+    base = "compare with the base at a branch, tag or commit; fail unless the change is accepted"
+    add("--gate", type=_utf8, metavar="REF", help=base)
+    add(
         "--more-trials",
         type=int,
         default=0,
         metavar="N",
         help="with --gate: continue an undecided comparison, with up to N more trials per case",
     )
-    group.addoption(
-        "--accept-judge-change",
-        type=_utf8,
-        metavar="REASON",
-        help="with --gate: accept changed judges; the report shows REASON",
-    )
-    group.addoption(
-        "--suggest",
-        action="store_true",
-        help="propose a small fix of prompts whose cases fail; no file is changed",
-    )
-    group.addoption(
-        "--max-cycles",
-        type=int,
-        metavar="N",
-        help="with --suggest: the most cycles per prompt (default 2)",
-    )
-    group.addoption(
+    reason = "with --gate: accept changed judges; the report shows REASON"
+    add("--accept-judge-change", type=_utf8, metavar="REASON", help=reason)
+    suggest = "propose a small fix of prompts whose cases fail; no file is changed"
+    add("--suggest", action="store_true", help=suggest)
+    cycles = "with --suggest: the most cycles per prompt (default 2)"
+    add("--max-cycles", type=int, metavar="N", help=cycles)
+    add(
         "--shard",
         type=_utf8,
         metavar="K/N",
         help="run the cases of shard K of N, by a hash of their ids; `regauge runs merge` joins the"
         " shards",
     )
-    group.addoption(
+    add(
         "--shard-by",
         choices=("id", "time"),
         default="id",
         help="with --shard: deal cases by a hash of their ids (default), or by recorded latency",
     )
-    group.addoption(
+    add(
         "--cluster",
         type=_utf8,
         metavar="ADDRESS",
         help="call models from the workers of a Dask scheduler, or `local` for workers on this"
         " machine",
     )
-    group.addoption(
-        "--report",
-        type=_directory,
-        metavar="DIR",
-        help="copy the run record to DIR, for CI to keep",
-    )
+    report = "copy the run record to DIR, for CI to keep"
+    add("--report", type=_directory, metavar="DIR", help=report)
 
 
 def _utf8(text: str) -> str:
@@ -189,28 +156,25 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the run; a worker process of xdist takes the name its controller gave."""
-    if config.getoption("--gate") is not None and getattr(config.option, "numprocesses", None):
-        raise pytest.UsageError(
-            "--gate asks models side by side in one process, and does not share its run with"
-            " xdist's workers\n  fix: leave out -n, or add -n 0"
-        )
-    if config.getoption("--cluster") and getattr(config.option, "numprocesses", None):
-        raise pytest.UsageError(
-            "--cluster has one process that judges, and xdist's workers do not share it\n"
-            "  fix: leave out -n, or add -n 0"
-        )
-    if config.getoption("--suggest") and getattr(config.option, "numprocesses", None):
-        raise pytest.UsageError(
-            "--suggest asks models side by side in one process, and does not share its run with"
-            " xdist's workers\n  fix: leave out -n, or add -n 0"
-        )
-    if config.getoption("--suggest") and config.getoption("--shard"):
+    gates, suggests = config.getoption("--gate") is not None, config.getoption("--suggest")
+    option = "--gate" if gates else "--suggest"
+    if getattr(config.option, "numprocesses", None):
+        if gates or suggests:
+            raise pytest.UsageError(
+                f"{option} asks models side by side in one process, and does not share its run with"
+                " xdist's workers\n  fix: leave out -n, or add -n 0"
+            )
+        if config.getoption("--cluster"):
+            raise pytest.UsageError(
+                "--cluster has one process that judges, and xdist's workers do not share it\n"
+                "  fix: leave out -n, or add -n 0"
+            )
+    if suggests and config.getoption("--shard"):
         raise pytest.UsageError(
             "--suggest needs every case, and --shard runs a part of them\n  fix: leave out one"
         )
     models: list[str] = config.getoption("--model") or []
-    if len(models) > 1 and (config.getoption("--gate") or config.getoption("--suggest")):
-        option = "--gate" if config.getoption("--gate") else "--suggest"
+    if len(models) > 1 and (gates or suggests):
         raise pytest.UsageError(
             f"{option} takes one model, not {len(models)}: {', '.join(models)}\n"
             "  fix: leave one --model; to gate a change of model: regauge migrate --to MODEL"
@@ -293,14 +257,14 @@ def pytest_make_collect_report(
     error = _unknown_option(source) or source
     if misspelt := _misspelt_name(source.__cause__):
         error, source = misspelt, source.__cause__
-    root = collector.config.rootpath
+    # Files are named relative to the root.
+    words = str(error).replace(f"{collector.config.rootpath}{os.sep}", "")
     if hasattr(error, "regauge_words"):
         frames = traceback.extract_tb(source.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(collector.path)]
-        place = f"{report.nodeid}:{lines[-1]}: " if lines else ""
-        report.longrepr = f"{place}{_below(root, str(error))}"
+        report.longrepr = f"{report.nodeid}:{lines[-1]}: {words}" if lines else words
     elif hasattr(error.__cause__, "regauge_words"):
-        report.longrepr = _below(root, str(error))
+        report.longrepr = words
     return report
 
 
@@ -332,11 +296,6 @@ def _unknown_option(error: BaseException) -> Exception | None:
     options = list(inspect.signature(golden).parameters)[1:]
     fix = did_you_mean(match[1], options) or f"it has {', '.join(options)}"
     return UsageError(f"@golden has no option {match[1]!r}", fix=fix)
-
-
-def _below(root: Path, text: str) -> str:
-    """A message that names files relative to a directory."""
-    return text.replace(f"{root}{os.sep}", "")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -448,14 +407,11 @@ def _drop_tracebacks(error: BaseException | None) -> None:
 
 def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
-) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+) -> _Status | None:
     """Count what is unmeasured apart from what failed, and what a gate has a word for."""
     if getattr(report, "regauge_unmeasured", False):
         return "unmeasured", "U", ("UNMEASURED", {"red": True})
-    status: tuple[str, str, tuple[str, dict[str, bool]]] | None = getattr(
-        report, "regauge_status", None
-    )
-    return status
+    return cast("_Status | None", getattr(report, "regauge_status", None))
 
 
 @pytest.hookimpl(trylast=True)  # by then xdist has ended its workers
@@ -503,13 +459,9 @@ def _run_without_evals(session: pytest.Session) -> PytestRun | None:
     """The run of a process that collected no eval, where it is to gate or owes some."""
     config = session.config
     if config.getoption("--gate") is None:
-        from regauge.pytest_owed import may_run_evals
+        from regauge.pytest_owed import may_run_evals, owes_evals
 
-        if session.testsfailed or not may_run_evals(config):
-            return None
-        from regauge.pytest_owed import owes_evals
-
-        if not owes_evals(config):
+        if session.testsfailed or not (may_run_evals(config) and owes_evals(config)):
             return None
     from regauge.errors import RegaugeError
 

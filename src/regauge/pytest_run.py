@@ -149,32 +149,32 @@ class PytestRun:
         Raises:
             pytest.Collector.CollectError: What the eval names cannot be loaded.
         """
-        spec = spec_of(metafunc.function)
+        spec, function = spec_of(metafunc.function), metafunc.function
         assert spec is not None
         try:
-            suites = self._session.bind(spec, metafunc.function)
+            suites = self._session.bind(spec, function)
         except RegaugeError as error:
             faults = error.faults if isinstance(error, FaultyFileError) else ()
             placed = faults and not any(fault.path.is_dir() for fault in faults)
-            place = _place(metafunc)
-            named = placed or f"{place.rpartition(':')[0]}:" in str(error)
-            message = str(error) if named else f"{error}\n  eval: {place}"
+            file = metafunc.definition.nodeid.partition("::")[0]
+            named = placed or f"{file}:" in str(error)
+            message = str(error) if named else f"{error}\n  eval: {file}:{place_of(function)[1]}"
             raise pytest.Collector.CollectError(message) from error
         if FIXTURE not in metafunc.fixturenames:
             raise pytest.Collector.CollectError(
                 f"{metafunc.definition.nodeid}: an eval takes the argument `result`\n"
-                f"  fix: def {metafunc.function.__name__}(result): result.check()"
+                f"  fix: def {function.__name__}(result): result.check()"
             )
-        function = metafunc.function
         # A search for suggestions has one model.
         self._declared[id(suites[0])] = lambda session: session.bind(spec, function)[0]
         items = self._collect(metafunc.definition.nodeid, function, suites)
         planned = [case for _, case in items]
         # pytest escapes other names; then each case needs its own item to have its id.
-        if planned and joins_cases(self._config) and all(name.isascii() for name, _ in items):
+        names = [name for name, _ in items]
+        if planned and joins_cases(self._config) and all(map(str.isascii, names)):
             metafunc.parametrize(FIXTURE, [planned], ids=[ALL_CASES], indirect=True)
-            return
-        metafunc.parametrize(FIXTURE, planned, ids=[name for name, _ in items], indirect=True)
+        else:
+            metafunc.parametrize(FIXTURE, planned, ids=names, indirect=True)
 
     def cases_of_prompt_file(self, path: Path) -> list[tuple[str, PlannedCase]]:
         """The rows of a prompt file's own `testData`, with the names of their items.
@@ -335,14 +335,12 @@ class PytestRun:
             vars(report).update(regauge_at=planned.case.at, regauge_short=words)
             if isinstance(error, CaseFailed):
                 vars(report)["regauge_failed"] = asdict(failed_case(planned, error))
-        if self._gate is not None and self._gate.failed(error):
-            report.longrepr = words_of(excinfo, error.short)
-        elif isinstance(error, CaseFailed):
-            if error.result.not_blocking:
-                report.outcome = "skipped"
-                report.wasxfail = f"{error.result.not_blocking}: {error.short}"
-                if error.result.case.tier != "tracked":
-                    vars(report)["regauge_status"] = _NOT_BLOCKING
+        if isinstance(error, CaseFailed) and (reason := error.result.not_blocking):
+            report.outcome = "skipped"
+            report.wasxfail = f"{reason}: {error.short}"
+            if error.result.case.tier != "tracked":
+                vars(report)["regauge_status"] = _NOT_BLOCKING
+        if isinstance(error, CaseFailed) or (self._gate is not None and self._gate.failed(error)):
             report.longrepr = words_of(excinfo, error.short)
         elif isinstance(error, RegaugeError):
             report.longrepr = words_of(excinfo, str(error).splitlines()[0])
@@ -376,14 +374,11 @@ class PytestRun:
                 return failed
         error = skip_error(item, planned, report)
         if judged is None and self._gate is None:
-            trial = unmeasured_trial(Draw(planned, 0), error)
-            self._writer.add(
-                EvalResult(
-                    suite=planned.suite, case=planned.case, trials=(trial,), where=item.nodeid
-                )
-            )
+            suite, case = planned.suite, planned.case
+            trials = (unmeasured_trial(Draw(planned, 0), error),)
+            self._writer.add(EvalResult(suite=suite, case=case, trials=trials, where=item.nodeid))
         else:
-            self._turns.leave_out(item, str(error))
+            self._turns.left_out[item.nodeid] = str(error)
         return error
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
@@ -459,12 +454,6 @@ class PytestRun:
         from regauge.pytest_gate import PytestGate
 
         return PytestGate(self._config, self._session, writer=self._writer)
-
-
-def _place(metafunc: pytest.Metafunc) -> str:
-    """The file and line of an eval."""
-    _, line = place_of(metafunc.function)
-    return f"{metafunc.definition.nodeid.partition('::')[0]}:{line}"
 
 
 def _models(config: pytest.Config, settings: Settings) -> Sequence[str]:

@@ -120,9 +120,8 @@ class _Held:
 class _Cancelling:
     """Cancels a task for the first signal; for 10 seconds, further ones have no effect."""
 
-    def __init__(self) -> None:
-        self.cancel: Callable[[], object] | None = None
-        self.held: _Held | None = None
+    cancel: Callable[[], object] | None = None
+    held: _Held | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.held is not None:

@@ -16,7 +16,7 @@ from inline_snapshot import snapshot
 
 from regauge.cli import group
 from regauge.errors import StoreError
-from regauge.history import MeasuredSuite, RunEntry, StorePlace, TrialEntry
+from regauge.history import MeasuredSuite, RunEntry, StorePlace
 from regauge.history._history import History
 from regauge.history._store import STEPS, Store
 from regauge.project import Project
@@ -89,15 +89,15 @@ def _suite(run: str, **more: Any) -> MeasuredSuite:
 
 def _entry(run: str = "20260131-100000-aaaa", *, answer: str = "yes", rows: int = 2) -> RunEntry:
     trials = [
-        TrialEntry(
-            number=number,
-            prompt="triage",
-            case=f"c{number}",
-            side=None,
-            trial=0,
-            outcome="passed",
-            row=json.dumps({"case": f"c{number}", "answer": answer}),
-        )
+        {
+            "number": number,
+            "prompt": "triage",
+            "case": f"c{number}",
+            "side": None,
+            "trial": 0,
+            "outcome": "passed",
+            "row": json.dumps({"case": f"c{number}", "answer": answer}),
+        }
         for number in range(rows)
     ]
     return RunEntry(

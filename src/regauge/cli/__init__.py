@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
@@ -19,7 +20,7 @@ from regauge.wording import printable
 from regauge.workflow_commands import GuardedOutput, in_github_actions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from regauge.recordings import Redactor
 
@@ -153,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Standard error holds no secrets, and in GitHub Actions neither stream holds commands of others.
     """
     closed = _open_closed_streams()
-    output = GuardedOutput(active=in_github_actions(os.environ), redact_errors=_Redaction())
+    output = GuardedOutput(active=in_github_actions(os.environ), redact_errors=_redaction())
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
         _refuse(words, closed)
@@ -206,21 +207,11 @@ def _end_with(error: RegaugeError) -> NoReturn:
     sys.exit(error.exit_code)
 
 
-class _Redaction:
-    """Takes secrets out of texts; it is made when there is a first text."""
+def _redaction() -> Callable[[str], str]:
+    """Takes secrets out of texts; the settings are read when there is a first text."""
 
-    def __init__(self) -> None:
-        self._redactor: Redactor | None = None
-
-    def __call__(self, text: str) -> str:
-        """Return `text` without secrets."""
-        if not text.strip():
-            return text
-        if self._redactor is None:
-            self._redactor = self._make()
-        return self._redactor.redact(text)
-
-    def _make(self) -> Redactor:
+    @cache
+    def redactor() -> Redactor:
         from regauge.project import Project, Settings
         from regauge.recordings import redactor_for
 
@@ -229,3 +220,5 @@ class _Redaction:
         except (RegaugeError, OSError):
             settings = Settings()
         return redactor_for(settings, os.environ)
+
+    return lambda text: redactor().redact(text) if text.strip() else text

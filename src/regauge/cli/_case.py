@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.project import Project
-
-__all__ = ["case_from_run"]
 
 
 def case_from_run(
@@ -52,10 +51,8 @@ def _row(run: Path, case_id: str, trial: int | None) -> dict[str, Any]:
     rows = [row for row in read_rows(run) if row["case"] == case_id]
     rows = [row for row in rows if row.get("side") != "base"] or rows
     if not rows:
-        raise UsageError(
-            f"run {run.name} has no case {case_id!r}\n"
-            f"  fix: regauge report {run.name} lists its cases"
-        )
+        fix = f"regauge report {run.name} lists its cases"
+        raise UsageError(f"run {run.name} has no case {case_id!r}", fix=fix)
     if trial is not None:
         rows = [row for row in rows if row["trial"] == trial]
         if not rows:
@@ -82,22 +79,18 @@ def _case_of(project: Project, run: Path, row: dict[str, Any]) -> GoldenCase:
         case = load_dataset(file, fixtures_dir=project.fixtures_dir).get(str(row["case"]))
         if case is not None and case.digest == digest:
             return case
-    raise UsageError(
-        f"case {row['case']!r} is not what it was in run {run.name}, and git does not have it\n"
-        "  fix: run it again, or write it: regauge new case"
-    )
+    message = f"case {row['case']!r} is not what it was in run {run.name}, and git does not have it"
+    raise UsageError(message, fix="run it again, or write it: regauge new case")
 
 
 def _older(project: Project, run: Path, path: Path) -> list[Path]:
     """The dataset as it was at the run's commit, in a file of the same name; none without git."""
     git = read_record(run).git
     repository = Repository.find(project.root)
-    if git is None or repository is None:
-        return []
-    try:
-        data = repository.read(repository.commit(git.commit), repository.inside(path))
-    except GitError:
-        return []
+    data = None
+    with suppress(GitError):
+        if git is not None and repository is not None:
+            data = repository.read(repository.commit(git.commit), repository.inside(path))
     if data is None:
         return []
     directory = tempfile.TemporaryDirectory()
@@ -116,8 +109,9 @@ def _answer(row: dict[str, Any], case: GoldenCase) -> JSON:
     answer = row["answer"]
     if not isinstance(answer, str):
         raise UsageError(f"case {case.id!r} has no answer in that run\n  fix: name another --trial")
+    fenced = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)
     try:
-        value: JSON = read_json(_unfence(answer))
+        value: JSON = read_json(fenced[1] if fenced else answer)
     except ValueError:
         return answer
     expected = case.expected
@@ -126,17 +120,8 @@ def _answer(row: dict[str, Any], case: GoldenCase) -> JSON:
     return answer if isinstance(expected, str) else value
 
 
-def _unfence(answer: str) -> str:
-    match = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)
-    return match[1] if match else answer
-
-
 def _document(
-    case: GoldenCase,
-    row: dict[str, Any],
-    *,
-    run: str,
-    expected: JSON,
+    case: GoldenCase, row: dict[str, Any], *, run: str, expected: JSON
 ) -> dict[str, JSON]:
     document: dict[str, JSON] = {"id": case.id, "inputs": dict(case.inputs)}
     if expected is not None:

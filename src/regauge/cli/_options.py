@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,39 +25,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.project import RecordMode
 
-__all__ = [
-    "STDOUT",
-    "FiniteRange",
-    "OutputFile",
-    "baseline_option",
-    "batch_options",
-    "branch_option",
-    "budget_options",
-    "concurrency_option",
-    "dry_run_option",
-    "evals_option",
-    "from_run_option",
-    "input_option",
-    "input_values",
-    "install_option",
-    "json_option",
-    "judge_model_option",
-    "limit_option",
-    "model_option",
-    "named_prompt",
-    "output_option",
-    "pr_option",
-    "prompt_option",
-    "record_option",
-    "run_options",
-    "seed_option",
-    "strict_option",
-    "tier_option",
-    "trials_option",
-    "write_output",
-    "writing",
-]
-
 
 class FiniteRange(click.FloatRange):
     """As click's, without `nan` and infinity, which lie in any of its ranges."""
@@ -72,30 +39,33 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-def batch_options(function: FC) -> FC:
-    """The options of commands whose calls may come in batches."""
-    for option in (
-        click.option(
-            "--no-submit",
-            is_flag=True,
-            help="With --batch: only write the files of requests.",
-        ),
-        click.option(
-            "--collect",
-            is_flag=True,
-            help="Take the results of batches, or those in FILE.jsonl; submit nothing.",
-        ),
-        click.option(
-            "--batch",
-            is_flag=True,
-            help="Take the results of batches, then submit what is missing as batches, at half the"
-            " price at most vendors.",
-        ),
-    ):
-        function = option(function)
-    return function
+def _in_order(*options: Callable[[Any], Any]) -> Callable[[FC], FC]:
+    """Several options as one, in the order of the help."""
+
+    def decorate(function: FC) -> FC:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
+batch_options = _in_order(
+    click.option(
+        "--batch",
+        is_flag=True,
+        help="Take the results of batches, then submit what is missing as batches, at half the"
+        " price at most vendors.",
+    ),
+    click.option(
+        "--collect",
+        is_flag=True,
+        help="Take the results of batches, or those in FILE.jsonl; submit nothing.",
+    ),
+    click.option(
+        "--no-submit", is_flag=True, help="With --batch: only write the files of requests."
+    ),
+)
 STDOUT = "-"
 
 
@@ -109,10 +79,8 @@ class OutputFile(click.Path):
         """Check the directory of the file."""
         path = str(super().convert(value, param, ctx))
         if path != STDOUT and not Path(path).absolute().parent.is_dir():
-            raise UsageError(
-                f"{path} cannot be written: there is no {Path(path).parent}\n"
-                "  fix: name a file in an existing directory"
-            )
+            fix = "name a file in an existing directory"
+            raise UsageError(f"{path} cannot be written: there is no {Path(path).parent}", fix=fix)
         return path
 
 
@@ -233,26 +201,19 @@ def output_option(*, default: str | None = None) -> Callable[[FC], FC]:
     )
 
 
-def budget_options(command: FC) -> FC:
-    """Add `--budget-usd`, `--budget-calls` and `--budget-tokens`."""
-    count = click.IntRange(min=0)
-    for option in (
-        click.option("--budget-tokens", type=count, metavar="N", help="Limit of tokens."),
-        click.option("--budget-calls", type=count, metavar="N", help="Limit of calls."),
-        click.option(
-            "--budget-usd",
-            type=FiniteRange(min=0),
-            metavar="X",
-            help="Limit of the cost in US dollars.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def run_options(command: FC) -> FC:
-    """Add the options of all commands that run evals: concurrency, budgets, evals."""
-    return concurrency_option(budget_options(evals_option(command)))
+_COUNT = click.IntRange(min=0)
+budget_options = _in_order(
+    click.option(
+        "--budget-usd",
+        type=FiniteRange(min=0),
+        metavar="X",
+        help="Limit of the cost in US dollars.",
+    ),
+    click.option("--budget-calls", type=_COUNT, metavar="N", help="Limit of calls."),
+    click.option("--budget-tokens", type=_COUNT, metavar="N", help="Limit of tokens."),
+)
+run_options = _in_order(concurrency_option, budget_options, evals_option)
+"""The options of all commands that run evals."""
 
 
 def write_output(text: str | Iterable[str], output: str) -> None:
@@ -267,23 +228,26 @@ def write_output(text: str | Iterable[str], output: str) -> None:
             file.writelines(pieces)
 
 
+def write_named(text: str | Iterable[str], output: str) -> None:
+    """Write as `write_output` does, and print the name of the file."""
+    write_output(text, output)
+    if output != STDOUT:
+        click.echo(f"wrote {output}", err=True)
+
+
 @contextmanager
 def writing(output: str) -> Generator[Path]:
     """The path of the file, for a block that writes it; an error names the file and the cause."""
     try:
         yield Path(output)
     except OSError as error:
-        raise UsageError(
-            f"{output} cannot be written: {error.strerror or error}\n"
-            "  fix: name a file in an existing directory that you may write to"
-        ) from error
+        message = f"{output} cannot be written: {error.strerror or error}"
+        fix = "name a file in an existing directory that you may write to"
+        raise UsageError(message, fix=fix) from error
 
 
-def input_values(words: Iterable[str], *, option: str) -> dict[str, JSON]:
-    """The inputs by name, from `NAME=TEXT`, `NAME=@FILE` and `NAME:=JSON`.
-
-    Args:
-        option: The option they were given to, for messages.
+def input_values(words: Iterable[str]) -> dict[str, JSON]:
+    """The inputs of `--input` by name, from `NAME=TEXT`, `NAME=@FILE` and `NAME:=JSON`.
 
     Raises:
         UsageError: One has no value, is no JSON, or its file cannot be read.
@@ -292,17 +256,17 @@ def input_values(words: Iterable[str], *, option: str) -> dict[str, JSON]:
     for item in words:
         name, equals, value = item.partition("=")
         if not equals:
-            raise UsageError(f"{option} {item!r} has no value\n  fix: write NAME=VALUE")
+            raise UsageError(f"--input {item!r} has no value\n  fix: write NAME=VALUE")
         if name.endswith(":"):
             try:
                 inputs[name[:-1]] = read_json(value)
             except ValueError as error:
-                raise UsageError(f"{option} {item!r}: not JSON: {error}") from error
+                raise UsageError(f"--input {item!r}: not JSON: {error}") from error
         elif value.startswith("@"):
             try:
                 inputs[name] = Path(value[1:]).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise UsageError(f"{option} {name}: {unreadable(value[1:], error)}") from error
+                raise UsageError(f"--input {name}: {unreadable(value[1:], error)}") from error
         else:
             inputs[name] = value
     return inputs
@@ -323,17 +287,12 @@ def named_prompt(prompt_name: str, *, instead: str) -> Path:
         return find_prompt(prompt_name, also=[*Project.find().settings.targets])
     except PromptError:
         name, at, version = prompt_name.rpartition("@")
-        if not (at and version and _is_prompt(name)):
+        if not (at and version):
             raise
-    fix = instead.format(name=name, version=version)
-    raise UsageError(
-        f"{prompt_name!r}: this command takes no version behind the name\n  fix: {fix}"
-    )
-
-
-def _is_prompt(name: str) -> bool:
-    try:
-        find_prompt(name)
-    except PromptError:
-        return False
-    return True
+        with suppress(PromptError):
+            find_prompt(name)
+            fix = instead.format(name=name, version=version)
+            raise UsageError(
+                f"{prompt_name!r}: this command takes no version behind the name", fix=fix
+            ) from None
+        raise

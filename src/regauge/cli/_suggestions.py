@@ -36,7 +36,7 @@ from regauge.stop_signals import run_stoppable
 from regauge.wording import cut, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from regauge.digests import JSON
     from regauge.mutate import (
@@ -49,11 +49,8 @@ if TYPE_CHECKING:
         Operator,
     )
     from regauge.project import Project
-    from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
     from regauge.runner import EvalSession, Trials
-
-__all__ = ["GuardSearch", "SuggestOptions", "with_model_mutants"]
 
 # Measured on simulated suites, see the reference.
 _CALLS = 60
@@ -160,14 +157,8 @@ class GuardSearch:
         """
         return round(_CALLS * (len(self._problems) + _OPEN_SHARE * unknown))
 
-    def run(self, *, dry: bool) -> None:
-        """Search; completions of models are looked up in the local store first.
-
-        Args:
-            dry: Search nothing.
-        """
-        if dry:
-            return
+    def run(self) -> None:
+        """Search; completions of models are looked up in the local store first."""
         subject = self._subject
         model = _refiner(self._evals, subject, self._options.model)
         names = self._options.proposers
@@ -225,10 +216,8 @@ class GuardSearch:
             echo(f"next: regauge mutate {name} --suggest --apply", err=True)
         missing = [suggestion.reason for suggestion in suggestions if suggestion.unmeasured]
         if missing:
-            raise UnmeasuredError(
-                f"{plural(len(missing), 'instruction')} could not be tried: {missing[0]}",
-                fix="run it with a key, and with --record=missing",
-            )
+            message = f"{plural(len(missing), 'instruction')} could not be tried: {missing[0]}"
+            raise UnmeasuredError(message, fix="run it with a key, and with --record=missing")
 
 
 def _refiner(evals: EvalSession, subject: MutationSubject, name: str) -> str:
@@ -268,23 +257,19 @@ def with_model_mutants(
 
     try:
         changes = run_stoppable(propose())
-    except MissingRecordingError:
-        echo(f"note: {refiner} was not called yet, so its mutants are unknown", err=True)
-        changes = []
-    except ReplyFault as fault:
-        echo(f"note: the response of {refiner} cannot be read: {fault}", err=True)
+    except (MissingRecordingError, ReplyFault) as error:
+        note = f"the response of {refiner} cannot be read: {error}"
+        if isinstance(error, MissingRecordingError):
+            note = f"{refiner} was not called yet, so its mutants are unknown"
+        echo(f"note: {note}", err=True)
         changes = []
 
-    def proposed(prompt: Prompt) -> Iterable[Mutation]:
-        del prompt
-        return changes
+    def fill(operator: Operator) -> Operator:
+        if operator.name != MODEL:
+            return operator
+        return replace(operator, mutate=lambda _: changes, scored=is_counted)
 
-    return [
-        replace(operator, mutate=proposed, scored=is_counted)
-        if operator.name == MODEL
-        else operator
-        for operator in operators
-    ]
+    return [*map(fill, operators)]
 
 
 def _calls(trials: Trials, subject: MutationSubject) -> ProposerCalls:
@@ -326,7 +311,8 @@ def _show(
 
 
 def _row(suggestion: GuardSuggestion) -> dict[str, JSON]:
-    draft, trials = suggestion.draft, PROVING_TRIALS if suggestion.draft is not None else 0
+    draft = suggestion.draft
+    trials = PROVING_TRIALS if draft is not None else 0
     added: JSON = None
     if draft is not None and draft.existing:
         added = {"case": draft.existing, "checks": list(draft.checks)}
@@ -399,10 +385,8 @@ def _check_appendable(subject: MutationSubject) -> None:
     for suite in {id(member.suite): member.suite for member in subject.members.values()}.values():
         path = suite.dataset.path
         if path.suffix != ".jsonl":
-            raise UsageError(
-                f"{short(path)} is no JSONL file, so nothing is added to it",
-                fix="leave --apply out, and add the cases by hand",
-            )
+            fix = "leave --apply out, and add the cases by hand"
+            raise UsageError(f"{short(path)} is no JSONL file, so nothing is added to it", fix=fix)
 
 
 def _apply(
@@ -416,20 +400,17 @@ def _apply(
     written: set[str] = set()
     faults: list[str] = []
     for suggestion in suggestions:
-        if (
-            suggestion.case is None
-            or suggestion.draft is None
-            or str(suggestion.case["id"]) in written
-        ):
+        case, draft = suggestion.case, suggestion.draft
+        if case is None or draft is None or str(case["id"]) in written:
             continue
-        dataset = subject.members[suggestion.draft.like].suite.dataset.name
-        document = redacted(project, dict(suggestion.case))
+        dataset = subject.members[draft.like].suite.dataset.name
+        document = redacted(project, dict(case))
         try:
             path, line = append_case(project, subject.prompt.name, document, dataset=dataset)
         except (UsageError, DatasetError) as error:
             faults.append(f"{document['id']}: {error}")
             continue
-        written.add(str(suggestion.case["id"]))
+        written.add(str(case["id"]))
         place = project.relative(path).as_posix()
         echo(f"added {document['id']} to {place}:{line}", style="green", err=as_json)
     if written:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -13,30 +14,15 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from regauge.errors import RegaugeError
 from regauge.reports import money
-from regauge.wording import printable
+from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
-    from types import TracebackType
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from regauge.history import SyncReport, TrendLine, TrendPoint
-
-__all__ = [
-    "Meter",
-    "clear_line",
-    "cost_text",
-    "echo",
-    "interval_bar",
-    "line_document",
-    "point_document",
-    "rate_text",
-    "said_of_sync",
-    "short",
-    "simulated",
-    "sparkline",
-    "unreadable",
-]
+    from regauge.project import Project
 
 
 def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = False) -> None:
@@ -45,6 +31,22 @@ def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = Fal
     if (style or bold) and not os.environ.get("NO_COLOR"):
         text = click.style(text, fg=style or None, bold=bold or None)
     click.echo(text, err=err)
+
+
+def echo_json(document: object) -> None:
+    """Print a document for programs."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def table_lines(rows: Sequence[Sequence[str]], *, counts: bool = False) -> list[str]:
+    """Rows as lines, in columns of one width; with `counts`, columns after the first end alike."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    pads = [str.ljust, *[str.rjust if counts else str.ljust] * (len(widths) - 1)]
+    lines: list[str] = []
+    for row in rows:
+        cells = [pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def short(path: Path) -> Path:
@@ -92,12 +94,7 @@ class Meter:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -172,6 +169,18 @@ def interval_bar(point: TrendPoint) -> str:
     return f"│{''.join(cells)}│"
 
 
+def measured_lines(project: Project, names: Iterable[str]) -> list[TrendLine]:
+    """The lines of evals by name in the run history; none where it cannot be read."""
+    from regauge.history import History, lines_of
+
+    try:
+        history = History.open(project, os.environ)
+        return [line for name in names for line in lines_of(history.suites(name))]
+    except RegaugeError as error:
+        click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
+        return []
+
+
 def rate_text(point: TrendPoint) -> str:
     """A pass rate with its counts."""
     if point.rate is None:
@@ -182,10 +191,13 @@ def rate_text(point: TrendPoint) -> str:
 _DIFF_STYLES = {"+++": "", "---": "", "@@ ": "cyan", "+": "green", "-": "red"}
 
 
-def echo_diff_line(line: str) -> None:
-    """Print a line of a unified diff in its colour."""
-    style = next((style for start, style in _DIFF_STYLES.items() if line.startswith(start)), "")
-    echo(line, style=style, bold=line.startswith(("+++ ", "--- ")))
+def echo_diff(lines: Sequence[str], old: str, new: str) -> None:
+    """Print a unified diff in its colours, or that `old` and `new` are the same."""
+    if not lines:
+        click.echo(f"no difference between {old} and {new}", err=True)
+    for line in lines:
+        style = next((style for start, style in _DIFF_STYLES.items() if line.startswith(start)), "")
+        echo(line, style=style, bold=line.startswith(("+++ ", "--- ")))
 
 
 def simulated(model: str) -> str:
@@ -195,10 +207,9 @@ def simulated(model: str) -> str:
 
 def said_of_sync(report: SyncReport, place: str) -> str:
     """The number of runs taken in, as a sentence."""
-    count = len(report.added)
-    if not count:
+    if not report.added:
         return f"every run of this machine is in {place} already"
-    return f"took {count} {'run' if count == 1 else 'runs'} into {place}"
+    return f"took {plural(len(report.added), 'run')} into {place}"
 
 
 def point_document(point: TrendPoint) -> Mapping[str, object]:

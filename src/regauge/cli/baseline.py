@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,7 +48,7 @@ from regauge.stop_signals import run_stoppable
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from regauge.gate import Count, GatePolicy, OperatingLine, Rate
@@ -141,9 +142,8 @@ def update(
     gate = policy_of(project.settings.gate)
     if (recheck or record == "none") and (batch or collect):
         other = "--recheck" if recheck else "--record none"
-        raise UsageError(
-            f"{other} does not go with --batch and --collect\n  fix: run {other} by itself"
-        )
+        fix = f"run {other} by itself"
+        raise UsageError(f"{other} does not go with --batch and --collect", fix=fix)
     words = ["regauge", "baseline", "update"]
     words += option_words({"model": options.get("model"), "trials": trials})
     batches, prompts = BatchOptions.of_command(
@@ -162,22 +162,18 @@ def update(
     options["record"] = "none" if dry_run else record
     say: Callable[[str], None] = (lambda _: None) if as_json else echo
     done = BaselineUpdate(
-        project,
-        policy,
+        project=project,
+        policy=policy,
         redraw=recheck,
         dry_run=dry_run,
         say=say,
         meter=Meter,
         batch=batches,
     )
-
-    def act(evals: EvalSession) -> None:
-        done.run(evals)
-
     with_evals(
         project,
         path or project.root / "evals",
-        act,
+        done.run,
         prompts=prompts,
         options=option_words(options),
         draw=False,
@@ -189,7 +185,8 @@ def update(
     if done.worse and issue:
         from regauge.maintenance.baseline_views import open_baseline_issue
 
-        posted = open_baseline_issue(done.to_json()["done"], say=_say)
+        say_aside = partial(click.echo, err=True)
+        posted = open_baseline_issue(done.to_json()["done"], say=say_aside)
         click.echo(f"issue {posted.outcome}: {posted.url}", err=True)
     if done.worse:
         click.get_current_context().exit(1)
@@ -333,10 +330,6 @@ def _print_variance(prompt: str, variance: Variance) -> None:
         echo(line + (f"; unsteady: {cases}" if cases else ""))
 
 
-def _say(line: str) -> None:
-    click.echo(line, err=True)
-
-
 _SIMULATE_EPILOG = """\
 \b
 Examples:
@@ -394,8 +387,10 @@ def simulate(
     project = Project.find()
     policy = policy_of(project.settings.gate)
     target = None if drop is None else DetectableDrop(drop=drop, power=power_wanted, seed=seed)
-    asked = _SimulationConfig(policy=policy, cases=cases, target=target, seed=seed)
-    powers = [_Power.simulated(stored, asked) for stored in _baselines(project, prompts, baseline)]
+    powers = [
+        _simulate(stored, policy, target, cases=cases, seed=seed)
+        for stored in _baselines(project, prompts, baseline)
+    ]
     if as_json:
         click.echo(json.dumps([power.to_json() for power in powers], ensure_ascii=False, indent=2))
         return
@@ -407,60 +402,29 @@ def simulate(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SimulationConfig:
-    """The settings of a simulation."""
-
-    policy: GatePolicy
-    cases: int | None
-    target: DetectableDrop | None
-    seed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Power:
     """The power of the gate for one prompt.
 
     Attributes:
-        measured: Number of cases that have trials of the base.
-        trials: Trials of the base of the case that has fewest.
-        needed_cases: How many cases like these find the drop so often; None if not asked, or if
-            no number looked at is enough.
+        target: The drop to find; None if not requested.
+        counts: Trials of the base of each case that has some.
+        needed_cases: How many cases like these find the drop so often; None if not requested, or
+            if no number looked at is enough.
         needed_draws: How many first trials of these cases do.
     """
 
     prompt: str
-    asked: _SimulationConfig
-    measured: int
-    trials: int
+    policy: GatePolicy
+    target: DetectableDrop | None
+    counts: Sequence[Count]
     line: OperatingLine | None
-    needed_cases: int | None = None
-    needed_draws: int | None = None
+    needed_cases: int | None
+    needed_draws: int | None
 
-    @classmethod
-    def simulated(cls, baseline: Baseline, asked: _SimulationConfig) -> _Power:
-        """Simulate the gate on one prompt's history."""
-        kept = [case for history in baseline.histories for case in history.cases.values()]
-        counts: list[Count] = [case.whole for case in kept if case.drawn]
-        needed_cases = needed_draws = None
-        if asked.target is not None:
-            needed = cases_needed(counts, asked.policy, asked.target, at_most=_MOST_CASES)
-            needed_cases = None if needed is None else needed.cases
-            needed_draws = first_draws_needed(counts, asked.policy, asked.target)
-        return cls(
-            prompt=baseline.prompt,
-            asked=asked,
-            measured=len(counts),
-            trials=min((count.trials for count in counts), default=0),
-            line=operating_line(
-                counts,
-                asked.policy,
-                seed=asked.seed,
-                cells=sum(len(case.checks) for case in kept if case.drawn),
-                cases=asked.cases,
-            ),
-            needed_cases=needed_cases,
-            needed_draws=needed_draws,
-        )
+    @property
+    def trials(self) -> int:
+        """Trials of the base of the case that has fewest."""
+        return min((count.trials for count in self.counts), default=0)
 
     def lines(self) -> Iterator[str]:
         """The text for users; the first line names the prompt."""
@@ -468,50 +432,48 @@ class _Power:
             yield f"{self.prompt}: no trial of base is known yet"
             yield f"  regauge baseline update {self.prompt}"
             return
-        cases = "1 case" if self.measured == 1 else f"{self.measured} cases"
-        trials = "1 trial" if self.trials == 1 else f"{self.trials} trials"
+        cases, trials = plural(len(self.counts), "case"), plural(self.trials, "trial")
         yield f"{self.prompt}: {cases} with at least {trials} of base each"
         yield from (f"  {line}" for line in str(self.line).splitlines())
         yield f"  An unchanged prompt costs {self.line.calls_per_case:.2f} calls per case."
-        full = self.asked.policy.baseline_trials_of(self.measured)
+        full = self.policy.baseline_trials_of(len(self.counts))
         if self.trials < full:
             yield (
                 f"  The baseline is not complete: {self.trials} of {full} trials; "
                 f"regauge baseline update {self.prompt}"
             )
-        if self.asked.target is not None:
-            yield f"  {self._needs(self.asked.target)}"
+        if self.target is not None:
+            yield f"  {self._needs(self.target)}"
 
     def to_json(self) -> dict[str, object]:
         """The same for programs; rates between 0 and 1."""
         line = self.line
         document: dict[str, object] = {
             "prompt": self.prompt,
-            "cases_known": self.measured,
+            "cases_known": len(self.counts),
             "trials_of_main": self.trials,
         }
         if line is not None:
             document |= {
                 "cases": line.cases,
                 "false_alarm": _rate_json(line.false_alarm),
-                "one_broken": None if line.one_broken is None else _rate_json(line.one_broken),
-                "drops": [{"drop": drop, **_rate_json(rate)} for drop, rate in line.drops],
-                "flaky_drop": None if line.flaky_drop is None else _rate_json(line.flaky_drop),
+                "one_broken": line.one_broken and _rate_json(line.one_broken),
+                "drops": _drops_json(line.drops),
+                "flaky_drop": line.flaky_drop and _rate_json(line.flaky_drop),
                 "calls_per_case": round(line.calls_per_case, 4),
-                "first_draws": self.asked.policy.first_draws_of(line.cases),
-                "next_step": None
-                if line.step is None
-                else {
-                    "first_draws": line.step.first_draws,
-                    "drops": [{"drop": drop, **_rate_json(rate)} for drop, rate in line.step.drops],
-                    "calls_per_case": round(line.step.calls_per_case, 4),
-                },
+                "first_draws": self.policy.first_draws_of(line.cases),
+                "next_step": None,
             }
-        target = self.asked.target
-        if target is not None:
+            if (step := line.step) is not None:
+                document["next_step"] = {
+                    "first_draws": step.first_draws,
+                    "drops": _drops_json(step.drops),
+                    "calls_per_case": round(step.calls_per_case, 4),
+                }
+        if self.target is not None:
             document["needed"] = {
-                "drop": target.drop,
-                "power": target.power,
+                "drop": self.target.drop,
+                "power": self.target.power,
                 "cases": self.needed_cases,
                 "first_draws": self.needed_draws,
             }
@@ -519,43 +481,62 @@ class _Power:
 
     def _needs(self, target: DetectableDrop) -> str:
         drop, power = f"{100 * target.drop:g}-point drop", f"{100 * target.power:g}"
-        cases = (
-            f"more than {_MOST_CASES:,} cases"
-            if self.needed_cases is None
-            else f"about {self.needed_cases} cases"
-        )
-        sentence = f"To find a {drop} in {power} of 100 runs takes {cases} like these"
-        if self.needed_draws is None:
+        cases = f"about {self.needed_cases}" if self.needed_cases else f"more than {_MOST_CASES:,}"
+        sentence = f"To find a {drop} in {power} of 100 runs takes {cases} cases like these"
+        known, draws = len(self.counts), self.needed_draws
+        if draws is None:
             return f"{sentence}."
-        if self.needed_draws == self.asked.policy.first_draws_of(self.measured):
-            found_in = f"at least {power} of 100 runs"
-            return f"The {self.measured} cases there are find a {drop} in {found_in}."
-        return (
-            f"{sentence}, or first_draws = {self.needed_draws} with the {self.measured} there are."
-        )
+        if draws == self.policy.first_draws_of(known):
+            return f"The {known} cases there are find a {drop} in at least {power} of 100 runs."
+        return f"{sentence}, or first_draws = {draws} with the {known} there are."
+
+
+def _simulate(
+    baseline: Baseline,
+    policy: GatePolicy,
+    target: DetectableDrop | None,
+    *,
+    cases: int | None,
+    seed: int,
+) -> _Power:
+    """Simulate the gate on one prompt's history."""
+    histories = baseline.histories
+    kept = [case for history in histories for case in history.cases.values() if case.drawn]
+    counts = [case.whole for case in kept]
+    needed = cases_needed(counts, policy, target, at_most=_MOST_CASES) if target else None
+    cells = sum(len(case.checks) for case in kept)
+    return _Power(
+        prompt=baseline.prompt,
+        policy=policy,
+        target=target,
+        counts=counts,
+        line=operating_line(counts, policy, seed=seed, cells=cells, cases=cases),
+        needed_cases=needed.cases if needed is not None else None,
+        needed_draws=first_draws_needed(counts, policy, target) if target else None,
+    )
 
 
 def _rate_json(rate: Rate) -> dict[str, object]:
-    interval = rate.interval
+    interval, span = rate.interval, rate.range
     return {
         "rate": round(rate.value, 4),
         "low": round(interval.low, 4),
         "high": round(interval.high, 4),
         "runs": rate.runs,
-        "range": None
-        if rate.range is None
-        else {"low": round(rate.range.low, 4), "high": round(rate.range.high, 4)},
+        "range": None if span is None else {"low": round(span.low, 4), "high": round(span.high, 4)},
     }
+
+
+def _drops_json(drops: Iterable[tuple[float, Rate]]) -> list[dict[str, object]]:
+    return [{"drop": drop, **_rate_json(rate)} for drop, rate in drops]
 
 
 def _baselines(
     project: Project, prompts: tuple[str, ...], file: Path | None = None
 ) -> Iterator[Baseline]:
     if file is not None and len(prompts) > 1:
-        raise UsageError(
-            f"--baseline is the file of one prompt, not of {len(prompts)}\n"
-            f"  fix: regauge baseline simulate {prompts[0]} --baseline {file}"
-        )
+        fix = f"regauge baseline simulate {prompts[0]} --baseline {file}"
+        raise UsageError(f"--baseline is the file of one prompt, not of {len(prompts)}", fix=fix)
     directory = project.fixtures_dir / "baselines"
     names = prompts or tuple(sorted(path.stem for path in directory.glob("[!.]*.json")))
     paths = [file] if file is not None else [baseline_path(project, name) for name in names]

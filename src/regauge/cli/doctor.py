@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import sys
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 import click
 
 from regauge.cli._options import evals_option, json_option, strict_option
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import echo, echo_json
 from regauge.errors import ConfigError, GitError
 from regauge.maintenance.collection import tests_targets
 from regauge.maintenance.doctor import DoctorFinding, findings_of, look_at_evals, model_findings
@@ -62,9 +62,9 @@ def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) ->
         document = {
             "project": str(project.root),
             "counts": counts,
-            "findings": [finding.to_json() for finding in findings],
+            "findings": [asdict(finding) for finding in findings],
         }
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(document)
     else:
         for entry in findings:
             message = entry.message.replace("\n", f"\n{_INDENT}")
@@ -77,16 +77,18 @@ def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) ->
 
 
 def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[DoctorFinding]:
-    yield DoctorFinding(check="versions", level="ok", message=_versions())
+    yield DoctorFinding.ok("versions", _versions())
     try:
         settings = project.settings
     except ConfigError as error:
         yield from findings_of(error.faults, project, check="settings")
         return
-    yield DoctorFinding(check="settings", level="ok", message=f"{project.root} loads")
+    yield DoctorFinding.ok("settings", f"{project.root} loads")
     yield _extras()
-    yield from _pytest_settings(project)
-    yield from _git(project)
+    # deepeval's plugin slows every run, or evals are no tests to pytest.
+    for why, fix in advise_on_pytest(project.root):
+        yield DoctorFinding.warning("pytest", why, fix)
+    yield _look_at_git(project)
     prompts = list(_prompts(project))
     yield from prompts
     large = warn_of_sizes(project)
@@ -115,49 +117,27 @@ def _extras() -> DoctorFinding:
         f"{extra} (not installed: {', '.join(missing)})" if missing else extra
         for extra, missing in states.items()
     ]
-    return DoctorFinding(check="extras", level="ok", message=", ".join(words))
+    return DoctorFinding.ok("extras", ", ".join(words))
 
 
-def _pytest_settings(project: Project) -> Iterator[DoctorFinding]:
-    """A warning where deepeval's plugin slows every run, or evals are no tests to pytest."""
-    for why, fix in advise_on_pytest(project.root):
-        yield DoctorFinding(check="pytest", level="warning", message=why, fix=fix)
-
-
-def _git(project: Project) -> Iterator[DoctorFinding]:
+def _look_at_git(project: Project) -> DoctorFinding:
     try:
         repository = Repository.find(project.root)
         if repository is None:
-            yield DoctorFinding(
-                check="git",
-                level="warning",
-                message="this is no git repository: no older versions, no gate",
-                fix="git init",
-            )
-        elif not repository.has_commits():
-            yield DoctorFinding(
-                check="git",
-                level="warning",
-                message="nothing is committed yet",
-                fix='git add -A && git commit -m "Evals of prompts"',
-            )
-        elif repository.shallow():
-            yield DoctorFinding(
-                check="git",
-                level="warning",
-                message="a shallow clone: older versions of prompts are not in it",
-                fix="git fetch --unshallow; in CI: fetch-depth: 0",
-            )
-        elif repository.dirty():
-            yield DoctorFinding(
-                check="git", level="ok", message="a repository; files differ from what is committed"
-            )
-        else:
-            yield DoctorFinding(
-                check="git", level="ok", message="a repository; everything is committed"
-            )
+            words = "this is no git repository: no older versions, no gate"
+            return DoctorFinding.warning("git", words, "git init")
+        if not repository.has_commits():
+            fix = 'git add -A && git commit -m "Evals of prompts"'
+            return DoctorFinding.warning("git", "nothing is committed yet", fix)
+        if repository.shallow():
+            words = "a shallow clone: older versions of prompts are not in it"
+            fix = "git fetch --unshallow; in CI: fetch-depth: 0"
+            return DoctorFinding.warning("git", words, fix)
+        state = "files differ from what is committed"
+        state = state if repository.dirty() else "everything is committed"
+        return DoctorFinding.ok("git", f"a repository; {state}")
     except GitError as error:
-        yield DoctorFinding(check="git", level="error", message=str(error), fix="install git")
+        return DoctorFinding.error("git", str(error), "install git")
 
 
 def _prompts(project: Project) -> Iterator[DoctorFinding]:
@@ -165,26 +145,22 @@ def _prompts(project: Project) -> Iterator[DoctorFinding]:
     if not count and tests_targets(project):
         return
     if not count:
-        yield DoctorFinding(
-            check="prompts",
-            level="error",
-            message="there are no prompt files",
-            fix="regauge init, or regauge new prompt NAME",
-        )
+        fix = "regauge init, or regauge new prompt NAME"
+        yield DoctorFinding.error("prompts", "there are no prompt files", fix)
         return
     try:
         faults = lint_prompts(project)
     except GitError as error:
-        yield DoctorFinding(check="prompts", level="error", message=str(error))
+        yield DoctorFinding.error("prompts", str(error))
         return
     yield from findings_of(faults, project, check="prompts")
     warnings = [*findings_of(lint_warnings(project), project, check="prompts", level="warning")]
     if len(warnings) > 1:
         first = warnings[0].message.partition("\n")[0]
         message = f"{len(warnings)} warnings; the first: {first}"
-        yield DoctorFinding(check="prompts", level="warning", message=message, fix="regauge lint")
+        yield DoctorFinding.warning("prompts", message, "regauge lint")
     else:
         yield from warnings
     if not faults:
         words = f"{count} files load, and are" if count > 1 else "1 file loads, and is"
-        yield DoctorFinding(check="prompts", level="ok", message=f"{words} released")
+        yield DoctorFinding.ok("prompts", f"{words} released")

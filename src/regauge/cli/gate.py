@@ -23,7 +23,7 @@ from regauge.cli._options import (
     prompt_option,
     record_option,
     run_options,
-    write_output,
+    write_named,
 )
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import RegaugeError, UnmeasuredError, UsageError
@@ -86,49 +86,32 @@ _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
 BlockOrWarn = Literal["block", "warn"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DecisionOutput:
-    """Where the decision goes."""
-
-    as_json: bool
-    file: str | None
-    annotations: bool
-    project: Project
-
-    def write(
-        self, document: DecisionDocument, record: RunRecord, written: Mapping[str, int]
-    ) -> None:
-        """Write the decision of a run everywhere it was asked for.
-
-        Args:
-            document: What was decided.
-            record: Of the run.
-            written: How many lines of which recordings the run wrote.
-        """
-        if self.as_json:
-            click.echo(document.model_dump_json(indent=1))
-        else:
-            for line in [
-                *decision_lines(document),
-                *recorded_lines(self.project, written),
-                *_list_suggestions(record),
-            ]:
-                echo(line.text, style=_STYLES[line.tone], err=self.file == STDOUT)
-        if self.annotations or in_github_actions(os.environ):
-            for command_ in gate_annotations(document, self.project.root, os.environ):
-                # A workflow reads both; a document is alone on standard output.
-                alone = self.as_json or self.file == STDOUT
-                print_command(command_, sys.stderr if alone else sys.stdout)
-        if self.file is not None:
-            if Path(self.file).suffix.lower() == ".json":
-                text = document.model_dump_json(indent=1) + "\n"
-            else:
-                text = decision_markdown(
-                    document, suites=record.suites, suggestions=record.suggestions
-                )
-            write_output(text, self.file)
-            if self.file != STDOUT:
-                click.echo(f"wrote {self.file}", err=True)
+def _write(
+    project: Project,
+    decided: tuple[DecisionDocument, RunRecord, Mapping[str, int]],
+    file: str | None,
+    *,
+    as_json: bool,
+    annotations: bool,
+) -> None:
+    """Write the decision of a run everywhere it was asked for."""
+    document, record, written = decided
+    if as_json:
+        click.echo(document.model_dump_json(indent=1))
+    else:
+        recorded, suggested = recorded_lines(project, written), _list_suggestions(record)
+        for line in [*decision_lines(document), *recorded, *suggested]:
+            echo(line.text, style=_STYLES[line.tone], err=file == STDOUT)
+    if annotations or in_github_actions(os.environ):
+        # A workflow reads both; a document is alone on standard output.
+        stream = sys.stderr if as_json or file == STDOUT else sys.stdout
+        for command_ in gate_annotations(document, project.root, os.environ):
+            print_command(command_, stream)
+    if file is not None and Path(file).suffix.lower() == ".json":
+        write_named(document.model_dump_json(indent=1) + "\n", file)
+    elif file is not None:
+        suites, suggestions = record.suites, record.suggestions
+        write_named(decision_markdown(document, suites=suites, suggestions=suggestions), file)
 
 
 @click.command(name="gate", epilog=_EPILOG)
@@ -192,10 +175,7 @@ def command(
     project = Project.find()
     _check_outputs(output, annotations=annotations, dry_run=dry_run, as_json=as_json)
     policy = PolicyOptions(on_broken=on_broken, on_undecided=on_undecided, on_drifted=on_drifted)
-    outputs = _DecisionOutput(
-        as_json=as_json, file=output, annotations=annotations, project=project
-    )
-    stored = _baseline(project, baseline)
+    stored = load_baseline(baseline, place=project.relative(baseline)) if baseline else None
     if run is not None and ref is not None:
         _refuse_unmerged(project, run)
     if run is not None and ref is None:
@@ -228,9 +208,8 @@ def command(
         if outcome is None:
             return
         decided = outcome
-    outputs.write(*decided)
-    document = decided[0]
-    click.get_current_context().exit(document.exit_code)
+    _write(project, decided, output, as_json=as_json, annotations=annotations)
+    click.get_current_context().exit(decided[0].exit_code)
 
 
 def _list_suggestions(record: RunRecord) -> list[StyledLine]:
@@ -247,15 +226,12 @@ def _again(
     directory = find_run(project, run)
     record = read_record(directory)
     if record.decision is not None and record.decision.decision == "refused":
-        raise UsageError(
-            f"run {record.id} was refused, so it has no trials to decide from\n"
-            f"  fix: {record.decision.next.text}"
-        )
+        message = f"run {record.id} was refused, so it has no trials to decide from"
+        raise UsageError(message, fix=record.decision.next.text)
     if record.decision is None:
-        raise UsageError(
-            f"run {record.id} did not gate, so there is nothing to decide again\n"
-            "  fix: name a run of `regauge gate` or `pytest evals --gate`; regauge runs list"
-        )
+        message = f"run {record.id} did not gate, so there is nothing to decide again"
+        fix = "name a run of `regauge gate` or `pytest evals --gate`; regauge runs list"
+        raise UsageError(message, fix=fix)
     before = policy_from_json(record.decision.policy)
     document = decide_again(
         record.decision,
@@ -281,10 +257,8 @@ def _refuse_unmerged(project: Project, run: str) -> None:
     """
     record = read_record(find_run(project, run))
     if record.merged is None or not record.merged.base:
-        raise UsageError(
-            f"run {record.id} is not merged from shards of a gate\n"
-            "  fix: leave out REF to decide again from its trials, or --from to gate from scratch"
-        )
+        fix = "leave out REF to decide again from its trials, or --from to gate from scratch"
+        raise UsageError(f"run {record.id} is not merged from shards of a gate", fix=fix)
     here = git_state(project.root, written=project.recordings_dir)
     if here is not None and record.git is not None and here.commit != record.git.commit:
         raise UsageError(
@@ -294,44 +268,31 @@ def _refuse_unmerged(project: Project, run: str) -> None:
     if record.status != "finished":
         missing = ", ".join(map(str, record.merged.missing))
         what = f"shard {missing} of {record.merged.count}" if missing else "cases of shards"
-        raise UnmeasuredError(
-            f"run {record.id} lacks {what}\n  fix: run what is missing, and merge again"
-        )
-
-
-def _baseline(project: Project, path: Path | None) -> Baseline | None:
-    return load_baseline(path, place=project.relative(path)) if path is not None else None
+        fix = "run what is missing, and merge again"
+        raise UnmeasuredError(f"run {record.id} lacks {what}", fix=fix)
 
 
 def _check_outputs(output: str | None, *, annotations: bool, dry_run: bool, as_json: bool) -> None:
     """Refuse, before any call, outputs that would hold nothing, or two documents."""
     if dry_run and (output is not None or annotations):
         option = "--annotations" if output is None else f"--output {output}"
-        raise UsageError(
-            f"--dry-run makes no decision, so {option} has nothing to show\n"
-            "  fix: leave one of them out; --dry-run --json prints the estimate"
-        )
+        fix = "leave one of them out; --dry-run --json prints the estimate"
+        raise UsageError(f"--dry-run makes no decision, so {option} has nothing to show", fix=fix)
     if as_json and output == STDOUT:
-        raise UsageError(
-            "--json and --output - both write to standard output\n"
-            "  fix: name a file for --output, or leave out --json"
-        )
+        fix = "name a file for --output, or leave out --json"
+        raise UsageError("--json and --output - both write to standard output", fix=fix)
     suffix = "" if output in {None, STDOUT} else Path(str(output)).suffix.lower()
     if suffix not in {"", ".md", ".markdown", ".json"}:
-        raise UsageError(
-            f"{output}: a decision has no format with the suffix {suffix}\n"
-            "  fix: end the name with .md or .json; for a page of the run: regauge report -o"
-            " report.html"
-        )
+        fix = "end the name with .md or .json; for a page of the run: regauge report -o report.html"
+        raise UsageError(f"{output}: a decision has no format with the suffix {suffix}", fix=fix)
 
 
 def _reason(reason: str | None) -> str:
     """The reason of an author, on one line."""
     text = " ".join((reason or "").split())
     if reason is not None and not text:
-        raise UsageError(
-            "--accept-judge-change has no reason\n  fix: state why the judges may change"
-        )
+        fix = "state why the judges may change"
+        raise UsageError("--accept-judge-change has no reason", fix=fix)
     return text
 
 
@@ -348,10 +309,8 @@ def _refuse_with_from(
     named = [name for name, value in options.items() if value is not None]
     named += [name for name, value in (("dry-run", dry_run), ("prompt", prompts)) if value]
     if named:
-        raise UsageError(
-            f"--from decides again from trials that are there; it takes no {named[0]}\n"
-            "  fix: leave it out, or leave out --from"
-        )
+        message = f"--from decides again from trials that are there; it takes no {named[0]}"
+        raise UsageError(message, fix="leave it out, or leave out --from")
 
 
 def _words(arguments: list[str]) -> list[str]:

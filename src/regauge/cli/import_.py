@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from regauge.cli._options import STDOUT, json_option, output_option, write_output
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import echo, echo_json
 from regauge.errors import UsageError
 from regauge.importers import load_importer, plan_files, write_files
 from regauge.project import Project
@@ -49,32 +48,27 @@ def import_command(
         raise UsageError("-o needs --check", fix="an import writes its report to IMPORT.md")
     importer = load_importer(format_name)
     if not path.exists():
-        raise UsageError(
-            f"{path} does not exist",
-            fix=f"name a file or a directory: regauge import {format_name} PATH",
-        )
+        fix = f"name a file or a directory: regauge import {format_name} PATH"
+        raise UsageError(f"{path} does not exist", fix=fix)
     root = Project.find().root
     imported = importer(path, root=root, name=name)
     plan = plan_files(format_name, imported, root, check=check)
+    cases = sum(map(len, imported.datasets.values()))
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "format": format_name,
-                    "written": [] if check else plan.paths,
-                    "evals": len(imported.evals),
-                    "cases": sum(map(len, imported.datasets.values())),
-                    "assertions": imported.assertions,
-                    "unmeasured": imported.unmeasured,
-                    "notes": [
-                        {"kind": note.kind, "place": str(note.place), "text": note.text}
-                        for note in imported.notes
-                    ],
-                },
-                indent=2,
-                ensure_ascii=False,
-            )
-        )
+        notes = [
+            {"kind": note.kind, "place": str(note.place), "text": note.text}
+            for note in imported.notes
+        ]
+        document = {
+            "format": format_name,
+            "written": [] if check else plan.paths,
+            "evals": len(imported.evals),
+            "cases": cases,
+            "assertions": imported.assertions,
+            "unmeasured": imported.unmeasured,
+            "notes": notes,
+        }
+        echo_json(document)
     if check:
         if output is not None or not as_json:
             write_output(plan.report, output or STDOUT)
@@ -86,7 +80,6 @@ def import_command(
         echo(f"wrote {written}", style="green")
     # The report joins the places of one text in one line.
     persons = len({note.text for note in imported.notes if note.kind == "person"})
-    cases = sum(map(len, imported.datasets.values()))
     echo(
         f"{plural(len(imported.evals), 'eval')}, {plural(cases, 'golden case')},"
         f" {plural(imported.assertions, 'assertion')}, {imported.unmeasured} of them unmeasured"

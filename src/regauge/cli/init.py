@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._options import dry_run_option, install_option, json_option
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import echo, echo_json
 from regauge.errors import UsageError
 from regauge.gate import Count, operating_line, policy_of
 from regauge.project import Project
@@ -80,25 +79,20 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     for line in () if as_json else _model_lines(models):
         echo(line)
     if anything and not (yes or dry_run or as_json):
-        for plan in planned:
-            echo(_planned_line(root, plan, _PLANS))
-        if not _is_confirmed("Write these files?"):
-            raise SystemExit(1)
-        planned = [_choose(root, plan) for plan in planned]
+        planned = _confirm(root, planned)
     done = planned if dry_run else write_planned(root, planned)
     if as_json:
-        rows = [
-            {"path": _display_path(root, file), "action": file.action, "reason": file.reason}
-            for file in done
-        ]
         document = {
             "root": str(root),
             "dry_run": dry_run,
-            "files": rows,
+            "files": [
+                {"path": _display_path(root, file), "action": file.action, "reason": file.reason}
+                for file in done
+            ],
             "advice": [text for file in done for text in file.advice],
             "models": [asdict(model) for model in models],
         }
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(document)
         return
     _print_done(root, done, _PLANS if dry_run else _WORDS)
     if source is None:
@@ -106,7 +100,10 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     elif install is None:
         echo(f"workflows install regauge from {source.source}")
     if not dry_run:
-        _finish(root, done, ask=anything and not yes, anything=anything)
+        if anything and not yes:
+            _offer_imports(root)
+        _say_gate(root, done)
+        _say_next(root, anything=anything)
 
 
 def _print_done(root: Path, done: Sequence[Planned], words: dict[str, str]) -> None:
@@ -115,14 +112,6 @@ def _print_done(root: Path, done: Sequence[Planned], words: dict[str, str]) -> N
         echo(_planned_line(root, file, words), style="" if file.action == "keep" else "green")
     for text in (text for file in done for text in file.advice):
         echo(f"note: {text}", style="yellow")
-
-
-def _finish(root: Path, done: Sequence[Planned], *, ask: bool, anything: bool) -> None:
-    """Offer what is left to do, and name the next commands."""
-    if ask:
-        _offer_imports(root)
-    _say_gate(root, done)
-    _say_next(root, anything=anything)
 
 
 def _model_lines(models: Sequence[FoundModel]) -> Iterator[str]:
@@ -143,6 +132,19 @@ def _offer_imports(root: Path) -> None:
             import_command.main(["promptfoo", path], standalone_mode=False)
 
 
+def _confirm(root: Path, planned: Sequence[Planned]) -> list[Planned]:
+    """What the user wants of the planned files.
+
+    Raises:
+        SystemExit: None of it.
+    """
+    for plan in planned:
+        echo(_planned_line(root, plan, _PLANS))
+    if not _is_confirmed("Write these files?"):
+        raise SystemExit(1)
+    return [_choose(root, plan) for plan in planned]
+
+
 def _choose(root: Path, plan: Planned) -> Planned:
     """A planned file; a workflow is written if the user wants it."""
     place = _display_path(root, plan)
@@ -161,10 +163,9 @@ def _is_confirmed(question: str) -> bool:
         # click raises the same for Ctrl-C.
         if isinstance(error.__context__, EOFError):
             click.echo(err=True)
-            raise UsageError(
-                "standard input ended before an answer; the directory is unchanged\n"
-                "  fix: regauge init --yes writes the files, --dry-run only lists them"
-            ) from error
+            message = "standard input ended before an answer; the directory is unchanged"
+            fix = "regauge init --yes writes the files, --dry-run only lists them"
+            raise UsageError(message, fix=fix) from error
         raise
 
 

@@ -30,7 +30,7 @@ from regauge.cli._options import (
     record_option,
     write_output,
 )
-from regauge.cli._terminal import Meter, echo, unreadable
+from regauge.cli._terminal import Meter, echo, echo_json, unreadable
 from regauge.datasets import GoldenCase, find_dataset, load_dataset
 from regauge.digests import digest_of
 from regauge.errors import UnmeasuredError, UsageError
@@ -72,7 +72,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.digests import JSON
-    from regauge.judges import Verdict
     from regauge.maintenance.collection import UsedJudge
     from regauge.project import RecordMode
     from regauge.runner import DrawProgress
@@ -123,9 +122,7 @@ def list_command(word: str, *, as_json: bool) -> None:
         if word.lower() in f"{name} {(description := describe(name, kind)).summary}".lower()
     ]
     if as_json:
-        click.echo(
-            json.dumps([dataclasses.asdict(description) for description in descriptions], indent=2)
-        )
+        click.echo(json.dumps([*map(dataclasses.asdict, descriptions)], indent=2))
     else:
         _print_judges(descriptions)
         if not descriptions:
@@ -187,24 +184,18 @@ def try_command(
     """
     made = judge_from_spec(_spec(judge, params))
     if isinstance(made, UnboundJudge):
-        raise UsageError(
-            f"{judge!r} calls a model, a program or a service, and only a run records calls\n"
-            "  fix: use it in an eval or in the `checks` of a golden case"
-        )
+        message = f"{judge!r} calls a model, a program or a service, and only a run records calls"
+        raise UsageError(message, fix="use it in an eval or in the `checks` of a golden case")
     completion = _completion(_read(output))
     verdict = asyncio.run(made.judge(completion, _case(case_file)))
     if as_json:
-        document = {"judge": made.name, "digest": made.digest, **_document(verdict)}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        values = {part.name: getattr(verdict, part.name) for part in dataclasses.fields(verdict)}
+        details = dict(verdict.details)
+        echo_json({"judge": made.name, "digest": made.digest, **values, "details": details})
     else:
         echo(f"{made.name}: {verdict}")
     if verdict.outcome == "fail":
         sys.exit(1)
-
-
-def _document(verdict: Verdict) -> dict[str, Any]:
-    values = {part.name: getattr(verdict, part.name) for part in dataclasses.fields(verdict)}
-    return {**values, "details": dict(verdict.details)}
 
 
 def _yaml(text: str, what: str) -> JSON:
@@ -251,13 +242,9 @@ def _completion(text: str) -> Completion:
             return Completion.from_json(cast("Mapping[str, JSON]", document))
         except ValueError as error:
             raise UsageError(f"the recorded completion cannot be read: {error}") from error
+    source = "file"
     return Completion(
-        text=text,
-        finish_reason="stop",
-        usage=Usage(),
-        model="file",
-        provider="file",
-        latency_s=0.0,
+        text=text, finish_reason="stop", usage=Usage(), model=source, provider=source, latency_s=0.0
     )
 
 
@@ -297,9 +284,7 @@ Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeas
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help=(
-        "Judgements per output: the first is compared with the label, the others with the first."
-    ),
+    help="Judgements per output: the first is compared with the label, the others with the first.",
 )
 @click.option(
     "--labels",
@@ -329,14 +314,11 @@ def calibrate_command(
     output: str | None,
     dataset: str | None,
     split: str | None,
-    concurrency: str | None,
-    budget_usd: float | None,
-    budget_tokens: int | None,
-    budget_calls: int | None,
     prune: bool,
     dry_run: bool,
     path: Path | None,
     as_json: bool,
+    **limits: Any,
 ) -> None:
     """Compare JUDGE with human labels in fixtures/labels/JUDGE.jsonl.
 
@@ -358,12 +340,9 @@ def calibrate_command(
         os.environ,
         record="none" if dry_run else record,
         trials=None,
-        concurrency=concurrency,
-        budget_usd=budget_usd,
-        budget_tokens=budget_tokens,
-        budget_calls=budget_calls,
         fail_fast=False,
         judge_model=model,
+        **limits,
     )
     used = find_judge(judge, project, evals, model)
     if from_run is not None:
@@ -395,8 +374,7 @@ def calibrate_command(
     removed = run.prune() if prune else None
     missing = shortfall(calibration, project.settings.calibration)
     if as_json:
-        document = calibration_document(used.judge, calibration, judged, missing)
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(calibration_document(used.judge, calibration, judged, missing))
     else:
         pruned = "" if removed is None else f"removed {removed[0]} of {removed[1]} recordings"
         for line in [
@@ -448,13 +426,10 @@ def _write_outputs(
             " regauge runs list"
         )
     sheet = LabelSheet.read(text, place)
-    added = sheet.add(
-        [
-            {"id": name, "case": row["case"], "answer": row["answer"]}
-            for name, row in outputs.items()
-        ],
-        origin=f"run {directory.name}",
-    )
+    rows = [
+        {"id": name, "case": row["case"], "answer": row["answer"]} for name, row in outputs.items()
+    ]
+    added = sheet.add(rows, origin=f"run {directory.name}")
     if page is not None and not dry_run:
         from regauge.reports.html import labels_html
 
@@ -514,7 +489,7 @@ def _list_status(project: Project, evals: Path, model: str | None, *, as_json: b
     """Every judge that asks a model or has a record, and what its verdicts count for."""
     rows = standings(project, judges_of_evals(project, evals, judge_model=model))
     if as_json:
-        click.echo(json.dumps([row.to_json() for row in rows], indent=2, ensure_ascii=False))
+        echo_json([row.to_json() for row in rows])
         return
     if not rows:
         echo("no eval has a judge that asks a model, and there are no calibration records")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from contextlib import suppress
@@ -10,7 +9,7 @@ from contextlib import suppress
 import click
 
 from regauge.cli._options import json_option, strict_option
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import echo, echo_json
 from regauge.errors import Fault, RecordingError, UsageError
 from regauge.gate.baselines import baseline_faults
 from regauge.maintenance.calibrations import lint_labels
@@ -66,10 +65,9 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     notes = _find_replaced(project)
     count = len(prompt_files(project.prompts_dir))
     if not count and not tests_targets(project):
-        raise UsageError(
-            f"there are no prompt files in {project.prompts_dir}, so nothing was checked\n"
-            f"  fix: write {project.relative(project.prompts_dir) / 'NAME.prompt.yml'}"
-        )
+        message = f"there are no prompt files in {project.prompts_dir}, so nothing was checked"
+        fix = f"write {project.relative(project.prompts_dir) / 'NAME.prompt.yml'}"
+        raise UsageError(message, fix=fix)
     if as_json:
         document = {
             "prompts": count,
@@ -77,19 +75,14 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
             "warnings": [_row(project, warning) for warning in warnings],
             "notes": [_row(project, note) for note in notes],
         }
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(document)
     else:
-        for label, style, errors in (
-            ("error", "red", faults),
-            ("warning", "yellow", warnings),
-            ("note", "", notes),
-        ):
+        kinds = (("error", "red", faults), ("warning", "yellow", warnings), ("note", "", notes))
+        for label, style, errors in kinds:
             for fault in errors:
                 echo(f"{label}: {_format_error(project, fault)}", style=style)
-        echo(
-            f"{plural(count, 'prompt')}: {plural(len(faults), 'error')}, "
-            f"{plural(len(warnings), 'warning')}"
-        )
+        counts = f"{plural(len(faults), 'error')}, {plural(len(warnings), 'warning')}"
+        echo(f"{plural(count, 'prompt')}: {counts}")
     if faults or (strict and warnings):
         sys.exit(1)
 
@@ -100,7 +93,7 @@ def _find_replaced(project: Project) -> list[Fault]:
     for path in sorted(project.recordings_dir.glob("[!.]*.jsonl")):
         with suppress(RecordingError):  # reported with the errors
             faults += [
-                Fault(path=path, line=None, message=str(replacement))
+                Fault(path=path, message=str(replacement))
                 for replacement in replacements_in(RecordingsFile.load(path))
             ]
     return faults

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -24,12 +23,12 @@ from regauge.cli._refine.runs import (
     access_to_github,
     branch_for_proposals,
     check_work,
-    connect_github,
 )
-from regauge.cli._terminal import Meter, echo
+from regauge.cli._terminal import Meter, echo, echo_json, table_lines
 from regauge.cli.gate import gated
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.git import commit_files, push
+from regauge.github import GitHub
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.model_id import parse_model_id
 from regauge.project import Project
@@ -146,13 +145,9 @@ def command(
     refine: bool,
     apply_it: bool,
     pr: bool,
-    record: str | None,
-    concurrency: str | None,
-    budget_usd: float | None,
-    budget_calls: int | None,
-    budget_tokens: int | None,
     path: Path | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Gate prompts on their own model against MODEL: each is safe, broke or undecided.
 
@@ -169,13 +164,8 @@ def command(
         _print_plan(planned, model, as_json=as_json)
         return
     proposal = _Proposal.prepared(project, planned, model) if pr else None
-    gate = _Gate(
-        project=project,
-        model=model,
-        path=path,
-        words=tuple(option_words({"record": record, "concurrency": concurrency})),
-        left=_Left(usd=budget_usd, calls=budget_calls, tokens=budget_tokens),
-    )
+    left = {name: options.pop(f"budget_{name}") for name in ("usd", "calls", "tokens")}
+    gate = _Gate(project=project, model=model, path=path, words=option_words(options), left=left)
     results: list[_Migrated] = []
     contents: dict[str, str] = {}
     for plan in planned:
@@ -201,7 +191,7 @@ def command(
     finally:
         if as_json:
             document = {"to": str(model), "prompts": [*map(asdict, results)], "done": done}
-            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            echo_json(document)
     outcomes = {result.outcome for result in results}
     code = next((code for outcome, code in _EXIT_CODES.items() if outcome in outcomes), 0)
     click.get_current_context().exit(code)
@@ -243,10 +233,8 @@ def _plan(
     for name in current:
         click.echo(f"{name} is on {model} already", err=True)
     if not planned:
-        raise UsageError(
-            f"there is no prompt to move to {model}\n"
-            "  fix: name a prompt with an eval and another model; targets have no model"
-        )
+        fix = "name a prompt with an eval and another model; targets have no model"
+        raise UsageError(f"there is no prompt to move to {model}", fix=fix)
     return list(planned.values())
 
 
@@ -284,69 +272,50 @@ def _refuse_changed(project: Project, planned: Sequence[_Planned]) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Left:
-    """The rest of each budget; None without a limit."""
-
-    usd: float | None
-    calls: int | None
-    tokens: int | None
-
-    def spend(self, usd: float | None, calls: int, tokens: int) -> None:
-        """Take away what a gate or a refinement used."""
-        if self.usd is not None:
-            self.usd = max(0.0, self.usd - (usd or 0.0))
-        if self.calls is not None:
-            self.calls = max(0, self.calls - calls)
-        if self.tokens is not None:
-            self.tokens = max(0, self.tokens - tokens)
-
-    def words(self, *names: str) -> list[str]:
-        """The options of these budgets."""
-        limits = {name: getattr(self, name) for name in names}
-        return [f"--budget-{name}={left}" for name, left in limits.items() if left is not None]
-
-
-@dataclass(slots=True, kw_only=True)
 class _Gate:
     """Gates prompts, one after the other.
 
     Attributes:
         words: Options of every gate.
-        left: What is left of the budgets.
+        left: The rest of each budget, of `usd`, `calls` and `tokens`; None without a limit.
     """
 
     project: Project
     model: ModelId
     path: Path | None
-    words: tuple[str, ...]
-    left: _Left
+    words: Sequence[str]
+    left: dict[str, float | None]
+
+    def _spend(self, **used: float) -> None:
+        """Take away what a gate or a refinement used."""
+        for name, amount in used.items():
+            if (left := self.left[name]) is not None:
+                self.left[name] = max(0, left - amount)
+
+    def _options(self) -> list[str]:
+        """The options of every gate and refinement, with what is left of the budgets."""
+        budgets = {f"budget_{name}": left for name, left in self.left.items()}
+        return [*self.words, *option_words(budgets)]
 
     def migrate(self, plan: _Planned) -> _Migrated:
         """Gate one prompt on the new model."""
         meter = Meter()
-        request = GateRequest(
-            ref="HEAD",
-            narrowed=True,
-            again=["regauge", *sys.argv[1:]],
-            say=meter.say,
-        )
+        again = ["regauge", *sys.argv[1:]]
+        request = GateRequest(ref="HEAD", narrowed=True, again=again, say=meter.say)
         with meter:
             decided = gated(
                 self.project,
                 request,
                 self.path,
                 prompts=(plan.prompt,),
-                words=[
-                    f"--model={self.model}",
-                    *self.words,
-                    *self.left.words("usd", "calls", "tokens"),
-                ],
+                words=[f"--model={self.model}", *self._options()],
                 as_json=True,
             )
         assert decided is not None, "only an estimate decides nothing"
         document, record, _ = decided
         used = document.calls
-        self.left.spend(used.cost_usd, used.live, used.input_tokens + used.output_tokens)
+        tokens = used.input_tokens + used.output_tokens
+        self._spend(usd=used.cost_usd or 0.0, calls=used.live, tokens=tokens)
         return _migrate(plan, document, record)
 
     def refine(self, plan: _Planned, broke: _Migrated) -> tuple[_Migrated, dict[str, str]]:
@@ -360,11 +329,11 @@ class _Gate:
             plan.prompt,
             self.path,
             model=str(self.model),
-            words=[*self.words, *self.left.words("usd", "calls", "tokens")],
+            words=self._options(),
         )
         spent = result["spent"]
         calls = max(0, int(spent["calls"]) - int(spent["replayed"]))
-        self.left.spend(float(spent["usd"]), calls, 0)
+        self._spend(usd=float(spent["usd"]), calls=calls)
         run = find_refinement(self.project, str(result["run"]))
         if result["revision"] is None:
             reasons = (*broke.reasons, f"refinement: {result['stop']['text']}")
@@ -383,9 +352,7 @@ class _Gate:
 def _migrate(plan: _Planned, document: DecisionDocument, record: RunRecord) -> _Migrated:
     sides = {suite.side: suite for suite in record.suites if suite.replayed + suite.live}
     spent = {
-        side: None
-        if suite.cost_usd is None
-        else 1000 * suite.cost_usd / (suite.replayed + suite.live)
+        side: suite.cost_usd and 1000 * suite.cost_usd / (suite.replayed + suite.live)
         for side, suite in sides.items()
     }
     plan = replace(
@@ -443,7 +410,7 @@ def _write(files: Mapping[Path, bytes]) -> None:
         except OSError as error:
             for written, old in before.items():
                 write_whole(written, old)
-            fault = Fault(path=path, line=None, message=f"cannot be written: {error}")
+            fault = Fault(path=path, message=f"cannot be written: {error}")
             raise PromptError([fault]) from error
 
 
@@ -474,7 +441,7 @@ class _Proposal:
         proposal = cls(
             path=paths[0], branch=f"migrate/{name}-on-{base}", base=base, model=model, access=access
         )
-        with connect_github(access, _say) as github:
+        with GitHub(access, say=_say) as github:
             github.pull_request_from(proposal.branch, base)
         return proposal
 
@@ -491,7 +458,7 @@ class _Proposal:
             renew=True,
         )
         push(self.path, branch)
-        with connect_github(self.access, _say) as github:
+        with GitHub(self.access, say=_say) as github:
             posted = github.open_pull_request(
                 head=branch.name, base=self.base, title=title, body=body
             )
@@ -506,17 +473,20 @@ def _say(line: str) -> None:
 def _print_plan(planned: Sequence[_Planned], model: ModelId, *, as_json: bool) -> None:
     if as_json:
         document = {"to": str(model), "prompts": [asdict(plan) for plan in planned]}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(document)
         return
-    rows = [
+    rows = [["prompt", "model", "cases", "cost per 1000 calls"]]
+    rows += [
         [plan.prompt, f"{plan.model} -> {model}", str(plan.cases), _prices(plan)]
         for plan in planned
     ]
-    _print_table(["prompt", "model", "cases", "cost per 1000 calls"], rows, styles=[""] * len(rows))
+    for line in table_lines(rows):
+        echo(line)
 
 
 def _print(results: Sequence[_Migrated], model: ModelId, *, hint: bool) -> None:
-    rows = [
+    rows = [["prompt", "result", "model", "pass rate", "cost per 1000 calls"]]
+    rows += [
         [
             result.planned.prompt,
             result.outcome,
@@ -526,11 +496,9 @@ def _print(results: Sequence[_Migrated], model: ModelId, *, hint: bool) -> None:
         ]
         for result in results
     ]
-    _print_table(
-        ["prompt", "result", "model", "pass rate", "cost per 1000 calls"],
-        rows,
-        styles=[_STYLES.get(result.outcome, "") for result in results],
-    )
+    styles = ["", *(_STYLES.get(result.outcome, "") for result in results)]
+    for line, style in zip(table_lines(rows), styles, strict=True):
+        echo(line, style=style)
     for row in results:
         if row.outcome != "safe":
             echo(f"\n{row.planned.prompt}: {row.outcome}", bold=True)
@@ -548,15 +516,6 @@ def _print(results: Sequence[_Migrated], model: ModelId, *, hint: bool) -> None:
         echo("\nno file changed; --apply writes the model into the safe prompts, --pr proposes it")
 
 
-def _print_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], *, styles: Sequence[str]
-) -> None:
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    for cells, style in zip((heads, *rows), ("", *styles), strict=True):
-        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        echo("  ".join(padded).rstrip(), style=style)
-
-
 def _prices(plan: _Planned) -> str:
     return f"{money(plan.cost_usd)} -> {money(plan.new_cost_usd)}"
 
@@ -570,11 +529,10 @@ def _markdown(results: Sequence[_Migrated], model: ModelId) -> str:
         "|---|---|---|--:|--:|",
     ]
     for migrated in results:
+        revised = migrated.refinement and migrated.outcome == "safe"
         cells = [
             escape_markdown(migrated.planned.prompt),
-            f"{migrated.outcome}, revised"
-            if migrated.refinement and migrated.outcome == "safe"
-            else migrated.outcome,
+            f"{migrated.outcome}, revised" if revised else migrated.outcome,
             f"{escape_markdown(migrated.planned.model)} → {escape_markdown(str(model))}",
             migrated.pass_rate,
             _prices(migrated.planned).replace("->", "→"),

@@ -17,13 +17,13 @@ from regauge.cli._options import (
     output_option,
     record_option,
     run_options,
-    write_output,
+    write_named,
 )
 from regauge.cli._suggestions import GuardSearch, SuggestOptions, with_model_mutants
 from regauge.cli._terminal import Meter, echo, short
 from regauge.errors import UnmeasuredError, UsageError
-from regauge.gate import REVISION_FIRST, GatePolicy, policy_of
-from regauge.maintenance.collection import THE_SAME_COMMAND, option_words, with_evals
+from regauge.gate import REVISION_FIRST, policy_of
+from regauge.maintenance.collection import option_words, with_evals
 from regauge.mutate import (
     MODEL,
     EvalBench,
@@ -170,15 +170,17 @@ def command(
             search = None
             if suggesting is not None:
                 search = GuardSearch(evals, subject, mutants, rows, suggesting)
-                search.run(dry=dry_run)
+                if not dry_run:
+                    search.run()
         finally:
             evals.close()
         if dry_run:
             more = search.estimate(len(unknown)) if search is not None else 0
             _say_estimate(evals, subject, unknown, measured, earlier, more=more, as_json=as_json)
             return
-        if options["model"] is None:
-            _save(project, report, subject, earlier)
+        if options["model"] is None and any(row.kind != "undecided" for row in report.mutants):
+            file = save_mutants(project, report, subject.key, earlier, digests=digests_of(subject))
+            echo(f"wrote {short(file)}", err=True)
         if search is not None:
             search.show(as_json=as_json, output=output)
         else:
@@ -195,18 +197,9 @@ def command(
         loading=True,
         options=option_words(options),
         draw=False,
-        interrupted=lambda: THE_SAME_COMMAND,
     )
     for score in done:
         _check_floor(project, score)
-
-
-def _save(
-    project: Project, report: MutationReport, subject: MutationSubject, earlier: MutantsFile | None
-) -> None:
-    if any(row.kind != "undecided" for row in report.mutants):
-        file = save_mutants(project, report, subject.key, earlier, digests=digests_of(subject))
-        echo(f"wrote {short(file)}", err=True)
 
 
 def _note_sample(mutants: Sequence[Mutant], every: Sequence[Mutant]) -> None:
@@ -224,10 +217,8 @@ def _check_floor(project: Project, score: Score) -> None:
 def _mark(project: Project, prompt: str, marks: Sequence[str], reason: str | None) -> None:
     text = " ".join((reason or "").split())
     if not marks or not text:
-        raise UsageError(
-            "--mark and --reason go together\n"
-            f'  fix: regauge mutate {prompt} --mark ID --reason "why its deletion changes nothing"'
-        )
+        fix = f'regauge mutate {prompt} --mark ID --reason "why its deletion changes nothing"'
+        raise UsageError("--mark and --reason go together", fix=fix)
     file = mark_equivalent(project, prompt, marks, text)
     echo(f"marked {plural(len(marks), 'mutant')} in {short(file)}")
 
@@ -236,19 +227,14 @@ def _check_output(output: str | None, *, as_json: bool, dry_run: bool) -> None:
     if output is None:
         return
     if dry_run:
-        raise UsageError(
-            "--dry-run measures nothing, so --output has nothing to write\n"
-            "  fix: leave one of them out"
-        )
+        fix = "leave one of them out"
+        raise UsageError("--dry-run measures nothing, so --output has nothing to write", fix=fix)
     if output == STDOUT and as_json:
-        raise UsageError(
-            "--json and --output - both write to standard output\n"
-            "  fix: name a file, or leave one of them out"
-        )
+        fix = "name a file, or leave one of them out"
+        raise UsageError("--json and --output - both write to standard output", fix=fix)
     if output != STDOUT and Path(output).suffix not in _SUFFIXES:
-        raise UsageError(
-            f"{output}: the format is unknown\n  fix: end it in .html, .md, .json or {_BADGE}"
-        )
+        fix = f"end it in .html, .md, .json or {_BADGE}"
+        raise UsageError(f"{output}: the format is unknown", fix=fix)
 
 
 def _check_measured(report: MutationReport, measured: MeasuredClasses) -> None:
@@ -260,19 +246,15 @@ def _check_measured(report: MutationReport, measured: MeasuredClasses) -> None:
         if result.outcome.unmeasured and result.mutant.id in undecided
     ]
     if missing:
-        raise UnmeasuredError(
-            f"{plural(len(missing), 'mutant')} could not be measured: {missing[0]}\n"
-            "  fix: run it with a key, and with --record=missing"
-        )
+        message = f"{plural(len(missing), 'mutant')} could not be measured: {missing[0]}"
+        raise UnmeasuredError(message, fix="run it with a key, and with --record=missing")
 
 
 def _mutants(subject: MutationSubject, operators: Sequence[Operator]) -> tuple[Mutant, ...]:
     mutants = mutants_of(subject.prompt, operators)
     if not mutants:
-        raise UsageError(
-            f"{subject.prompt.name} has no text that these operators can edit\n"
-            "  fix: name others with --operators"
-        )
+        message = f"{subject.prompt.name} has no text that these operators can edit"
+        raise UsageError(message, fix="name others with --operators")
     return mutants
 
 
@@ -303,21 +285,14 @@ def _measure(
     rows = earlier.mutants if earlier is not None else []
     first = {row.id: row.cases for row in rows if row.kind == "killed"}
     marks = {row.id: row.reason for row in rows if row.kind == "equivalent"}
-    policy = HuntPolicy(gate=_policy(evals.project))
+    # What a project lets pass with a warning is broken all the same.
+    policy = HuntPolicy(gate=replace(policy_of(evals.project.settings.gate), on_broken="block"))
 
     async def run() -> MeasuredClasses:
         async with evals.making() as trials:
             with EvalBench(subject, trials) as bench:
-                return await measure(
-                    subject.prompt,
-                    mutants,
-                    subject.cases,
-                    bench,
-                    policy,
-                    first=first,
-                    marks=marks,
-                    progress=progress,
-                )
+                suite = subject.prompt, mutants, subject.cases, bench, policy
+                return await measure(*suite, first=first, marks=marks, progress=progress)
 
     def line() -> str:
         return (
@@ -327,11 +302,6 @@ def _measure(
 
     with Meter(line):
         return run_stoppable(run())
-
-
-def _policy(project: Project) -> GatePolicy:
-    """The gate's bounds; what a project lets pass with a warning is broken all the same."""
-    return replace(policy_of(project.settings.gate), on_broken="block")
 
 
 def _show(
@@ -345,17 +315,15 @@ def _show(
     document = json.dumps(report_json(report), ensure_ascii=False, indent=1)
     if output is not None:
         if output.endswith(_BADGE):
-            written = f"{json.dumps(mutation_badge(report, len(mutants)), indent=1)}\n"
+            text = f"{json.dumps(mutation_badge(report, len(mutants)), indent=1)}\n"
         elif output.endswith(".json"):
-            written = f"{document}\n"
+            text = f"{document}\n"
         elif output.endswith(".html"):
             judges = [check for case in subject.cases for check in case.checks]
-            written = coverage_html(report, subject.prompt, mutants, judges)
+            text = coverage_html(report, subject.prompt, mutants, judges)
         else:
-            written = mutation_markdown(report)
-        write_output(written, output)
-        if output != STDOUT:
-            echo(f"wrote {output}", err=True)
+            text = mutation_markdown(report)
+        write_named(text, output)
     if as_json:
         click.echo(document)
     elif output != STDOUT:
@@ -395,9 +363,8 @@ def _estimate(
     # Classes of an earlier prompt or suite are the best guess, too: ids stay while their text does.
     kinds = {row.id: row.kind for row in earlier.mutants} if earlier is not None else {}
     calls = more + estimate_calls(subject.prompt, mutants, subject.cases, kinds, stored=stored)
-    draws = [
-        Draw(planned, REVISION_FIRST) for planned in subject.members.values() if planned.plan()
-    ]
+    members = subject.members.values()
+    draws = [Draw(planned, REVISION_FIRST) for planned in members if planned.plan()]
     costs = [answer.cost_usd for answer in evals.missing_answers(draws)]
     priced = [cost for cost in costs if cost is not None]
     return calls, calls * sum(priced) / len(draws) if draws and len(priced) == len(costs) else None
@@ -422,18 +389,15 @@ def _say_estimate(
     missing = [mutant for mutant in mutants if mutant.id in left]
     calls, usd = _estimate(evals, subject, missing, earlier, stored=stored.base_calls, more=more)
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "prompt": subject.prompt.name,
-                    "mutants": len(mutants),
-                    "cases": len(subject.cases),
-                    "stored": len(mutants) - len(missing),
-                    "calls": calls,
-                    "cost_usd": usd,
-                }
-            )
-        )
+        document = {
+            "prompt": subject.prompt.name,
+            "mutants": len(mutants),
+            "cases": len(subject.cases),
+            "stored": len(mutants) - len(missing),
+            "calls": calls,
+            "cost_usd": usd,
+        }
+        click.echo(json.dumps(document))
         return
     echo(
         f"{subject.prompt.name} on {subject.model}: {plural(len(mutants), 'mutant')},"

@@ -49,7 +49,7 @@ from regauge.targets import settings_of_target
 from regauge.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.scaffold import NewFile, Planned
@@ -124,19 +124,14 @@ def eval_command(name: str, *, target: str | None, dry_run: bool, as_json: bool)
     """
     project = Project.find()
     if target is None:
-        _write(
-            project, [new_eval(load_prompt(find_prompt(name)))], as_json=as_json, dry_run=dry_run
-        )
+        files = [new_eval(load_prompt(find_prompt(name)))]
+        _write(project, files, as_json=as_json, dry_run=dry_run)
     else:
         settings = merge_pyproject(project.root)
         inputs = _inputs_of_target(target, project)
-        _write(
-            project,
-            [new_target_eval(name, target)],
-            as_json=as_json,
-            dry_run=dry_run,
-            extended=() if settings.action == "keep" else (settings,),
-        )
+        files, changed = [new_target_eval(name, target)], settings.action != "keep"
+        extended = [settings] if changed else []
+        _write(project, files, as_json=as_json, dry_run=dry_run, extended=extended)
         if not (as_json or dry_run or _has_cases(project, name)):
             values = "".join(f" -i {input_}=TEXT" for input_ in inputs or ("INPUT",))
             echo(f"  next: regauge new case {name} first{values} --expected TEXT")
@@ -170,9 +165,7 @@ def _inputs_of_target(target: str, project: Project) -> list[str]:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         raise UsageError(f"{short(file)}:{line}: not Python: {error}", fix="correct it") from error
-    functions = {
-        node.name: node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+    functions = _functions_in(body)
     if function in functions:
         return _find_required(functions[function].args)
     classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
@@ -189,6 +182,11 @@ def _inputs_of_target(target: str, project: Project) -> list[str]:
     )
 
 
+def _functions_in(body: Sequence[ast.stmt]) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return {node.name: node for node in body if isinstance(node, kinds)}
+
+
 def _inputs_of_method(class_: ast.ClassDef, method: str, target: str) -> list[str]:
     """The inputs of a static or class method; nothing else of a class can be called with them.
 
@@ -198,11 +196,7 @@ def _inputs_of_method(class_: ast.ClassDef, method: str, target: str) -> list[st
     fix = "name a function that makes the instance and calls it"
     if not method:
         raise UsageError(f"{target!r} is a class", fix=fix)
-    methods = {
-        node.name: node
-        for node in class_.body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+    methods = _functions_in(class_.body)
     if method not in methods:
         if class_.bases or method.partition(".")[0] in ast.dump(class_):
             return []  # inherited or assigned
@@ -342,40 +336,30 @@ def case_command(
     """
     project = Project.find()
     if spans is not None:
-        options = (
-            case_id,
-            inputs,
-            expected,
-            tier,
-            from_run,
-            case,
-            trial,
-            expected_from_output,
-            edit,
-        )
-        if any(value not in {None, (), False} for value in options):
+        made = (case_id, inputs, expected, tier, from_run, case, trial, expected_from_output, edit)
+        if any(value not in {None, (), False} for value in made):
             raise UsageError("--from-spans makes cases by itself", fix="leave out ID and options")
         _from_spans(project, name, spans, output, dry_run=dry_run, as_json=as_json)
         return
-    _refuse_unused(
-        {"--output needs --from-spans": output},
-        {
-            "--case needs --from-run": case,
-            "--trial needs --from-run": trial,
-            "--expected-from-output needs --from-run": expected_from_output or None,
-        }
-        if from_run is None
-        else {},
-    )
+    _refuse_unused({"--output needs --from-spans": output})
+    of_runs: dict[str, object] = {
+        "--case needs --from-run": case,
+        "--trial needs --from-run": trial,
+        "--expected-from-output needs --from-run": expected_from_output or None,
+    }
+    _refuse_unused(of_runs if from_run is None else {})
     if case_id is None:
         raise UsageError("the case has no id", fix=f"regauge new case {name} ID")
-    values = input_values(inputs, option="--input")
+    values = input_values(inputs)
     document: dict[str, JSON] = {"id": case_id, "inputs": values}
     if from_run is not None:
         copied = case_from_run(
             project, from_run, case or case_id, trial, expected_from_output=expected_from_output
         )
-        document = copied | {"id": case_id, "inputs": {**_inputs(copied), **values}}
+        document = copied | {
+            "id": case_id,
+            "inputs": {**cast("dict[str, JSON]", copied["inputs"]), **values},
+        }
     if expected is not None:
         document["expected"] = _value(expected)
     if tier is not None:
@@ -402,14 +386,11 @@ def _from_spans(
     is_prompt = name not in project.settings.targets
     prompt = load_prompt(find_prompt(name)) if is_prompt else None
     calls = read_spans(spans)
-    try:
-        dataset = find_dataset(name, fixtures_dir=project.fixtures_dir)
-    except DatasetError:
-        existing = []
-    else:
-        existing = [
-            case.inputs for case in load_dataset(dataset, fixtures_dir=project.fixtures_dir)
-        ]
+    fixtures = project.fixtures_dir
+    existing: Sequence[Mapping[str, JSON]] = ()
+    if _has_cases(project, name):
+        dataset = load_dataset(find_dataset(name, fixtures_dir=fixtures), fixtures_dir=fixtures)
+        existing = [case.inputs for case in dataset]
     candidates = candidate_cases(calls, prompt, project.settings, existing)
     if not candidates.calls:
         raise UsageError(
@@ -444,23 +425,18 @@ def _from_spans(
         echo("  next: review them, add `expected`, move them to the golden dataset")
 
 
-def _refuse_unused(*options: dict[str, object]) -> None:
+def _refuse_unused(options: dict[str, object]) -> None:
     """Refuse options without the one they need, by the sentence that says so."""
-    for sentence, value in [item for option in options for item in option.items()]:
+    for sentence, value in options.items():
         if value is not None:
             raise UsageError(sentence, fix=f"add {sentence.split()[-1]}, or leave it out")
 
 
-def _inputs(document: dict[str, JSON]) -> dict[str, JSON]:
-    return cast("dict[str, JSON]", document["inputs"])
-
-
 def _value(text: str) -> JSON:
     try:
-        value: JSON = read_json(text)
+        return cast("JSON", read_json(text))
     except ValueError:
         return text
-    return value
 
 
 def _write(
@@ -496,8 +472,7 @@ def _write(
 
 def _show_planned(pieces: Sequence[NewFile], extended: Sequence[Planned]) -> None:
     for piece in pieces:
-        echo(f"would write {piece.path}")
-        echo(piece.text)
+        echo(f"would write {piece.path}\n{piece.text}")
     for file in extended:
         echo(f"would {file.action} {short(file.path)}")
 

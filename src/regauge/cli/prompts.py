@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from difflib import unified_diff
 from typing import TYPE_CHECKING
@@ -24,17 +25,20 @@ from regauge.cli._options import (
 from regauge.cli._terminal import (
     cost_text,
     echo,
-    echo_diff_line,
+    echo_diff,
+    echo_json,
     interval_bar,
     line_document,
+    measured_lines,
     point_document,
     rate_text,
     short,
     simulated,
     sparkline,
+    table_lines,
 )
 from regauge.cli.targets import find_target
-from regauge.errors import Fault, PromptError, RegaugeError, UsageError
+from regauge.errors import Fault, PromptError, UsageError
 from regauge.history import History, lines_of
 from regauge.project import Project
 from regauge.prompts import (
@@ -51,7 +55,7 @@ from regauge.prompts import (
     text_at,
     version_records,
 )
-from regauge.wording import plural, printable
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,18 +93,17 @@ def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None
     name, _, ref = prompt.partition("@")
     if (target := _target(name)) is not None:
         if inputs:
-            raise UsageError(
-                f"{name} is a target, which has no messages to fill\n  fix: leave out -i"
-            )
+            fix = "leave out -i"
+            raise UsageError(f"{name} is a target, which has no messages to fill", fix=fix)
         target.show(ref, as_json=as_json)
         return
     loaded = _load(prompt)
-    messages = loaded.render(input_values(inputs, option="--input")) if inputs else loaded.messages
+    messages = loaded.render(input_values(inputs)) if inputs else loaded.messages
     if as_json:
         document = _document(loaded)
         if inputs:
             document["rendered"] = [message.to_json() for message in messages]
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(document)
         return
     _print_head(loaded)
     for number, message in enumerate(messages):
@@ -127,8 +130,7 @@ def _load(prompt: str) -> Prompt:
     try:
         version = Semver.parse(version_text)
     except ValueError:
-        path = find_prompt(name)
-        return prompt_at(path, version_text)
+        return prompt_at(find_prompt(name), version_text)
     return load_version(find_prompt(name), version)
 
 
@@ -144,7 +146,7 @@ def _print_head(prompt: Prompt) -> None:
         ("owner", prompt.owner or ""),
         ("model", prompt.model or "(none: the project's)"),
         ("parameters", ", ".join(parameters)),
-        ("answer", _answer(prompt)),
+        ("answer", str((prompt.response_format or {}).get("type", "text"))),
         ("rubric", str(prompt.rubric or "")),
         ("inputs", ", ".join(_input_names(prompt)) or "(none)"),
         ("released", _describe_release(prompt)),
@@ -156,10 +158,6 @@ def _print_head(prompt: Prompt) -> None:
             echo(f"  {label:<11}{text}")
     for warning in prompt.warnings:
         echo(f"warning: {warning}", style="yellow")
-
-
-def _answer(prompt: Prompt) -> str:
-    return str(prompt.response_format["type"]) if prompt.response_format else "text"
 
 
 def _input_names(prompt: Prompt) -> list[str]:
@@ -179,17 +177,7 @@ def _describe_release(prompt: Prompt) -> str:
 
 
 def _document(prompt: Prompt) -> dict[str, JSON]:
-    inputs: JSON = None
-    if prompt.inputs is not None:
-        inputs = [
-            {
-                "name": spec.name,
-                "description": spec.description,
-                "required": spec.required,
-                "default": spec.default,
-            }
-            for spec in prompt.inputs
-        ]
+    inputs = [asdict(spec) for spec in prompt.inputs] if prompt.inputs is not None else None
     return {
         "name": prompt.name,
         "path": str(short(prompt.path)),
@@ -251,7 +239,7 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
             "file": state,
             "versions": [_version_row(record, points) for record in records[:limit]],
         }
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(document)
         return
     if repository is None:
         click.echo("note: not in a git repository, so no days and no commits", err=True)
@@ -264,7 +252,9 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
         commit = record.commit[:9] or "-"
         line = f"{record.version!s:<10}{record.date or '-':<12}{digest:<14}{commit:<11}"
         if measured:
-            line += _describe_rate(points.get(record.digest or ""))
+            point = points.get(record.digest or "")
+            rate, cost = (rate_text(point), cost_text(point)) if point else ("-", "-")
+            line += f"{rate:<20}{cost:<10}"
         echo(f"{line}{record.text}{released}".rstrip())
     models = sorted({point.suite.model for point in measured})
     if models:
@@ -289,7 +279,7 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
     ]
     if as_json:
         document = {"name": name, "lines": [line_document(line) for line in lines]}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(document)
         return
     if not lines:
         with_model = f" with {model}" if model else ""
@@ -310,24 +300,9 @@ def _table(name: str, line: TrendLine, number: int) -> Iterator[str]:
     if line.unmeasured:
         runs += f" ({line.unmeasured} more measured nothing)"
     yield f"{name}{on} · {simulated(line.model)} · {runs}  {sparkline([p.rate for p in points])}"
-    rows = [
-        (
-            "version",
-            "content",
-            "day",
-            "pass rate",
-            "0 to 100 %, 95 % interval",
-            "",
-            "answer",
-            "runs",
-        ),
-        *(_row(point) for point in points),
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    changes = ["", *(_note(point) for point in points)]
-    for row, note in zip(rows, changes, strict=True):
-        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield f"{cells}  {note}".rstrip()
+    header = ("version", "content", "day", "pass rate", "0 to 100 %, 95 % interval", "", "answer")
+    rows = [(*header, "runs", ""), *(_row(point) for point in points)]
+    yield from table_lines(rows)
 
 
 def _row(point: TrendPoint) -> tuple[str, ...]:
@@ -342,33 +317,19 @@ def _row(point: TrendPoint) -> tuple[str, ...]:
         f"{low:.0f} to {high:.0f}" if suite.measured else "-",
         cost_text(point),
         str(point.runs),
+        f"other {' and '.join(point.changed)}" if point.changed else "",
     )
-
-
-def _note(point: TrendPoint) -> str:
-    return f"other {' and '.join(point.changed)}" if point.changed else ""
 
 
 def _points(name: str, model: str | None) -> dict[str, TrendPoint]:
     """The points of each version by its digest, from the line with most runs."""
-    try:
-        history = History.open(Project.find(), os.environ)
-        lines = lines_of(history.suites(name))
-    except RegaugeError as error:
-        click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
-        return {}
     return {
         point.suite.prompt_digest: point
-        for line in reversed(lines)
+        for line in reversed(measured_lines(Project.find(), [name]))
         if model in {None, line.model}
         for point in line.points
         if point.rate is not None
     }
-
-
-def _describe_rate(point: TrendPoint | None) -> str:
-    rate, cost = (rate_text(point), cost_text(point)) if point else ("-", "-")
-    return f"{rate:<20}{cost:<10}"
 
 
 def _version_row(record: VersionRecord, points: dict[str, TrendPoint]) -> dict[str, object]:
@@ -381,9 +342,7 @@ def _version_row(record: VersionRecord, points: dict[str, TrendPoint]) -> dict[s
         "digest": record.digest,
         "contract_digest": record.contract_digest,
         "changelog": record.text or None,
-        "measured": None
-        if point is None
-        else {**point_document(point), "model": point.suite.model},
+        "measured": point and {**point_document(point), "model": point.suite.model},
     }
 
 
@@ -441,12 +400,9 @@ def diff_command(prompt: str, a: str | None, b: str | None, *, as_json: bool) ->
     )
     if as_json:
         document = {"name": name, "a": a, "b": b, "changed": bool(lines), "lines": lines}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(document)
         return
-    if not lines:
-        click.echo(f"no difference between {name}@{a} and {new_label}", err=True)
-    for line in lines:
-        echo_diff_line(line)
+    echo_diff(lines, f"{name}@{a}", new_label)
 
 
 def _last(path: Path) -> str:
@@ -517,7 +473,7 @@ def bump_command(
             result.lock.save()
     except OSError as error:
         fix = "make the directory writable, then run the command again"
-        fault = Fault(path=path, line=None, message=f"cannot be written: {error}", fix=fix)
+        fault = Fault(path=path, message=f"cannot be written: {error}", fix=fix)
         raise PromptError([fault]) from error
     after = result.prompt
     if as_json:
@@ -528,7 +484,7 @@ def bump_command(
             "digest": after.digest,
             "files": [str(short(path)), str(short(result.lock.path))],
         }
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(document)
         return
     before = f"{result.before} -> " if result.before not in {None, after.version} else ""
     echo(f"{after.name} {before}{after.version}  {after.digest[:12]}", bold=True)

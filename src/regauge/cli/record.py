@@ -30,7 +30,7 @@ from regauge.maintenance.batches import (
     calls_under_way,
 )
 from regauge.maintenance.collection import left_out_faults, option_words, with_evals
-from regauge.maintenance.stale import PrunedFile, prune_judgements, stale_files
+from regauge.maintenance.stale import prune_files
 from regauge.project import TRIALS_MAX, Project
 from regauge.recordings import warn_of_sizes
 from regauge.reports import (
@@ -44,7 +44,7 @@ from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -131,9 +131,8 @@ def command(
     """
     project = Project.find()
     if batch or collect:
-        _refuse_with_batch(
-            {"--refresh": refresh, "--prune": prune, "--cluster": arguments["cluster"]}
-        )
+        others = {"--refresh": refresh, "--prune": prune, "--cluster": arguments["cluster"]}
+        _refuse_with_batch(others)
     words = ["regauge", "record", *(f"--model={model}" for model in models)]
     words += option_words({name: arguments.get(name) for name in ("judge_model", "trials")})
     batches, prompts = BatchOptions.of_command(
@@ -186,12 +185,10 @@ def _refuse_with_batch(options: Mapping[str, object]) -> None:
     """Refuse options that a batch does not take."""
     for option, value in options.items():
         if value:
-            raise UsageError(
-                f"{option} does not go with --batch and --collect",
-                fix="leave out --cluster; a batch is made by the provider"
-                if option == "--cluster"
-                else f"run {option} by itself; a batch brings what is not recorded",
-            )
+            fix = f"run {option} by itself; a batch brings what is not recorded"
+            if option == "--cluster":
+                fix = "leave out --cluster; a batch is made by the provider"
+            raise UsageError(f"{option} does not go with --batch and --collect", fix=fix)
 
 
 def _left_at(progress: DrawProgress | None) -> str:
@@ -273,8 +270,9 @@ def _draw(evals: EvalSession, project: Project, output: _RecordOutput) -> list[s
             except UnmeasuredError as error:
                 failures[str(error)] += 1
     total = recorded + failures.total()
-    counts = _RecordCounts(recorded=recorded, total=total, failures=failures, unjudged=unjudged)
-    return _publish(evals, project, output, counts, idle=not missing)
+    return _publish(
+        evals, project, output, (recorded, total), failures, unjudged=unjudged, idle=not missing
+    )
 
 
 def _batch(
@@ -300,9 +298,9 @@ def _batch(
         batches.tidy()
     done = evals.progress.landed
     total = len(plan.missing) + failures.total()
-    counts = _RecordCounts(recorded=done, total=total, failures=failures, unjudged=Counter())
     idle = not (done or batches.open_calls)
-    left = _publish(evals, project, output, counts, idle=idle, embeds=options.upload)
+    counts, embeds = (done, total), options.upload
+    left = _publish(evals, project, output, counts, failures, idle=idle, embeds=embeds)
     pending += batches.sentences()
     for line in (*batches.warnings(), *pending):
         output.line(line)
@@ -312,42 +310,36 @@ def _batch(
     return [*left, *troubles]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RecordCounts:
-    """The number of recorded completions, and the reasons for the missing ones."""
-
-    recorded: int
-    total: int
-    failures: Counter[str]
-    unjudged: Counter[str]
-
-
 def _publish(
     evals: EvalSession,
     project: Project,
     output: _RecordOutput,
-    counts: _RecordCounts,
+    counts: tuple[int, int],
+    failures: Counter[str],
     *,
+    unjudged: Counter[str] | None = None,
     idle: bool,
     embeds: bool = True,
 ) -> list[str]:
     """Write what was recorded, and say so; returns each kind of failure, with its count.
 
     Args:
+        counts: The recorded completions, and those that were to be recorded.
+        failures: Why completions are missing.
+        unjudged: Why judgements are missing.
         idle: Whether no completion was missing.
         embeds: Whether embeddings may be requested.
     """
-    recorded, failures, unjudged = counts.recorded, counts.failures, counts.unjudged
+    recorded, total = counts
     unembedded = _embed(evals) if embeds else []
     evals.note_stored()
-    published = evals.finish(
-        complete=True
-    )  # so that nothing is called recorded that cannot be written
+    # First, so that nothing is called recorded that cannot be written.
+    published = evals.finish(complete=True)
     if recorded or failures:
-        output.line(f"{recorded} of {counts.total} answers recorded")
+        output.line(f"{recorded} of {total} answers recorded")
     calls = evals.progress.judge_calls
     if calls:
-        output.line("1 judge call recorded" if calls == 1 else f"{calls} judge calls recorded")
+        output.line(f"{plural(calls, 'judge call')} recorded")
     if evals.embeddings.asked:
         output.line(f"{plural(evals.embeddings.asked, 'vector')} recorded")
     elif idle and not any(
@@ -366,17 +358,12 @@ def _publish(
     output.document["answers_recorded"] = recorded
     output.document["judge_calls_recorded"] = calls
     output.document["vectors_recorded"] = evals.embeddings.asked
-    return [
-        *(
-            f"{plural(count, 'answer')} missing: {message}"
-            for message, count in failures.most_common()
-        ),
-        *(
-            f"{plural(count, 'judgement')} missing: {message}"
-            for message, count in unjudged.most_common()
-        ),
-        *unembedded,
+    missing = [
+        f"{plural(count, noun)} missing: {message}"
+        for noun, reasons in (("answer", failures), ("judgement", unjudged or Counter[str]()))
+        for message, count in reasons.most_common()
     ]
+    return [*missing, *unembedded]
 
 
 def _paths(project: Project, counts: Mapping[Path, int]) -> dict[str, int]:
@@ -390,11 +377,9 @@ def _origin(path: str, count: int) -> str:
 
 def _without_sums(error: UnmeasuredError) -> str:
     """The words of an error, less what differs from case to case."""
-    return (
-        "the budget is reached; a larger --budget-usd continues where this run stopped"
-        if (isinstance(error, BudgetError))
-        else str(error)
-    )
+    if isinstance(error, BudgetError):
+        return "the budget is reached; a larger --budget-usd continues where this run stopped"
+    return str(error)
 
 
 def _embed(evals: EvalSession) -> list[str]:
@@ -405,10 +390,8 @@ def _embed(evals: EvalSession) -> list[str]:
             evals.embed(draw)
         except RegaugeError as error:
             failures[str(error)] += 1
-    return [
-        f"{plural(count, 'answer')} without vectors: {words}"
-        for words, count in failures.most_common()
-    ]
+    counts = failures.most_common()
+    return [f"{plural(count, 'answer')} without vectors: {words}" for words, count in counts]
 
 
 def _prune(
@@ -428,23 +411,7 @@ def _prune(
         raise UsageError("\n".join(map(str, left_out)))
     verb = "would remove" if dry_run else "removed"
     done: list[JSON] = []
-    for pruned in (
-        *_prune_answers(evals, project, prompts, dry_run=dry_run),
-        *prune_judgements(evals, project, prompts, dry_run=dry_run),
-    ):
-        output.line(f"{pruned.path}: {verb} {pruned.removed} of {pruned.of} {pruned.noun}")
-        done.append(asdict(pruned))
+    for row in prune_files(evals, project, prompts, dry_run=dry_run):
+        output.line(f"{row['path']}: {verb} {row['removed']} of {row['of']} {row['noun']}")
+        done.append(row)
     output.document["pruned"] = done
-
-
-def _prune_answers(
-    evals: EvalSession, project: Project, prompts: tuple[str, ...], *, dry_run: bool
-) -> Iterator[PrunedFile]:
-    """Drop recorded answers that no eval needs, file by file."""
-    for file in stale_files(evals, project, prompts):
-        stale, total = file.stale, len(file.file)
-        if stale and not dry_run:
-            file.file.prune(file.needed)
-            file.file.save()
-        path = project.relative(file.file.path).as_posix()
-        yield PrunedFile(path=path, removed=stale, of=total)

@@ -144,29 +144,27 @@ def command(
     rows = partial(read_rows, directory)
     match form:
         case "md":
-            if record.decision is not None:
-                text = decision_markdown(
-                    record.decision, suites=record.suites, suggestions=record.suggestions
-                )
-                write_output(text, output)
-            else:
-                write_output(run_markdown(record, rows()), output)
+            write_output(_markdown(record, rows()), output)
         case "json":
             write_output(_json_pieces(record, rows()), output)
-        case "csv":
-            if output != STDOUT:
-                with writing(output) as path:
-                    write_csv(rows, path)
-            else:
-                with tempfile.TemporaryDirectory() as scratch:
-                    path = Path(scratch) / "trials.csv"
-                    write_csv(rows, path)
-                    with path.open(encoding="utf-8", newline="") as lines:
-                        write_output(lines, output)
-        case "parquet":
+        case "csv" if output == STDOUT:
+            with tempfile.TemporaryDirectory() as scratch:
+                path = Path(scratch) / "trials.csv"
+                write_csv(rows, path)
+                with path.open(encoding="utf-8", newline="") as lines:
+                    write_output(lines, output)
+        case "csv" | "parquet":
             with writing(output) as path:
-                write_parquet(rows, path)
+                (write_csv if form == "csv" else write_parquet)(rows, path)
     _wrote(output)
+
+
+def _markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
+    """The decision of a run, or its tables where it did not gate."""
+    if record.decision is None:
+        return run_markdown(record, rows)
+    decision, suggestions = record.decision, record.suggestions
+    return decision_markdown(decision, suites=record.suites, suggestions=suggestions)
 
 
 def _json_pieces(record: RunRecord, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -192,18 +190,15 @@ def _export(run: str, output: str) -> None:
 def _format_of(output: str) -> Format:
     suffix = "" if output == STDOUT else Path(output).suffix.lower()
     if suffix not in _SUFFIXES:
-        raise UsageError(
-            f"{output}: no format has the suffix {suffix}\n"
-            f"  fix: add --format, or end the name with {', '.join(list(_SUFFIXES)[:5])}"
-        )
+        fix = f"add --format, or end the name with {', '.join(list(_SUFFIXES)[:5])}"
+        raise UsageError(f"{output}: no format has the suffix {suffix}", fix=fix)
     return _SUFFIXES[suffix]
 
 
 def _refuse_misfits(form: Format, output: str, against: str | None) -> None:
     if form == "html" and output == STDOUT and sys.stdout.isatty():
-        raise UsageError(
-            "a page is for a browser, not for a terminal\n  fix: regauge report -o report.html"
-        )
+        fix = "regauge report -o report.html"
+        raise UsageError("a page is for a browser, not for a terminal", fix=fix)
     if form == "parquet" and output == STDOUT:
         raise UsageError("parquet is binary\n  fix: name a file with -o FILE")
     if against is not None and form != "html":
@@ -257,18 +252,19 @@ def _comment(
     """Create or update a run's pull request comment."""
     event = read_event(os.environ)
     run_found = _found_run(run, event)
-    made_at = (
-        _made_at(run_found[1].started_at, run_found[1].id)
-        if run_found
-        else _made_at(event.started_at)
-    )
-    mark = Mark(name=marker, made_at=made_at)
+    of_run = (run_found[1].started_at, run_found[1].id) if run_found else (event.started_at,)
+    mark = Mark(name=marker, made_at=_made_at(*of_run))
     where = "`regauge report` shows all of the run."
     if dry_run:
         body = cut_markdown(mark.on(_body(run_found, event)), where=where)
         echo(json.dumps({"outcome": "none", "text": body}) if as_json else body)
         return
-    with _github(repo) as github:
+    try:
+        github = GitHub.from_environ(os.environ, repo=repo, say=partial(click.echo, err=True))
+    except UsageError as error:
+        hint = "to read the comment here: regauge report --comment --dry-run"
+        raise UsageError(f"{error}\n  {hint}") from error
+    with github:
         if number is None:
             named = github.pull_request_of(event)
             if named is None:
@@ -279,25 +275,8 @@ def _comment(
             number = pull_request_number(event)
         text = mark.on(_body(run_found, event))
         posted = github.upsert_comment(number, text, mark=mark, where=where)
-    if as_json:
-        document = {"outcome": posted.outcome, "url": posted.url, "pull_request": number}
-        echo(json.dumps(document))
-    else:
-        echo(f"{posted.outcome}: {posted.url}")
-
-
-def _github(repo: str | None) -> GitHub:
-    try:
-        return GitHub.from_environ(os.environ, repo=repo, say=_say)
-    except UsageError as error:
-        raise UsageError(
-            f"{error}\n  to read the comment here: regauge report --comment --dry-run"
-        ) from error
-
-
-def _say(line: str) -> None:
-    """Print a pause on standard error."""
-    click.echo(line, err=True)
+    document = {"outcome": posted.outcome, "url": posted.url, "pull_request": number}
+    echo(json.dumps(document) if as_json else f"{posted.outcome}: {posted.url}")
 
 
 def _found_run(run: str, event: PullRequestEvent) -> tuple[Path, RunRecord] | None:
@@ -320,12 +299,7 @@ def _body(run_found: tuple[Path, RunRecord] | None, event: PullRequestEvent) -> 
         footer = " · ".join(_origin(None, event))
         return f"{_failed(event)}\n\nIt left no run record.\n\n<sub>{footer}</sub>\n"
     directory, record = run_found
-    if record.decision is not None:
-        text = decision_markdown(
-            record.decision, suites=record.suites, suggestions=record.suggestions
-        )
-    else:
-        text = run_markdown(record, read_rows(directory))
+    text = _markdown(record, read_rows(directory))
     alerts = "".join(f"{alert}\n\n" for alert in _alerts(record, event))
     return f"{alerts}{text}\n<sub>{' · '.join(_origin(record, event))}</sub>\n"
 
@@ -386,10 +360,8 @@ def _made_at(started_at: str, run: str = "") -> str:
     try:
         began = datetime.fromisoformat(started_at) if started_at or run else now
     except ValueError as error:
-        raise UsageError(
-            f"run {run!r} does not say when it began: {started_at!r}\n"
-            "  fix: name a run that regauge wrote"
-        ) from error
+        message = f"run {run!r} does not say when it began: {started_at!r}"
+        raise UsageError(message, fix="name a run that regauge wrote") from error
     if began.tzinfo is None:
         began = began.replace(tzinfo=UTC)
     return min(began, now).astimezone(UTC).isoformat(timespec="seconds")

@@ -21,13 +21,9 @@ from regauge.cli._options import (
     limit_option,
     output_option,
     prompt_option,
-    write_output,
+    write_named,
 )
-from regauge.cli._terminal import (
-    echo,
-    said_of_sync,
-    simulated,
-)
+from regauge.cli._terminal import echo, echo_json, said_of_sync, simulated
 from regauge.errors import FaultyFileError, RegaugeError, StoreError, UsageError
 from regauge.history import History, RunOutline, compare_runs
 from regauge.project import Project
@@ -159,9 +155,9 @@ def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
     ]:
         echo(line.text, style=_TONES[line.tone])
     for text in merged.unmeasured:
-        echo(printable(f"unmeasured: {text}"), style="red")
+        echo(f"unmeasured: {text}", style="red")
     for text in merged.notes:
-        echo(printable(text))
+        echo(text)
     for text in merged.trouble:
         echo(text, style="red")
     if record.merged is not None and record.merged.base:
@@ -211,7 +207,7 @@ def _run_line(record: RunRecord) -> str:
     for suite in suites:
         models.setdefault(f"{suite.prompt}@{suite.version or '-'}", []).append(suite.model)
     prompts = ", ".join(f"{prompt} ({', '.join(of)})" for prompt, of in models.items())
-    commit = record.git.commit[:10] + ("+" if record.git.dirty else "") if record.git else "-"
+    commit = _commit(record)
     counts = f"{plural(cases, 'case')}, {failed} failed, {unmeasured} unmeasured"
     if cases and unmeasured == cases:
         # That none failed says nothing where none was measured.
@@ -283,17 +279,15 @@ def compare_command(
     ]
     joined, outlines = _join(records, read)
     if prompt is not None and not joined.suites:
-        raise UsageError(
-            f"no run has the prompt {prompt!r}\n  fix: `regauge runs list` names those of each run"
-        )
+        fix = "`regauge runs list` names those of each run"
+        raise UsageError(f"no run has the prompt {prompt!r}", fix=fix)
     if output is not None:
         _write(joined, chain.from_iterable(rows() for rows in read), output, project)
         return
     suites: list[SuiteComparison] = []
     if len(named_runs) == _PAIR:
-        suites = compare_runs(
-            (outlines[0], read[0]), (outlines[1], read[1]), answers=outputs or as_json
-        )
+        before, after = zip(outlines, read, strict=True)
+        suites = compare_runs(before, after, answers=outputs or as_json)
     if as_json:
         document = {
             "runs": [record.id for record in records],
@@ -301,10 +295,10 @@ def compare_command(
             "suites": [asdict(suite) for suite in suites],
             "cases": _find_differing(outlines, labels)[0],
         }
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json(document)
         return
     for label, record in zip(labels, records, strict=True):
-        click.echo(f"{label}  {_about(record)}")
+        click.echo(f"{label}  {record.id}  {_commit(record)}")
     for note in _notes(records):
         click.echo(f"note: {note}", err=True)
     if joined.suites:
@@ -325,7 +319,8 @@ def _show_changes(suites: Sequence[SuiteComparison], *, outputs: bool, diffs: bo
         for change in suite.changes:
             if outputs or change.change != "answer":
                 word, style = _WORDS[change.change]
-                echo(f"{word:<20}{_counts(change):<14}{change.case}", style=style)
+                counts = f"{_passed(change.before)} -> {_passed(change.after)}"
+                echo(f"{word:<20}{counts:<14}{change.case}", style=style)
                 for line in _diff(change) if diffs else ():
                     echo(f"    {line}", style=_STYLES.get(line[:1], ""))
     hidden = sum(suite.count("answer") for suite in suites)
@@ -335,11 +330,8 @@ def _show_changes(suites: Sequence[SuiteComparison], *, outputs: bool, diffs: bo
 
 def _labels(records: Sequence[RunRecord]) -> list[str]:
     """A, B, C and so on."""
-    letters = ascii_uppercase
-    return [
-        letters[number] if number < len(letters) else f"R{number + 1}"
-        for number in range(len(records))
-    ]
+    letters, count = ascii_uppercase, len(records)
+    return [*letters[:count], *(f"R{number + 1}" for number in range(len(letters), count))]
 
 
 def _rows_of(
@@ -383,21 +375,15 @@ def _label(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "model": f"{row['model']} {row['run']}"}
 
 
-def _is_page(output: str) -> bool:
-    return Path(output).suffix.lower() in {".html", ".htm"}
-
-
 def _write(
     joined: RunRecord, rows: Iterable[dict[str, Any]], output: str, project: Project
 ) -> None:
     suffix = "" if output == STDOUT else Path(output).suffix.lower()
     if suffix not in {".md", ".markdown", ".html", ".htm", ""}:
-        raise UsageError(
-            f"{output}: a comparison has no format with the suffix {suffix}\n"
-            "  fix: end the name with .md or .html; --json prints JSON"
-        )
+        fix = "end the name with .md or .html; --json prints JSON"
+        raise UsageError(f"{output}: a comparison has no format with the suffix {suffix}", fix=fix)
     labelled = map(_label, rows)
-    if _is_page(output):
+    if suffix in {".html", ".htm"}:
         from regauge.reports.html import ReportSource, html_report, pass_counts, read_golden
 
         rows = list(labelled)
@@ -409,11 +395,9 @@ def _write(
             history={},
             counts=pass_counts(joined, rows),
         )
-        write_output(html_report(source), output)
+        write_named(html_report(source), output)
     else:
-        write_output(run_markdown(joined, labelled), output)
-    if output != STDOUT:
-        click.echo(f"wrote {output}", err=True)
+        write_named(run_markdown(joined, labelled), output)
 
 
 def _find_differing(
@@ -472,10 +456,8 @@ def _name_runs(project: Project, run_a: str | None, run_b: str | None) -> tuple[
         for name in named:
             _run(project, name)  # what is not there at all is said first
         number = "is no other run" if named else "are no two runs"
-        raise UsageError(
-            f"there {number} with cases on this machine to compare\n"
-            "  fix: pytest evals makes one; or name both, as `regauge runs list` lists them"
-        )
+        fix = "pytest evals makes one; or name both, as `regauge runs list` lists them"
+        raise UsageError(f"there {number} with cases on this machine to compare", fix=fix)
     return a, b
 
 
@@ -518,34 +500,24 @@ def _run(project: Project, name: str) -> tuple[RunRecord, Callable[[], Iterable[
     return history.run(name)
 
 
-def _about(run: RunRecord) -> str:
-    commit = run.git.commit[:10] + ("+" if run.git.dirty else "") if run.git else "-"
-    return f"{run.id}  {commit}"
+def _commit(run: RunRecord) -> str:
+    """The commit of a run, with a mark if files differed from it."""
+    return run.git.commit[:10] + ("+" if run.git.dirty else "") if run.git else "-"
 
 
 def _headline(suite: SuiteComparison) -> str:
     on = "" if suite.dataset == suite.prompt else f" on {suite.dataset}"
-    counts = [
-        f"{suite.count(change)} {words}"
-        for change, (words, _) in _WORDS.items()
-        if suite.count(change)
-    ]
-    counts.append(f"{suite.same} the same")
+    counts = [f"{suite.count(change)} {words}" for change, (words, _) in _WORDS.items()]
+    counts = [*(count for count in counts if not count.startswith("0 ")), f"{suite.same} the same"]
     return f"{suite.prompt}{on}  {_versions(suite)}: {', '.join(counts)}"
 
 
 def _versions(suite: SuiteComparison) -> str:
     """The version in A, and that in B if it differs."""
     sides = [side for side in (suite.before, suite.after) if side is not None]
-    models = list(dict.fromkeys(simulated(side["model"]) for side in sides))
-    contents = list(
-        dict.fromkeys(f"{side['version'] or '-'} ({side['prompt_digest'][:12]})" for side in sides)
-    )
-    return f"{' -> '.join(contents)}  {' -> '.join(models)}"
-
-
-def _counts(change: CaseChange) -> str:
-    return f"{_passed(change.before)} -> {_passed(change.after)}"
+    models = dict.fromkeys(simulated(side["model"]) for side in sides)
+    contents = (f"{side['version'] or '-'} ({side['prompt_digest'][:12]})" for side in sides)
+    return f"{' -> '.join(dict.fromkeys(contents))}  {' -> '.join(models)}"
 
 
 def _passed(side: CaseSide | None) -> str:

@@ -15,14 +15,10 @@ from regauge.errors import RegaugeError
 __all__ = ["command"]
 
 
-def _introduce_as_json(url: str) -> None:
-    click.echo(json.dumps({"url": url, "model": "clerk-1", "simulated": True}))
-    sys.stdout.flush()
-
-
-def _introduce(url: str) -> None:
-    click.echo(
-        f"""Serving the simulated model clerk-1 at {url}
+def _introduction(url: str, *, as_json: bool) -> str:
+    if as_json:
+        return json.dumps({"url": url, "model": "clerk-1", "simulated": True})
+    return f"""Serving the simulated model clerk-1 at {url}
 It is simulated: it follows prompts by rules and is not a language model.
 
 Point regauge at it, in pyproject.toml:
@@ -31,8 +27,6 @@ Point regauge at it, in pyproject.toml:
   base_url = "{url}"
 
 and run with --model local:clerk-1. Ctrl-C stops it."""
-    )
-    sys.stdout.flush()
 
 
 async def _serve(host: str, port: int, options: object, *, as_json: bool) -> None:
@@ -44,7 +38,11 @@ async def _serve(host: str, port: int, options: object, *, as_json: bool) -> Non
     for number in (signal.SIGINT, signal.SIGTERM):
         # An event loop of Windows takes no handlers.
         signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop.set))
-    introduce = _introduce_as_json if as_json else _introduce
+
+    def introduce(url: str) -> None:
+        click.echo(_introduction(url, as_json=as_json))
+        sys.stdout.flush()
+
     counters = await serve(host, port, options, ready=introduce, until=stop)
     if as_json:
         document = {
@@ -55,10 +53,10 @@ async def _serve(host: str, port: int, options: object, *, as_json: bool) -> Non
         }
         click.echo(json.dumps(document))
         return
-    statuses = ", ".join(
-        f"{count} x {status}" for status, count in sorted(counters.statuses.items())
+    statuses, faults = (
+        ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
+        for counts in (counters.statuses, counters.faults)
     )
-    faults = ", ".join(f"{count} x {name}" for name, count in sorted(counters.faults.items()))
     click.echo(
         f"Stopped after {counters.requests} requests"
         + (f" (answers: {statuses})" if statuses else "")

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, cast
 
-import click
-
-from regauge.cli._terminal import echo, echo_diff_line, point_document, rate_text
-from regauge.errors import FaultyFileError, GitError, RegaugeError, UsageError
+from regauge.cli._terminal import (
+    echo,
+    echo_diff,
+    echo_json,
+    measured_lines,
+    point_document,
+    rate_text,
+)
+from regauge.errors import FaultyFileError, GitError, UsageError
 from regauge.gate import BaseCommit, find_base, target_of_base
-from regauge.history import History, lines_of
 from regauge.project import RecordedTarget
 from regauge.prompts import Repository
 from regauge.runner import declared_evals
 from regauge.targets import CommitFiles, WorkingFiles, load_target, settings_of_target
-from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -76,10 +78,8 @@ def find_target(name: str, project: Project) -> TargetCommands | None:
         case [target]:
             return TargetCommands(project, target, evals=tuple(evals.get(target, ())))
         case _:
-            raise UsageError(
-                f"evals named {name!r} test several targets: {', '.join(tested)}\n"
-                "  fix: name one of them"
-            )
+            message = f"evals named {name!r} test several targets: {', '.join(tested)}"
+            raise UsageError(message, fix="name one of them")
 
 
 class TargetCommands:
@@ -115,7 +115,7 @@ class TargetCommands:
                 "base": base.place if base is not None else None,
                 "changed_since_base": changed,
             }
-            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            echo_json(document)
             return
         at = f" at {ref}" if ref else ""
         echo(f"{self._name} {target.version or '(no version)'}{at}", bold=True)
@@ -124,12 +124,10 @@ class TargetCommands:
             for key, value in target.identity.items()
             if key not in {"version", "files", "prompts"}
         ]
+        prompts = (f"{used.name} {used.version or used.digest[:12]}" for used in target.prompts)
         rows += [
             ("evals", ", ".join(self.evals)),
-            (
-                "prompts",
-                ", ".join(f"{p.name} {p.version or p.digest[:12]}" for p in target.prompts),
-            ),
+            ("prompts", ", ".join(prompts)),
             ("digest", self._digest(state)),
         ]
         if base is not None:
@@ -176,7 +174,7 @@ class TargetCommands:
                 for commit, state, changed in rows
             ]
             document = {"name": self._name, "uncommitted": uncommitted, "states": listed}
-            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            echo_json(document)
             return
         for commit, state, changed in rows:
             line = (
@@ -206,13 +204,10 @@ class TargetCommands:
         if as_json:
             changed = _find_changed(old.target, new.target)
             document = {"name": self._name, "a": a, "b": b, "changed": changed, "lines": lines}
-            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            echo_json(document)
             return
-        if not lines:
-            after = f"{self._name}@{b}" if b is not None else "the files"
-            click.echo(f"no difference between {self._name}@{a} and {after}", err=True)
-        for line in lines:
-            echo_diff_line(line)
+        after = f"{self._name}@{b}" if b is not None else "the files"
+        echo_diff(lines, f"{self._name}@{a}", after)
 
     def _now(self) -> TargetState:
         root = self._project.root
@@ -230,10 +225,8 @@ class TargetCommands:
         repository = Repository.at(self._project.root)
         state = self._in_commit(repository, repository.commit(ref), ref, now)
         if state is None:
-            raise UsageError(
-                f"{ref} has no target {self._name!r}\n"
-                f"  fix: regauge log {self._name} lists the commits that have it"
-            )
+            fix = f"regauge log {self._name} lists the commits that have it"
+            raise UsageError(f"{ref} has no target {self._name!r}", fix=fix)
         return state
 
     def _in_commit(
@@ -279,12 +272,7 @@ class TargetCommands:
 
     def _points(self) -> list[TrendPoint]:
         """The measurements of its evals, those of lines with most runs first."""
-        try:
-            history = History.open(self._project, os.environ)
-            lines = [line for name in self.evals for line in lines_of(history.suites(name))]
-        except RegaugeError as error:
-            click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
-            return []
+        lines = measured_lines(self._project, self.evals)
         return [point for line in lines for point in line.points if point.rate is not None]
 
     def _digest(self, state: TargetState) -> str:
@@ -317,11 +305,7 @@ def _find_changed(old: Target, new: Target) -> list[str]:
         before, after = _digests(old, key), _digests(new, key)
         names = sorted({*before, *after})
         rows += [f"{what}{name}" for name in names if before.get(name) != after.get(name)]
-    if (
-        old.outputs is not None
-        and new.outputs is not None
-        and old.outputs.digest != new.outputs.digest
-    ):
+    if old.outputs and new.outputs and old.outputs.digest != new.outputs.digest:
         rows.append("outputs")
     return rows
 

@@ -5,30 +5,18 @@ Nothing here decides anything; what is written is made by `regauge.reports` and 
 
 from __future__ import annotations
 
-from regauge.github._api import Api, GitHubAccess, repo_of_remote
-from regauge.github._github import (
-    BODY_CHARS_MAX,
-    GitHub,
-    Mark,
-    Posted,
-    PullRequestEvent,
-    Remark,
-    cut_markdown,
-    pull_request_number,
-    read_event,
+from regauge.github._api import (
+    GitHubAccess as GitHubAccess,
+    repo_of_remote as repo_of_remote,
 )
-
-__all__ = [
-    "BODY_CHARS_MAX",
-    "Api",
-    "GitHub",
-    "GitHubAccess",
-    "Mark",
-    "Posted",
-    "PullRequestEvent",
-    "Remark",
-    "cut_markdown",
-    "pull_request_number",
-    "read_event",
-    "repo_of_remote",
-]
+from regauge.github._github import (
+    BODY_CHARS_MAX as BODY_CHARS_MAX,
+    GitHub as GitHub,
+    Mark as Mark,
+    Posted as Posted,
+    PullRequestEvent as PullRequestEvent,
+    Remark as Remark,
+    cut_markdown as cut_markdown,
+    pull_request_number as pull_request_number,
+    read_event as read_event,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -17,15 +18,14 @@ from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     import httpx2
 
 _API_URL: Final = "https://api.github.com"
 _REPO: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-# GitHub ends a request after 10 s. Room for a slow line, for a whole response, and for waits
-# that a rate limit asks for; a job still ends.
+# GitHub ends a request after 10 s. Room for a slow line, for a whole response, and for the waits of
+# one request that a rate limit asks for; a job still ends.
 _TIMEOUT_S: Final = 30.0
 _WHOLE_S: Final = 120.0
 _PATIENCE_S: Final = 300.0
@@ -82,16 +82,12 @@ class GitHubAccess:
 
     def __post_init__(self) -> None:
         if not _REPO.fullmatch(self.repo):
-            raise UsageError(
-                f"{self.repo!r} is not a repository\n  fix: write it as OWNER/NAME, with --repo or"
-                " GITHUB_REPOSITORY"
-            )
+            fix = "write it as OWNER/NAME, with --repo or GITHUB_REPOSITORY"
+            raise UsageError(f"{self.repo!r} is not a repository", fix=fix)
         parts = urlsplit(self.api_url)
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
-            raise UsageError(
-                f"GITHUB_API_URL: the token would go to {self.api_url!r} for anyone to read\n"
-                "  fix: use an https address"
-            )
+            message = f"GITHUB_API_URL: the token would go to {self.api_url!r} for anyone to read"
+            raise UsageError(message, fix="use an https address")
 
     def __repr__(self) -> str:
         return f"GitHubAccess(repo={self.repo!r}, api_url={self.api_url!r})"
@@ -105,15 +101,12 @@ class GitHubAccess:
         """
         repo = repo or environ.get("GITHUB_REPOSITORY", "")
         if not repo:
-            raise UsageError(
-                "no repository is named\n  fix: say --repo OWNER/NAME, or set GITHUB_REPOSITORY"
-            )
+            fix = "say --repo OWNER/NAME, or set GITHUB_REPOSITORY"
+            raise UsageError("no repository is named", fix=fix)
         token = (environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or "").strip()
         if not token:
-            raise UsageError(
-                "there is no token for GitHub\n"
-                "  fix: set GITHUB_TOKEN; in a workflow: env: GITHUB_TOKEN: ${{ github.token }}"
-            )
+            fix = "set GITHUB_TOKEN; in a workflow: env: GITHUB_TOKEN: ${{ github.token }}"
+            raise UsageError("there is no token for GitHub", fix=fix)
         api_url = (environ.get("GITHUB_API_URL") or _API_URL).rstrip("/")
         return cls(repo=repo, token=token, api_url=api_url)
 
@@ -136,29 +129,23 @@ class Api:
 
     Args:
         access: Where and as whom.
-        transport: Of HTTP; None is the network.
         sleep: Waits for a number of seconds.
         say: Called with a line before each wait.
-        patience_s: How long it waits for one answer, in seconds, before it gives up.
     """
 
     def __init__(
         self,
         access: GitHubAccess,
         *,
-        transport: httpx2.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
         say: Callable[[str], None] | None = None,
-        patience_s: float = _PATIENCE_S,
     ) -> None:
         import httpx2
 
         self.access = access
         self._sleep = sleep
         self._say = say
-        self._patience_s = patience_s
         self._client = httpx2.Client(
-            transport=transport,
             timeout=_TIMEOUT_S,
             headers={
                 "Accept": "application/vnd.github+json",
@@ -171,12 +158,7 @@ class Api:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.close()
 
     def ask(
@@ -264,7 +246,7 @@ class Api:
             if response.status_code < HTTPStatus.BAD_REQUEST:
                 return response
             wait = _wait_s(response, attempt, again=again)
-            if wait is None or waited_s + wait > self._patience_s:
+            if wait is None or waited_s + wait > _PATIENCE_S:
                 raise _refused_error(response, purpose, limited=wait is not None)
             if self._say is not None:
                 self._say(f"GitHub answered {response.status_code}; asking again in {wait:.0f} s")
@@ -332,11 +314,10 @@ class Api:
         return table
 
     def _malformed_error(self, purpose: Purpose, why: str) -> GitHubError:
-        return GitHubError(
-            f"cannot {purpose.what}: {self.access.api_url} does not answer as GitHub does: {why}\n"
-            "  fix: check GITHUB_API_URL",
-            kind="malformed",
+        message = (
+            f"cannot {purpose.what}: {self.access.api_url} does not answer as GitHub does: {why}"
         )
+        return GitHubError(message, fix="check GITHUB_API_URL", kind="malformed")
 
 
 def repo_of_remote(url: str) -> str | None:
@@ -384,7 +365,7 @@ def _refused_error(response: httpx2.Response, purpose: Purpose, *, limited: bool
     Args:
         response: Of GitHub.
         purpose: Of the request.
-        limited: Whether GitHub asks to wait longer than `patience_s`.
+        limited: Whether GitHub asks to wait longer than this waits.
     """
     status = response.status_code
     other = "server" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "refused"
@@ -418,26 +399,26 @@ def _refused_error(response: httpx2.Response, purpose: Purpose, *, limited: bool
 
 def _words(response: httpx2.Response) -> str:
     """GitHub's own words: the message, then each error of a 422."""
-    try:
-        document: Any = read_json(response.content)
-    except ValueError:
-        document = None
+    document: Any = None
+    with suppress(ValueError):
+        document = read_json(response.content)
     if not isinstance(document, dict):
         text = " ".join(response.text.split())[:_WORDS_MAX] or response.reason_phrase
         return printable(text)
     table = cast("dict[str, Any]", document)
-    words = [str(table.get("message") or "no reason")]
     errors: Any = table.get("errors")
-    for error in cast("Sequence[Any]", errors) if isinstance(errors, list) else ():
-        if isinstance(error, dict):
-            details = cast("dict[str, Any]", error)
-            reason = details.get("message") or " ".join(
-                str(details[name]) for name in ("resource", "field", "code") if name in details
-            )
-            words.append(str(reason))
-        else:
-            words.append(str(error))
+    errors = cast("Sequence[Any]", errors) if isinstance(errors, list) else ()
+    words = [str(table.get("message") or "no reason"), *map(_reason, errors)]
     return printable("; ".join(words))[:_WORDS_MAX]
+
+
+def _reason(error: object) -> str:
+    """One error of a 422: its message, or the field and the code."""
+    if not isinstance(error, dict):
+        return str(error)
+    details = cast("dict[str, Any]", error)
+    names = (name for name in ("resource", "field", "code") if name in details)
+    return str(details.get("message") or " ".join(str(details[name]) for name in names))
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:

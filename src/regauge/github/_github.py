@@ -13,7 +13,6 @@ from regauge.github._api import Api, GitHubAccess, Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +56,8 @@ def read_event(environ: Mapping[str, str]) -> PullRequestEvent:
     try:
         document: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(
-            f"GITHUB_EVENT_PATH: {path} cannot be read: {error}\n"
-            "  fix: say which pull request is meant with --pr NUMBER"
-        ) from error
+        fix = "say which pull request is meant with --pr NUMBER"
+        raise UsageError(f"GITHUB_EVENT_PATH: {path} cannot be read: {error}", fix=fix) from error
     return _event(_table(document))
 
 
@@ -71,22 +68,21 @@ def pull_request_number(event: PullRequestEvent) -> int:
         UsageError: It names none.
     """
     if event.number is None:
-        raise UsageError(
-            "there is no pull request to comment on\n"
-            "  fix: name it with --pr NUMBER, or run on pull_request or workflow_run"
-        )
+        fix = "name it with --pr NUMBER, or run on pull_request or workflow_run"
+        raise UsageError("there is no pull request to comment on", fix=fix)
     return event.number
 
 
 def _event(document: Mapping[str, Any]) -> PullRequestEvent:
     pull, issue = _table(document.get("pull_request")), _table(document.get("issue"))
+    base, head = _table(pull.get("base")), _table(pull.get("head"))
     if pull:
         return PullRequestEvent(
             number=_number(pull),
-            base_ref=_text(_table(pull.get("base")), "ref"),
-            base_sha=_text(_table(pull.get("base")), "sha"),
-            head_repo=_text(_table(_table(pull.get("head")).get("repo")), "full_name"),
-            head_sha=_text(_table(pull.get("head")), "sha"),
+            base_ref=_text(base, "ref"),
+            base_sha=_text(base, "sha"),
+            head_repo=_text(_table(head.get("repo")), "full_name"),
+            head_sha=_text(head, "sha"),
         )
     if issue.get("pull_request"):
         return PullRequestEvent(number=_number(issue))
@@ -99,11 +95,11 @@ def _event(document: Mapping[str, Any]) -> PullRequestEvent:
     ]
     # A branch may be the head of several pull requests; which one, the commit tells.
     only = pulls[0] if len(pulls) == 1 else {}
-    head = _table(run.get("head_repository"))
+    base, head = _table(only.get("base")), _table(run.get("head_repository"))
     return PullRequestEvent(
         number=_number(only),
-        base_ref=_text(_table(only.get("base")), "ref"),
-        base_sha=_text(_table(only.get("base")), "sha"),
+        base_ref=_text(base, "ref"),
+        base_sha=_text(base, "sha"),
         head_repo=_text(head, "full_name"),
         head_owner=_text(_table(head.get("owner")), "login"),
         head_branch=_text(run, "head_branch"),
@@ -163,10 +159,8 @@ class Mark:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise UsageError(
-                f"{self.name!r} does not name a comment\n"
-                "  fix: up to 64 of a-z, 0-9, '.', '_' and '-', a letter or a digit first"
-            )
+            fix = "up to 64 of a-z, 0-9, '.', '_' and '-', a letter or a digit first"
+            raise UsageError(f"{self.name!r} does not name a comment", fix=fix)
 
     def on(self, body: str) -> str:
         r"""The text below its mark, instead of one that is there.
@@ -232,30 +226,28 @@ def cut_markdown(text: str, *, where: str = "", chars_max: int = BODY_CHARS_MAX)
     return "\n".join(kept) + open_.closed() + f"\n\n{ending}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Open:
     """The Markdown that is open at one place of a text."""
 
-    __slots__ = ("_fence", "_folds")
-
-    def __init__(self, *, fence: str = "", folds: int = 0) -> None:
-        self._fence = fence
-        self._folds = folds
+    fence: str = ""
+    folds: int = 0
 
     def after(self, line: str) -> _Open:
         """The Markdown that is open after a further line."""
         match = _FENCE.match(line)
-        if self._fence:
-            ends = match and not match["rest"].strip() and len(match["ticks"]) >= len(self._fence)
-            return _Open(folds=self._folds) if ends else self
+        if self.fence:
+            ends = match and not match["rest"].strip() and len(match["ticks"]) >= len(self.fence)
+            return replace(self, fence="") if ends else self
         if match:
-            return _Open(fence=match["ticks"], folds=self._folds)
-        folds = self._folds + line.count("<details>") - line.count("</details>")
+            return replace(self, fence=match["ticks"])
+        folds = self.folds + line.count("<details>") - line.count("</details>")
         return _Open(folds=max(folds, 0))
 
     def closed(self) -> str:
         """The text that closes all open Markdown."""
-        fence = f"\n{self._fence}" if self._fence else ""
-        return fence + "\n\n</details>" * self._folds
+        fence = f"\n{self.fence}" if self.fence else ""
+        return fence + "\n\n</details>" * self.folds
 
 
 _PULL: Final = "pull-requests: write` and `contents: write"
@@ -304,16 +296,14 @@ class Remark:
     at: str = ""
 
 
-class GitHub:
+class GitHub(Api):
     """Writes comments, pull requests and issues of one repository.
 
     Use it as a context manager; it holds connections.
     """
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
-        self._asked = False
-        self._login: str | None = None
+    _asked = False
+    _login: str | None = None
 
     @classmethod
     def from_environ(
@@ -333,19 +323,7 @@ class GitHub:
         Raises:
             UsageError: There is no token, or no repository.
         """
-        return cls(Api(GitHubAccess.from_environ(environ, repo=repo), say=say))
-
-    def __enter__(self) -> Self:
-        self._api.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._api.__exit__(kind, error, trace)
+        return cls(GitHubAccess.from_environ(environ, repo=repo), say=say)
 
     def upsert_comment(self, number: int, body: str, *, mark: Mark, where: str = "") -> Posted:
         """Write the comment of this mark on a pull request: a new one, or over the earlier one.
@@ -363,15 +341,13 @@ class GitHub:
         """
         text = cut_markdown(mark.on(body), where=where)
         comments = f"issues/{number}/comments"
-        purpose = Purpose(what=f"comment on pull request {number} of {self._api.access.repo}")
+        purpose = Purpose(what=f"comment on pull request {number} of {self.access.repo}")
         created: dict[str, Any] | None = None
         for last in (*[False] * (_ROUNDS_MAX - 1), True):
             try:
                 written = self._find_marked(comments, mark, purpose)
                 if not written and created is None:
-                    made: Any = self._api.ask(
-                        "POST", comments, purpose, {"body": text}, needs=["id"]
-                    )
+                    made: Any = self.ask("POST", comments, purpose, {"body": text}, needs=["id"])
                     created = {"body": text, **made}
                     # A run that was as quick can be seen only now.
                     written = self._find_marked(comments, mark, purpose)
@@ -398,7 +374,7 @@ class GitHub:
         needs = ["number"] if path == "issues" else ["id"]
         return [
             each
-            for each in self._api.pages(path, purpose, query=query, needs=needs)
+            for each in self.pages(path, purpose, query=query, needs=needs)
             if mark.found_on(each.get("body") or "") is not None and self._wrote(each)
         ]
 
@@ -415,10 +391,10 @@ class GitHub:
             outcome = "unchanged"
         else:
             outcome = "updated"
-            self._api.ask("PATCH", f"issues/comments/{first['id']}", purpose, {"body": text})
+            self.ask("PATCH", f"issues/comments/{first['id']}", purpose, {"body": text})
         for other in others:
             try:
-                self._api.ask("DELETE", f"issues/comments/{other['id']}", purpose)
+                self.ask("DELETE", f"issues/comments/{other['id']}", purpose)
             except GitHubError as error:
                 # Another run was quicker.
                 if error.kind != "not-found":
@@ -427,7 +403,7 @@ class GitHub:
 
     def _exists(self, number: int) -> bool:
         try:
-            self._api.ask("GET", f"issues/{number}", Purpose(what=f"read pull request {number}"))
+            self.ask("GET", f"issues/{number}", Purpose(what=f"read pull request {number}"))
         except GitHubError:
             return False
         return True
@@ -446,25 +422,16 @@ class GitHub:
         return user.get("type") == "Bot"
 
     def _who(self) -> str | None:
+        purpose = Purpose(what="ask whose token this is", permission="")
         try:
-            who: Any = self._api.ask(
-                "GET", "/user", Purpose(what="ask whose token this is", permission="")
-            )
+            who: Any = self.ask("GET", "/user", purpose)
         except GitHubError as error:
             if error.kind in {"permission", "not-found"}:
                 return None
             raise
-        login = cast("Mapping[str, Any]", who).get("login") if isinstance(who, dict) else None
-        return str(login) if login else None
+        return _text(_table(who), "login") or None
 
-    def open_pull_request(
-        self,
-        *,
-        head: str,
-        base: str,
-        title: str,
-        body: str,
-    ) -> Posted:
+    def open_pull_request(self, *, head: str, base: str, title: str, body: str) -> Posted:
         """Open a pull request, or renew the text of the open one of these branches.
 
         Args:
@@ -477,7 +444,7 @@ class GitHub:
             GitHubError: GitHub cannot be reached, or refuses, as it does where the branches are
                 the same.
         """
-        repo = self._api.access.repo
+        repo = self.access.repo
         purpose = Purpose(
             what=f"open a pull request of {head} into {base} of {repo}", permission=_PULL
         )
@@ -485,9 +452,7 @@ class GitHub:
         document = {"head": head, "base": base, "title": title, "body": text}
         try:
             # A second one of the same branches is refused, so asking again does no harm.
-            made: Any = self._api.ask(
-                "POST", "pulls", purpose, document, again=True, needs=["number"]
-            )
+            made: Any = self.ask("POST", "pulls", purpose, document, again=True, needs=["number"])
         except GitHubError as error:
             pull = self._pull_of(head, base, purpose.what) if error.kind == "invalid" else None
             if pull is None:
@@ -501,8 +466,8 @@ class GitHub:
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
         """
-        repo = self._api.access.repo
-        pull = self._pull_of(head, base, f"look for a pull request of {head} in {repo}")
+        what = f"look for a pull request of {head} in {self.access.repo}"
+        pull = self._pull_of(head, base, what)
         return _post(pull, "unchanged") if pull is not None else None
 
     def refused_pull_request(self, head: str, base: str, words: str) -> Posted | None:
@@ -517,10 +482,8 @@ class GitHub:
                 return _post(pull, "unchanged")
         return None
 
-    def open_issue(
-        self, *, title: str, body: str, mark: Mark | None = None, labels: Sequence[str] = ()
-    ) -> Posted:
-        """Open an issue; with a mark, renew the open one of that mark.
+    def open_issue(self, *, title: str, body: str, mark: Mark, labels: Sequence[str]) -> Posted:
+        """Open an issue, or renew the open one of a mark.
 
         Args:
             title: One line.
@@ -531,14 +494,13 @@ class GitHub:
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
         """
-        purpose = Purpose(what=f"open an issue in {self._api.access.repo}", permission=_ISSUE)
-        text = cut_markdown(mark.on(body) if mark is not None else body)
-        if mark is not None:
-            for issue in self._find_marked("issues", mark, purpose, state="open"):
-                if "pull_request" not in issue:
-                    return self._renew(f"issues/{issue['number']}", issue, title, text, purpose)
+        purpose = Purpose(what=f"open an issue in {self.access.repo}", permission=_ISSUE)
+        text = cut_markdown(mark.on(body))
+        for issue in self._find_marked("issues", mark, purpose, state="open"):
+            if "pull_request" not in issue:
+                return self._renew(f"issues/{issue['number']}", issue, title, text, purpose)
         document = {"title": title, "body": text, "labels": list(labels)}
-        made: Any = self._api.ask("POST", "issues", purpose, document, needs=["number"])
+        made: Any = self.ask("POST", "issues", purpose, document, needs=["number"])
         return _post(made, "created")
 
     def pull_request_of(self, event: PullRequestEvent) -> PullRequestEvent | None:
@@ -559,7 +521,7 @@ class GitHub:
             if (
                 head.get("sha") == event.head_sha
                 and _is_from(head, event.head_repo)
-                and _is_from(base, self._api.access.repo)
+                and _is_from(base, self.access.repo)
             ):
                 return replace(
                     event,
@@ -579,15 +541,15 @@ class GitHub:
             GitHubError: GitHub cannot be reached or refuses, or there is no such pull request.
         """
         purpose = Purpose(
-            what=f"read what people said on pull request {number} of {self._api.access.repo}",
+            what=f"read what people said on pull request {number} of {self.access.repo}",
             permission=_READ,
         )
         # A number that is an issue's has comments too.
-        self._api.ask("GET", f"pulls/{number}", purpose)
+        self.ask("GET", f"pulls/{number}", purpose)
         listed: list[Remark] = []
         others = 0
         for path in ("issues/{}/comments", "pulls/{}/comments", "pulls/{}/reviews"):
-            for written in self._api.pages(path.format(number), purpose):
+            for written in self.pages(path.format(number), purpose):
                 if _is_ours(written):
                     others += 1
                 elif (written.get("body") or "").strip():
@@ -595,20 +557,14 @@ class GitHub:
         return sorted(listed, key=lambda remark: remark.at), others
 
     def _pulls(self, query: dict[str, str], what: str) -> list[dict[str, Any]]:
-        return list(
-            self._api.pages(
-                "pulls",
-                Purpose(what=what, permission=_READ),
-                query={"state": "open", **query},
-                needs=["number", "head", "base"],
-            )
-        )
+        purpose, query = Purpose(what=what, permission=_READ), {"state": "open", **query}
+        return list(self.pages("pulls", purpose, query=query, needs=["number", "head", "base"]))
 
     def _pull_of(self, head: str, base: str, what: str) -> dict[str, Any] | None:
         return next(iter(self._pulls({"head": self._full(head), "base": base}, what)), None)
 
     def _full(self, head: str) -> str:
-        owner = self._api.access.repo.partition("/")[0]
+        owner = self.access.repo.partition("/")[0]
         return head if ":" in head else f"{owner}:{head}"
 
     def _renew(
@@ -616,17 +572,14 @@ class GitHub:
     ) -> Posted:
         if (pull.get("title"), pull.get("body")) == (title, text):
             return _post(pull, "unchanged")
-        self._api.ask("PATCH", path, purpose, {"title": title, "body": text})
+        self.ask("PATCH", path, purpose, {"title": title, "body": text})
         return _post(pull, "updated")
 
 
 def _is_from(side: dict[str, Any], repo: str) -> bool:
     """Return whether one side of a pull request is in a repository; True if none is named."""
-    side_repo: object = side.get("repo")
-    named = (
-        cast("dict[str, Any]", side_repo).get("full_name") if isinstance(side_repo, dict) else None
-    )
-    return not repo or not isinstance(named, str) or named.lower() == repo.lower()
+    named = _text(_table(side.get("repo")), "full_name")
+    return not repo or not named or named.lower() == repo.lower()
 
 
 def _post(made: Mapping[str, Any], outcome: Outcome) -> Posted:

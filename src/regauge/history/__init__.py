@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         MeasuredSuite as MeasuredSuite,
         RunEntry as RunEntry,
         StorePlace as StorePlace,
-        TrialEntry as TrialEntry,
     )
 else:
     __getattr__ = names_of(__name__)

@@ -7,25 +7,17 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from struct import Struct
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 __all__ = ["CaseChange", "CaseSide", "Change", "RunOutline", "SuiteComparison", "compare_runs"]
 
-Change = Literal["worse", "better", "unmeasured", "measured", "removed", "added", "answer"]
+Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added", "answer"]
+_ORDER: tuple[Change, ...] = get_args(Change)
 # What is shown of a row.
 _SHOWN: Final = ("trial", "outcome", "answer", "refusal", "verdicts", "cause")
-_ORDER: tuple[Change, ...] = (
-    "worse",
-    "unmeasured",
-    "better",
-    "measured",
-    "removed",
-    "added",
-    "answer",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

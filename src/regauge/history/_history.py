@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from regauge.digests import digest_of, digest_of_list
 from regauge.errors import Fault, FaultyFileError, RegaugeError, StoreError, UsageError
-from regauge.history._store import MeasuredSuite, RunEntry, StorePlace, TrialEntry
+from regauge.history._store import MeasuredSuite, RunEntry, StorePlace
 from regauge.reports import SCHEMA_VERSION, RunRecord, list_runs, read_record, read_rows
 
 if TYPE_CHECKING:
@@ -33,29 +33,19 @@ def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]
         read: Reads all of its rows, in the shape of `TrialRow`; called for the measurements, and
             again for the trials, when the entry is written.
     """
-    drawn: defaultdict[tuple[str | None, ...], _DrawnCases] = defaultdict(_DrawnCases)
+    drawn: defaultdict[tuple[str | None, ...], dict[str, _FirstTrial]] = defaultdict(dict)
     for row in read():
-        drawn[_suite_of(row)].add(row)
+        suite = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
+        _note_trial(drawn[suite], row)
     return RunEntry(
         id=record.id,
         started_at=record.started_at,
         finished_at=record.finished_at,
         # ASCII: no database has trouble with it, whatever a model answered.
         document=json.dumps(record.model_dump(mode="json")),
-        suites=[
-            _suite(
-                record,
-                suite,
-                drawn[suite.prompt, suite.version, suite.dataset, suite.model, suite.side],
-            )
-            for suite in record.suites
-        ],
+        suites=[_suite(record, suite, drawn) for suite in record.suites],
         trials=(_trial(number, row) for number, row in enumerate(read())),
     )
-
-
-def _suite_of(row: Mapping[str, Any]) -> tuple[str | None, ...]:
-    return (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
 
 
 class _FirstTrial(NamedTuple):
@@ -68,27 +58,24 @@ class _FirstTrial(NamedTuple):
     trials: int
 
 
-@dataclass(slots=True)
-class _DrawnCases:
-    """The items of one suite, by node id."""
-
-    items: dict[str, _FirstTrial] = field(default_factory=dict[str, _FirstTrial])
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Count a trial."""
-        # A gate draws again what failed, so there the first trials are what is like other runs.
-        outcome = row["case_outcome" if row.get("side") is None else "outcome"]
-        drawn = self.items.get(row["node"])
-        if drawn is None or row["trial"] < drawn.trial:
-            trials = 1 if drawn is None else drawn.trials + 1
-            first = _FirstTrial(row["case"], row["case_digest"], row["trial"], outcome, trials)
-        else:
-            first = drawn._replace(trials=drawn.trials + 1)
-        self.items[row["node"]] = first
+def _note_trial(items: dict[str, _FirstTrial], row: Mapping[str, Any]) -> None:
+    """Count a trial of a suite, whose items are noted by node id."""
+    # A gate draws again what failed, so there the first trials are what is like other runs.
+    outcome = row["case_outcome" if row.get("side") is None else "outcome"]
+    before = items.get(row["node"])
+    trials = 1 if before is None else before.trials + 1
+    if before is None or row["trial"] < before.trial:
+        before = _FirstTrial(row["case"], row["case_digest"], row["trial"], outcome, trials)
+    items[row["node"]] = before._replace(trials=trials)
 
 
-def _suite(record: RunRecord, suite: SuiteSummary, drawn: _DrawnCases) -> MeasuredSuite:
-    first = drawn.items.values()
+def _suite(
+    record: RunRecord,
+    suite: SuiteSummary,
+    drawn: Mapping[tuple[str | None, ...], Mapping[str, _FirstTrial]],
+) -> MeasuredSuite:
+    key = (suite.prompt, suite.version, suite.dataset, suite.model, suite.side)
+    first = drawn.get(key, {}).values()
     outcomes = Counter(first_trial.outcome for first_trial in first)
     return MeasuredSuite(
         run=record.id,
@@ -104,9 +91,7 @@ def _suite(record: RunRecord, suite: SuiteSummary, drawn: _DrawnCases) -> Measur
         cases=outcomes.total(),
         measured=outcomes.total() - outcomes["unmeasured"],
         passed=outcomes["passed"],
-        trials=max((first_trial.trials for first_trial in first), default=0)
-        if suite.side is None
-        else 1,
+        trials=1 if suite.side else max((first_trial.trials for first_trial in first), default=0),
         answers=suite.replayed + suite.live,
         cost_usd=suite.cost_usd,
         latency_p50_s=suite.latency_p50_s,
@@ -115,16 +100,16 @@ def _suite(record: RunRecord, suite: SuiteSummary, drawn: _DrawnCases) -> Measur
     )
 
 
-def _trial(number: int, row: Mapping[str, Any]) -> TrialEntry:
-    return TrialEntry(
-        number=number,
-        prompt=_plain(row["prompt"]),
-        case=_plain(row["case"]),
-        side=row.get("side"),
-        trial=row["trial"],
-        outcome=row["outcome"],
-        row=json.dumps(row),
-    )
+def _trial(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "number": number,
+        "prompt": _plain(row["prompt"]),
+        "case": _plain(row["case"]),
+        "side": row.get("side"),
+        "trial": row["trial"],
+        "outcome": row["outcome"],
+        "row": json.dumps(row),
+    }
 
 
 def _plain(text: str) -> str:
@@ -219,7 +204,7 @@ class History:
             entry = run_entry(record, partial(read_rows, run))
         except (KeyError, TypeError, AttributeError) as error:
             problem = f"a line is no row of a run: {type(error).__name__}: {error}"
-            fault = Fault(path=run / "trials.jsonl", line=None, message=problem)
+            fault = Fault(path=run / "trials.jsonl", message=problem)
             raise FaultyFileError([fault]) from error
         return self._open().add(entry)
 
@@ -398,14 +383,12 @@ def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> 
     # It loads numpy, which a run that only writes to the history does without.
     from regauge.stats import wilson
 
-    changed: list[str] = []
-    if before is not None:
-        if before.cases_digest != suite.cases_digest:
-            changed.append("cases")
-        if before.judges_digest != suite.judges_digest:
-            changed.append("judges")
-        if before.trials != suite.trials:
-            changed.append("trials")
+    kinds = {"cases": "cases_digest", "judges": "judges_digest", "trials": "trials"}
+    changed = [
+        kind
+        for kind, name in kinds.items()
+        if before is not None and getattr(before, name) != getattr(suite, name)
+    ]
     cost = suite.cost_usd
     return TrendPoint(
         suite=suite,

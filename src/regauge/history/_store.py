@@ -65,30 +65,13 @@ class MeasuredSuite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialEntry:
-    """One row of a run.
-
-    Attributes:
-        number: Its place in the run, from 0.
-        row: The whole row as JSON in ASCII; see `TrialRow`.
-    """
-
-    number: int
-    prompt: str
-    case: str
-    side: str | None
-    trial: int
-    outcome: str
-    row: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunEntry:
     """One run on its way into the history.
 
     Attributes:
         document: The whole record as JSON in ASCII; see `RunRecord`.
-        trials: Read once.
+        trials: The columns of each row, the whole row among them, as JSON in ASCII; see `TrialRow`.
+            Read once.
     """
 
     id: str
@@ -96,7 +79,7 @@ class RunEntry:
     finished_at: str
     document: str
     suites: Sequence[MeasuredSuite]
-    trials: Iterable[TrialEntry]
+    trials: Iterable[Mapping[str, Any]]
 
 
 VARIABLE: Final = "REGAUGE_STORE"
@@ -135,10 +118,8 @@ class StorePlace:
             file = project.state_dir / _FILE
             return cls(url="", display=str(project.relative(file)), file=file, own=True)
         if not is_store(url):
-            raise UsageError(
-                f"{VARIABLE} is not a store that regauge can use: {shown_store(url)!r}\n"
-                "  fix: postgresql://USER@HOST/DATABASE, or sqlite:///FILE"
-            )
+            message = f"{VARIABLE} is not a store that regauge can use: {shown_store(url)!r}"
+            raise UsageError(message, fix="postgresql://USER@HOST/DATABASE, or sqlite:///FILE")
         if url.startswith(_SQLITE):
             file = project.root / url.removeprefix(_SQLITE)
             return cls(url="", display=str(project.relative(file)), file=file, own=False)
@@ -189,7 +170,8 @@ def explained(place: StorePlace) -> Generator[None]:
         raise StoreError(place.display, what, fix or _PERMISSION) from error
     except driver_of(place).Error as error:
         words = str(error)
-        what, fix = _first_line(words), _fix(place, words)
+        what = words.strip().partition("\n")[0].rstrip() or "no reason given"
+        fix = _fix(place, words)
         if "unable to open" in words and (no_descriptor := find_no_descriptor()) is not None:
             what, fix = explain_os_error(no_descriptor)
         raise StoreError(place.display, what, fix) from error
@@ -223,11 +205,6 @@ def _fix(place: StorePlace, message: str) -> str:
         if re.search(pattern, message):
             return fix or damaged(place)
     return damaged(place) if place.file is not None else _CHECK_SERVER
-
-
-def _first_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else "no reason given"
 
 
 Step = tuple[str, ...]
@@ -306,6 +283,7 @@ _LIMITS: Final = ("SET LOCAL lock_timeout = '30s'", "SET LOCAL statement_timeout
 _INTEGER_MAX: Final = 2**63 - 1
 # Rows in memory at once; more make a large run no faster to read and take more memory.
 _ROWS_AT_ONCE: Final = 1000
+_RUN: Final = ("id", "started_at", "finished_at", "document")
 _SUITE: Final = tuple(field.name for field in fields(MeasuredSuite) if field.name != "started_at")
 
 
@@ -342,27 +320,13 @@ class Store:
         with explained(self._place):
             try:
                 with self._writing() as connection:
-                    self._insert(
-                        connection,
-                        "regauge_runs",
-                        [
-                            {
-                                "id": entry.id,
-                                "started_at": entry.started_at,
-                                "finished_at": entry.finished_at,
-                                "document": entry.document,
-                            }
-                        ],
-                    )
+                    run = {name: getattr(entry, name) for name in _RUN}
                     suites = [
                         {name: getattr(suite, name) for name in _SUITE} | {"number": number}
                         for number, suite in enumerate(entry.suites)
                     ]
-                    names = [field.name for field in fields(TrialEntry)]
-                    trials = (
-                        {name: getattr(trial, name) for name in names} | {"run": entry.id}
-                        for trial in entry.trials
-                    )
+                    trials = ({**trial, "run": entry.id} for trial in entry.trials)
+                    self._insert(connection, "regauge_runs", [run])
                     self._insert(connection, "regauge_suites", suites)
                     self._insert(connection, "regauge_trials", trials)
             except driver_of(self._place).IntegrityError:
@@ -376,12 +340,10 @@ class Store:
         """The ids of all runs."""
         return {run for (run,) in self._rows("SELECT id FROM regauge_runs")}
 
-    def matching(self, name: str, *, limit: int = 6) -> list[str]:
-        """Runs whose id begins with a text, the newest first."""
-        rows = self._rows(
-            "SELECT id FROM regauge_runs WHERE substr(id, 1, ?) = ? ORDER BY id DESC LIMIT ?",
-            (len(name), name, limit),
-        )
+    def matching(self, name: str) -> list[str]:
+        """Some runs whose id begins with a text, the newest first."""
+        begins = "SELECT id FROM regauge_runs WHERE substr(id, 1, ?) = ? ORDER BY id DESC LIMIT 6"
+        rows = self._rows(begins, (len(name), name))
         return [run for (run,) in rows]
 
     def documents(self, *, limit: int) -> list[dict[str, Any]]:
@@ -482,11 +444,9 @@ class Store:
         Raises:
             StoreError: Its table is empty, or a newer regauge wrote it.
         """
-        table = (
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'regauge_schema'"
-            if self._place.file is not None
-            else "SELECT 1 WHERE to_regclass('regauge_schema') IS NOT NULL"
-        )
+        table = "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'regauge_schema'"
+        if self._place.file is None:
+            table = "SELECT 1 WHERE to_regclass('regauge_schema') IS NOT NULL"
         if connection.execute(table).fetchone() is None:
             return 0
         (taken,) = connection.execute("SELECT max(step) FROM regauge_schema").fetchone()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from regauge.targets import WorkingFiles, load_target, settings_of_target
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from regauge.gate import AnchorComparison
     from regauge.gate.baselines import StoredHistory
@@ -32,9 +33,8 @@ def no_baseline(project: Project, name: str) -> RegaugeError:
     except PromptError as error:
         return error
     path = project.relative(baseline_path(project, name))
-    return UsageError(
-        f"there is no baseline of {name!r}: {path}\n  fix: regauge baseline update {name}"
-    )
+    fix = f"regauge baseline update {name}"
+    return UsageError(f"there is no baseline of {name!r}: {path}", fix=fix)
 
 
 def history_lines(
@@ -46,15 +46,11 @@ def history_lines(
     title = f"{baseline.prompt}@{history.version or '-'}  {key.prompt[:12]}  {key.model}{simulated}"
     yield title + _standing(project, baseline, history)
     cases = sorted(history.cases.items())
-    drawn = [len(case.drawn) for _, case in cases]
-    passed = sum(case.passed for _, case in cases)
     if cases:
-        least, most = min(drawn), max(drawn)
-        trials = plural(most, "trial") if least == most else f"{least} to {most} trials"
+        passed = sum(case.passed for _, case in cases) / sum(len(case.drawn) for _, case in cases)
         yield (
-            f"  {plural(len(cases), 'case')} of {key.dataset}, {trials} each from"
-            f" {plural(len(history.sessions), 'session')};"
-            f" {100 * passed / sum(drawn):.1f} % passed"
+            f"  {plural(len(cases), 'case')} of {key.dataset}, {trials_each(history)} from"
+            f" {plural(len(history.sessions), 'session')}; {100 * passed:.1f} % passed"
         )
     if (anchor := _anchor_of(project, baseline, history)) is not None:
         yield f"  {anchor}{'; a confirmed loss' if anchor.confirmed else ''}"
@@ -75,6 +71,13 @@ def history_lines(
         yield f"  {case_id:{width}}  {case.whole}{flaky}  {failed}".rstrip()
     if len(listed) < len(cases):
         yield f"  {plural(len(cases) - len(listed), 'case')} passed every time"
+
+
+def trials_each(history: StoredHistory) -> str:
+    """The number of trials of each case of a history that has some."""
+    drawn = [len(case.drawn) for case in history.cases.values()]
+    least, most = min(drawn), max(drawn)
+    return f"{plural(most, 'trial') if least == most else f'{least} to {most} trials'} each"
 
 
 def history_json(project: Project, baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
@@ -122,17 +125,17 @@ def _anchor_of(
     anchor = next((each for each in anchors if each is not None), None)
     if anchor is None or anchor.history.version == history.version:
         return None
-    try:
+    accepted: Collection[str] = ()
+    with suppress(RegaugeError):
         prompt = load_prompt(baseline.prompt, root=project.root)
-    except RegaugeError:
-        return compare_histories(anchor, history)
-    accepted = accepted_since(prompt, anchor.history.version)
+        accepted = accepted_since(prompt, anchor.history.version)
     return compare_histories(anchor, history, accepted=accepted)
 
 
 def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> str:
     """Return whether the history is of the prompt or target as it is."""
     kind, _, target = history.key.model.partition(":")
+    what = "target" if kind in TARGET_KINDS else "prompt"
     try:
         if kind in TARGET_KINDS:
             name, settings = settings_of_target(target, project.settings)
@@ -144,10 +147,9 @@ def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> s
             prompt = load_prompt(baseline.prompt, root=project.root)
             digest, version = prompt.digest, str(prompt.version or "")
     except RegaugeError:
-        return f"  (the {'target' if kind in TARGET_KINDS else 'prompt'} is gone)"
+        return f"  (the {what} is gone)"
     if digest == history.key.prompt:
         return ""
-    what = "target" if kind in TARGET_KINDS else "prompt"
     return f"  (not of the {what} as it is, {version or 'unversioned'} {digest[:12]})"
 
 
@@ -179,59 +181,48 @@ def open_baseline_issue(
 
 def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
     """As Markdown: each case that passes less often, in counts."""
-    return "\n".join(_lines(done)) + "\n"
-
-
-def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield "Fresh trials of the default branch fail where earlier ones passed."
+    parts = ["Fresh trials of the default branch fail where earlier ones passed."]
     for result in done:
-        drift: Mapping[str, Any] = result["drift"] or {"worse": False, "changes": []}
-        worse = [change for change in result["changes"] if change["direction"] == "worse"]
-        drifted = [change for change in drift["changes"] if change["direction"] == "worse"]
-        audit: Mapping[str, Any] = result["audit"] or {"result": "agree"}
-        selected = audit["result"] == "better"
-        lost = result["anchor_lost"]
-        if not (worse or drift["worse"] or selected or lost):
-            continue
-        yield ""
-        named = f"{result['prompt']} {result['version']} ({result['model']})"
-        yield f"**{escape_markdown(named)}**"
-        if worse:
-            yield ""
-            yield "It passes less often than the version before."
-            yield from _table(worse)
-        if selected:
-            yield ""
-            yield (
-                f"{escape_markdown(audit['message'])}. A user may have recorded failing cases"
-                " until they passed, or edited recordings. Record all of them again:"
-                f" `regauge record --refresh {result['prompt']}`."
-            )
-        if lost:
-            yield ""
-            yield f"{escape_markdown(result['anchor']['message'])}."
-        if drift["worse"]:
-            before, now = drift["before"], drift["now"]
-            yield ""
-            yield (
-                "The prompt is the same, so the model or a judge changed: fresh trials passed"
-                f" {_format_count(now)}, {_format_count(before)} when the baseline was made."
-                " A new history begins."
-            )
-            yield from _table(drifted)
-    yield ""
-    yield (
-        "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog"
+        if lines := [*_result_lines(result)]:
+            named = f"{result['prompt']} {result['version']} ({result['model']})"
+            parts += ["", f"**{escape_markdown(named)}**", *lines]
+    parts.append(
+        "\nRevert the change, propose another (`regauge refine`), or say in the prompt's changelog"
         " which cases may pass less often, with `accepted`. Where the model changed, `regauge gate"
         " --model` compares another one."
     )
+    return "\n".join(parts) + "\n"
+
+
+def _result_lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """What is worse in the baseline of an eval; nothing where nothing is."""
+    drift: Mapping[str, Any] = result["drift"] or {"worse": False, "changes": []}
+    worse = [change for change in result["changes"] if change["direction"] == "worse"]
+    audit: Mapping[str, Any] = result["audit"] or {"result": "agree"}
+    if worse:
+        yield "\nIt passes less often than the version before."
+        yield from _table(worse)
+    if audit["result"] == "better":
+        yield (
+            f"\n{escape_markdown(audit['message'])}. A user may have recorded failing cases"
+            " until they passed, or edited recordings. Record all of them again:"
+            f" `regauge record --refresh {result['prompt']}`."
+        )
+    if result["anchor_lost"]:
+        yield f"\n{escape_markdown(result['anchor']['message'])}."
+    if drift["worse"]:
+        yield (
+            "\nThe prompt is the same, so the model or a judge changed: fresh trials passed"
+            f" {_format_count(drift['now'])}, {_format_count(drift['before'])} when the baseline"
+            " was made. A new history begins."
+        )
+        yield from _table([each for each in drift["changes"] if each["direction"] == "worse"])
 
 
 def _table(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not changes:
         return
-    yield ""
-    yield "| case | check | passed before | passes now |"
+    yield "\n| case | check | passed before | passes now |"
     yield "|---|---|--:|--:|"
     for change in changes:
         yield (

@@ -44,6 +44,7 @@ from regauge.gate.baselines import (
     key_of,
     save_baseline,
 )
+from regauge.maintenance.baseline_views import trials_each
 from regauge.maintenance.batches import ProjectBatches
 from regauge.prompts import Repository, load_prompt, lock_of, read_prompt_text
 from regauge.reports import in_batch, money, progress_line, quantity
@@ -125,19 +126,16 @@ class AskedAnchor:
             return None
         histories = (self.stored.history,) if self.stored is not None else ()
         again = replace(policy, per_session=policy.complete_trials, sessions=1, any_time=True)
-        return AskedSuite(
-            asked=_top_up(self.suite, histories, self.cases, now=now, policy=again, restart=True),
-            cases=self.cases,
-        )
+        asked = _top_up(self.suite, histories, self.cases, now=now, policy=again, restart=True)
+        return AskedSuite(asked=asked, cases=self.cases)
 
     def replace_with(
         self, asked: AskedSuite, landed: LandedSuite, history: StoredHistory, *, now: datetime
     ) -> None:
         """Keep the second drawing instead, once every case was measured, and compare again."""
         self.landed.append(landed)
-        if {case for case, trials in landed.facts.items() if trials} != {
-            *asked.asked.trials_by_case
-        }:
+        measured = {case for case, trials in landed.facts.items() if trials}
+        if measured != {*asked.asked.trials_by_case}:
             return
         drawn = applied(asked.asked, landed.facts, now=now, served=landed.served)
         self.stored = AnchorTrials(history=drawn, drawn_for=history.key.prompt)
@@ -201,37 +199,32 @@ def ask_anchor(
     version = anchor_version(setting, released, current=head.version)
     if version is None:
         return None
-    anchor_asked = AskedAnchor(version=str(version), head=suite)
+    anchor = AskedAnchor(version=str(version), head=suite)
     try:
-        anchor_asked.suite = anchor_suite(suite, version)
+        anchor.suite = anchor_suite(suite, version)
     except (FaultyFileError, GitError) as error:
-        anchor_asked.trouble = str(error).splitlines()[0].replace(str(head.path), head.path.name)
-        anchor_asked.stored = stored_anchor([baseline], anchor_asked.version, key_of(suite))
-        return anchor_asked
-    key = key_of(anchor_asked.suite)
-    anchor_asked.stored = next(
-        (anchor for anchor in baseline.anchors if not anchor.history.key.differences(key)), None
+        anchor.trouble = str(error).splitlines()[0].replace(str(head.path), head.path.name)
+        anchor.stored = stored_anchor([baseline], anchor.version, key_of(suite))
+        return anchor
+    key = key_of(anchor.suite)
+    anchor.stored = next(
+        (kept for kept in baseline.anchors if not kept.history.key.differences(key)), None
     )
-    if anchor_asked.stored is None and (history := baseline.find(key)) is not None:
-        anchor_asked.stored = AnchorTrials(history=replace(history, audited=""))
-    anchor_asked.cases = tuple(
-        PlannedCase(anchor_asked.suite, case.case)
-        for case in planned
-        if _renders(anchor_asked.suite, case)
-    )
-    if left_out := len(planned) - len(anchor_asked.cases):
+    if anchor.stored is None and (history := baseline.find(key)) is not None:
+        anchor.stored = AnchorTrials(history=replace(history, audited=""))
+    cases = (PlannedCase(anchor.suite, case.case) for case in planned)
+    anchor.cases = tuple(case for case in cases if _renders(case))
+    if left_out := len(planned) - len(anchor.cases):
         of = plural(len(planned), "case")
-        anchor_asked.trouble = f"the prompt of {version} cannot be rendered for {left_out} of {of}"
-    if current.trials_by_case and anchor_asked.cases:
+        anchor.trouble = f"the prompt of {version} cannot be rendered for {left_out} of {of}"
+    if current.trials_by_case and anchor.cases:
         most = AnchorPolicy().trials_of(len(suite.dataset), baseline_trials=policy.complete_trials)
         share = max(policy.per_session, -(-most // policy.sessions))
         plan = replace(policy, complete_trials=most, per_session=share, sessions=1, any_time=True)
-        stored = (anchor_asked.stored.history,) if anchor_asked.stored is not None else ()
-        anchor_asked.asked = AskedSuite(
-            asked=_top_up(anchor_asked.suite, stored, anchor_asked.cases, now=now, policy=plan),
-            cases=anchor_asked.cases,
-        )
-    return anchor_asked
+        stored = (anchor.stored.history,) if anchor.stored is not None else ()
+        asked = _top_up(anchor.suite, stored, anchor.cases, now=now, policy=plan)
+        anchor.asked = AskedSuite(asked=asked, cases=anchor.cases)
+    return anchor
 
 
 def _top_up(
@@ -254,9 +247,9 @@ def _top_up(
     )
 
 
-def _renders(suite: Eval, planned: PlannedCase) -> bool:
+def _renders(planned: PlannedCase) -> bool:
     try:
-        suite.request(planned.case, 0)
+        planned.suite.request(planned.case, 0)
     except RegaugeError:
         return False
     return True
@@ -314,11 +307,12 @@ class EvalUpdate:
     @property
     def worse(self) -> bool:
         """Return whether the base is worse than the version before, the anchor or its record."""
-        drifted = self.drift is not None and self.drift.worse
-        lost = self.anchor is not None and self.anchor.lost
-        if lost or (self.audit is not None and self.audit.result == "better"):
-            return True
-        return drifted or any(change.direction == "worse" for change in self.changes)
+        return bool(
+            (self.drift is not None and self.drift.worse)
+            or (self.anchor is not None and self.anchor.lost)
+            or (self.audit is not None and self.audit.result == "better")
+            or any(change.direction == "worse" for change in self.changes)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """For programs, and for the issue."""
@@ -359,19 +353,15 @@ class EvalUpdate:
             yield f"{self.prompt}: {summary(self.history)}, {state}"
         if before is not None:
             yield f"  compared with {before.version or before.key.prompt[:12]}:"
-            yield from self._change_lines()
+            yield from (f"  {change}" for change in self.changes)
+            if not self.changes:
+                yield "  no case's pass rate certainly changed"
+            if self.accepted:
+                yield f"  losses accepted in the changelog: {', '.join(self.accepted)}"
         if self.anchor is not None:
             yield f"  {self.anchor.line()}"
         if self.written:
             yield f"  wrote {self.written}: commit it"
-
-    def _change_lines(self) -> Iterator[str]:
-        for change in self.changes:
-            yield f"  {change}"
-        if not self.changes:
-            yield "  no case's pass rate certainly changed"
-        if self.accepted:
-            yield f"  losses accepted in the changelog: {', '.join(self.accepted)}"
 
     def unmeasured(self) -> Iterator[str]:
         """The trials that do not count, with the reason."""
@@ -379,7 +369,7 @@ class EvalUpdate:
             if not landed.unmeasured:
                 continue
             for why, count in landed.unmeasured.most_common(3):
-                yield f"{self.prompt}: {_trials_do(count)} not count: {why}"
+                yield f"{self.prompt}: {plural(count, 'trial does', 'trials do')} not count: {why}"
             cases = sorted(landed.unmeasured_cases)
             more = ", ..." if len(cases) > _NAMED_MAX else ""
             yield f"  cases: {', '.join(cases[:_NAMED_MAX])}{more}"
@@ -396,17 +386,10 @@ class EvalUpdate:
 
 def summary(history: StoredHistory) -> str:
     """The number of trials and of cases in a history."""
-    drawn = [len(case.drawn) for case in history.cases.values()]
-    if not drawn:
+    if not history.cases:
         return "no trials"
-    least, most = min(drawn), max(drawn)
-    trials = plural(most, "trial") if least == most else f"{least} to {most} trials"
     sessions = plural(len(history.sessions), "session")
-    return f"{plural(len(drawn), 'case')} with {trials} each from {sessions}"
-
-
-def _trials_do(count: int) -> str:
-    return "1 trial does" if count == 1 else f"{count} trials do"
+    return f"{plural(len(history.cases), 'case')} with {trials_each(history)} from {sessions}"
 
 
 def _drift_lines(prompt: str, drift: Drift) -> Iterator[str]:
@@ -432,8 +415,8 @@ def _drift(drift: Drift) -> dict[str, Any]:
         "before": asdict(drift.before),
         "now": asdict(drift.now),
         "suite_worse": drift.suite_worse,
-        "p_value": suite.p_value if suite is not None else None,
-        "bound": suite.bound if suite is not None else None,
+        "p_value": suite and suite.p_value,
+        "bound": suite and suite.bound,
         "scores": dict(suite.scores) if suite is not None else {},
         "changes": [_change(change) for change in drift.changes],
         "served": drift.served,
@@ -479,10 +462,11 @@ def uncommitted_notes(project: Project, prompts: Iterable[Prompt]) -> Iterator[s
             yield f"note: {project.relative(prompt.path)} is not as committed; commit it first"
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class BaselineUpdate:
     """Runs the command and remembers the result of it.
 
-    Args:
+    Attributes:
         project: Whose baselines.
         policy: The plan for filling a baseline of this number of cases.
         redraw: How many fresh trials of each case a complete history is compared with; 0 is none.
@@ -490,36 +474,23 @@ class BaselineUpdate:
         say: Takes each line for people.
         meter: Shows how far the work has come, as long as it is entered.
         batch: What is done with batches; None for live calls.
-
-    Attributes:
         pending: What is under way in batches, so that nothing is kept yet.
     """
 
-    def __init__(
-        self,
-        project: Project,
-        policy: Callable[[int], TopUpPolicy],
-        *,
-        redraw: int = 0,
-        dry_run: bool,
-        say: Callable[[str], None],
-        meter: Callable[[Callable[[], str]], AbstractContextManager[object]],
-        batch: BatchOptions | None = None,
-    ) -> None:
-        self._project = project
-        self._policy = policy
-        self._batch = batch
-        self._batches: dict[str, Any] | None = None
-        self.pending: list[str] = []
-        self._redraw = redraw
-        self._dry_run = dry_run
-        self._say = say
-        self._meter = meter
-        self._now = datetime.now(UTC).replace(microsecond=0)
-        self._done: list[EvalUpdate] = []
-        self._estimates: list[dict[str, Any]] = []
-        self._left_out: Sequence[PlannedCase] = ()
-        self.unmeasured: list[str] = []
+    project: Project
+    policy: Callable[[int], TopUpPolicy]
+    redraw: int
+    dry_run: bool
+    say: Callable[[str], None]
+    meter: Callable[[Callable[[], str]], AbstractContextManager[object]]
+    batch: BatchOptions | None
+    pending: list[str] = field(default_factory=list[str])
+    unmeasured: list[str] = field(default_factory=list[str])
+    _batches: dict[str, Any] | None = None
+    _now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
+    _done: list[EvalUpdate] = field(default_factory=list[EvalUpdate])
+    _estimates: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _left_out: Sequence[PlannedCase] = ()
 
     @property
     def worse(self) -> bool:
@@ -529,7 +500,7 @@ class BaselineUpdate:
     def to_json(self) -> dict[str, Any]:
         """The plan, the work done and the results, as a document."""
         return {
-            "dry_run": self._dry_run,
+            "dry_run": self.dry_run,
             "planned": self._estimates,
             "done": [done.to_json() for done in self._done],
             **({} if self._batches is None else {"batches": self._batches}),
@@ -547,14 +518,14 @@ class BaselineUpdate:
         every = [asked for prompt in prompts for asked in prompt.suites]
         for asked in every:
             self._estimate(evals, asked)
-        for note in uncommitted_notes(self._project, [asked.suite.prompt for asked in every]):
-            self._say(note)
-        if self._dry_run:
+        for note in uncommitted_notes(self.project, [asked.suite.prompt for asked in every]):
+            self.say(note)
+        if self.dry_run:
             return
         try:
-            with self._meter(lambda: progress_line(evals.progress, evals.budget)):
-                if self._batch is not None:
-                    self._take_batches(every, evals, self._batch)
+            with self.meter(lambda: progress_line(evals.progress, evals.budget)):
+                if self.batch is not None:
+                    self._take_batches(every, evals, self.batch)
                 else:
                     self._draw_live(prompts, every, evals)
         finally:
@@ -583,7 +554,7 @@ class BaselineUpdate:
         """
         for asked in every:
             asked.audited = asked.top_up.history.audited
-        batches = ProjectBatches(self._project, evals, options, environ=os.environ)
+        batches = ProjectBatches(self.project, evals, options, environ=os.environ)
         with batches.open():
             self._draw(every, evals)
             if not batches.open_calls:
@@ -591,21 +562,20 @@ class BaselineUpdate:
             troubles = batches.start()
             batches.tidy()
         for line in batches.warnings():
-            self._say(line)
+            self.say(line)
         self._batches = batches.to_json()
         self.pending = [*batches.sentences(), *troubles]
         if batches.open_calls and not self.pending:
             self.pending = ["the session is kept once all of its trials are measured"]
 
     def _draw(self, asked: list[EvalUpdate], evals: EvalSession) -> None:
-        anchors = [each.anchor for each in asked if each.anchor is not None]
+        anchors = [each.anchor for each in asked if each.anchor and each.anchor.asked]
         of_anchors = [anchor.asked for anchor in anchors if anchor.asked is not None]
         suites = [each.asked for each in asked]
         landed = draw_trials([*suites, *of_anchors], session=evals, waiting=lambda _: None)
-        for each, got in zip(asked, landed[: len(asked)], strict=True):
+        for each, got in zip(asked, landed, strict=False):
             each.landed = got
-        drawn = [anchor for anchor in anchors if anchor.asked is not None]
-        for anchor, got in zip(drawn, landed[len(asked) :], strict=True):
+        for anchor, got in zip(anchors, landed[len(asked) :], strict=True):
             anchor.take(got, now=self._now)
 
     def _compare_with_anchors(self, every: list[EvalUpdate], evals: EvalSession) -> None:
@@ -615,14 +585,14 @@ class BaselineUpdate:
                 continue
             history, after = self._after(asked)
             asked.anchor.compare(history, complete=after.complete)
-            again = asked.anchor.second_drawing(self._now, self._policy(len(asked.suite.dataset)))
+            again = asked.anchor.second_drawing(self._now, self.policy(len(asked.suite.dataset)))
             if again is not None:
                 (landed,) = draw_trials([again], session=evals, waiting=lambda _: None)
                 asked.anchor.replace_with(again, landed, history, now=self._now)
 
     def _draw_again(self, complete: list[EvalUpdate], evals: EvalSession) -> None:
         """Hold complete histories against fresh trials; those that no longer agree begin again."""
-        policy = policy_of(self._project.settings.gate)
+        policy = policy_of(self.project.settings.gate)
         redraws = [
             AskedRedraw(
                 redraw=Redraw(
@@ -630,7 +600,7 @@ class BaselineUpdate:
                     {planned.case.id: planned.case.digest for planned in each.asked.cases},
                     policy,
                     prompt=each.prompt,
-                    trials=self._redraw,
+                    trials=self.redraw,
                     prompts=len(complete),
                 ),
                 checks=each.top_up.history.key.judges,
@@ -644,9 +614,8 @@ class BaselineUpdate:
             each.redrawn, each.drift = got, asked.redraw.drift(served=got.served)
             if each.drift.stale:
                 baseline = Baseline(prompt=each.prompt, histories=(each.top_up.history,))
-                each.asked = replace(
-                    each.asked, asked=self._top_up(each.suite, baseline, restart=True)
-                )
+                restarted = self._top_up(each.suite, baseline, restart=True)
+                each.asked = replace(each.asked, asked=restarted)
                 stale.append(each)
         if stale:
             self._draw(stale, evals)
@@ -670,11 +639,8 @@ class BaselineUpdate:
         name, history = asked.prompt, asked.top_up.history
         checks = sorted(history.key.judges)
         cases = {planned.case.id: planned for planned in asked.asked.cases}
-        recorded = recorded_outcomes(
-            reader,
-            [(name, planned, checks) for planned in cases.values()],
-            numbers=lambda _: _AUDITED_NUMBERS,
-        )
+        audited = [(name, planned, checks) for planned in cases.values()]
+        recorded = recorded_outcomes(reader, audited, numbers=lambda _: _AUDITED_NUMBERS)
         state = digest_of([[x.case, x.series, x.number, x.recorded_at] for x in recorded])
         landed = asked.landed if asked.landed.facts else asked.redrawn
         facts = landed.facts if landed is not None else {}
@@ -709,7 +675,7 @@ class BaselineUpdate:
             if before is None or not before.version:
                 return False
             try:
-                prompt = load_prompt(suite.prompt.name, before.version, root=self._project.root)
+                prompt = load_prompt(suite.prompt.name, before.version, root=self.project.root)
             except RegaugeError:  # no commit holds it
                 return False
             history, suite = before, replace(suite, prompt=prompt)
@@ -737,7 +703,7 @@ class BaselineUpdate:
 
     def _commit(self) -> str:
         """The commit that is checked out; empty outside git."""
-        repository = Repository.find(self._project.root)
+        repository = Repository.find(self.project.root)
         if repository is None or not repository.has_commits():
             return ""
         return repository.commit("HEAD")
@@ -745,7 +711,7 @@ class BaselineUpdate:
     def _due(self, asked: EvalUpdate) -> bool:
         """Return whether a history is complete, and to be compared with fresh trials."""
         top_up = asked.top_up
-        return bool(self._redraw and top_up.complete and top_up.history.cases)
+        return bool(self.redraw and top_up.complete and top_up.history.cases)
 
     def _plan(self, evals: EvalSession) -> list[PromptUpdate]:
         by_suite: dict[Eval, list[PlannedCase]] = {}
@@ -755,7 +721,7 @@ class BaselineUpdate:
         for suite, cases in by_suite.items():
             name = suite.prompt.name
             if name not in prompts:
-                baseline, older = baseline_of(self._project, suite)
+                baseline, older = baseline_of(self.project, suite)
                 prompts[name] = PromptUpdate(
                     name=name, baseline=baseline or Baseline(prompt=name), older=older
                 )
@@ -769,8 +735,8 @@ class BaselineUpdate:
                 cases,
                 prompt.baseline,
                 asked.asked,
-                setting=self._project.settings.gate.anchor,
-                policy=self._policy(len(suite.dataset)),
+                setting=self.project.settings.gate.anchor,
+                policy=self.policy(len(suite.dataset)),
                 now=self._now,
             )
             prompt.suites.append(EvalUpdate(suite=suite, asked=asked, anchor=anchor))
@@ -783,7 +749,7 @@ class BaselineUpdate:
             version=str(suite.prompt.version or ""),
             cases={case.id: case.digest for case in suite.dataset},
             now=self._now,
-            policy=self._policy(len(suite.dataset)),
+            policy=self.policy(len(suite.dataset)),
             critical={case.id for case in suite.dataset if case.tier == "critical"},
             deselected=self._find_deselected(suite),
             restart=restart,
@@ -797,31 +763,27 @@ class BaselineUpdate:
         """Say what this session draws, before the first call."""
         suite, asked_suite = asked.suite, asked.asked
         again = self._due(asked)
-        draws = (
-            [
-                Draw(planned, stored_number("base", nth))
-                for nth in range(self._redraw)
-                for planned in self._today(asked_suite.cases)
-            ]
-            if again
-            else draws_of(asked_suite)
-        )
+        draws = draws_of(asked_suite)
+        if again:
+            numbers = [stored_number("base", nth) for nth in range(self.redraw)]
+            today = self._today(asked_suite.cases)
+            draws = [Draw(planned, number) for number in numbers for planned in today]
         cases = len(asked_suite.cases) if again else len(asked_suite.asked.trials_by_case)
         facts = {"prompt": asked.prompt, "model": str(suite.model), "cases": cases, "redraw": again}
         cost = self._bill(evals, draws, facts)
         self._estimates[-1]["waits_h"] = asked.top_up.waits_h
         label = f"{asked.prompt}@{suite.version or '-'} ({suite.model})"
         if asked.top_up.waits_h:
-            self._say(
+            self.say(
                 f"{label}: no trials now, sessions are {self._apart()} apart; the next may"
                 f" begin in {asked.top_up.waits_h:.1f} h, or now with --new-session"
             )
         elif not draws:
-            self._say(f"{label}: complete, {summary(asked.top_up.history)}")
+            self.say(f"{label}: complete, {summary(asked.top_up.history)}")
         else:
             fresh = "complete, compared with " if again else ""
             trials = f"{plural(len(draws), 'trial')} of {plural(cases, 'case')}"
-            self._say(f"{label}: {fresh}{trials}, {cost}")
+            self.say(f"{label}: {fresh}{trials}, {cost}")
         anchor = asked.anchor
         if anchor is not None and anchor.asked is not None and (draws := draws_of(anchor.asked)):
             top_up = anchor.asked.asked
@@ -832,7 +794,7 @@ class BaselineUpdate:
                 "cases": len(top_up.trials_by_case),
             }
             cost = self._bill(evals, draws, facts)
-            self._say(f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')}, {cost}")
+            self.say(f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')}, {cost}")
 
     def _bill(self, evals: EvalSession, draws: list[Draw], facts: dict[str, Any]) -> str:
         """Note the calls and cost of trials that have no completion yet, and return them."""
@@ -860,7 +822,7 @@ class BaselineUpdate:
             if left_out := len(self._find_deselected(asked.suite)):
                 lacking.append(f"{plural(left_out, 'case')} left out")
             asked.lacking = "; ".join(lacking)
-        path = baseline_path(self._project, prompt.name)
+        path = baseline_path(self.project, prompt.name)
         anchors = [asked.anchor for asked in prompt.suites if asked.anchor is not None]
         baseline = merged(
             prompt.baseline,
@@ -872,16 +834,15 @@ class BaselineUpdate:
         if written and prompt.older is not None:
             prompt.older.unlink(missing_ok=True)
         for asked in prompt.suites:
-            asked.written = str(self._project.relative(path)) if written else ""
-            before = (
-                prompt.baseline.before(asked.history.key) if asked.top_up.trials_by_case else None
-            )
+            asked.written = str(self.project.relative(path)) if written else ""
+            made = asked.top_up.trials_by_case
+            before = prompt.baseline.before(asked.history.key) if made else None
             if before is not None:
                 accepted = accepted_since(asked.suite.prompt, before.version)
                 asked.changes = changes_between(before, asked.history, accepted=accepted)
                 asked.accepted = tuple(sorted({*accepted} & asked.history.cases.keys()))
             for line in asked.lines(before):
-                self._say(line)
+                self.say(line)
             self.unmeasured += asked.unmeasured()
             self._done.append(asked)
 
@@ -893,5 +854,5 @@ class BaselineUpdate:
         return f"{sessions}{apart}"
 
     def _apart(self) -> str:
-        hours = self._policy(1).apart_h
+        hours = self.policy(1).apart_h
         return "an hour" if hours == 1 else f"{hours:g} h"

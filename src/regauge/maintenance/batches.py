@@ -31,7 +31,7 @@ from regauge.providers import parse_model_id
 from regauge.providers.registry import APIS, endpoint_of
 from regauge.recordings import RecordingKey, exclusive
 from regauge.stop_signals import run_stoppable
-from regauge.wording import plural, printable
+from regauge.wording import first_of, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -119,10 +119,8 @@ class BatchOptions:
         if no_submit and not batch:
             raise UsageError("--no-submit goes with --batch\n  fix: add --batch")
         if batch and collect:
-            raise UsageError(
-                "--batch and --collect exclude each other\n  fix: use --batch alone: it collects"
-                " what is there, and submits the rest"
-            )
+            fix = "use --batch alone: it collects what is there, and submits the rest"
+            raise UsageError("--batch and --collect exclude each other", fix=fix)
         if not batch and not collect:
             return None, (*names,)
         prompts = tuple(name for name in names if not (collect and name.endswith(_RESULTS)))
@@ -330,7 +328,8 @@ class ProjectBatches:
             raise PendingError(f"not by batch: {why}")
         if (place := self._results.get(custom_id)) is not None:
             try:
-                completion = self._read(question, place)
+                client = self._client(question.request.provider)
+                completion = client.read(question.request, place.read().body)
             except ProviderError as error:
                 del self._results[custom_id]
                 self._failed[custom_id] = str(error)
@@ -381,16 +380,11 @@ class ProjectBatches:
             return f"{question.model}, whose provider takes no batches"
         return None
 
-    def _read(self, question: CaseRequest, place: _Place) -> Completion:
-        body = place.read().body
-        return self._client(question.request.provider).read(question.request, body)
-
     def _client(self, provider: str) -> BatchClient:
         """The client that writes and reads lines; it is not used on the network."""
-        client = self._clients.get(provider)
-        if client is None:
-            client = self._clients[provider] = self._new_client(provider)
-        return client
+        if provider not in self._clients:
+            self._clients[provider] = self._new_client(provider)
+        return self._clients[provider]
 
     def _new_client(self, provider: str) -> BatchClient:
         from regauge.providers.batches import BatchClient
@@ -409,9 +403,8 @@ class ProjectBatches:
             self._write(self._drafts.pop(key))
             draft = None
         if draft is None:
-            day = datetime.fromtimestamp(self._now, UTC).strftime("%Y%m%dT%H%M%SZ")
             number = len(self._started) + len(self._drafts)
-            name = f"{day}-{secrets.token_hex(3)}-{number}"
+            name = f"{_moment(self._now)}-{secrets.token_hex(3)}-{number}"
             path = self._directory / f"{name}.jsonl.part"
             draft = self._drafts[key] = _Draft(
                 name=name, model=model, path=path, file=path.open("wb"), other_limit=other
@@ -508,9 +501,8 @@ class ProjectBatches:
     def _describe_counts(self, custom_ids: Collection[str]) -> str:
         """The number of completions among the calls, and of judgements."""
         of_judges = len(self._judge_calls & {*custom_ids})
-        answers = len(custom_ids) - of_judges
-        counts = [plural(answers, "answer")] if answers else []
-        return " and ".join([*counts, *([plural(of_judges, "judge call")] if of_judges else [])])
+        counts = {"answer": len(custom_ids) - of_judges, "judge call": of_judges}
+        return " and ".join(plural(count, noun) for noun, count in counts.items() if count)
 
     def warnings(self) -> Iterator[str]:
         """The lines that were left, and the calls that are not made by batch."""
@@ -591,10 +583,9 @@ class ProjectBatches:
             try:
                 state = _State.model_validate_json(path.read_bytes())
             except (OSError, ValidationError) as error:
-                raise UsageError(
-                    f"{self._project.relative(path)} cannot be read: {type(error).__name__}\n"
-                    "  fix: remove it; the batch is found again at its provider"
-                ) from error
+                message = f"{self._project.relative(path)} cannot be read: {type(error).__name__}"
+                fix = "remove it; the batch is found again at its provider"
+                raise UsageError(message, fix=fix) from error
             if state.status in {"written", "by-hand"} and not self._requests(state.name).exists():
                 path.unlink()  # the user removed the file of requests
                 continue
@@ -683,16 +674,15 @@ class ProjectBatches:
 
     def _providers(self) -> set[str]:
         """Whom calls of the plan may go to."""
-        models: set[str] = set()
-        for suite in {id(case.suite): case.suite for case in self._evals.plan.cases}.values():
-            if suite.target is None:
-                models.add(str(suite.model))
-            for judge in suite.model_judges:
-                models.update(judge.models)
         providers: set[str] = set()
-        for model in models:
-            with suppress(RegaugeError):
-                providers.add(parse_model_id(model).provider)
+        for suite in {id(case.suite): case.suite for case in self._evals.plan.cases}.values():
+            models = [str(suite.model)] if suite.target is None else []
+            for model in (
+                *models,
+                *(name for judge in suite.model_judges for name in judge.models),
+            ):
+                with suppress(RegaugeError):
+                    providers.add(parse_model_id(model).provider)
         return providers
 
     @asynccontextmanager
@@ -759,8 +749,7 @@ class ProjectBatches:
         self._peeks += 1
         if self._peeks > _PEEKS_MAX or not await self._is_ours(batch, client):
             return None
-        day = datetime.fromtimestamp(batch.created_at, UTC).strftime("%Y%m%dT%H%M%SZ")
-        return f"{day}-{digest_of({'batch': batch.id})[:6]}-0"
+        return f"{_moment(batch.created_at)}-{digest_of({'batch': batch.id})[:6]}-0"
 
     async def _adopt(
         self, name: str, provider: str, batch: RemoteBatch, client: BatchClient
@@ -790,11 +779,9 @@ class ProjectBatches:
         ids = {*self._ids(state)}
         claimed = {state.batch_id for state in self._states()}
         for batch in listed:
-            if batch.tagged or batch.id in claimed:
-                continue
-            if batch.requests not in {None, state.requests}:
-                continue
-            if batch.created_at < state.created_at - _CLOCKS_S:
+            differs = batch.tagged or batch.requests not in {None, state.requests}
+            older = batch.created_at < state.created_at - _CLOCKS_S
+            if differs or older or batch.id in claimed:
                 continue
             if not batch.ended or self._first_id(await client.first_bytes(batch)) in ids:
                 return batch
@@ -816,9 +803,8 @@ class ProjectBatches:
         """Note how a batch is doing, and download what it brought."""
         state.provider_status = batch.status
         redact = self._evals.answers.redact
-        state.problems = [
-            redact(printable(problem))[:300] for problem in batch.problems[:_NAMED_MAX]
-        ]
+        problems = batch.problems[:_NAMED_MAX]
+        state.problems = [redact(printable(problem))[:300] for problem in problems]
         if batch.ended:
             try:
                 trouble = await client.download(
@@ -844,16 +830,12 @@ class ProjectBatches:
         cut = bool(trouble) or read.cut or short
         state.whole = not cut or state.cut == size
         state.cut = size if cut else None
+        count, results = plural(read.lines, "line"), f"the results of batch {state.name}"
         if cut and state.whole:
-            self.notes.append(
-                f"the results of batch {state.name} stay cut off at"
-                f" {plural(read.lines, 'line')}; the other calls count as failed"
-            )
+            note = f"{results} stay cut off at {count}; the other calls count as failed"
+            self.notes.append(note)
         elif cut:
-            self.notes.append(
-                f"the results of batch {state.name} are cut off after"
-                f" {plural(read.lines, 'line')}; collect again to get the rest"
-            )
+            self.notes.append(f"{results} are cut off after {count}; collect again to get the rest")
 
     async def _start(self) -> list[str]:
         from regauge.providers.batches import NoBatchesError
@@ -910,16 +892,12 @@ class ProjectBatches:
 
     def _suspect(self, state: _State) -> str | None:
         """A running batch started elsewhere that may hold the same calls; None without one."""
-        return next(
-            (
-                batch.id
-                for provider, batch in self._suspects
-                if provider == state.provider
-                and batch.requests in {None, state.requests}
-                and batch.created_at > self._now - _WINDOW_S
-            ),
-            None,
-        )
+        for provider, batch in self._suspects:
+            is_running = batch.created_at > self._now - _WINDOW_S
+            has_as_many = batch.requests in {None, state.requests}
+            if provider == state.provider and has_as_many and is_running:
+                return batch.id
+        return None
 
     def _abandon(self, state: _State) -> None:
         for custom_id in self._ids(state):
@@ -961,21 +939,23 @@ async def ask_all(evals: EvalSession, draws: Iterable[Draw], failures: Counter[s
                     raise error
 
 
+def _moment(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
 def _project_name(project: Project) -> str:
     """The name that the project has on every machine: that of pyproject.toml, or its directory."""
     import tomllib
 
-    try:
-        table = tomllib.loads(project.pyproject.read_text(encoding="utf-8"))
-        name = table["project"]["name"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return project.root.name
-    return name if isinstance(name, str) else project.root.name
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        name = tomllib.loads(project.pyproject.read_text(encoding="utf-8"))["project"]["name"]
+        if isinstance(name, str):
+            return name
+    return project.root.name
 
 
 def _some(ids: Sequence[str], noun: str, done: str, nouns: str = "") -> Iterator[str]:
     """A count with the first few of what it counts; nothing for none."""
     if ids:
-        named = ", ".join(printable(batch_id)[:120] for batch_id in ids[:_NAMED_MAX])
-        more = f" and {len(ids) - _NAMED_MAX} more" if len(ids) > _NAMED_MAX else ""
-        yield f"{plural(len(ids), noun, nouns)} {done}: {named}{more}"
+        named = first_of((printable(batch_id)[:120] for batch_id in ids), _NAMED_MAX)
+        yield f"{plural(len(ids), noun, nouns)} {done}: {named}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from regauge.errors import DatasetError, Fault, FaultyFileError
+from regauge.errors import Fault, FaultyFileError
 from regauge.judges import standing_of
 from regauge.judges.calibration import (
     Calibration,
@@ -51,14 +51,8 @@ def usual_labels(judge: ModelJudge, project: Project) -> str:
     judge_record = _calibration_file(judge, project)
     if labels_path(judge.name, project).exists() or judge_record is None:
         return judge.name
-    return next(
-        (
-            calibration.labels.of
-            for calibration in judge_record.calibrations
-            if calibration.labels.of
-        ),
-        judge.name,
-    )
+    sources = (calibration.labels.of for calibration in judge_record.calibrations)
+    return next(filter(None, sources), judge.name)
 
 
 def calibration_of(
@@ -84,9 +78,8 @@ def write_record(project: Project, judge: ModelJudge, calibration: Calibration) 
     """Write the record; returns the result of it."""
     path = calibration_path(judge.name, project)
     judge_record = _calibration_file(judge, project)
-    if judge_record is None:
-        file = CalibrationFile(judge=judge.name, calibrations=(calibration,))
-    else:
+    file = CalibrationFile(judge=judge.name, calibrations=(calibration,))
+    if judge_record is not None:
         file = judge_record.with_calibration(calibration)
     word = "written" if write_calibrations(path, file) else "unchanged"
     return f"{word}: {project.relative(path).as_posix()}"
@@ -114,9 +107,9 @@ class StandingRow:
     """
 
     judge: str
-    prompts: tuple[str, ...]
-    models: tuple[str, ...]
-    gates: bool
+    prompts: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    gates: bool = False
     reason: str
     measured: bool = False
 
@@ -128,13 +121,8 @@ class StandingRow:
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document."""
-        return {
-            "judge": self.judge,
-            "prompts": self.prompts,
-            "models": self.models,
-            "gates": self.gates,
-            "reason": self.reason,
-        }
+        names = ("judge", "prompts", "models", "gates", "reason")
+        return {name: getattr(self, name) for name in names}
 
 
 def standings(project: Project, used: Mapping[str, UsedJudge]) -> list[StandingRow]:
@@ -154,18 +142,9 @@ def standings(project: Project, used: Mapping[str, UsedJudge]) -> list[StandingR
                 )
             )
     current = {calibration_path(name, project) for name in used}
-    unused = [path for path in _records(project) if path not in current]
-    rows += [
-        StandingRow(
-            judge=path.name.removesuffix(_SUFFIX),
-            prompts=(),
-            models=(),
-            gates=False,
-            reason="no eval has a judge of this name",
-        )
-        for path in unused
-    ]
-    return rows
+    unused = [path.name.removesuffix(_SUFFIX) for path in _records(project) if path not in current]
+    reason = "no eval has a judge of this name"
+    return [*rows, *(StandingRow(judge=name, reason=reason) for name in unused)]
 
 
 def _is_measured(judge: ModelJudge, project: Project) -> bool:
@@ -189,28 +168,21 @@ def lint_calibrations(project: Project, used: Mapping[str, UsedJudge]) -> list[F
             try:
                 current_calibration(judge, project)
             except UncalibratedError as error:
-                faults.append(
-                    Fault(
-                        path=path,
-                        line=None,
-                        message=f"judge {name!r} is advisory: {error}",
-                        fix=f"regauge judges calibrate {shlex.quote(name)}",
-                    )
-                )
+                message = f"judge {name!r} is advisory: {error}"
+                fix = f"regauge judges calibrate {shlex.quote(name)}"
+                faults.append(Fault(path=path, message=message, fix=fix))
     return faults
 
 
 def lint_labels(project: Project) -> list[Fault]:
     """Errors in files of labels and calibration records, of any judge."""
     faults: list[Fault] = []
-    for path in sorted(project.labels_dir.glob("[!.]*.jsonl")):
+    for path in [*sorted(project.labels_dir.glob("[!.]*.jsonl")), *_records(project)]:
         try:
-            load_labels(path.stem, project)
-        except DatasetError as error:
-            faults.extend(error.faults)
-    for path in _records(project):
-        try:
-            load_calibrations(path)
+            if path.suffix == ".jsonl":
+                load_labels(path.stem, project)
+            else:
+                load_calibrations(path)
         except FaultyFileError as error:
             faults.extend(error.faults)
     return faults
@@ -248,12 +220,10 @@ def calibration_lines(calibration: Calibration) -> list[str]:
     noun = "pairs" if kind == "pairs" else "answers"
     lines = [_row("labelled", f"{calibration.labels.count} {noun}{_left_out(agreement)}")]
     if agreement.base_rate is not None and agreement.commonest is not None:
+        share = f"{agreement.base_rate:.2f} {_SHARES[kind]}"
+        often = f"is right {agreement.commonest:.2f} of the time"
         lines.append(
-            _row(
-                "base rate",
-                f"{agreement.base_rate:.2f} {_SHARES[kind]}; always saying what is labelled most"
-                f" often is right {agreement.commonest:.2f} of the time",
-            )
+            _row("base rate", f"{share}; always saying what is labelled most often {often}")
         )
     for key, name in _NUMBERS:
         estimate: IntervalEstimate | None = getattr(agreement, key)
@@ -261,22 +231,13 @@ def calibration_lines(calibration: Calibration) -> list[str]:
             lines.append(_row(name, str(estimate)))
         elif key == "kappa":
             lines.append(_row(name, "not defined: labels and verdicts do not vary"))
-    if agreement.position_flips is not None:
-        flips = agreement.position_flips
-        lines.append(
-            _row(
-                "position flips",
-                f"{flips.flips} of {flips.pairs} pairs: {flips.for_first} for the answer shown"
-                f" first, {flips.for_second} for the one shown second",
-            )
-        )
+    if (flips := agreement.position_flips) is not None:
+        sides = f"{flips.for_first} for the answer shown first, {flips.for_second} for the one"
+        words = f"{flips.flips} of {flips.pairs} pairs: {sides} shown second"
+        lines.append(_row("position flips", words))
     if agreement.self_consistency is not None:
-        lines.append(
-            _row(
-                "self-consistency",
-                f"{agreement.self_consistency:.2f} over {calibration.repeats} repeats",
-            )
-        )
+        words = f"{agreement.self_consistency:.2f} over {calibration.repeats} repeats"
+        lines.append(_row("self-consistency", words))
     return [*lines, "", *_table(agreement.confusion)]
 
 
@@ -349,20 +310,13 @@ def _row(name: str, text: str) -> str:
 def _table(confusion: Confusion) -> list[str]:
     """Rows are what people say, columns what the judge says."""
     heads = [f"judge: {label}" if n == 0 else label for n, label in enumerate(confusion.labels)]
-    names = [f"people: {label}" for label in confusion.labels]
-    first = max(map(len, names), default=0)
-    widths = [
-        max(len(head), *(len(str(row[n])) for row in confusion.counts))
-        for n, head in enumerate(heads)
+    rows = [["", *heads]]
+    for label, counts in zip(confusion.labels, confusion.counts, strict=True):
+        rows.append([f"people: {label}", *map(str, counts)])
+    first, *widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(["", f"{name:{first}}", *map(str.rjust, cells, widths)]) for name, *cells in rows
     ]
-    lines = ["  " + " " * first + "  " + _cells(heads, widths)]
-    for name, row in zip(names, confusion.counts, strict=True):
-        lines.append(f"  {name:{first}}  " + _cells([str(count) for count in row], widths))
-    return lines
-
-
-def _cells(texts: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
 
 
 def _both_sides(kind: LabelKind, judged: LabelledVerdict) -> list[str]:

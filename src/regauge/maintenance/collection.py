@@ -8,7 +8,7 @@ import re
 import sys
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import pytest
 
@@ -115,47 +115,40 @@ def _from_here(path: Path) -> str:
         return str(path)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Driver:
     """A pytest plugin that hands the planned evals to `act` instead of running them.
 
     Attributes:
         targets: Those whose evals belong to the prompts that they load, too.
+        met: The names that evals go by.
+        tested: The evals of each target.
+        faults: What could not be collected, by file.
         silenced: Takes what pytest, its plugins and modules of evals print; only `act` prints.
     """
 
-    def __init__(
-        self,
-        act: Callable[[EvalSession], None],
-        prompts: Sequence[str],
-        *,
-        draw: bool,
-        project: Project,
-        targets: Mapping[str, TargetSettings],
-        whole: bool,
-        warn: Callable[[str], None] | None,
-    ) -> None:
-        self._act = act
-        self._project = project
-        self._warn = warn
-        self._whole = whole
-        self._targets = targets
-        self._draw = draw
-        self._prompts = frozenset(prompts)
-        self._evals: EvalSession | None = None
-        self._kept: list[pytest.Item] = []
-        self.met: set[str] = set()
-        self.targets: dict[str, set[str]] = {}
-        self.faults: dict[str, str] = {}
-        self.uncollected: list[Fault] = []
-        self.error: RegaugeError | BrokenPipeError | None = None
-        self.silenced = io.StringIO()
-        self._printed = sys.stdout
+    act: Callable[[EvalSession], None]
+    project: Project
+    prompts: frozenset[str]
+    targets: Mapping[str, TargetSettings]
+    draw: bool
+    whole: bool
+    warn: Callable[[str], None] | None
+    met: set[str] = field(default_factory=set[str])
+    tested: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    faults: dict[str, str] = field(default_factory=dict[str, str])
+    uncollected: Sequence[Fault] = ()
+    error: RegaugeError | BrokenPipeError | None = None
+    silenced: io.StringIO = field(default_factory=io.StringIO)
+    _evals: EvalSession | None = None
+    _kept: Sequence[pytest.Item] = ()
+    _printed: TextIO = field(default_factory=lambda: sys.stdout)
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
         """Silence pytest: the command says what there is to say."""
         config.stash[commanded_key] = True
-        if self._whole:
+        if self.whole:
             config.stash[whole_key] = True
         name = "terminalreporter"
         config.pluginmanager.unregister(name=name)
@@ -187,12 +180,12 @@ class _Driver:
             if function is None or spec is None:
                 continue
             functions.add(function)
-            target = self._targets.get(spec.target or "")
+            target = self.targets.get(spec.target or "")
             names = {spec.prompt, *(target.prompts if target is not None else ())}
             self.met |= names
             if spec.target is not None:
-                self.targets.setdefault(spec.target, set()).add(spec.prompt)
-            if not self._prompts or names & self._prompts:
+                self.tested.setdefault(spec.target, set()).add(spec.prompt)
+            if not self.prompts or names & self.prompts:
                 kept.append(item)
         items[:] = kept
         self._kept = kept
@@ -206,13 +199,13 @@ class _Driver:
         places = {place_of(function) for function in functions}
         loading = {
             name
-            for name, target in self._targets.items()
-            if not self._prompts.isdisjoint(target.prompts)
+            for name, target in self.targets.items()
+            if not self.prompts.isdisjoint(target.prompts)
         }
         return [
             replace(fault, fix=_COLLECT_FIX)
-            for fault, names in uncollected_evals(self._project, CommandLine.read(config), places)
-            if not self._prompts or not (self._prompts | loading).isdisjoint(names)
+            for fault, names in uncollected_evals(self.project, CommandLine.read(config), places)
+            if not self.prompts or not (self.prompts | loading).isdisjoint(names)
         ]
 
     def pytest_regauge_planned(self, evals: EvalSession) -> None:
@@ -222,7 +215,7 @@ class _Driver:
         collected = [case for item in self._kept for case in planned_cases(item)]
         evals.left_out = [case for case in collected if id(case) not in planned]
         evals.uncollected = self.uncollected
-        if not self._draw:
+        if not self.draw:
             evals.plan = Plan(cases=evals.plan.cases, ahead=False)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -232,7 +225,7 @@ class _Driver:
             try:
                 with redirect_stdout(self._printed):
                     self._report_left_out(self._evals)
-                    self._act(self._evals)
+                    self.act(self._evals)
             # pytest would take it for a fault of its own. A closed pipe needs no words.
             except (RegaugeError, BrokenPipeError) as error:
                 self.error = error
@@ -246,18 +239,18 @@ class _Driver:
         Raises:
             UsageError: They leave out everything.
         """
-        if self._warn is None:
+        if self.warn is None:
             return
-        faults = left_out_faults(self._project, evals)
+        faults = left_out_faults(self.project, evals)
         if faults and not evals.plan.cases:
             raise UsageError("\n".join(map(str, faults)))
         for fault in faults:
-            self._warn(str(fault))
+            self.warn(str(fault))
 
     @property
     def unknown(self) -> list[str]:
         """Prompts that were named and have no eval."""
-        return sorted(self._prompts - self.met)
+        return sorted(self.prompts - self.met)
 
 
 def _print_warning(text: str) -> None:
@@ -300,14 +293,18 @@ def with_evals(
         RegaugeError: What `act` raised.
     """
     if not path.exists():
-        raise UsageError(
-            f"there is no file or directory {str(project.relative(path))!r}\n"
-            "  fix: regauge init writes a first eval; --evals says where others are"
-        )
+        fix = "regauge init writes a first eval; --evals says where others are"
+        raise UsageError(f"there is no file or directory {str(project.relative(path))!r}", fix=fix)
     _ = project.settings  # an error in them is reported before plugins read the same file
     targets = project.settings.targets if loading else {}
     driver = _Driver(
-        act, prompts, draw=draw, project=project, targets=targets, whole=whole, warn=warn
+        act=act,
+        project=project,
+        prompts=frozenset(prompts),
+        targets=targets,
+        draw=draw,
+        whole=whole,
+        warn=warn,
     )
     arguments = [
         _from_here(path),
@@ -333,8 +330,7 @@ def with_evals(
     if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
         # pytest has printed why; its own code for this means undecided here.
         raise SystemExit(UsageError.exit_code)
-    if (missing := _missing_evals(project, path, driver)) is not None:
-        raise missing
+    _check_found(project, path, driver)
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         if code == pytest.ExitCode.INTERNAL_ERROR:
             sys.stderr.write(driver.silenced.getvalue())
@@ -354,28 +350,28 @@ def option_words(options: Mapping[str, object]) -> list[str]:
     ]
 
 
-def _missing_evals(project: Project, path: Path, driver: _Driver) -> UsageError | None:
-    """The error of a command without any eval, or without those that it names."""
+def _check_found(project: Project, path: Path, driver: _Driver) -> None:
+    """See that there are evals, and those that the command names.
+
+    Raises:
+        UsageError: There are none, or one is missing.
+    """
     if driver.met and not driver.unknown:
-        return None
+        return
     if driver.uncollected:
-        return NoEvalsError("\n".join(map(str, driver.uncollected)))
+        raise NoEvalsError("\n".join(map(str, driver.uncollected)))
     if driver.unknown:
-        return _no_eval(project, driver.unknown[0], driver)
-    return NoEvalsError(
-        f"there are no evals in {project.relative(path)}\n"
-        "  fix: regauge new eval NAME writes one; --evals says where others are"
-    )
+        raise _no_eval(project, driver.unknown[0], driver)
+    fix = "regauge new eval NAME writes one; --evals says where others are"
+    raise NoEvalsError(f"there are no evals in {project.relative(path)}", fix=fix)
 
 
 def _no_eval(project: Project, prompt: str, driver: _Driver) -> UsageError:
     met = driver.met
-    if prompt in driver.targets:
-        evals = ", ".join(sorted(driver.targets[prompt]))
-        return UsageError(
-            f"{prompt!r} is a target, and this command takes the name of an eval\n"
-            f"  fix: name an eval that tests it: {evals}"
-        )
+    if prompt in driver.tested:
+        evals = ", ".join(sorted(driver.tested[prompt]))
+        message = f"{prompt!r} is a target, and this command takes the name of an eval"
+        return UsageError(message, fix=f"name an eval that tests it: {evals}")
     names = ", ".join(sorted(met)) or "none"
     try:
         find_prompt(prompt, root=project.root)
@@ -428,9 +424,7 @@ def judges_of_evals(
     used: dict[str, UsedJudge] = {}
     if not path.exists():
         return used
-    options = ["--record=none"]
-    if judge_model is not None:
-        options.append(f"--judge-model={judge_model}")
+    options = option_words({"record": "none", "judge_model": judge_model})
     with suppress(NoEvalsError):
         with_evals(project, path, lambda evals: used.update(judges_in(evals)), options=options)
     return used
@@ -473,18 +467,15 @@ def find_judge(name: str, project: Project, evals: Path, model: str | None) -> U
         UsageError: There is none, or it names its model itself and another one is wanted.
     """
     used = judges_of_evals(project, evals, judge_model=model)
-    use = used.get(name) or next(
-        (judge for full_name, judge in used.items() if file_stem(full_name) == name), None
-    )
+    by_stem = {file_stem(full_name): judge for full_name, judge in reversed(used.items())}
+    use = used.get(name) or by_stem.get(name)
     if use is None:
         use = _unused_rubric(name, project, model, judges=sorted(used))
     _refuse_rivals(use)
     asked = ", ".join(use.judge.models)
     if model is not None and asked != str(parse_model_id(model, at="--judge-model")):
-        raise UsageError(
-            f"judge {use.judge.name!r} names its model itself: {asked}\n"
-            "  fix: change it where the judge is declared, or leave --judge-model out"
-        )
+        fix = "change it where the judge is declared, or leave --judge-model out"
+        raise UsageError(f"judge {use.judge.name!r} names its model itself: {asked}", fix=fix)
     return use
 
 
@@ -501,9 +492,8 @@ def _unused_rubric(
     if not file.is_file() and shipped is None:
         names = ", ".join(judges) or "none"
         fix = did_you_mean(name, judges) or f"write {project.relative(file)}"
-        raise UsageError(
-            f"there is no judge {name!r}; evals have these that ask a model: {names}\n  fix: {fix}"
-        )
+        message = f"there is no judge {name!r}; evals have these that ask a model: {names}"
+        raise UsageError(message, fix=fix)
     spec = load_prompt(shipped or file, root=project.root).rubric
     pairs = spec is not None and spec.kind == "pair"
     declared = pairwise(name, model=model) if pairs else rubric(name, model=model)

@@ -7,7 +7,7 @@ import shlex
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from regauge.datasets import load_dataset
 from regauge.errors import FaultyFileError, ProviderError, RegaugeError, UsageError
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.datasets import Dataset, GoldenCase
-    from regauge.digests import JSON
     from regauge.errors import Fault
+    from regauge.maintenance.calibrations import StandingRow
     from regauge.project import EndpointSettings, Project, Settings
     from regauge.prompts import Prompt
     from regauge.runner import EvalSession
@@ -55,17 +55,23 @@ class DoctorFinding:
     message: str
     fix: str = ""
 
+    @classmethod
+    def ok(cls, check: str, message: str) -> Self:
+        """Report that nothing is wrong."""
+        return cls(check=check, level="ok", message=message)
+
+    @classmethod
+    def warning(cls, check: str, message: str, fix: str) -> Self:
+        """Report what works, but not as it could."""
+        return cls(check=check, level="warning", message=message, fix=fix)
+
+    @classmethod
+    def error(cls, check: str, message: str, fix: str = "") -> Self:
+        """Report what does not work."""
+        return cls(check=check, level="error", message=message, fix=fix)
+
     def __str__(self) -> str:
         return self.message + (f"\n  fix: {self.fix}" if self.fix else "")
-
-    def to_json(self) -> dict[str, JSON]:
-        """A plain document."""
-        return {
-            "check": self.check,
-            "level": self.level,
-            "message": self.message,
-            "fix": self.fix,
-        }
 
 
 def findings_of(
@@ -101,19 +107,13 @@ def duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorFinding]:
                 continue
             pair = f"{case.id} ({case.at}) is {other.id}"
             (twins if other.expected == case.expected else contrary).append(pair)
-        kinds: list[tuple[Level, list[str], str]] = [
-            ("error", contrary, "the same inputs, and expect something else"),
-            ("warning", twins, "the same inputs"),
-        ]
-        for level, pairs, what in kinds:
+        for report, pairs, what in (
+            (DoctorFinding.error, contrary, "the same inputs, and expect something else"),
+            (DoctorFinding.warning, twins, "the same inputs"),
+        ):
             if pairs:
-                yield DoctorFinding(
-                    check="duplicate cases",
-                    level=level,
-                    message=f"{dataset.name}: {len(pairs)} with {what}:"
-                    f" {first_of(pairs, _SHOWN_MAX)}",
-                    fix="keep one of each pair",
-                )
+                words = f"{dataset.name}: {len(pairs)} with {what}: {first_of(pairs, _SHOWN_MAX)}"
+                yield report("duplicate cases", words, "keep one of each pair")
 
 
 def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorFinding]:
@@ -123,22 +123,14 @@ def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorFinding]:
     for case in dataset:
         if any(_tellable(text) and text in prompt_text for text in map(_plain, _texts(case))):
             sources[case.split].append(f"{case.id} ({case.at})")
-    if sources["holdout"]:
-        yield DoctorFinding(
-            check="leaking cases",
-            level="error",
-            message=f"{prompt.name}: its text holds {_count(sources['holdout'])} held out:"
-            f" {first_of(sources['holdout'], _SHOWN_MAX)}",
-            fix="take them out of the prompt, or out of the dataset",
-        )
-    if sources["train"]:
-        yield DoctorFinding(
-            check="leaking cases",
-            level="warning",
-            message=f"{prompt.name}: its text holds {_count(sources['train'])}:"
-            f" {first_of(sources['train'], _SHOWN_MAX)}",
-            fix="write examples of your own: these cases pass whatever the prompt is worth",
-        )
+    if held_out := sources["holdout"]:
+        cases = f"{_count(held_out)} held out: {first_of(held_out, _SHOWN_MAX)}"
+        fix = "take them out of the prompt, or out of the dataset"
+        yield DoctorFinding.error("leaking cases", f"{prompt.name}: its text holds {cases}", fix)
+    if training := sources["train"]:
+        cases = f"{_count(training)}: {first_of(training, _SHOWN_MAX)}"
+        fix = "write examples of your own: these cases pass whatever the prompt is worth"
+        yield DoctorFinding.warning("leaking cases", f"{prompt.name}: its text holds {cases}", fix)
 
 
 def _key(case: GoldenCase) -> str:
@@ -177,29 +169,23 @@ def model_findings(
         try:
             model = parse_model_id(text)
         except UsageError as error:
-            yield DoctorFinding(check="models", level="error", message=error.message, fix=error.fix)
+            yield DoctorFinding.error("models", error.message, error.fix)
             continue
         by_provider.setdefault(model.provider, set()).add(model.model)
     for provider, names_asked in sorted(by_provider.items()):
         if provider == SIMULATED:
             names = ", ".join(sorted(names_asked))
-            yield DoctorFinding(
-                check="models", level="ok", message=f"{names}: simulated, needs no key; no LLM"
-            )
+            yield DoctorFinding.ok("models", f"{names}: simulated, needs no key; no LLM")
             continue
         try:
             declared = endpoint_of(settings, provider)
         except UsageError as error:
-            yield DoctorFinding(
-                check="endpoints", level="error", message=error.message, fix=error.fix
-            )
+            yield DoctorFinding.error("endpoints", error.message, error.fix)
             continue
         if declared is not None:
-            endpoint_findings = [
-                *_of_endpoint(provider, names_asked, declared, environ, offline=offline)
-            ]
-            yield from endpoint_findings
-            if not any(finding.check == "models" for finding in endpoint_findings):
+            findings = [*_of_endpoint(provider, names_asked, declared, environ, offline=offline)]
+            yield from findings
+            if not any(finding.check == "models" for finding in findings):
                 yield from _announce(provider, names_asked)
 
 
@@ -225,46 +211,34 @@ def _of_endpoint(
         try:
             load_provider(endpoint.api)
         except UsageError as error:
-            message, _, fix = str(error).partition("\n  fix: ")
-            yield DoctorFinding(check="endpoints", level="error", message=message, fix=fix)
+            yield DoctorFinding.error("endpoints", error.message, error.fix)
             return
     if endpoint.api_key_command:
         program = endpoint.api_key_command[0]
-        is_installed = shutil.which(program) is not None
-        yield DoctorFinding(
-            check="keys",
-            level="ok" if is_installed else "warning",
-            message=f"{program} prints the key for {provider}; it runs before a request only"
-            if is_installed
-            else f"there is no program {program!r}, the api_key_command of {provider}",
-            fix="" if is_installed else f"install {program}, or correct api_key_command",
-        )
+        if shutil.which(program) is not None:
+            words = f"{program} prints the key for {provider}; it runs before a request only"
+            yield DoctorFinding.ok("keys", words)
+        else:
+            words = f"there is no program {program!r}, the api_key_command of {provider}"
+            fix = f"install {program}, or correct api_key_command"
+            yield DoctorFinding.warning("keys", words, fix)
         return
     variable = Endpoint(name=provider, settings=endpoint, environ=environ).key_env
     if variable is not None and not environ.get(variable, "").strip():
-        yield DoctorFinding(
-            check="keys",
-            level="warning",
-            message=f"{variable} is not set: {provider} can be replayed, not asked",
-            fix=f"export {variable}=...",
-        )
+        words = f"{variable} is not set: {provider} can be replayed, not asked"
+        yield DoctorFinding.warning("keys", words, f"export {variable}=...")
         return
     if variable is not None:
-        yield DoctorFinding(check="keys", level="ok", message=f"{variable} is set, for {provider}")
+        yield DoctorFinding.ok("keys", f"{variable} is set, for {provider}")
     if offline or endpoint.api not in APIS:
         return
     try:
         listed = list_models(provider, endpoint, environ)
     except ProviderError as error:
-        yield DoctorFinding(
-            check="endpoints",
-            level="error",
-            message=f"{provider}: {error}",
-            fix="check base_url and key; regauge doctor --offline asks no endpoint",
-        )
+        fix = "check base_url and key; regauge doctor --offline asks no endpoint"
+        yield DoctorFinding.error("endpoints", f"{provider}: {error}", fix)
         return
-    message = f"{provider} lists {plural(len(listed), 'model')}"
-    yield DoctorFinding(check="endpoints", level="ok", message=message)
+    yield DoctorFinding.ok("endpoints", f"{provider} lists {plural(len(listed), 'model')}")
     today = datetime.now(UTC).date()
     for name in sorted(models):
         yield _of_model(ModelId(provider=provider, model=name), listed, today)
@@ -272,30 +246,25 @@ def _of_endpoint(
 
 def _of_model(model: ModelId, listed: Mapping[str, date | None], today: date) -> DoctorFinding:
     if model.model not in listed:
-        return DoctorFinding(
-            check="models",
-            level="error",
-            message=f"{model} is not among the models its endpoint lists",
-            fix="name one of those, or the snapshot that replaced it",
-        )
+        words = f"{model} is not among the models its endpoint lists"
+        fix = "name one of those, or the snapshot that replaced it"
+        return DoctorFinding.error("models", words, fix)
     day = listed[model.model]
     last = find_last_day(model) if day is None else LastDay(day=day, source="its endpoint's list")
     if last is None:
-        return DoctorFinding(check="models", level="ok", message=f"{model} is listed")
+        return DoctorFinding.ok("models", f"{model} is listed")
     return _of_last_day(str(model), last, today)
 
 
 def _of_last_day(model: str, last: LastDay, today: date) -> DoctorFinding:
     left = last.day - today
-    level: Level = "error" if left < timedelta(0) else "warning" if left <= SOON else "ok"
-    words = "was shut down" if level == "error" else "is shut down"
-    return DoctorFinding(
-        check="models",
-        level=level,
-        message=f"{model} {words} on {last.day}, by {last.source}",
-        fix=""
-        if level == "ok"
-        else "compare the next one: regauge migrate --to PROVIDER:MODEL --dry-run",
+    verb = "was" if left < timedelta(0) else "is"
+    words = f"{model} {verb} shut down on {last.day}, by {last.source}"
+    if left > SOON:
+        return DoctorFinding.ok("models", words)
+    report = DoctorFinding.error if verb == "was" else DoctorFinding.warning
+    return report(
+        "models", words, "compare the next one: regauge migrate --to PROVIDER:MODEL --dry-run"
     )
 
 
@@ -319,48 +288,42 @@ class EvalDiagnostics:
         self.models.update(str(suite.model) for suite in prompted)
         for judge in used.values():
             self.models.update(judge.judge.models)
-        count = len(evals.plan.cases)
         prompts = len({suite.prompt.name for suite in suites})
-        words = f"cases: {count}, prompts: {prompts}"
-        self.findings.append(DoctorFinding(check="evals", level="ok", message=words))
-        self.findings += _broken_cases(evals)
+        words = f"cases: {len(evals.plan.cases)}, prompts: {prompts}"
+        self.findings.append(DoctorFinding.ok("evals", words))
+        # An input is missing, or no message uses it.
+        errors = [case.error for case in evals.plan.cases if case.error is not None]
+        self.findings += [DoctorFinding.error("inputs", str(error)) for error in errors]
         self.findings += findings_of(recording_faults(evals, project), project, check="recordings")
         self.findings += findings_of(goal_faults(project, evals.plan.cases), project, check="goals")
-        for row in standings(project, used):
-            if row.gates:
-                words = " ".join(str(row).split())
-                self.findings.append(DoctorFinding(check="judges", level="ok", message=words))
-                continue
-            fix = (
-                f"regauge judges calibrate {shlex.quote(row.judge)}" if row.prompts else "remove it"
-            )
-            if row.measured:
-                # To calibrate the same judge with the same labels again says the same again.
-                fix = f"label more answers or improve the judge, then {fix}"
-            check = "uncalibrated judges" if row.prompts else "unused judges"
-            message = f"{row.judge}: {row.reason}"
-            self.findings.append(
-                DoctorFinding(check=check, level="warning", message=message, fix=fix)
-            )
+        self.findings += [_of_standing(row) for row in standings(project, used)]
         self.findings += _find_unused(
             project,
             path,
             prompts={
-                *(suite.prompt.path.resolve() for suite in suites),
-                *(
-                    prompt.path.resolve()
-                    for suite in suites
-                    if suite.target is not None
-                    for prompt in suite.target.prompts
-                ),
+                prompt.path.resolve()
+                for suite in suites
+                for prompt in (suite.prompt, *(suite.target.prompts if suite.target else ()))
             },
             datasets={suite.dataset.path.resolve() for suite in suites},
         )
-        self.findings += duplicates(
-            {suite.dataset.path: suite.dataset for suite in suites}.values()
-        )
+        datasets = {suite.dataset.path: suite.dataset for suite in suites}
+        self.findings += duplicates(datasets.values())
         for suite in prompted:
             self.findings += leaks(suite.prompt, suite.dataset)
+
+
+def _of_standing(row: StandingRow) -> DoctorFinding:
+    """A finding on the status of a judge, or on a record that no eval uses."""
+    if row.gates:
+        return DoctorFinding.ok("judges", " ".join(str(row).split()))
+    words = f"{row.judge}: {row.reason}"
+    fix = f"regauge judges calibrate {shlex.quote(row.judge)}" if row.prompts else "remove it"
+    if row.measured:
+        # To calibrate the same judge with the same labels again says the same again.
+        fix = f"label more answers or improve the judge, then {fix}"
+    check = "uncalibrated judges" if row.prompts else "unused judges"
+    return DoctorFinding.warning(check, words, fix)
 
 
 def look_at_evals(project: Project, path: Path, *, reported: Sequence[str]) -> EvalDiagnostics:
@@ -395,20 +358,13 @@ def _not_collected(
         unreported = unreported_reasons(error, reported, project)
         if not unreported:
             message = "the evals cannot be collected before the prompts above are corrected"
-            return DoctorFinding(check="evals", level="error", message=message)
+            return DoctorFinding.error("evals", message)
         error = NotCollectedError(unreported)
     fix = error.fix
     if not path.exists():
         fix = "regauge init writes a first one; --evals names another directory"
     message = f"the evals cannot be collected: {project.shorten(error.message)}"
-    return DoctorFinding(check="evals", level="error", message=message, fix=fix)
-
-
-def _broken_cases(evals: EvalSession) -> Iterator[DoctorFinding]:
-    """Cases that cannot be asked at all: an input is missing, or no message uses it."""
-    for case in evals.plan.cases:
-        if case.error is not None:
-            yield DoctorFinding(check="inputs", level="error", message=str(case.error))
+    return DoctorFinding.error("evals", message, fix)
 
 
 def _find_unused(
@@ -426,20 +382,12 @@ def _find_unused(
         named = f'"{prompt.name}"' in source or f"'{prompt.name}'" in source
         if prompt.rubric is not None and not named:
             fix = f'use it: rubric("{prompt.name}") in an eval; or remove it'
-            yield DoctorFinding(
-                check="unused judges",
-                level="warning",
-                message=f"{relative}: no eval uses it",
-                fix=fix,
-            )
+            yield DoctorFinding.warning("unused judges", f"{relative}: no eval uses it", fix)
         elif prompt.rubric is None and path.resolve() not in prompts and not prompt.evaluators:
             fix = f"regauge new eval {prompt.name}"
-            yield DoctorFinding(
-                check="unused prompts", level="warning", message=f"{relative} has no eval", fix=fix
-            )
-    for path in sorted(project.golden_dir.glob("*")):
-        hidden = path.name.startswith(".")
-        if path.is_file() and not hidden and path.resolve() not in datasets:
+            yield DoctorFinding.warning("unused prompts", f"{relative} has no eval", fix)
+    for path in sorted(project.golden_dir.glob("[!.]*")):
+        if path.is_file() and path.resolve() not in datasets:
             yield _unused_dataset(project, path)
 
 
@@ -448,7 +396,6 @@ def _unused_dataset(project: Project, path: Path) -> DoctorFinding:
     try:
         count = len(load_dataset(path, fixtures_dir=project.fixtures_dir))
     except FaultyFileError as error:
-        return DoctorFinding(check="cases", level="error", message=str(error))
+        return DoctorFinding.error("cases", str(error))
     words = f"{relative}: no eval uses it; cases: {count}"
-    fix = f"regauge new eval {path.stem}"
-    return DoctorFinding(check="unused cases", level="warning", message=words, fix=fix)
+    return DoctorFinding.warning("unused cases", words, f"regauge new eval {path.stem}")

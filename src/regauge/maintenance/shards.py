@@ -77,6 +77,12 @@ class _OrderedLine(NamedTuple):
     raw: bytes
 
 
+def _refused_error(
+    path: Path, message: str, fix: str = "", *, line: int | None = None
+) -> FaultyFileError:
+    return FaultyFileError([Fault(path=path, line=line, message=message, fix=fix)])
+
+
 def untrusted_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a shard's file, which may be a link or too large; none where it is not there.
 
@@ -84,8 +90,7 @@ def untrusted_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         FaultyFileError: It is no regular file, is too large, or cannot be read.
     """
     if path.is_symlink():
-        fault = Fault(path=path, line=None, message="a link; a shard has a file there")
-        raise FaultyFileError([fault])
+        raise _refused_error(path, "a link; a shard has a file there")
     for number, _, raw in placed_lines_of(path, bytes_max=_BYTES_MAX):
         yield number, raw
 
@@ -109,27 +114,23 @@ class SecretSearch:
         Raises:
             FaultyFileError: It holds a secret.
         """
-        if self._is_clean(document.values()):
+        if self._is_clean(dict(document)):
             return
-        message = "holds what looks like a secret"
         fix = "find out how it got there; run the shard again where `redact` covers it"
-        raise FaultyFileError([Fault(path=self.path, line=line, message=message, fix=fix)])
+        raise _refused_error(self.path, "holds what looks like a secret", fix, line=line)
 
-    def _is_clean(self, values: Iterable[object]) -> bool:
-        for value in values:
-            if isinstance(value, str):
-                # Names of judges, verdicts and models are in every row.
-                if value in self._clean:
-                    continue
-                if self.redactor.redact(value) != value:
-                    return False
-                if len(self._clean) < _CLEAN_TEXTS_MAX:
-                    self._clean.add(value)
-            elif isinstance(value, dict):
-                if not self._is_clean(cast("dict[str, object]", value).values()):
-                    return False
-            elif isinstance(value, list) and not self._is_clean(cast("list[object]", value)):
-                return False
+    def _is_clean(self, value: object) -> bool:
+        if isinstance(value, dict):
+            return all(map(self._is_clean, cast("dict[str, object]", value).values()))
+        if isinstance(value, list):
+            return all(map(self._is_clean, cast("list[object]", value)))
+        # Names of judges, verdicts and models are in every row.
+        if not isinstance(value, str) or value in self._clean:
+            return True
+        if self.redactor.redact(value) != value:
+            return False
+        if len(self._clean) < _CLEAN_TEXTS_MAX:
+            self._clean.add(value)
         return True
 
 
@@ -228,7 +229,7 @@ def _read_checked(path: Path, read: _Read, redactor: Redactor) -> list[_OrderedL
             key, document = read(raw)
         except (ValueError, RecursionError) as error:
             message = f"not a recording: {printable(str(error))[:300]}"
-            raise FaultyFileError([Fault(path=path, line=number, message=message)]) from error
+            raise _refused_error(path, message, line=number) from error
         if document is not None:
             search.check(document, number)
         lines.append(_OrderedLine(key, 0, raw))
@@ -242,8 +243,7 @@ def _files(directory: Path) -> list[Path]:
         FaultyFileError: There is a link, or what recordings do not have.
     """
     if directory.is_symlink():
-        fault = Fault(path=directory, line=None, message="a link; a shard has a directory there")
-        raise FaultyFileError([fault])
+        raise _refused_error(directory, "a link; a shard has a directory there")
     paths: list[Path] = []
     for folder, folders, files in os.walk(directory):
         inside = Path(folder).relative_to(directory)
@@ -255,10 +255,7 @@ def _files(directory: Path) -> list[Path]:
                 or (stat.S_ISREG(mode) and name.endswith(".jsonl"))
             ) and not name.startswith(".")
             if not regular:
-                fault = Fault(
-                    path=path, line=None, message="no file of recordings", fix="remove it"
-                )
-                raise FaultyFileError([fault])
+                raise _refused_error(path, "no file of recordings", "remove it")
         paths += [Path(folder) / name for name in files]
     return sorted(paths)
 
@@ -360,7 +357,6 @@ class Merged:
     """The run that shards were joined to.
 
     Attributes:
-        directory: Of the run.
         tally: Its counts.
         failed: Whether a case or a test failed.
         unmeasured: What is missing, one sentence each.
@@ -369,7 +365,6 @@ class Merged:
         trouble: What could not be reported elsewhere.
     """
 
-    directory: Path
     record: RunRecord
     tally: RunTally
     failed: bool
@@ -491,23 +486,18 @@ def merge_shards(
             " lowest shard are kept"
         )
     write_whole(directory / "run.json", f"{record.model_dump_json(indent=2)}\n".encode())
-    trouble = [
-        text
-        for text in (
-            write_job_summary(record, directory, environ),
-            add_finished_run(project, environ, directory),
-        )
-        if text
-    ]
+    trouble = (
+        write_job_summary(record, directory, environ),
+        add_finished_run(project, environ, directory),
+    )
     return Merged(
-        directory=directory,
         record=record,
         tally=tally,
         failed=failed,
         unmeasured=unmeasured,
         written={str(project.relative(path)): count for path, count in written.items()},
         notes=notes,
-        trouble=trouble,
+        trouble=[*filter(None, trouble)],
     )
 
 
@@ -527,10 +517,8 @@ def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part
             continue
         record = read_record(directory)
         if record.shard is None:
-            raise UsageError(
-                f"{directory} holds a run of all cases, not a shard\n"
-                "  fix: name directories of pytest evals --shard K/N --report DIR"
-            )
+            fix = "name directories of pytest evals --shard K/N --report DIR"
+            raise UsageError(f"{directory} holds a run of all cases, not a shard", fix=fix)
         if record.shard.number > record.shard.count:
             numbers = f"{record.shard.number} of {record.shard.count}"
             raise _refused_error(directory / "run.json", f"there is no shard {numbers}")
@@ -547,10 +535,6 @@ def _refuse_other_files(directory: Path) -> None:
             raise _refused_error(path, "a shard leaves no such file", "remove it")
 
 
-def _refused_error(path: Path, message: str, fix: str = "") -> FaultyFileError:
-    return FaultyFileError([Fault(path=path, line=None, message=message, fix=fix)])
-
-
 def _distinct(parts: Iterable[_Part]) -> list[_Part]:
     """The shards by number; a directory that is given twice counts once.
 
@@ -562,10 +546,8 @@ def _distinct(parts: Iterable[_Part]) -> list[_Part]:
         other = parts_by_index.setdefault(part.shard.number, part)
         # Their records may be equal and their recordings not.
         if other.directory.resolve() != part.directory.resolve():
-            raise UsageError(
-                f"shard {part.shard.number} is in {other.directory} and in {part.directory}\n"
-                "  fix: name one of them"
-            )
+            message = f"shard {part.shard.number} is in {other.directory} and in {part.directory}"
+            raise UsageError(message, fix="name one of them")
     return list(parts_by_index.values())
 
 
@@ -630,8 +612,7 @@ def _refuse_other_jobs(
     """
     names = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"}
     for endpoint in project.settings.providers.values():
-        names.update(endpoint.headers_env.values())
-        names.update([endpoint.api_key_env] if endpoint.api_key_env is not None else [])
+        names |= {*endpoint.headers_env.values(), endpoint.api_key_env or ""}
     keys = sorted(name for name in names if environ.get(name))
     if not keys:
         return
@@ -640,10 +621,8 @@ def _refuse_other_jobs(
         job = part.shard.job
         if job.fork or (own.id and job.id != own.id):
             whose = "a fork's pull request" if job.fork else f"another job ({job.id or 'none'})"
-            raise UsageError(
-                f"{part.directory} was made by {whose}, and this job has a key ({keys[0]})\n"
-                "  fix: merge it in its own job, or without a key"
-            )
+            message = f"{part.directory} was made by {whose}, and this job has a key ({keys[0]})"
+            raise UsageError(message, fix="merge it in its own job, or without a key")
 
 
 def _counted(
@@ -715,7 +694,7 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
             if not fault and key in seen:
                 fault = f"trial {row.trial} of {row.node} is there twice"
             if fault or suite is None:
-                raise FaultyFileError([Fault(path=path, line=number, message=printable(fault))])
+                raise _refused_error(path, printable(fault), line=number)
             seen.add(key)
             kept = {name: value for name, value in document.items() if name not in _OWN_TEXTS}
             search.check(kept, number)
@@ -838,9 +817,8 @@ def _refuse_cut_files(part: _Part) -> None:
         has, had = left.get(name, 0), part.shard.lines.get(name, 0)
         if has != had:
             message = f"the shard left {plural(had, 'line')}, and {has} are there"
-            raise _refused_error(
-                part.directory / printable(name), message, "copy its directory again"
-            )
+            path = part.directory / printable(name)
+            raise _refused_error(path, message, "copy its directory again")
 
 
 def _keep_trials(parts: Sequence[_Part], project: Project, redactor: Redactor) -> None:
@@ -873,6 +851,6 @@ def _gate_trials(parts: Sequence[_Part], redactor: Redactor) -> Iterator[Recordi
                     raise ValueError(f"trial {about!r} is none of a gate")  # noqa: TRY301 - one message for all
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 message = f"not a trial of a gate: {printable(str(error))[:300]}"
-                raise FaultyFileError([Fault(path=path, line=number, message=message)]) from error
+                raise _refused_error(path, message, line=number) from error
             search.check(recording.to_json(), number)
             yield recording

@@ -7,6 +7,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from regauge.atomic import write_whole
@@ -29,6 +30,7 @@ _BYTES_MAX = 512 * 1024 * 1024
 _ALIKE = 0.9
 _SHOWN_CHARS = 200
 _WORD = re.compile(r"\w+")
+_BEGINNING = re.compile(r"[^\s,]")
 _VARYING = re.compile(
     r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=\w*\d)[0-9a-f]{12,}\b|\d+", re.IGNORECASE
 )
@@ -97,25 +99,16 @@ def read_spans(path: Path) -> list[SpanCall]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", fix="give a file of spans") from error
-    calls: list[SpanCall] = []
-    number = 0
-    for document in _documents(text, path):
-        for span in _spans(document):
-            number += 1
-            call = _call(span, f"{path}:{number}")
-            if call is not None:
-                calls.append(call)
-    return calls
+    spans = chain.from_iterable(map(_spans, _documents(text, path)))
+    calls = (_call(span, f"{path}:{number}") for number, span in enumerate(spans, 1))
+    return [call for call in calls if call is not None]
 
 
 def _documents(text: str, path: Path) -> Iterator[object]:
     decoder = json.JSONDecoder()
     place = 0
-    while True:
-        while place < len(text) and (text[place].isspace() or text[place] == ","):
-            place += 1
-        if place >= len(text):
-            return
+    while found := _BEGINNING.search(text, place):
+        place = found.start()
         try:
             document, place = decoder.raw_decode(text, place)
         except (ValueError, RecursionError) as error:
@@ -149,10 +142,8 @@ def _call(span: dict[str, Any], place: str) -> SpanCall | None:
     values = _attributes(span.get("attributes"))
     sent: list[tuple[str, str]] = []
     received: list[tuple[str, str]] = []
-    events = span.get("events")
-    for event in cast("list[object]", events) if isinstance(events, list) else []:
-        if isinstance(event, dict):
-            _add_event(cast("dict[str, Any]", event), values, sent, received)
+    for event in _objects(span.get("events")):
+        _add_event(event, values, sent, received)
     system = _texts(values.get("gen_ai.system_instructions"))
     messages = _messages(values.get("gen_ai.input.messages"), "user")
     if messages:
@@ -167,20 +158,10 @@ def _call(span: dict[str, Any], place: str) -> SpanCall | None:
         received = [("assistant", output)] if isinstance(output, str) else []
     if not any(role == "user" for role, _ in sent):
         return None
-    model = next(
-        (
-            str(values[key])
-            for key in ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name")
-            if values.get(key)
-        ),
-        "",
-    )
-    return SpanCall(
-        messages=tuple(sent),
-        output=received[0][1] if received else "",
-        model=model,
-        place=place,
-    )
+    keys = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name")
+    model = next((str(values[key]) for key in keys if values.get(key)), "")
+    output = received[0][1] if received else ""
+    return SpanCall(messages=tuple(sent), output=output, model=model, place=place)
 
 
 def _add_event(
@@ -207,12 +188,13 @@ def _attributes(pairs: object) -> dict[str, Any]:
     """Attributes as a mapping, from OTLP's list of keys and typed values or from a mapping."""
     if isinstance(pairs, dict):
         return dict(cast("dict[str, Any]", pairs))
-    values: dict[str, Any] = {}
-    for item in cast("list[object]", pairs) if isinstance(pairs, list) else []:
-        if isinstance(item, dict):
-            pair = cast("dict[str, Any]", item)
-            values[str(pair.get("key"))] = _value(pair.get("value"))
-    return values
+    return {str(pair.get("key")): _value(pair.get("value")) for pair in _objects(pairs)}
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; none of any other value."""
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
 
 
 def _value(value: object) -> Any:
@@ -252,15 +234,11 @@ def _texts(value: object) -> list[str]:
 
 
 def _messages(value: object, role: str) -> list[tuple[str, str]]:
-    listed = _parse(value)
-    messages: list[tuple[str, str]] = []
-    for item in cast("list[object]", listed) if isinstance(listed, list) else []:
-        if isinstance(item, dict):
-            message = cast("dict[str, Any]", item)
-            text = "\n".join(_texts(message.get("parts") or message.get("content")))
-            if text:
-                messages.append((str(message.get("role") or role), text))
-    return messages
+    messages = (
+        (str(message.get("role") or role), _texts(message.get("parts") or message.get("content")))
+        for message in _objects(_parse(value))
+    )
+    return [(by, "\n".join(texts)) for by, texts in messages if texts]
 
 
 def _group_numbered(values: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
@@ -317,15 +295,12 @@ def candidate_cases(
             continue
         clean = {name: mask(text) for name, text in inputs.items()}
         read.append((clean, replace(call, output=mask(call.output))))
-    words = [_words(inputs) for inputs, _ in read]
-    old = [_words(inputs) for inputs in existing]
-    groups = _groups([*old, *words])
+    words = [_words(inputs) for inputs in (*existing, *(inputs for inputs, _ in read))]
     documents: list[tuple[int, dict[str, JSON]]] = []
-    for members in groups:
-        if members[0] < len(old):
-            continue
-        inputs, call = read[members[0] - len(old)]
-        documents.append((len(members), _document(inputs, call, len(members))))
+    for members in _groups(words):
+        if members[0] >= len(existing):
+            inputs, call = read[members[0] - len(existing)]
+            documents.append((len(members), _document(inputs, call, len(members))))
     documents.sort(key=lambda entry: (-entry[0], str(entry[1]["id"])))
     return CandidateCases(
         documents=tuple(document for _, document in documents),

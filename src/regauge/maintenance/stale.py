@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regauge.errors import Fault, RecordingError, RegaugeError
 from regauge.maintenance.calibrations import lint_calibrations
@@ -18,170 +18,123 @@ from regauge.maintenance.collection import (
 from regauge.runner import Draw, judges_file, needed_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from regauge.digests import JSON
     from regauge.project import Project
-    from regauge.recordings import MeasurementsFile, RecordingKey, RecordingsFile
+    from regauge.recordings import MeasurementsFile, RecordingsFile
     from regauge.runner import EvalSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrunedFile:
-    """A file, and how much of it was removed, or would be."""
+class StaleFile:
+    """One file of recordings, and the lines of it that no eval or replay uses.
 
-    path: str
-    removed: int
-    of: int
-    noun: str = "recordings"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StaleLines:
-    """One file of what judges asked or measured, and the lines of it that nothing uses."""
+    Attributes:
+        noun: What a line of the file is.
+        needed: The keys of the lines that are used.
+        stale: The number of others.
+        missing: Whether lines are missing that an eval uses.
+        judges: Of judgements, the judges of stale lines.
+    """
 
     file: RecordingsFile | MeasurementsFile
     noun: str
-    needed: set[object]
-    judges: tuple[str, ...]
+    needed: set[Any]
     stale: int
     missing: bool
-
-
-def prune_judgements(
-    evals: EvalSession, project: Project, prompts: Sequence[str] = (), *, dry_run: bool
-) -> Iterator[PrunedFile]:
-    """Drop what a replay of every recorded answer does not use, file by file."""
-    for stale in _stale(evals, project, prompts):
-        total = len(stale.file)
-        if stale.stale and not dry_run:
-            stale.file.prune(stale.needed)  # type: ignore[arg-type]  # each knows its own keys
-            stale.file.save()
-        path = project.relative(stale.file.path).as_posix()
-        yield PrunedFile(path=path, removed=stale.stale, of=total, noun=f"{stale.noun}s")
-
-
-def lint_judgements(evals: EvalSession, project: Project) -> list[Fault]:
-    """One fault per file that holds what no replay uses: a rubric or a judge model changed."""
-    return [
-        Fault(
-            path=stale.file.path,
-            line=None,
-            message=f"{stale.stale} of {len(stale.file)} {stale.noun}s are unused: outputs or"
-            f" judges changed since ({', '.join(stale.judges)})",
-            fix=_fix(stale.file.path.stem, missing=stale.missing),
-        )
-        for stale in _stale(evals, project)
-        if stale.stale
-    ]
-
-
-def _stale(
-    evals: EvalSession, project: Project, prompts: Sequence[str] = ()
-) -> Iterator[_StaleLines]:
-    for prompt in sorted(_prompts(project.recordings_dir)):
-        if prompts and prompt not in prompts:
-            continue
-        used = evals.used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
-        calls = evals.answers.file(judges_file(prompt))
-        unused = calls.unused(used.calls)
-        missing = len(used.calls) > len(calls) - len(unused)
-        yield _StaleLines(
-            file=calls,
-            noun="judge call",
-            needed=set(used.calls),
-            judges=_unique_names(use.judge for use in unused),
-            stale=len(unused),
-            missing=missing,
-        )
-        measured = evals.measurements.file(prompt)
-        if len(measured):
-            lines = measured.unused(used.measurements)
-            yield _StaleLines(
-                file=measured,
-                noun="measurement",
-                needed=set(used.measurements),
-                judges=_unique_names(line.judge for line in lines),
-                stale=len(lines),
-                missing=missing,
-            )
-
-
-def _prompts(recordings: Path) -> set[str]:
-    """The prompts whose judges have recordings."""
-    return {
-        path.stem
-        for name in ("judges", "verdicts")
-        for path in (recordings / name).glob("[!.]*.jsonl")
-    }
-
-
-def _unique_names(judges: Iterator[str | None]) -> tuple[str, ...]:
-    return tuple(sorted({judge for judge in judges if judge}))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaleFile:
-    """The recordings of one prompt, which of them are needed, and whether some are missing."""
-
-    file: RecordingsFile
-    needed: set[RecordingKey]
-    missing: bool
+    judges: Iterable[str | None] = ()
 
     @property
-    def stale(self) -> int:
-        """The number of recordings that no eval uses."""
-        return len(self.file) - len(self.needed)
+    def fault(self) -> Fault:
+        """The error of a file with stale lines."""
+        why = "answer requests that no eval makes any more"
+        if self.noun != "recording":
+            judges = ", ".join(sorted({judge for judge in self.judges if judge}))
+            why = f"are unused: outputs or judges changed since ({judges})"
+        fix, path = "regauge record --prune", self.file.path
+        if self.missing:
+            fix = f"regauge record {shlex.quote(path.stem)}, then {fix}"
+        message = f"{self.stale} of {len(self.file)} {self.noun}s {why}"
+        return Fault(path=path, message=message, fix=fix)
 
 
-def stale_files(
-    evals: EvalSession, project: Project, prompts: Sequence[str] = ()
-) -> Iterator[StaleFile]:
-    """Every recordings file of a project, or of some prompts.
-
-    Raises:
-        RegaugeError: A file cannot be read, or a case of its prompt cannot be rendered: what it
-            would ask for is then unknown, and nothing of the file counts as stale.
-    """
-    for path in sorted(project.recordings_dir.glob("[!.]*.jsonl")):
-        if prompts and path.stem not in prompts:
-            continue
-        cases = cases_of_prompt(evals, project, path.stem)
-        for planned in cases:
-            if planned.error is not None:
-                raise planned.error
-        file = evals.answers.file(path.stem)
-        needed = needed_keys(file, cases)
-        missing = any(Draw(planned, 0).key not in needed for planned in cases)
-        yield StaleFile(file=file, needed=needed, missing=missing)
+def prune_files(
+    evals: EvalSession, project: Project, prompts: Sequence[str], *, dry_run: bool
+) -> Iterator[dict[str, JSON]]:
+    """Drop what no eval or replay uses, file by file; each with what was dropped, or would be."""
+    for stale in _stale_files(evals, project, prompts):
+        total = len(stale.file)
+        if stale.stale and not dry_run:
+            stale.file.prune(stale.needed)
+            stale.file.save()
+        path = project.relative(stale.file.path).as_posix()
+        yield {"path": path, "removed": stale.stale, "of": total, "noun": f"{stale.noun}s"}
 
 
 def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
     """One fault per file with recordings of answers or of judgements that no eval asks for.
 
     Raises:
-        RegaugeError: See `stale_files`.
+        RegaugeError: A file cannot be read, or a case of its prompt cannot be rendered: what it
+            would ask for is then unknown, and nothing of the file counts as stale.
     """
     if left_out := left_out_faults(project, evals):
         return left_out  # their recordings are used
-    faults = [
-        Fault(
-            path=stale.file.path,
-            line=None,
-            message=f"{stale.stale} of {len(stale.file)} recordings answer requests that no"
-            " eval makes any more",
-            fix=_fix(stale.file.path.stem, missing=stale.missing),
+    return [stale.fault for stale in _stale_files(evals, project) if stale.stale]
+
+
+def _stale_files(
+    evals: EvalSession, project: Project, prompts: Sequence[str] = ()
+) -> Iterator[StaleFile]:
+    """Every file of recordings of a project, or of some prompts: answers, then judgements."""
+    directory = project.recordings_dir
+    for path in sorted(directory.glob("[!.]*.jsonl")):
+        if not prompts or path.stem in prompts:
+            yield _stale_answers(evals, project, path.stem)
+    judged = [*directory.glob("judges/[!.]*.jsonl"), *directory.glob("verdicts/[!.]*.jsonl")]
+    for prompt in sorted({path.stem for path in judged}):
+        if not prompts or prompt in prompts:
+            yield from _stale_judgements(evals, project, prompt)
+
+
+def _stale_answers(evals: EvalSession, project: Project, prompt: str) -> StaleFile:
+    cases = cases_of_prompt(evals, project, prompt)
+    for planned in cases:
+        if planned.error is not None:
+            raise planned.error
+    file = evals.answers.file(prompt)
+    needed = needed_keys(file, cases)
+    missing = any(Draw(planned, 0).key not in needed for planned in cases)
+    stale = len(file) - len(needed)
+    return StaleFile(file=file, noun="recording", needed=needed, stale=stale, missing=missing)
+
+
+def _stale_judgements(evals: EvalSession, project: Project, prompt: str) -> Iterator[StaleFile]:
+    used = evals.used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
+    calls = evals.answers.file(judges_file(prompt))
+    unused = calls.unused(used.calls)
+    missing = len(used.calls) > len(calls) - len(unused)
+    yield StaleFile(
+        file=calls,
+        noun="judge call",
+        needed=set(used.calls),
+        stale=len(unused),
+        missing=missing,
+        judges=[call.judge for call in unused],
+    )
+    measured = evals.measurements.file(prompt)
+    if len(measured):
+        lines = measured.unused(used.measurements)
+        yield StaleFile(
+            file=measured,
+            noun="measurement",
+            needed=set(used.measurements),
+            stale=len(lines),
+            missing=missing,
+            judges=[line.judge for line in lines],
         )
-        for stale in stale_files(evals, project)
-        if stale.stale
-    ]
-    return [*faults, *lint_judgements(evals, project)]
-
-
-def _fix(prompt: str, *, missing: bool) -> str:
-    if not missing:
-        return "regauge record --prune"
-    return f"regauge record {shlex.quote(prompt)}, then regauge record --prune"
 
 
 def lint_recordings(
@@ -222,19 +175,18 @@ def lint_recordings(
 
 def _not_collected(project: Project, evals_path: Path, error: RegaugeError) -> Fault:
     words = project.shorten(str(error))
-    return Fault(path=evals_path, line=None, message=f"the evals cannot be collected:\n{words}")
+    return Fault(path=evals_path, message=f"the evals cannot be collected:\n{words}")
 
 
 def unreported_reasons(
     error: NotCollectedError, reported: Sequence[str], project: Project
 ) -> dict[str, str]:
-    """The reason why evals could not be collected, less those that reported faults keep."""
-    return {name: why for name, why in error.reasons.items() if _unreported(why, reported, project)}
+    """The reasons why evals could not be collected, less those that reported faults state."""
 
+    def is_unreported(reason: str) -> bool:
+        left = project.shorten(reason)
+        for fault in reported:
+            left = left.replace(fault, "")
+        return bool(left.strip())
 
-def _unreported(reason: str, reported: Sequence[str], project: Project) -> str:
-    """The part of a reason that other errors do not state yet."""
-    reason = project.shorten(reason)
-    for fault in reported:
-        reason = reason.replace(fault, "")
-    return reason.strip()
+    return {name: why for name, why in error.reasons.items() if is_unreported(why)}

@@ -221,6 +221,10 @@ class Project:
         """Where committed recordings are."""
         return self.fixtures_dir / "recordings"
 
+    def recordings_path(self, name: str) -> Path:
+        """Where the recordings of a prompt or judge are."""
+        return self.recordings_dir / f"{name}.jsonl"
+
     def baseline_path(self, prompt: str) -> Path:
         """Where the baseline of a prompt is."""
         return self.fixtures_dir / "baselines" / f"{prompt}.json"
@@ -257,10 +261,8 @@ class Project:
         """The error for a directory that cannot be written to."""
         for path in (self.state_dir, directory):
             if not path.is_dir() and os.path.lexists(path):
-                return UsageError(
-                    f"{path} is a file, and runs are kept in a directory of this name\n"
-                    f"  fix: move it away: mv {path} {path}.moved"
-                )
+                message = f"{path} is a file, and runs are kept in a directory of this name"
+                return UsageError(message, fix=f"move it away: mv {path} {path}.moved")
         above = next((path for path in (directory, *directory.parents) if path.is_dir()), self.root)
         return UsageError(
             f"{directory} cannot be written: {why}; every run writes its record there, a replay "
@@ -296,23 +298,17 @@ class Project:
             raise ConfigError([Fault.unreadable(self.pyproject, error)]) from error
         except (ValueError, RecursionError) as error:
             place = re.search(r"\(at line (\d+), ", str(error))
-            nested = isinstance(error, RecursionError)
-            fault = Fault(
-                path=self.pyproject,
-                line=int(place[1]) if place else None,
-                message="not TOML: " + ("nested too deeply" if nested else str(error)),
-                fix="correct the syntax; pytest and other tools read this file too",
-            )
+            line = int(place[1]) if place else None
+            words = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+            fix = "correct the syntax; pytest and other tools read this file too"
+            fault = Fault(path=self.pyproject, line=line, message=f"not TOML: {words}", fix=fix)
             raise ConfigError([fault]) from error
         for name in ("tool", "regauge"):
             content: object = table.get(name, {})
             if not isinstance(content, dict):
-                fault = Fault(
-                    path=self.pyproject,
-                    line=line_of(text, (name,)),
-                    message=f"{name!r} must be a table, not {content!r}"[:200],
-                    fix="write settings below a line [tool.regauge]",
-                )
+                line, fix = line_of(text, (name,)), "write settings below a line [tool.regauge]"
+                message = f"{name!r} must be a table, not {content!r}"[:200]
+                fault = Fault(path=self.pyproject, line=line, message=message, fix=fix)
                 raise ConfigError([fault])
             table = cast("dict[str, Any]", content)
         try:

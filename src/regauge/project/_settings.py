@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from copy import deepcopy
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -123,11 +124,10 @@ def _redactable(pattern: str) -> str:
 def _usable_url(url: str | None) -> str | None:
     if url is None:
         return None
-    try:
+    usable = False
+    with suppress(ValueError):
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
     if not usable:
         raise ValueError(
             f"no URL of an HTTP endpoint: {shown_url(url)}\n"
@@ -682,24 +682,9 @@ class Settings(_Table):
                         kept.pop(str(first), None)
 
 
-SETTING_NAMES = sorted(
-    {
-        name
-        for table in (
-            Settings,
-            AcknowledgedCase,
-            CalibrationSettings,
-            CommandTarget,
-            EndpointSettings,
-            GateSettings,
-            GoalSettings,
-            HttpTarget,
-            PriceSettings,
-            PythonTarget,
-            RecordedTarget,
-            RefineSettings,
-            TargetChange,
-        )
-        for name in table.model_fields
-    }
-)
+def _tables(table: type[_Table]) -> list[type[_Table]]:
+    """A kind of table, and all kinds that are made from it."""
+    return [table, *(kind for made in table.__subclasses__() for kind in _tables(made))]
+
+
+SETTING_NAMES = sorted({name for table in _tables(_Table) for name in table.model_fields})

@@ -179,7 +179,7 @@ class Answers:
         self._run_started = run_started
         self._files = FileCache(
             lambda name: RecordingsFile.load(
-                project.recordings_dir / f"{name}.jsonl",
+                project.recordings_path(name),
                 redactor=self._redactor,
                 own=part.own if part is not None else None,
             )

@@ -85,10 +85,9 @@ def write_file(root: Path, path: Path, content: bytes) -> None:
         write_whole(path, content)
     except OSError as error:
         place = path.relative_to(root) if path.is_relative_to(root) else path
-        raise UsageError(
-            f"{place} cannot be written: {error.strerror or error}\n"
-            "  fix: give write permission, then run the command again"
-        ) from error
+        message = f"{place} cannot be written: {error.strerror or error}"
+        fix = "give write permission, then run the command again"
+        raise UsageError(message, fix=fix) from error
 
 
 def template(name: str) -> str:
@@ -140,14 +139,10 @@ def merge_pyproject(root: Path) -> Planned:
     except OSError as error:
         raise ConfigError([Fault.unreadable(path, error)]) from error
     except ValueError as error:
-        fault = Fault(path=path, line=None, message=f"not TOML: {error}", fix=_FIX)
+        fault = Fault(path=path, message=f"not TOML: {error}", fix=_FIX)
         raise ConfigError([fault]) from error
-    missing: list[str] = []
-    advice: tuple[str, ...] = ()
-    if "pytest" not in tool and not _elsewhere(root):
-        missing.append(_PYTEST)
-    else:
-        advice = _advice(root)
+    missing = [_PYTEST] if "pytest" not in tool and not _elsewhere(root) else []
+    advice = () if missing else _advice(root)
     if "regauge" not in tool:
         missing.append(_REGAUGE)
     if not missing:
@@ -192,10 +187,7 @@ def _tool(text: str) -> dict[str, Any]:
 
 def _elsewhere(root: Path) -> str:
     """The file other than pyproject.toml that pytest takes its settings from, if one does."""
-    for name in _OTHERS:
-        if (root / name).is_file():
-            return name
-    for name, section in _SECTIONS:
+    for name, section in (*((name, "") for name in _OTHERS), *_SECTIONS):
         file = root / name
         if file.is_file() and section in file.read_text(encoding="utf-8", errors="replace"):
             return name
@@ -219,10 +211,7 @@ def new_prompt(name: str, root: Path) -> list[NewFile]:
     Raises:
         UsageError: The name is none, or a prompt has it.
     """
-    _refuse_taken(name, root)
-    line = "# yaml-language-server: $schema=prompt.schema.json\n"
-    text = line + filled("new_prompt.yml", title=_title(name))
-    return [NewFile(path=f"prompts/{name}.prompt.yml", text=text), *_schema(root)]
+    return _new_file(name, root, template_name="new_prompt.yml", folder="prompts", up="")
 
 
 def new_judge(name: str, root: Path) -> list[NewFile]:
@@ -231,10 +220,17 @@ def new_judge(name: str, root: Path) -> list[NewFile]:
     Raises:
         UsageError: The name is none, or a prompt has it.
     """
+    return _new_file(name, root, template_name="new_judge.yml", folder="prompts/judges", up="../")
+
+
+def _new_file(name: str, root: Path, *, template_name: str, folder: str, up: str) -> list[NewFile]:
     _refuse_taken(name, root)
-    line = "# yaml-language-server: $schema=../prompt.schema.json\n"
-    text = line + filled("new_judge.yml", title=_title(name))
-    return [NewFile(path=f"prompts/judges/{name}.prompt.yml", text=text), *_schema(root)]
+    line = f"# yaml-language-server: $schema={up}prompt.schema.json\n"
+    path, text = f"{folder}/{name}.prompt.yml", line + filled(template_name, title=_title(name))
+    schema = (
+        [] if (root / _SCHEMA).exists() else [NewFile(path=_SCHEMA, text=schema_text("prompt"))]
+    )
+    return [NewFile(path=path, text=text), *schema]
 
 
 def new_eval(prompt: Prompt) -> NewFile:
@@ -278,30 +274,22 @@ def _eval(name: str, heading: str, *, target: str = "", structured: bool = False
 
 def _refuse_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} cannot be the name of a prompt or dataset\n"
-            "  fix: a-z, A-Z, 0-9 and . _ - only, at most 100, such as alert-severity"
-        )
+        fix = "a-z, A-Z, 0-9 and . _ - only, at most 100, such as alert-severity"
+        raise UsageError(f"{name!r} cannot be the name of a prompt or dataset", fix=fix)
 
 
 def _refuse_taken(name: str, root: Path) -> None:
     _refuse_name(name)
     for path in prompt_files(root / "prompts"):
         if prompt_name(path).lower() == name.lower():
-            raise UsageError(
-                f"there is a prompt {prompt_name(path)!r} already: {path.relative_to(root)}\n"
-                "  fix: choose another name: it stands for one prompt everywhere"
-            )
+            message = f"there is a prompt {prompt_name(path)!r} already: {path.relative_to(root)}"
+            fix = "choose another name: it stands for one prompt everywhere"
+            raise UsageError(message, fix=fix)
 
 
 def _title(name: str) -> str:
     words = re.sub(r"[._-]+", " ", name).strip()
     return words[:1].upper() + words[1:] if not words[:1].isdigit() else f"'{words}'"
-
-
-def _schema(root: Path) -> list[NewFile]:
-    exists = (root / _SCHEMA).exists()
-    return [] if exists else [NewFile(path=_SCHEMA, text=schema_text("prompt"))]
 
 
 def append_case(
@@ -355,10 +343,8 @@ def _file(project: Project, name: str) -> Path:
         if not _is_of_target(project, name):
             find_prompt(name, root=project.root)
     if path.suffix != ".jsonl":
-        raise UsageError(
-            f"{project.relative(path)} is no JSONL file, so nothing is added to it\n"
-            "  fix: add the case by hand; --dry-run shows it"
-        )
+        message = f"{project.relative(path)} is no JSONL file, so nothing is added to it"
+        raise UsageError(message, fix="add the case by hand; --dry-run shows it")
     return path
 
 
@@ -391,12 +377,8 @@ def _refuse_twin(
     for case in dataset or ():
         place = f"{project.relative(path)}:{case.at.rpartition(':')[2]}"
         if case.id == document["id"]:
-            raise UsageError(
-                f"there is a case {case.id!r} already: {place}\n"
-                "  fix: give the new one another id, or edit that line"
-            )
+            fix = "give the new one another id, or edit that line"
+            raise UsageError(f"there is a case {case.id!r} already: {place}", fix=fix)
         if case.inputs == document["inputs"]:
-            raise UsageError(
-                f"case {case.id!r} has the same inputs: {place}\n"
-                "  fix: edit that line; a second case would count one input twice"
-            )
+            fix = "edit that line; a second case would count one input twice"
+            raise UsageError(f"case {case.id!r} has the same inputs: {place}", fix=fix)

@@ -6,8 +6,10 @@ import json
 import re
 import shlex
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 from urllib.parse import unquote, urlsplit
@@ -20,7 +22,7 @@ from regauge.regular_file import read_regular
 from regauge.scaffold._files import NewFile, template
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from regauge.project import Project
 
@@ -73,15 +75,11 @@ def given_install(command: str) -> Install:
         UsageError: It is empty, holds an expression, or installs regauge by its name alone.
     """
     script = command.strip()
-    if not script or not all(
-        character.isprintable() or character in "\n\t" for character in script
-    ):
+    if not script or not re.sub(r"[\n\t]", "", script).isprintable():
         raise UsageError('--install: write a command of a shell, such as "make install"')
     if "${{" in script:
-        raise UsageError(
-            "--install: `${{` would be filled in by GitHub before the shell reads the command\n"
-            "  fix: use a variable of the shell"
-        )
+        message = "--install: `${{` would be filled in by GitHub before the shell reads the command"
+        raise UsageError(message, fix="use a variable of the shell")
     if _BARE.search(script):
         raise UsageError(
             "--install: `regauge` alone installs whatever package has that name on the day\n"
@@ -97,9 +95,7 @@ def find_install(root: Path) -> Install | None:
     A lock, a requirements file with hashes, a commit, a path inside the project, or the source
     that the running regauge was installed from.
     """
-    return next(
-        (candidate for candidate in _candidates(root) if "${{" not in candidate.script), None
-    )
+    return next((install for install in _candidates(root) if "${{" not in install.script), None)
 
 
 def _candidates(root: Path) -> Iterator[Install]:
@@ -113,7 +109,7 @@ def _candidates(root: Path) -> Iterator[Install]:
             if _pins(line, path.parent, root):
                 script = f"python -m pip install{flags} -r {shlex.quote(name)}"
                 yield Install(script=script, source=name)
-    project = _toml(root / "pyproject.toml")
+    project = _read(root / "pyproject.toml")
     for line in _dependencies(project):
         if _pins(line, root, root):
             script = f"python -m pip install {shlex.quote(line)}"
@@ -126,17 +122,12 @@ def _candidates(root: Path) -> Iterator[Install]:
 def _locked_entries(path: Path) -> list[dict[str, Any]]:
     """The entries of regauge in a lock, whatever tool wrote it."""
     if path.name == "Pipfile.lock":
-        document = _json(path)
+        document = _read(path, json.loads)
         groups = [_table(document.get(name)) for name in ("default", "develop")]
         return [_table(group["regauge"]) for group in groups if "regauge" in group]
-    document = _toml(path)
-    packages = [document.get("package"), document.get("packages")]
-    return [
-        _table(package)
-        for listed in packages
-        for package in (cast("list[object]", listed) if isinstance(listed, list) else [])
-        if _table(package).get("name") == "regauge"
-    ]
+    document = _read(path)
+    packages = [*_list(document.get("package")), *_list(document.get("packages"))]
+    return [table for table in map(_table, packages) if table.get("name") == "regauge"]
 
 
 def _is_pinned(package: dict[str, Any], root: Path) -> bool:
@@ -186,7 +177,7 @@ def _inside(path: Path, root: Path) -> bool:
         return False
     if path.is_file():
         return bool(_WHEEL.fullmatch(path.name))
-    return _table(_toml(path / "pyproject.toml").get("project")).get("name") == "regauge"
+    return _table(_read(path / "pyproject.toml").get("project")).get("name") == "regauge"
 
 
 def _dependencies(project: dict[str, Any]) -> Iterator[str]:
@@ -196,21 +187,17 @@ def _dependencies(project: dict[str, Any]) -> Iterator[str]:
         *_table(table.get("optional-dependencies")).values(),
         *_table(project.get("dependency-groups")).values(),
     )
-    for group in groups:
-        for line in cast("list[object]", group) if isinstance(group, list) else []:
-            if isinstance(line, str):
-                yield line.strip()
+    for line in chain.from_iterable(map(_list, groups)):
+        if isinstance(line, str):
+            yield line.strip()
 
 
 def _find_installed(root: Path) -> Iterator[Install]:
     """The source of the running regauge, as its installer noted it in `direct_url.json`."""
     try:
         text = distribution("regauge").read_text("direct_url.json")
-    except PackageNotFoundError:
-        return
-    try:
         document = _table(json.loads(text or "{}"))
-    except ValueError:
+    except (PackageNotFoundError, ValueError):
         return
     url, source = str(document.get("url") or ""), "the installed regauge"
     commit = _table(document.get("vcs_info")).get("commit_id")
@@ -238,18 +225,16 @@ def _has_secret(url: str) -> bool:
     return bool(user) and user != "git"
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def _read(path: Path, parse: Callable[[str], object] = tomllib.loads) -> dict[str, Any]:
+    """The document of a file; empty where it cannot be read."""
     try:
-        return tomllib.loads(read_regular(path).decode("utf-8"))
+        return _table(parse(read_regular(path).decode("utf-8")))
     except (OSError, ValueError, RecursionError):
         return {}
 
 
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        return _table(json.loads(read_regular(path).decode("utf-8")))
-    except (OSError, ValueError, RecursionError):
-        return {}
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _table(value: object) -> dict[str, Any]:
@@ -298,13 +283,11 @@ class WorkflowHost:
     @property
     def notes(self) -> list[str]:
         """The reasons why workflows that are written here cannot run."""
-        if not self.prefix:
-            return []
         note = (
             f"GitHub runs workflows at the root of a repository alone: move {self.prefix}{_FOLDER}"
             f" there, and give their jobs `working-directory: {self.prefix.rstrip('/')}`"
         )
-        return [note]
+        return [note] if self.prefix else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,12 +391,9 @@ def workflow_path(name: str) -> str:
 def _run(script: str, indent: str) -> list[str]:
     """A script as the value of `run`, in one line where YAML reads the same text back."""
     line = f"run: {script}"
-    try:
-        plain = "\n" not in script and yaml.safe_load(line) == {"run": script}
-    except yaml.YAMLError:
-        plain = False
-    if plain:
-        return [f"{indent}{line}"]
+    with suppress(yaml.YAMLError):
+        if "\n" not in script and yaml.safe_load(line) == {"run": script}:
+            return [f"{indent}{line}"]
     block = [f"{indent}  {part}" if part else "" for part in script.split("\n")]
     return [f"{indent}run: |", *block]
 

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regauge.model_id import parse_model_id
+from regauge.model_id import is_simulated, parse_model_id
 from regauge.project import Project
 from regauge.prompts import lock_of, parse_prompt, prompt_files
 from regauge.providers.registry import declared_endpoint
@@ -129,14 +129,14 @@ def _plan_release(root: Path, prompt: Path) -> list[Planned]:
 def _plan(root: Path, piece: NewFile, *, taken: str = "", unfit: str = "") -> Planned:
     path = root / piece.path
     if _differs(root, piece):
-        return Planned(path=path, action="keep", reason="is there already")
-    if path.is_file():
-        return Planned(path=path, action="keep", reason=_SAME)
-    if taken:
-        return Planned(path=path, action="keep", reason=f"not written: {taken} is your own")
-    if unfit:
-        return Planned(path=path, action="keep", reason=f"not written: {unfit}")
-    return Planned(path=path, action="write", text=piece.text)
+        reason = "is there already"
+    elif path.is_file():
+        reason = _SAME
+    elif taken or unfit:
+        reason = f"not written: {f'{taken} is your own' if taken else unfit}"
+    else:
+        return Planned(path=path, action="write", text=piece.text)
+    return Planned(path=path, action="keep", reason=reason)
 
 
 def _differs(root: Path, piece: NewFile) -> bool:
@@ -162,13 +162,10 @@ def suites_to_import(root: Path) -> list[str]:
     values: list[str] = []
     for directory, names, files in os.walk(root):
         here = Path(directory)
-        names[:] = sorted(
-            name
-            for name in names
-            if name not in {"node_modules", "venv", "__pycache__"}
-            and (not name.startswith(".") or name == ".github")
-            and here / name != root / "prompts"
-        )
+        shown = (name for name in names if not name.startswith(".") or name == ".github")
+        names[:] = sorted({*shown} - {"node_modules", "venv", "__pycache__"})
+        if here == root and "prompts" in names:
+            names.remove("prompts")
         if len(here.relative_to(root).parts) >= _DEPTH_MAX:
             names.clear()
         values += [
@@ -225,7 +222,5 @@ def found_models(root: Path) -> list[FoundModel]:
 
 def _unfit(root: Path) -> str:
     """The reason why the example would fail: its expectations are those of the simulated model."""
-    model = Project(root=root).settings.model
-    return (
-        f"it is for the simulated model, not for {model}" if model and model[:4] != "sim:" else ""
-    )
+    model = Project(root=root).settings.model or "sim:"
+    return "" if is_simulated(model) else f"it is for the simulated model, not for {model}"

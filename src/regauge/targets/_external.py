@@ -83,23 +83,19 @@ class HttpCaller:
         )
         sends = settings.method != "GET" or settings.body is not None
         url = _fill(settings.url, inputs, lambda value: quote(input_text(value), safe=""))
+        data = json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
         body = await send(
             settings.method,
             str(url),
-            body=json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
-            if sends
-            else None,
+            body=data if sends else None,
             headers=headers_of(settings.headers_env, values),
             timeout_s=timeout_s,
             output_max=OUTPUT_MAX,
             accepted=range(200, 300) if settings.status is None else settings.status,
         )
         if len(body) > OUTPUT_MAX:
-            raise ProviderError(
-                f"{settings.url}: the response is larger than {OUTPUT_MAX:,} bytes\n"
-                "  fix: respond with the output alone",
-                kind="too-large",
-            )
+            message = f"{settings.url}: the response is larger than {OUTPUT_MAX:,} bytes"
+            raise ProviderError(message, fix="respond with the output alone", kind="too-large")
         return self._output(body)
 
     async def aclose(self) -> None:
@@ -126,11 +122,9 @@ class HttpCaller:
             if isinstance(value, MissingValue):
                 keys = f"; it has {', '.join(document)}" if isinstance(document, Mapping) else ""
                 preview = cut(text, 200)
-                raise ProviderError(
-                    f"{self._settings.url}: the response has no {path}{keys}: {preview!r}\n"
-                    f"  fix: correct `{part}` of the target {self._name} in pyproject.toml",
-                    kind="malformed",
-                )
+                message = f"{self._settings.url}: the response has no {path}{keys}: {preview!r}"
+                fix = f"correct `{part}` of the target {self._name} in pyproject.toml"
+                raise ProviderError(message, fix=fix, kind="malformed")
             if part == "text" and not isinstance(value, str | None):
                 value = json.dumps(value, ensure_ascii=False)
             fields["cost_usd" if part == "cost" else part] = value
@@ -179,11 +173,9 @@ def _fill(template: JSON, inputs: Mapping[str, JSON], whole: Callable[[JSON], JS
         name, _, rest = after.partition(_CLOSE)
         if name.strip() not in inputs:
             meant = did_you_mean(name.strip(), inputs)
-            raise ProviderError(
-                f"the case has no input {name.strip()!r}; it has {', '.join(inputs)}\n"
-                f"  fix: {meant or 'correct `url` or `body` of the target'}",
-                kind="bad-request",
-            )
+            message = f"the case has no input {name.strip()!r}; it has {', '.join(inputs)}"
+            fix = meant or "correct `url` or `body` of the target"
+            raise ProviderError(message, fix=fix, kind="bad-request")
         pieces += [before, whole(inputs[name.strip()])]
     pieces.append(rest)
     filled = [piece for piece in pieces if piece != ""]
@@ -238,25 +230,7 @@ class CommandCaller:
             self._environ,
         )
         environ = {name: self._environ[name] for name in _ALWAYS if name in self._environ} | own
-        program = self._settings.argv[0]
-        if (
-            shutil.which(
-                self._root / program if "/" in program else program, path=environ.get("PATH")
-            )
-            is None
-        ):
-            if "/" in program and (self._root / program).is_file():
-                raise ProviderError(
-                    f"the program {program!r} is not executable\n"
-                    "  fix: make it so with chmod +x, or begin `argv` with its interpreter",
-                    kind="not-found",
-                )
-            raise ProviderError(
-                f"the program {program!r} is not found\n"
-                "  fix: correct `argv` of the target; the program is looked for in PATH, a path in"
-                f" {self._root}",
-                kind="not-found",
-            )
+        self._check_program(environ.get("PATH"))
         body = await run_program(
             [sys.executable, "-I", "-S", str(_GUARD), str(self._pipe[0]), *self._settings.argv],
             json.dumps(case.inputs, ensure_ascii=False).encode("utf-8", "backslashreplace"),
@@ -268,29 +242,42 @@ class CommandCaller:
             pass_fds=(self._pipe[0],),
         )
         if len(body) > OUTPUT_MAX:
+            fix = "write the output alone to standard output"
             raise ProviderError(
-                f"the command wrote more than {OUTPUT_MAX:,} bytes\n"
-                "  fix: write the output alone to standard output",
-                kind="too-large",
+                f"the command wrote more than {OUTPUT_MAX:,} bytes", fix=fix, kind="too-large"
             )
         try:
             text = body.decode("utf-8").strip()
         except UnicodeDecodeError as error:
-            raise ProviderError(
-                f"the command wrote what is not UTF-8: {error}\n  fix: write UTF-8",
-                kind="malformed",
-            ) from error
+            message = f"the command wrote what is not UTF-8: {error}"
+            raise ProviderError(message, fix="write UTF-8", kind="malformed") from error
         if not text:
-            raise ProviderError(
-                "the command wrote nothing to standard output\n"
-                "  fix: write the output as text or JSON",
-                kind="malformed",
-            )
+            message = "the command wrote nothing to standard output"
+            raise ProviderError(message, fix="write the output as text or JSON", kind="malformed")
         try:
             document: JSON = read_json(text)
         except ValueError:
             return text
         return document if isinstance(document, dict) else text
+
+    def _check_program(self, path: str | None) -> None:
+        """See that the program can be started.
+
+        Raises:
+            ProviderError: It is not there, or not executable.
+        """
+        program = self._settings.argv[0]
+        file = self._root / program if "/" in program else program
+        if shutil.which(file, path=path) is not None:
+            return
+        if isinstance(file, Path) and file.is_file():
+            fix = "make it so with chmod +x, or begin `argv` with its interpreter"
+            message = f"the program {program!r} is not executable"
+        else:
+            message = f"the program {program!r} is not found"
+            fix = "correct `argv` of the target; the program is looked for in PATH, a path in"
+            fix = f"{fix} {self._root}"
+        raise ProviderError(message, kind="not-found", fix=fix)
 
     async def aclose(self) -> None:
         """Have the guards end what still runs."""

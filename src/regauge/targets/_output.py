@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 OUTPUT_MAX: Final = 10_000_000
 """The most bytes of one output."""
 
-OUTPUT_FIELDS: Final = (
-    "text",
-    "messages",
-    "tool_calls",
-    "context",
-    "usage",
-    "cost_usd",
-)
+OUTPUT_FIELDS: Final = ("text", "messages", "tool_calls", "context", "usage", "cost_usd")
 # What `Completion.to_json` writes besides.
 _FURTHER: Final = (
     "finish_reason",
@@ -90,8 +83,7 @@ def completion_of(
         isinstance(cost, bool) or not isinstance(cost, int | float) or not cost >= 0
     ):
         raise _malformed_error(f"`cost_usd` is no number from 0: {_format_value(cost)}")
-    tool_calls = _tool_calls(calls)
-    text = _text(parts, messages)
+    tool_calls, text = _tool_calls(calls), _text(parts, messages)
     return Completion(
         text=text,
         finish_reason=_finish_reason(parts, text, tool_calls),
@@ -176,11 +168,8 @@ def _tool_calls(entries: object) -> tuple[ToolCall, ...]:
         if not isinstance(name, str):
             raise _malformed_error(f"a tool call has no name: {_format_value(item)}")
         arguments = table.get("arguments", {})
-        calls.append(
-            ToolCall(
-                id=str(item.get("id") or f"call_{number}"), name=name, arguments=_as_text(arguments)
-            )
-        )
+        id_ = str(item.get("id") or f"call_{number}")
+        calls.append(ToolCall(id=id_, name=name, arguments=_as_text(arguments)))
     return tuple(calls)
 
 
@@ -215,11 +204,8 @@ def _format_value(value: object) -> str:
 
 
 def _malformed_error(why: str) -> ProviderError:
-    return ProviderError(
-        f"the output is not what was declared: {why}\n"
-        f"  fix: return text, or an object with {', '.join(OUTPUT_FIELDS)}",
-        kind="malformed",
-    )
+    fix = f"return text, or an object with {', '.join(OUTPUT_FIELDS)}"
+    return ProviderError(f"the output is not what was declared: {why}", fix=fix, kind="malformed")
 
 
 _KEYS: Final = ("case", "trial", *OUTPUT_FIELDS)
@@ -279,7 +265,7 @@ def read_outputs(
     """
     if data is None:
         fix = "write it, or correct `path` in [tool.regauge.targets." + name + "]"
-        raise DatasetError([Fault(path=place, line=None, message="no such file", fix=fix)])
+        raise DatasetError([Fault(path=place, message="no such file", fix=fix)])
     trials: dict[str, dict[int, Mapping[str, JSON]]] = defaultdict(dict)
     faults: list[Fault] = []
     for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), start=1):

@@ -14,6 +14,7 @@ from regauge.providers._failure import AttemptError, Ledger, retried
 from regauge.targets._external import CommandCaller, HttpCaller
 from regauge.targets._output import completion_of
 from regauge.targets._python import PythonCaller
+from regauge.wording import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Set as AbstractSet
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.project import TargetSettings
     from regauge.providers import Completion, CompletionRequest
     from regauge.targets._target import Target
 
@@ -163,48 +163,33 @@ class TargetProvider:
                 f" {so}; import it at the top of a module, or name it in `files` of the target"
             )
         if others:
-            named = ", ".join(others[:_NAMED_MAX])
-            more = f" and {len(others) - _NAMED_MAX} more" if len(others) > _NAMED_MAX else ""
             self._note(
-                f"the target {self._target.name} reads {named}{more}, {so};"
+                f"the target {self._target.name} reads {first_of(others, _NAMED_MAX)}, {so};"
                 " name prompts in `prompts` and other files in `files` of the target"
             )
 
     def _caller(self) -> Caller:
         if self._opened is None:
-            self._opened = _open(
-                self._target,
-                self._settings,
-                home=self._home,
-                environ=self._environ,
-                width=self._width,
-            )
+            self._opened = self._open()
         return self._opened
 
-
-def _open(
-    target: Target,
-    settings: TargetSettings,
-    *,
-    home: Path,
-    environ: Mapping[str, str],
-    width: int,
-) -> Caller:
-    root = target.checkout() if target.checkout is not None else target.root
-    match settings:
-        case PythonTarget(callable=name, deadline_s=deadline_s):
-            return PythonCaller(
-                name,
-                root=root,
-                home=home,
-                environ=environ,
-                width=width,
-                import_s=deadline_s,
-                is_tool=target.is_tool,
-            )
-        case HttpTarget() as http:
-            return HttpCaller(target.name, http, environ=environ)
-        case CommandTarget() as command:
-            return CommandCaller(command, root=root, environ=environ)
-        case RecordedTarget():
-            raise AssertionError("recorded outputs are read, not called")
+    def _open(self) -> Caller:
+        target = self._target
+        root = target.checkout() if target.checkout is not None else target.root
+        match self._settings:
+            case PythonTarget(callable=name, deadline_s=deadline_s):
+                return PythonCaller(
+                    name=name,
+                    root=root,
+                    home=self._home,
+                    environ=self._environ,
+                    width=self._width,
+                    import_s=deadline_s,
+                    is_tool=target.is_tool,
+                )
+            case HttpTarget() as http:
+                return HttpCaller(target.name, http, environ=self._environ)
+            case CommandTarget() as command:
+                return CommandCaller(command, root=root, environ=self._environ)
+            case RecordedTarget():
+                raise AssertionError("recorded outputs are read, not called")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -69,17 +70,7 @@ class _Process:
         ]
 
     @classmethod
-    async def start(
-        cls,
-        name: str,
-        *,
-        root: Path,
-        path: list[str],
-        environ: Mapping[str, str],
-        width: int,
-        import_s: float,
-        is_tool: bool,
-    ) -> _Process:
+    async def start(cls, caller: PythonCaller) -> _Process:
         """Start it; the callable is imported meanwhile."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -87,13 +78,21 @@ class _Process:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            cwd=root,
-            env=dict(environ),
+            cwd=caller.root,
+            env=dict(caller.environ),
             start_new_session=True,
             limit=_LINE_MAX,
         )
-        started = cls(process, name, import_s=import_s)
-        started._send(_setup(name, root=root, path=path, width=width, is_tool=is_tool))
+        started = cls(process, caller.name, import_s=caller.import_s)
+        started._send(
+            _setup(
+                caller.name,
+                caller.root,
+                home=caller.home,
+                width=caller.width,
+                is_tool=caller.is_tool,
+            )
+        )
         return started
 
     async def files(self) -> list[str]:
@@ -136,10 +135,9 @@ class _Process:
             async with asyncio.timeout(timeout_s):
                 value = await reply
         except TimeoutError:
+            fix = "raise `timeout_s` in pyproject.toml, or make it faster"
             raise ProviderError(
-                f"{self._name} did not return within {timeout_s:g} s\n"
-                "  fix: raise `timeout_s` in pyproject.toml, or make it faster",
-                kind="timeout",
+                f"{self._name} did not return within {timeout_s:g} s", fix=fix, kind="timeout"
             ) from None
         finally:
             self._pending.pop(number, None)
@@ -199,11 +197,9 @@ class _Process:
 
     def _last_words(self) -> str:
         status = self._process.returncode
-        ended = (
-            f"was ended by {signal.Signals(-status).name}"
-            if status is not None and status < 0
-            else f"ended with exit status {status}"
-        )
+        ended = f"ended with exit status {status}"
+        if status is not None and status < 0:
+            ended = f"was ended by {signal.Signals(-status).name}"
         lines = self._stderr.decode("utf-8", "replace").strip().splitlines()[-_STDERR_LINES:]
         words = "\n".join(lines) or "it wrote nothing to standard error"
         return f"the process of {self._name} {ended}:\n{words}"
@@ -255,10 +251,11 @@ def _with_fix(reply: Mapping[str, Any], name: str) -> str:
     return f"{words}\n  fix: {fix}"
 
 
+@dataclass(slots=True, kw_only=True)
 class PythonCaller:
     """Calls a function; a process that ends takes only the call along that ended it.
 
-    Args:
+    Attributes:
         name: The callable.
         root: The directory whose code is called.
         home: The project's root, whose entries of `sys.path` are those of `root`.
@@ -266,33 +263,20 @@ class PythonCaller:
         width: Calls at once.
         import_s: How long its import may take, in seconds.
         is_tool: Whether it answers tool calls of a model, with any JSON value.
-
-    Attributes:
         late: The files below the root that calls imported or read, once it is closed.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        root: Path,
-        home: Path,
-        environ: Mapping[str, str],
-        width: int,
-        import_s: float,
-        is_tool: bool = False,
-    ) -> None:
-        self._name = name
-        self._root = root
-        self._path = import_path(root, home)
-        self._environ = environ
-        self._width = width
-        self._import_s = import_s
-        self._is_tool = is_tool
-        self._process: asyncio.Task[_Process] | None = None
-        self._open: list[_Process] = []
-        self.late: set[str] = set()
-        self._alone = asyncio.Lock()
+    name: str
+    root: Path
+    home: Path
+    environ: Mapping[str, str]
+    width: int
+    import_s: float
+    is_tool: bool = False
+    late: set[str] = field(default_factory=set[str])
+    _process: asyncio.Task[_Process] | None = None
+    _open: list[_Process] = field(default_factory=list[_Process])
+    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def prepare(self) -> None:
         """Start a process, and have it import the callable."""
@@ -348,23 +332,13 @@ class PythonCaller:
         return await asyncio.shield(self._process)
 
     async def _start(self) -> _Process:
-        process = await _Process.start(
-            self._name,
-            root=self._root,
-            path=self._path,
-            environ=self._environ,
-            width=self._width,
-            import_s=self._import_s,
-            is_tool=self._is_tool,
-        )
+        process = await _Process.start(self)
         self._open.append(process)
         return process
 
 
 def _crash(ended: _EndedError) -> ProviderError:
-    return ProviderError(
-        f"{ended}\n  fix: find out why the function ends its process", kind="crash"
-    )
+    return ProviderError(f"{ended}", fix="find out why the function ends its process", kind="crash")
 
 
 def import_path(root: Path, home: Path) -> list[str]:
@@ -387,11 +361,8 @@ def import_path(root: Path, home: Path) -> list[str]:
 
 
 def _not_imported(name: str, import_s: float) -> ProviderError:
-    return ProviderError(
-        f"{name} was not imported within {import_s:g} s\n"
-        "  fix: move work out of the import of its module, or raise `deadline_s` of the target",
-        kind="import",
-    )
+    fix = "move work out of the import of its module, or raise `deadline_s` of the target"
+    return ProviderError(f"{name} was not imported within {import_s:g} s", fix=fix, kind="import")
 
 
 def find_modules(target: PythonTarget, *, root: Path, environ: Mapping[str, str]) -> list[str]:
@@ -413,7 +384,7 @@ def find_modules(target: PythonTarget, *, root: Path, environ: Mapping[str, str]
         start_new_session=True,
     )
     try:
-        setup = _setup(name, root=root, path=import_path(root, root), width=1, is_tool=False)
+        setup = _setup(name, root, home=root)
         output, _ = process.communicate(setup, timeout=target.deadline_s)
         reply = json.loads(output or b"{}")
     except subprocess.TimeoutExpired:
@@ -427,12 +398,12 @@ def find_modules(target: PythonTarget, *, root: Path, environ: Mapping[str, str]
     return files
 
 
-def _setup(name: str, *, root: Path, path: list[str], width: int, is_tool: bool) -> bytes:
+def _setup(name: str, root: Path, *, home: Path, width: int = 1, is_tool: bool = False) -> bytes:
     """The first line for a process."""
     setup = {
         "callable": name,
         "root": str(root),
-        "path": path,
+        "path": import_path(root, home),
         "width": width,
         "tool": is_tool,
         "output_max": OUTPUT_MAX,

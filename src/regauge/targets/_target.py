@@ -161,14 +161,8 @@ def _read_modules(files: Files) -> Mapping[str, Mapping[str, Any]]:
         document: object = json.loads(data or b"{}")
     except ValueError:
         return {}  # such as with the marks of a merge; the next recording writes it again
-    if not isinstance(document, dict):
-        return {}
-    tables = cast("dict[str, object]", document)
-    return {
-        name: cast("Mapping[str, Any]", table)
-        for name, table in tables.items()
-        if isinstance(table, dict)
-    }
+    tables = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    return {name: table for name, table in tables.items() if isinstance(table, dict)}
 
 
 def _own_module(name: str, files: Files) -> list[str]:
@@ -292,16 +286,15 @@ class Target:
             name: The name that the eval gives it.
             path: The file that declares it.
         """
-        state: dict[str, JSON] = {"target": self.digest}
+        outputs: dict[str, JSON] = {}
         if self.outputs is not None:
-            state["outputs"] = self.outputs.digest
-        document = {**self.identity, **{key: state[key] for key in state if key != "target"}}
-        source = json.dumps(document, indent=2, ensure_ascii=False)
+            outputs["outputs"] = self.outputs.digest
+        source = json.dumps({**self.identity, **outputs}, indent=2, ensure_ascii=False)
         return Prompt(
             name=name,
             path=path,
             messages=(),
-            parameters=state,
+            parameters={"target": self.digest, **outputs},
             changelog=tuple(map(_changelog_entry, self.settings.changelog)),
             source=f"{source}\n",
         )
@@ -318,13 +311,8 @@ def _changelog_entry(change: TargetChange) -> ChangelogEntry:
         tuple(Acknowledgement(case=case.case, reason=case.reason) for case in cases)
         for cases in (change.accepted, change.removed)
     )
-    return ChangelogEntry(
-        version=change.version,
-        text=change.text,
-        date=change.date,
-        accepted=accepted,
-        removed=removed,
-    )
+    texts = change.model_dump(include={"version", "text", "date"})
+    return ChangelogEntry(**texts, accepted=accepted, removed=removed)
 
 
 def settings_of_target(named: str, settings: Settings) -> tuple[str, TargetSettings]:
@@ -340,10 +328,8 @@ def settings_of_target(named: str, settings: Settings) -> tuple[str, TargetSetti
         try:
             return named, PythonTarget(callable=named)
         except ValueError as error:
-            raise UsageError(
-                f"{named!r} is no callable\n"
-                "  fix: write module:function, such as app.pipeline:answer"
-            ) from error
+            fix = "write module:function, such as app.pipeline:answer"
+            raise UsageError(f"{named!r} is no callable", fix=fix) from error
     names = ", ".join(sorted(settings.targets)) or "none"
     hint = did_you_mean(named, settings.targets)
     module, dot, function = named.rpartition(".")
@@ -398,10 +384,9 @@ def load_target(
         digests = digests_of(files, settings.files)
         missing = [path for path, digest in digests.items() if digest is None]
         if missing and not missing_ok:
-            raise UsageError(
-                f"pyproject.toml: tool.regauge.targets.{name}.files: there is no {missing[0]}\n"
-                "  fix: correct the path; it counts from the root of the project"
-            )
+            message = f"pyproject.toml: tool.regauge.targets.{name}.files: there is no {missing[0]}"
+            fix = "correct the path; it counts from the root of the project"
+            raise UsageError(message, fix=fix)
     elif isinstance(settings, PythonTarget):
         others: object = like.identity["files"] if like is not None else {}
         digests = loaded_modules(
@@ -428,4 +413,4 @@ def _prompt(name: str, files: Files, root: Path) -> Prompt:
         if data is not None:
             return parse_prompt(data.decode("utf-8", "replace"), path=root / path)
     fix = "correct `prompts` of the target in pyproject.toml"
-    raise PromptError([Fault(path=root / paths[0], line=None, message="no such file", fix=fix)])
+    raise PromptError([Fault(path=root / paths[0], message="no such file", fix=fix)])

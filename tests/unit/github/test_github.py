@@ -12,7 +12,7 @@ from email.utils import formatdate
 import pytest
 
 from regauge.errors import GitHubError, UsageError
-from regauge.github import Api, GitHub, GitHubAccess, Mark, PullRequestEvent
+from regauge.github import GitHub, GitHubAccess, Mark, PullRequestEvent
 from regauge.maintenance.baseline_views import open_baseline_issue
 from tests.github_server import ACTIONS, Fault, GitHubServer
 
@@ -38,7 +38,7 @@ def waits():
 def github(server, waits):
     def make(token="workflow", repo=server.repo):
         access = GitHubAccess(repo=repo, token=token, api_url=server.api_url)
-        return GitHub(Api(access, sleep=waits.append))
+        return GitHub(access, sleep=waits.append)
 
     made = make()
     made.make = make
@@ -260,7 +260,7 @@ def test_a_refusal_says_what_and_how_to_mend_it(server, github, change, kind, wo
 
 def test_a_server_that_is_down_is_named_without_the_token(server):
     access = GitHubAccess(repo="a/b", token="secret-token", api_url="http://127.0.0.1:9")
-    with GitHub(Api(access)) as down, pytest.raises(GitHubError) as caught:
+    with GitHub(access) as down, pytest.raises(GitHubError) as caught:
         down.upsert_comment(7, "x", mark=GATE)
     assert caught.value.kind == "connection"
     assert "secret-token" not in f"{caught.value!r} {access!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regauge.errors import GitHubError
-from regauge.github import Api, GitHub, GitHubAccess, Remark
+from regauge.github import GitHub, GitHubAccess, Remark
 from tests.github_server import ACTIONS, GitHubServer
 
 ADA = {"login": "ada", "type": "User"}
@@ -20,7 +20,7 @@ def server(socket_enabled):
 
 def remarks(server, number=7):
     access = GitHubAccess(repo=server.repo, token="person", api_url=server.api_url)
-    with GitHub(Api(access, sleep=lambda _: None)) as github:
+    with GitHub(access, sleep=lambda _: None) as github:
         return github.remarks(number)
 
 

@@ -30,6 +30,7 @@ from regauge.cli._refine.runs import Delivery, NamedRun, as_text, check_terminal
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import GitHubError, ProviderError, UsageError
 from regauge.git import remote_address
+from regauge.github import GitHub, repo_of_remote
 from regauge.maintenance.collection import option_words
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
@@ -82,8 +83,6 @@ def feedback_of(
     feedback = Feedback() if file is None else noted_in(file)
     if pull is None:
         return feedback
-    from regauge.github import GitHub
-
     repo = _repository(find_prompt(prompt, root=project.root))
     try:
         with GitHub.from_environ(os.environ, repo=repo, say=say) as github:
@@ -106,20 +105,15 @@ def _repository(path: Path) -> str:
     Raises:
         UsageError: Neither the environment nor the remote says which.
     """
-    from regauge.github import repo_of_remote
-
     repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(remote_address(path))
     if not repo:
-        raise UsageError(
-            "--feedback-pr: nothing says which repository of GitHub this is\n"
-            "  fix: set GITHUB_REPOSITORY=OWNER/NAME, or add its address as the remote 'origin'"
-        )
+        fix = "set GITHUB_REPOSITORY=OWNER/NAME, or add its address as the remote 'origin'"
+        raise UsageError("--feedback-pr: nothing says which repository of GitHub this is", fix=fix)
     return repo
 
 
 # What a decision is called in the lines of a run; others go by the name of their event.
 _LABELS = {
-    "feedback": "feedback",
     "preflight": "note",
     "diagnosed": "failing",
     "localised": "sentence",
@@ -129,12 +123,9 @@ _LABELS = {
     "screened": "edit",
     "guarded": "refused",
     "simplified": "removed",
-    "bisected": "gate",
     "accepted": "VERIFIED",
-    "suite-accept": "gate",
-    "suite-reject": "gate",
-    "suite-undecided": "gate",
-    "suite-unmeasured": "gate",
+    "bisected": "gate",
+    **{f"suite-{decision}": "gate" for decision in ("accept", "reject", "undecided", "unmeasured")},
 }
 _STYLES = {"accepted": "green", "confirmed": "green", "rolled-back": "red", "refuted": "red"}
 
@@ -246,6 +237,15 @@ def print_progress(*, as_json: bool) -> Callable[[str], None]:
     return lambda line: echo(line, err=as_json)
 
 
+# What helps after a run that could not continue; nothing more is to say where the text is empty.
+_HINTS = {
+    "underpowered": "fix: add golden cases that exercise the check, or make it steadier",
+    "unreadable": "fix: let another model propose, with --refiner-model",
+    "model-calls": "fix: begin a new run with more --budget-refiner-calls",
+    "calls": "",
+}
+
+
 def _leave(run: Run, result: Mapping[str, Any]) -> None:
     reason, proposed = str(result["stop"]["reason"]), result["revision"] is not None
     if reason == "holdout-looks":
@@ -254,17 +254,13 @@ def _leave(run: Run, result: Mapping[str, Any]) -> None:
             "  fix: reshuffle the split with a new `split_salt` in [tool.regauge], or hold others"
             " out with `split: holdout`"
         )
-    if reason in CUT_OFF:
-        click.echo(f"  continue: regauge refine resume {run.id}", err=True)
-    elif reason == "underpowered":
-        click.echo("  fix: add golden cases that exercise the check, or make it steadier", err=True)
-    elif reason == "unreadable":
-        if "fix:" not in str(result["stop"]["text"]):
-            click.echo("  fix: let another model propose, with --refiner-model", err=True)
-    elif reason == "model-calls" and not proposed:
-        click.echo("  fix: begin a new run with more --budget-refiner-calls", err=True)
-    elif reason != "calls" or proposed:
-        return
+    hint = f"continue: regauge refine resume {run.id}"
+    if reason not in CUT_OFF:
+        if reason not in _HINTS or (proposed and reason in {"model-calls", "calls"}):
+            return
+        hint = _HINTS[reason]
+    if hint and not (reason == "unreadable" and "fix:" in str(result["stop"]["text"])):
+        click.echo(f"  {hint}", err=True)
     click.get_current_context().exit(130 if reason == "interrupted" else 3)
 
 
@@ -362,21 +358,16 @@ def run_command(
     begin = partial(_begun, project, prompt, path, options, as_json=as_json)
     if interactive:
         check_terminal()
+    say = print_progress(as_json=as_json or dry_run)
     taking = Delivery.prepared(
         project,
         prompt,
         write=apply_it or (interactive and branch is None and not pr),
         branch=branch,
         pr=pr,
-        say=print_progress(as_json=as_json or dry_run),
+        say=say,
     )
-    gathered = feedback_of(
-        project,
-        prompt,
-        pull=feedback_pr,
-        file=feedback,
-        say=print_progress(as_json=as_json or dry_run),
-    )
+    gathered = feedback_of(project, prompt, pull=feedback_pr, file=feedback, say=say)
     begin = partial(begin, feedback=gathered)
     if dry_run:
         begin(asked, forget=ignore_attempts, dry_run=True)
@@ -514,9 +505,9 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
     repair = about.one_repair_calls
     calls = f"first look {about.first_look_calls} calls{judged}, one fix about {repair}"
     echo(f"{name}: {about.train} training cases, {about.holdout} held out", err=not alone)
-    costs = f"one fix {cost(repair)}, at most {cost(about.calls_max)}"
-    if about.call_usd is None or not about.call_usd:
-        costs = cost(about.calls_max)
+    costs = cost(about.calls_max)
+    if about.call_usd:
+        costs = f"one fix {cost(repair)}, at most {costs}"
     echo(f"{calls}, at most {about.calls_max}: {costs}", err=not alone)
 
 
@@ -524,14 +515,7 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
 @click.argument("name", metavar="RUN", cls=NamedRun)
 @budget_options
 @json_option
-def resume_command(
-    name: str,
-    *,
-    budget_usd: float | None,
-    budget_calls: int | None,
-    budget_tokens: int | None,
-    as_json: bool,
-) -> None:
+def resume_command(name: str, *, budget_calls: int | None, as_json: bool, **limits: Any) -> None:
     """Continue a run that was interrupted or out of calls, without paying again.
 
     Budgets are of the further calls.
@@ -541,14 +525,14 @@ def resume_command(
     facts = run.facts()
     prompt = str(facts["prompt"])
     words = [str(word) for word in facts["words"]]
-    limits = option_words({"budget_usd": budget_usd, "budget_tokens": budget_tokens})
-    replaced = tuple(f"{limit.partition('=')[0]}=" for limit in limits)
-    words = [word for word in words if not word.startswith(replaced)] + limits
+    options = option_words(limits)
+    replaced = tuple(f"{option.partition('=')[0]}=" for option in options)
+    words = [word for word in words if not word.startswith(replaced)] + options
     finished: list[Mapping[str, Any]] = []
 
     def act(evals: EvalSession) -> None:
         options = RefineOptions.from_json(facts["options"])
-        if budget_usd is not None:
+        if limits["budget_usd"] is not None:
             options = replace(options, usd=None)  # what this sitting may cost is kept elsewhere
         refinement = Refinement(evals, evals.plan.cases, options, name=prompt, cut_off=run)
         refinement.check_key(os.environ)
@@ -557,11 +541,6 @@ def resume_command(
 
     with only_one(project, prompt, run.id):
         on_evals(project, prompt, facts.get("evals"), words, act, interrupted=lambda: left_at(run))
-    taking = Delivery(
-        project=project,
-        prompt=prompt,
-        write=False,
-        branch=None,
-        say=print_progress(as_json=as_json),
-    )
+    say = print_progress(as_json=as_json)
+    taking = Delivery(project=project, prompt=prompt, write=False, branch=None, say=say)
     ended(project, finished[0], taking, as_json=as_json)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from regauge.cli._options import branch_option, json_option, pr_option
-from regauge.cli._terminal import echo, short
+from regauge.cli._terminal import echo, short, table_lines
 from regauge.digests import digest_of
 from regauge.errors import GitError, GitHubError, UsageError
 from regauge.git import check_branch, current_branch, has_unpushed, push, remote_address, remote_tip
+from regauge.github import GitHub, GitHubAccess, repo_of_remote
 from regauge.maintenance.collection import THE_SAME_COMMAND, with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.git import Branch
-    from regauge.github import GitHub, GitHubAccess, Posted
+    from regauge.github import Posted
     from regauge.refine.attempts import Grouping
     from regauge.refine.runs import Run
     from regauge.runner import EvalSession
@@ -62,10 +63,9 @@ def check_terminal() -> None:
         UsageError: Nobody sits there.
     """
     if not sys.stdin.isatty():
-        raise UsageError(
-            "--interactive asks about every edit, and stdin is not a terminal\n"
-            "  fix: run it in a terminal; or take --branch, whose commit waits for a review"
-        )
+        message = "--interactive asks about every edit, and stdin is not a terminal"
+        fix = "run it in a terminal; or take --branch, whose commit waits for a review"
+        raise UsageError(message, fix=fix)
 
 
 def reviewed(project: Project, run: Run, result: Mapping[str, Any]) -> list[int]:
@@ -147,7 +147,7 @@ class Delivery:
         name = branch or f"refine/{prompt}-on-{re.sub(r'[^A-Za-z0-9._-]+', '-', base)}"
         try:
             # A wrong token or repository shows here, before anything is spent.
-            with connect_github(access, say) as github:
+            with GitHub(access, say=say) as github:
                 existing = github.pull_request_from(name, base)
         except GitHubError as error:
             raise GitHubError(f"--pr: {error}", kind=error.kind, status=error.status) from error
@@ -179,7 +179,11 @@ class Delivery:
         return done
 
     def _branch(self, run: Run, result: Mapping[str, Any], name: str) -> dict[str, JSON]:
-        if self.access is not None and (refused := self._find_refused(self.access, result, name)):
+        refused = None
+        if self.access is not None:
+            with GitHub(self.access, say=self.say) as github:
+                refused = github.refused_pull_request(name, self.base, _mark(result))
+        if refused is not None:
             reject(self.project, run, range(len(result["changes"])))
             self.say(
                 f"pull request {refused.number} proposed the same and was closed: {refused.url}\n"
@@ -206,13 +210,6 @@ class Delivery:
         posted = self._open(self.access, run, branch, title=title, body=body)
         return {**done, "pull_request": posted.url}
 
-    def _find_refused(
-        self, access: GitHubAccess, result: Mapping[str, Any], name: str
-    ) -> Posted | None:
-        """The pull request that proposed the same, and that was closed."""
-        with connect_github(access, self.say) as github:
-            return github.refused_pull_request(name, self.base, _mark(result))
-
     def _open(
         self, access: GitHubAccess, run: Run, branch: Branch, *, title: str, body: str
     ) -> Posted:
@@ -223,7 +220,7 @@ class Delivery:
         """
         try:
             push(self.path, branch)
-            with connect_github(access, self.say) as github:
+            with GitHub(access, say=self.say) as github:
                 posted = github.open_pull_request(
                     head=branch.name, base=self.base, title=title, body=body
                 )
@@ -253,32 +250,20 @@ def branch_for_proposals(project: Project, path: Path) -> str:
     )
 
 
-def connect_github(access: GitHubAccess, say: Callable[[str], None]) -> GitHub:
-    from regauge.github import Api, GitHub
-
-    return GitHub(Api(access, say=say))
-
-
 def access_to_github(path: Path) -> GitHubAccess:
     """GitHub as the environment names it.
 
     Raises:
         UsageError: There is no remote, no token, or no repository.
     """
-    from regauge.github import GitHubAccess, repo_of_remote
-
     address = remote_address(path)
     if not address:
-        raise UsageError(
-            "--pr: there is no remote 'origin' to push a branch to\n"
-            "  fix: git remote add origin ADDRESS; or take --branch, which pushes nothing"
-        )
+        fix = "git remote add origin ADDRESS; or take --branch, which pushes nothing"
+        raise UsageError("--pr: there is no remote 'origin' to push a branch to", fix=fix)
     repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(address)
     if not repo:
-        raise UsageError(
-            "--pr: the remote 'origin' is not an address of GitHub\n"
-            "  fix: set GITHUB_REPOSITORY=OWNER/NAME; or take --branch, which pushes nothing"
-        )
+        fix = "set GITHUB_REPOSITORY=OWNER/NAME; or take --branch, which pushes nothing"
+        raise UsageError("--pr: the remote 'origin' is not an address of GitHub", fix=fix)
     try:
         return GitHubAccess.from_environ(os.environ, repo=repo)
     except UsageError as error:
@@ -304,10 +289,8 @@ def check_work(path: Path, base: str) -> None:
     except GitError as error:
         raise GitError(f"--pr: the remote 'origin' cannot be asked: {error}") from error
     if not tip:
-        raise UsageError(
-            f"--pr: there is no branch {base!r} at the remote to open a pull request into\n"
-            f"  fix: git push origin {base}"
-        )
+        message = f"--pr: there is no branch {base!r} at the remote to open a pull request into"
+        raise UsageError(message, fix=f"git push origin {base}")
     if has_unpushed(path, tip):
         raise UsageError(
             f"--pr: {base!r} has commits here that are not on the remote; they would be in the pull"
@@ -551,19 +534,18 @@ def _say_json(run: Run, **facts: JSON) -> None:
 
 def _show_trail(run: Run, *, as_json: bool) -> None:
     for event in read_trail(run.trail):
+        body = event.body
         if as_json:
-            click.echo(json.dumps({"seq": event.seq, "kind": event.kind, "body": event.body}))
-            continue
-        if event.kind == "began":
-            echo(f"0 began: {event.body['prompt']} {event.body['version']}")
-            continue
-        if event.kind == "wrote":
-            echo(f"{event.seq} wrote: {', '.join(event.body['files'])}")
-            continue
-        state = event.body["state"]
-        echo(f"{event.seq} {event.body['observation']['kind']} -> {state['phase']}", bold=True)
-        for decision in event.body["decisions"]:
-            echo(f"    {decision['event']}: {decision['text']}")
+            click.echo(json.dumps({"seq": event.seq, "kind": event.kind, "body": body}))
+        elif event.kind == "began":
+            echo(f"0 began: {body['prompt']} {body['version']}")
+        elif event.kind == "wrote":
+            echo(f"{event.seq} wrote: {', '.join(body['files'])}")
+        else:
+            phase = body["state"]["phase"]
+            echo(f"{event.seq} {body['observation']['kind']} -> {phase}", bold=True)
+            for decision in body["decisions"]:
+                echo(f"    {decision['event']}: {decision['text']}")
 
 
 def _prompt(run: Run) -> str:
@@ -609,23 +591,17 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
 def _document(
     edits: Sequence[Mapping[str, Any]], tables: Mapping[Grouping, FateTable]
 ) -> dict[str, Any]:
-    return {
-        "runs": len({edit["run"] for edit in edits}),
-        "edits": len(edits),
-        **{
-            by: {
-                kind: {
-                    **row,
-                    "measured": table.measured(kind),
-                    "share_kept": None if share is None else round(share, 4),
-                    "prior": round(table.prior(kind), 4),
-                }
-                for kind, row in table.counts.items()
-                for share in [table.share_kept(kind)]
-            }
-            for by, table in tables.items()
-        },
-    }
+    def row(table: FateTable, kind: str) -> dict[str, Any]:
+        share = table.share_kept(kind)
+        return {
+            **table.counts[kind],
+            "measured": table.measured(kind),
+            "share_kept": None if share is None else round(share, 4),
+            "prior": round(table.prior(kind), 4),
+        }
+
+    rows = {by: {kind: row(table, kind) for kind in table.counts} for by, table in tables.items()}
+    return {"runs": len({edit["run"] for edit in edits}), "edits": len(edits), **rows}
 
 
 def _print_table(title: str, table: FateTable) -> None:
@@ -634,8 +610,5 @@ def _print_table(title: str, table: FateTable) -> None:
         [kind, *(str(row.get(fate, 0) or "") for fate in table.fates)]
         for kind, row in table.counts.items()
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for number, row in enumerate(rows):
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        echo("  ".join(cells).rstrip(), bold=number == 0)
+    for number, line in enumerate(table_lines(rows, counts=True)):
+        echo(line, bold=number == 0)
