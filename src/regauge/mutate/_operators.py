@@ -400,10 +400,9 @@ def _objects(schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[
                 if key == "properties":
                     yield (*path, key, name)
                 yield from _objects(cast("dict[str, Any]", below), (*path, key, name))
-    for key in ("items",):
-        below = schema.get(key)
-        if isinstance(below, dict):
-            yield from _objects(cast("dict[str, Any]", below), (*path, key))
+    items = schema.get("items")
+    if isinstance(items, dict):
+        yield from _objects(cast("dict[str, Any]", items), (*path, "items"))
 
 
 def _at(document: Any, path: Sequence[str]) -> Any:
@@ -429,45 +428,51 @@ def _line_of(prompt: Prompt, key: str, names: Sequence[str]) -> int:
     return at
 
 
-def _schema_change(
-    prompt: Prompt, path: tuple[str, ...], edit: Callable[[dict[str, Any]], None], text: str
-) -> Mutation:
-    document: dict[str, Any] = json.loads(json.dumps(prompt.response_format))
-    edit(document["json_schema"]["schema"])
-    key = "jsonSchema" if "jsonSchema" in prompt.lines else "responseFormat"
-    return Mutation(
-        place=MutationPlace(part=".".join(("jsonSchema", *path)), line=_line_of(prompt, key, path)),
-        text=text,
-        section="jsonSchema",
-        prompt=replace(prompt, response_format=document),
-    )
+def _schema_changes(
+    prompt: Prompt,
+    edit: Callable[[dict[str, Any], Sequence[str]], bool],
+    below: tuple[str, ...] = (),
+) -> Iterator[Mutation]:
+    """The changes that an edit of each property of the answer's schema makes.
+
+    Args:
+        edit: Receives a copy of the schema and the path of a property; False where it does not fit.
+        below: What it edits of the property.
+    """
+    schema = _schema(prompt)
+    for path in _objects(schema) if schema else ():
+        document: dict[str, Any] = json.loads(json.dumps(prompt.response_format))
+        if not edit(document["json_schema"]["schema"], path):
+            continue
+        key = "jsonSchema" if "jsonSchema" in prompt.lines else "responseFormat"
+        part = (*path, *below)
+        line = _line_of(prompt, key, part)
+        yield Mutation(
+            place=MutationPlace(part=".".join(("jsonSchema", *part)), line=line),
+            text=f"{path[-1]}: {_at(schema, path).get('description', '')}".removesuffix(": "),
+            section="jsonSchema",
+            prompt=replace(prompt, response_format=document),
+        )
 
 
 def _delete_fields(prompt: Prompt) -> Iterator[Mutation]:
     """Delete a field of the JSON schema."""
-    schema = _schema(prompt)
-    for path in _objects(schema) if schema else ():
-        if len(_at(schema, path[:-1])) > 1:
-            description = _at(schema, path).get("description", "")
-            text = f"{path[-1]}: {description}" if description else path[-1]
 
-            def edit(document: dict[str, Any], path: tuple[str, ...] = path) -> None:
-                _without_property(document, path)
+    def edit(schema: dict[str, Any], path: Sequence[str]) -> bool:
+        is_only = len(_at(schema, path[:-1])) == 1
+        _without_property(schema, path)
+        return not is_only
 
-            yield _schema_change(prompt, path, edit, text)
+    return _schema_changes(prompt, edit)
 
 
 def _delete_descriptions(prompt: Prompt) -> Iterator[Mutation]:
     """Delete the description of a field."""
-    schema = _schema(prompt)
-    for path in _objects(schema) if schema else ():
-        description = _at(schema, path).get("description")
-        if description:
 
-            def edit(document: dict[str, Any], path: tuple[str, ...] = path) -> None:
-                del _at(document, path)["description"]
+    def edit(schema: dict[str, Any], path: Sequence[str]) -> bool:
+        return bool(_at(schema, path).pop("description", ""))
 
-            yield _schema_change(prompt, (*path, "description"), edit, f"{path[-1]}: {description}")
+    return _schema_changes(prompt, edit, ("description",))
 
 
 def _tool_changes(prompt: Prompt) -> Iterator[tuple[int, dict[str, Any], MutationPlace]]:

@@ -10,7 +10,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import RegaugeError
 from regauge.gate import REVISION_FIRST, Bill, StoredNumbers, bill_draws, compared_cases, policy_of
@@ -43,6 +43,9 @@ _UNGUARDED = frozenset({"survived", "no-effect", "harmful"})
 _USUAL = frozenset({"passed", "unchanged", "flaky", "known-failing"})
 
 
+ChangeKind: TypeAlias = Literal["deleted", "added", "edited", "unguarded", "guarded"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardChange:
     """An instruction that a change deletes, adds, edits, guards, or takes the guard of.
@@ -57,7 +60,7 @@ class GuardChange:
         reason: Why it was not measured.
     """
 
-    kind: Literal["deleted", "added", "edited", "unguarded", "guarded"]
+    kind: ChangeKind
     line: int
     text: str
     before: MutantClass | None = None
@@ -166,22 +169,6 @@ def _groups(change: Comparison) -> list[tuple[Prompt, list[SuiteBase]]]:
     return [*groups.values()]
 
 
-class _Now(TypedDict):
-    """The part of a `GuardChange` that a measurement gives."""
-
-    after: MutantClass | None
-    cases: tuple[str, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Members:
-    """The cases and judges of one side; `judges` is None where they are not known."""
-
-    cases: Mapping[str, GoldenCase]
-    judges: Mapping[str, str] | None
-
-
 @dataclass(slots=True)
 class _Classes:
     """Mutants of one side that count, each with its class."""
@@ -246,14 +233,16 @@ class _Change:
         base = _Classes(_scored_mutants(self._base, operators) if self._base is not None else {})
         rows = self._rows(file)
         guards = file.guards if file is not None else None
-        before, now = self._members_of_base(), self._members()
-        reduced = _is_reduced(before.cases, now.cases)
+        suites = [suite.suite for suite in self.group]
+        judges = judge_digests(suites)
+        before, now = self._cases_of_base(suites), _by_key((s, s.dataset) for s in suites)
+        reduced = _is_reduced(before, now)
         causes: dict[str, tuple[str, ...]] = {}
         for id_, row in rows.items():
-            if _lost(row, before, guards):
+            if _lost(row, before, None, guards):
                 continue  # the base itself has lost the guard
             base.kinds[id_] = row.kind
-            gone = _lost(row, now, guards)
+            gone = _lost(row, now, judges, guards)
             if row.kind == "killed" and not row.cases and reduced:
                 gone = ("changes cases of the suite",)
             if not gone:
@@ -262,8 +251,8 @@ class _Change:
                 causes[id_] = gone
         added = frozenset(
             key
-            for key, case in now.cases.items()
-            if (old := before.cases.get(key)) is None or old.digest != case.digest
+            for key, case in now.items()
+            if (old := before.get(key)) is None or old.digest != case.digest
         )
         return _Plan(
             head=head,
@@ -318,39 +307,47 @@ class _Change:
         measured, reason = measurement.run(plan.changed)
         for id_, result in (*measured.items(), *newly.items()):
             head.kinds[id_] = result.kind
-        changes = [
-            _deleted_change(old, plan.rows, base)
-            if new is None
-            else GuardChange(
-                kind="edited" if old is not None else "added",
-                line=new.place.line,
-                text=new.text,
-                before=base.kinds.get(old.id) if old is not None else None,
-                **_now(measured.get(new.id), reason),
+
+        def change(
+            kind: ChangeKind,
+            mutant: Mutant,
+            before: MutantClass | None,
+            causes: tuple[str, ...] = (),
+        ) -> GuardChange:
+            result = newly.get(mutant.id) if kind == "guarded" else measured.get(mutant.id)
+            decided = result is not None and result.kind != "undecided"
+            return GuardChange(
+                kind=kind,
+                line=mutant.place.line,
+                text=mutant.text,
+                before=before,
+                after=result.kind if result is not None and decided else None,
+                causes=causes,
+                cases=result.cases if result is not None and decided else (),
+                reason="" if decided else result.reason if result is not None else reason,
             )
-            for old, new in plan.edits
-        ]
+
+        changes: list[GuardChange] = []
+        for old, new in plan.edits:
+            before = base.kinds.get(old.id) if old is not None else None
+            if new is not None:
+                changes.append(change("edited" if old is not None else "added", new, before))
+            elif old is not None:
+                cases = tuple(plan.rows[old.id].cases) if before == "killed" else ()
+                changes.append(
+                    GuardChange(
+                        kind="deleted",
+                        line=old.place.line,
+                        text=old.text,
+                        before=before,
+                        cases=cases,
+                    )
+                )
         changes += [
-            GuardChange(
-                kind="unguarded",
-                line=head.mutants[id_].place.line,
-                text=head.mutants[id_].text,
-                before=base.kinds[id_],
-                causes=gone,
-                **_now(measured.get(id_), reason),
-            )
+            change("unguarded", head.mutants[id_], base.kinds[id_], gone)
             for id_, gone in plan.causes.items()
         ]
-        changes += [
-            GuardChange(
-                kind="guarded",
-                line=head.mutants[id_].place.line,
-                text=head.mutants[id_].text,
-                before=base.kinds.get(id_),
-                **_now(result, reason),
-            )
-            for id_, result in newly.items()
-        ]
+        changes += [change("guarded", head.mutants[id_], base.kinds.get(id_)) for id_ in newly]
         return ChangedGuards(
             prompt=self.head.name,
             suite=self.group[0].name,
@@ -397,17 +394,12 @@ class _Change:
             )
         return {row.id: row for row in file.mutants}
 
-    def _members(self) -> _Members:
-        suites = [suite.suite for suite in self.group]
-        return _Members(_by_key((suite, suite.dataset) for suite in suites), judge_digests(suites))
-
-    def _members_of_base(self) -> _Members:
+    def _cases_of_base(self, suites: Sequence[Eval]) -> dict[str, GoldenCase]:
         name = self._at.prompt_name(self.head)
-        suites = [suite.suite for suite in self.group]
-        datasets = [
-            self._at.dataset(suite.dataset, prompt=name) or suite.dataset for suite in suites
-        ]
-        return _Members(_by_key(zip(suites, datasets, strict=True)), None)
+        return _by_key(
+            (suite, self._at.dataset(suite.dataset, prompt=name) or suite.dataset)
+            for suite in suites
+        )
 
 
 class _Measurement:
@@ -423,7 +415,6 @@ class _Measurement:
         self.trials = 0
         self._session, self._decided, self._saying = session, decided, saying
         self._group, self._head = change.group, change.head
-        self._settings = decided.comparison.at.newest.settings
 
     def run(
         self, mutants: Sequence[Mutant], only: Collection[str] | None = None
@@ -451,7 +442,9 @@ class _Measurement:
         planned = [each for suite in self._group for each in suite.planned]
         subject = subject_of(session, planned, self._head.name)
         cases = self._with_records(subject.cases)
-        gate = replace(policy_of(self._settings.gate), on_broken="block")
+        gate = replace(
+            policy_of(self._decided.comparison.at.newest.settings.gate), on_broken="block"
+        )
         if only is not None:
             chosen = [case for case in cases if case.key in only]
             # Of all checks of the suite, these have their part of the level.
@@ -546,25 +539,32 @@ def _is_usual(report: CaseReport) -> bool:
     return report.verdict in _USUAL and not fixed
 
 
-def _lost(row: MutantRow, members: _Members, guards: Guards | None) -> tuple[str, ...]:
+def _lost(
+    row: MutantRow,
+    cases: Mapping[str, GoldenCase],
+    judges: Mapping[str, str] | None,
+    guards: Guards | None,
+) -> tuple[str, ...]:
     """The causes that took the guard of a killed mutant away; empty if it is guarded as before.
 
     A mutant ends at the first cases that break, so these are the only ones known.
+
+    Args:
+        judges: None where those of this side are not known.
     """
     if row.kind != "killed" or guards is None:
         return ()
-    cases = {key: _cause_of_case(row, key, members.cases.get(key), guards) for key in row.cases}
-    gone = [f"{cause} {key}" for key, cause in cases.items() if cause]
-    judges = [
-        f"{'changes' if name in members.judges else 'removes'} judge {name}"
+    causes = {key: _cause_of_case(row, key, cases.get(key), guards) for key in row.cases}
+    gone = [f"{cause} {key}" for key, cause in causes.items() if cause]
+    rejudged = [
+        f"{'changes' if name in judges else 'removes'} judge {name}"
         for name in row.judges
-        if members.judges is not None
-        and members.judges.get(name, "") != guards.judges.get(name, members.judges.get(name))
+        if judges is not None and judges.get(name, "") != guards.judges.get(name, judges.get(name))
     ]
     # A judge that is left may have failed another case.
-    unjudged = judges and (len(judges) == len(row.judges) or len(row.cases) > 1)
+    unjudged = rejudged and (len(rejudged) == len(row.judges) or len(row.cases) > 1)
     if unjudged or (gone and len(gone) == len(row.cases)):
-        return (*gone, *judges)
+        return (*gone, *rejudged)
     return ()
 
 
@@ -611,20 +611,3 @@ def _edits(
     ]
     edits += [(mutant, None) for mutant in old if mutant.id not in partner.values()]
     return edits
-
-
-def _deleted_change(
-    old: Mutant | None, rows: Mapping[str, MutantRow], base: _Classes
-) -> GuardChange:
-    assert old is not None, "one of the two is an instruction"
-    before = base.kinds.get(old.id)
-    cases = tuple(rows[old.id].cases) if before == "killed" else ()
-    return GuardChange(
-        kind="deleted", line=old.place.line, text=old.text, before=before, cases=cases
-    )
-
-
-def _now(result: Classification | None, reason: str) -> _Now:
-    if result is None or result.kind == "undecided":
-        return {"after": None, "cases": (), "reason": result.reason if result else reason}
-    return {"after": result.kind, "cases": result.cases, "reason": ""}

@@ -354,20 +354,9 @@ def save_mutants(
             if row.id not in measured and (same or row.kind == "equivalent")
         ]
     rows = sorted([*report.mutants, *kept], key=lambda row: (row.line, row.span.start, row.id))
-    document = MutantsFile(
-        prompt=report.prompt,
-        version=report.version,
-        digest=report.digest,
-        dataset=report.dataset,
-        model=report.model,
-        simulated=report.simulated,
-        calls=report.calls,
-        score=score_of(rows),
-        mutants=rows,
-        key=key,
-        guards=_guards(digests or Guards(), [row for row in rows if row.kind == "killed"]),
-    )
-    return _write(project, document)
+    guards = _guards(digests or Guards(), [row for row in rows if row.kind == "killed"])
+    of_file = {"score": score_of(rows), "missing": None, "mutants": rows, "guards": guards}
+    return _write(project, MutantsFile(**{**dict(report), **of_file, "key": key}))
 
 
 def _guards(digests: Guards, killed: Sequence[MutantRow]) -> Guards:
