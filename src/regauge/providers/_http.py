@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 from regauge.errors import ProviderError
 from regauge.providers._client import cannot_connect
 from regauge.providers._endpoint import OPENAI_URL
-from regauge.providers._failure import AttemptError, refused
+from regauge.providers._failure import AttemptError, refused, timed_out
 from regauge.providers._rate import quotas_in
 from regauge.providers._types import Completion, Usage
 from regauge.providers._wire import EmbeddedError
@@ -302,12 +302,7 @@ class HttpApi:
                 body=error.response.text,
             ) from error
         except TimeoutError as error:
-            raise AttemptError(
-                f"{self._where} did not answer within {timeout_s:g} s\n"
-                "  fix: raise timeout_s, or look after the server",
-                kind="timeout",
-                transient=True,
-            ) from error
+            raise timed_out(self._where, timeout_s) from error
         except sdk.connection_error as error:
             # Over aiohttp a refused connection, too, arrives as a timeout of the SDK.
             raise cannot_connect(error, where=self._where, provider=self._endpoint.name) from error

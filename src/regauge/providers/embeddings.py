@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.providers._client import cannot_connect
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, Ledger, retried, retry_after_s
+from regauge.providers._failure import AttemptError, retry_after_s
+from regauge.providers._retry import Ledger, retried
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,11 +76,8 @@ class OpenAIEmbedder:
         )
 
         async def attempt(ledger: Ledger) -> list[list[float]]:
-            began = time.perf_counter()
-            try:
+            with ledger.clock():
                 return self._vectors(await self._ask(list(texts), ledger), len(texts))
-            finally:
-                ledger.spent_s += time.perf_counter() - began
 
         return await retried(attempt, ledger)
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 from regauge.errors import ProviderError
 from regauge.providers._cost import cost_of, price_of
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, Ledger, retried
+from regauge.providers._failure import AttemptError, timed_out
 from regauge.providers._http import HttpApi
 from regauge.providers._rate import AdaptiveLimit, window_for
+from regauge.providers._retry import Ledger, retried
 from regauge.providers._types import Completion, Usage
 
 if TYPE_CHECKING:
@@ -113,10 +114,9 @@ class Breaker:
         trip = None
         if kind in _FINAL_KINDS or lasting or hopeless or stalled:
             trip = Trip(kind=kind, message=message, status=status, failures=max(failures, 1))
-        return Breaker(
-            patience_s=self.patience_s,
+        return replace(
+            self,
             refused_since=refused_since,
-            answered=self.answered,
             failures=failures,
             given_up=given_up,
             failing_since=since,
@@ -154,14 +154,7 @@ def load_gaps() -> tuple[Gap, ...]:
     """The known gaps, from `gaps.toml`."""
     text = files("regauge.providers").joinpath("gaps.toml").read_text("utf-8")
     return tuple(
-        Gap(
-            apis=tuple(row["apis"]),
-            url=row.get("url", ""),
-            model=row.get("model", ""),
-            names=tuple(row["names"].split()),
-            does=row["does"],
-            instead=row["instead"],
-        )
+        Gap(**{**row, "apis": tuple(row["apis"]), "names": tuple(row["names"].split())})
         for row in tomllib.loads(text)["gap"]
     )
 
@@ -298,12 +291,7 @@ class _Registered:
         except ProviderError:
             raise
         except TimeoutError as error:
-            raise AttemptError(
-                f"{self._where} did not answer within {timeout_s:g} s\n"
-                "  fix: raise timeout_s, or look after the server",
-                kind="timeout",
-                transient=True,
-            ) from error
+            raise timed_out(self._where, timeout_s) from error
         except Exception as error:
             raise ProviderError(
                 f"{self._where} raised {type(error).__name__}: {error}\n"
@@ -437,10 +425,10 @@ class RemoteProvider:
             raise AttemptError(trip.message, kind=trip.kind, status=trip.status, transient=False)
         # Opened before the clock starts: the first request would pay for loading the SDK.
         await self._api.open()
-        began = time.perf_counter()
         timeout_s = min(self._timeout_s, ledger.left_s)
         try:
-            completion, quotas = await self._api.call(request, timeout_s=timeout_s)
+            with ledger.clock():
+                completion, quotas = await self._api.call(request, timeout_s=timeout_s)
         except AttemptError as error:
             self.calls.failures[error.kind] += 1
             if error.kind == "rate-limit":
@@ -450,7 +438,6 @@ class RemoteProvider:
             raise
         finally:
             self.calls.attempts = self._api.sent
-            ledger.spent_s += time.perf_counter() - began
         permit.answered(quotas)
         self._breaker = self._breaker.after_answer()
         cost_usd = completion.cost_usd

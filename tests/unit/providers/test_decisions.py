@@ -16,7 +16,8 @@ from regauge.providers import (
     cost_of,
     price_of,
 )
-from regauge.providers._failure import AttemptError, Ledger, read_refusal, retry_after_s, wait_s
+from regauge.providers._failure import AttemptError, read_refusal, retry_after_s
+from regauge.providers._retry import Ledger, wait_s
 from regauge.providers.remote import Breaker
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
