@@ -16,7 +16,7 @@ from regauge.sim._judge import judge
 from regauge.sim._refiner import refine
 from regauge.sim._reply import call_tool, compose, fill_skeleton, tool_results
 from regauge.sim._rules import CLERK_1, Dice, Rules
-from regauge.sim._text import count_message_tokens, count_tokens, cut, read_document, stems
+from regauge.sim._text import CHARS_PER_TOKEN, count_tokens, read_document, stems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,7 +131,7 @@ def asks_for_harm(instructions: str) -> bool:
     return _RE.harm.search(instructions) is not None
 
 
-_PROVIDER: Final = "sim"
+_TOKENS_PER_MESSAGE: Final = 4  # its frame
 _FILTERED: FinishReason = "content_filter"
 
 
@@ -139,7 +139,7 @@ def _cut_off(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
     for stop in sampling.stop:
         text = text.split(stop, 1)[0]
     if sampling.tokens_max is not None and count_tokens(text) > sampling.tokens_max:
-        return cut(text, sampling.tokens_max), "length"
+        return text[: sampling.tokens_max * CHARS_PER_TOKEN], "length"
     return text, "stop"
 
 
@@ -199,18 +199,16 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
     if text is not None and reason != _FILTERED:
         text, reason = _cut_off(text, sampling)
     written = text if text is not None else "".join(call.name + call.arguments for call in calls)
-    usage = Usage(
-        input_tokens=count_message_tokens(request.messages), output_tokens=count_tokens(written)
-    )
+    read = sum(count_tokens(m.content) + _TOKENS_PER_MESSAGE for m in request.messages)
     return Completion(
         text=text,
         tool_calls=calls,
         finish_reason=reason,
         refusal=text if reason == _FILTERED else None,
-        usage=usage,
+        usage=Usage(input_tokens=read, output_tokens=count_tokens(written)),
         model=rules.model,
         fingerprint=rules.fingerprint,
-        provider=_PROVIDER,
+        provider="sim",
         latency_s=0.0,
         cost_usd=0.0,
     )

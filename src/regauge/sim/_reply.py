@@ -276,12 +276,11 @@ def _fence(language: str, lines: list[str]) -> str:
 
 def _best_sentences(document: Document, question: str, most: int) -> list[str]:
     question_words = set(stems(question))
-    sentences_there = [s for p in document.prose for s in sentences(p)]
     scored = sorted(
-        (-len(question_words & set(stems(s))) / (1 + 0.02 * len(s.split())), i)
-        for i, s in enumerate(sentences_there)
+        (-len(question_words & set(stems(s))) / (1 + 0.02 * len(s.split())), i, s)
+        for i, s in enumerate(document.sentences)
     )
-    return [sentences_there[i] for score, i in scored[:most] if score < 0]
+    return [sentence for score, _, sentence in scored[:most] if score < 0]
 
 
 def _bullets(document: Document, instructions: Instructions) -> str:
@@ -292,7 +291,7 @@ def _bullets(document: Document, instructions: Instructions) -> str:
         if len(lines) > 1 and set(stems(field.key)) & wanted_words:
             return "\n".join(f"- {line}" for line in lines[:count])
     summary = sentences(summarise(document, instructions.limits, words=40 * count))
-    summary += [s for p in document.prose for s in sentences(p) if s not in summary]
+    summary += [s for s in document.sentences if s not in summary]
     return "\n".join(f"- {line}" for line in summary[:count])
 
 
@@ -329,7 +328,7 @@ def _task(text: str, document: Document, instructions: Instructions) -> str | No
     if _RE.listing.search(text) or instructions.limits.bullets:
         return _bullets(document, instructions)
     if _RE.rewrite.search(text):
-        return " ".join(s for p in document.prose for s in sentences(p)) or document.text
+        return " ".join(document.sentences) or document.text
     return None
 
 

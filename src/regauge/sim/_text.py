@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from regauge.prompts import Message
+    from collections.abc import Mapping
 
 _RE: Final = Lexicon("regauge.sim", "text")
 
@@ -42,8 +40,7 @@ def read_json(text: str) -> Any:
         return None
 
 
-_CHARS_PER_TOKEN: Final = 4
-_TOKENS_PER_MESSAGE: Final = 4
+CHARS_PER_TOKEN: Final = 4
 
 
 def count_tokens(text: str) -> int:
@@ -52,21 +49,7 @@ def count_tokens(text: str) -> int:
     >>> count_tokens("12345")
     2
     """
-    return -(-len(text) // _CHARS_PER_TOKEN)
-
-
-def count_message_tokens(messages: Sequence[Message]) -> int:
-    """The tokens of a conversation: those of each message's text, and four for its frame."""
-    return sum(count_tokens(m.content) + _TOKENS_PER_MESSAGE for m in messages)
-
-
-def cut(text: str, tokens: int) -> str:
-    """The text as far as so many tokens reach.
-
-    >>> cut("12345678", 1)
-    '1234'
-    """
-    return text[: tokens * _CHARS_PER_TOKEN]
+    return -(-len(text) // CHARS_PER_TOKEN)
 
 
 STOPWORDS: Final = _RE.words("stopwords")
@@ -253,24 +236,22 @@ def quantities(text: str, *, code: bool = False) -> tuple[Quantity, ...]:
     """
     if code:
         return tuple(_thresholds(text))
-    matches = [
-        Quantity(kind="percent", value=_number(match["number"]))
-        for match in _RE.percent.finditer(text)
+    texts = [
+        *((m["number"], "%") for m in _RE.percent.finditer(text)),
+        *((m["first"], m["unit"]) for m in _RE.borrowed.finditer(text)),
+        *(("50", "%") for _ in _RE.half.findall(text)[:1]),
+        *((m["number"], m["unit"]) for m in _RE.span.finditer(text)),
     ]
-    for match in _RE.borrowed.finditer(text):
-        unit = match["unit"].lower()
-        size = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
-        if size is not None:
-            matches.append(Quantity(kind="seconds", value=float(match["first"]) * size))
-        elif unit in ("%", "percent"):
-            matches.append(Quantity(kind="percent", value=float(match["first"])))
-    if _RE.half.search(text):
-        matches.append(Quantity(kind="percent", value=50.0))
-    for match in _RE.span.finditer(text):
-        unit = match["unit"].lower()
-        size = _UNITS.get(unit) or _UNITS[unit.removesuffix("s")]
-        matches.append(Quantity(kind="seconds", value=_number(match["number"]) * size))
-    return tuple(quantity for quantity in matches if quantity.value > 0)
+    read = (_quantity(_number(number), unit.lower()) for number, unit in texts)
+    return tuple(quantity for quantity in read if quantity is not None and quantity.value > 0)
+
+
+def _quantity(number: float, unit: str) -> Quantity | None:
+    """A number with its unit; None where the unit is none of time, nor a percentage."""
+    if unit in ("%", "percent"):
+        return Quantity(kind="percent", value=number)
+    size = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
+    return Quantity(kind="seconds", value=number * size) if size is not None else None
 
 
 def without_quantities(text: str) -> str:
@@ -338,11 +319,10 @@ class Moment:
     raw: str
 
 
-def _clock(match: re.Match[str]) -> tuple[int, int] | None:
-    groups = match.groupdict()
+def _clock(groups: Mapping[str, str | None]) -> tuple[int, int] | None:
     if not groups.get("hour"):
         return None
-    hour, minute = int(groups["hour"]), int(groups.get("minute") or groups.get("tight") or 0)
+    hour, minute = int(groups["hour"] or 0), int(groups.get("minute") or groups.get("tight") or 0)
     half = (groups.get("half") or "").lower()
     if half == "p" and hour < _NOON:
         hour += _NOON
@@ -351,7 +331,15 @@ def _clock(match: re.Match[str]) -> tuple[int, int] | None:
     return hour, minute
 
 
-def find_moments(text: str) -> list[Moment]:  # noqa: C901 - one step for each shape of a date
+def _date(groups: Mapping[str, str | None]) -> tuple[int, int, int] | None:
+    year, month, day = groups.get("year"), groups.get("month"), groups.get("day")
+    if year is None or day is None:
+        return None
+    name = str(groups.get("month_name")).lower()
+    return int(year), int(month) if month else _MONTHS[name], int(day)
+
+
+def find_moments(text: str) -> list[Moment]:
     """All points in time, in order; a bare clock takes the date of the one before it.
 
     >>> [m.clock for m in find_moments("12.03.2024 um 14:05 Uhr, behoben 14:40 Uhr")]
@@ -361,41 +349,22 @@ def find_moments(text: str) -> list[Moment]:  # noqa: C901 - one step for each s
     >>> [m.date for m in find_moments("on 0 May 2024 at 9:05 am")]
     [None]
     """
-    moments: list[Moment] = []
-    taken: list[tuple[int, int]] = []
-
-    def free(match: re.Match[str]) -> bool:
-        return all(match.end() <= start or match.start() >= end for start, end in taken)
-
-    def add(match: re.Match[str], date: tuple[int, int, int] | None) -> None:
-        taken.append(match.span())
-        start, end = match.span()
-        raw = match[0].strip()
-        moments.append(Moment(start=start, end=end, date=date, clock=_clock(match), raw=raw))
-
     dated_patterns = _MOMENTS[:3] if _RE.year.search(text) else ()
     if dated_patterns and _RE.month_word.search(text):
         dated_patterns = (_RE.time_first, *_MOMENTS)
-    for pattern in dated_patterns:
+    moments: list[Moment] = []
+    for pattern in (*dated_patterns, _RE.clock_only):
         for match in pattern.finditer(text):
-            if not free(match):
-                continue
-            groups = match.groupdict()
-            month = groups.get("month") or _MONTHS[str(groups["month_name"]).lower()]
-            day = int(groups["day"])
-            if not day:
-                continue
-            add(match, (int(groups["year"]), int(month), day))
-    for match in _RE.clock_only.finditer(text):
-        if free(match):
-            add(match, None)
+            start, end = match.span()
+            date, clock = _date(match.groupdict()), _clock(match.groupdict())
+            is_free = all(end <= other.start or other.end <= start for other in moments)
+            if is_free and (date is None or date[2]):
+                moments.append(
+                    Moment(start=start, end=end, date=date, clock=clock, raw=match[0].strip())
+                )
     moments.sort(key=lambda moment: moment.start)
     last = next((moment.date for moment in moments if moment.date), None)
-    dated: list[Moment] = []
-    for moment in moments:
-        last = moment.date or last
-        dated.append(replace(moment, date=last))
-    return dated
+    return [replace(moment, date=(last := moment.date or last)) for moment in moments]
 
 
 def write_moment(moment: Moment, pattern: str | None) -> str:
@@ -471,6 +440,11 @@ class Document:
     def events(self) -> tuple[TimedEvent, ...]:
         """Moments with what happened, in order of appearance; read when first asked for."""
         return _events(self.lines)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The sentences of its prose, in order."""
+        return [sentence for paragraph in self.prose for sentence in sentences(paragraph)]
 
     def field(self, name: str) -> str:
         """The value of the first field of that name, ignoring case; empty when there is none."""
@@ -659,11 +633,7 @@ _FIELD_NAMES: Final[dict[str, list[str]]] = _DOCUMENT_RE.entry("field_names")
 
 
 def _first(document: Document, names: list[str]) -> str:
-    for name in names:
-        value = document.field(name)
-        if value:
-            return value
-    return ""
+    return next((value for name in names if (value := document.field(name))), "")
 
 
 def _inside_quotes(text: str, at: int) -> bool:
@@ -690,7 +660,7 @@ def alert_facts(document: Document) -> AlertFacts:
     for match in _DOCUMENT_RE.by.finditer(expression):
         labels |= dict.fromkeys(n.strip() for n in match["names"].split(",") if n.strip())
     labels |= dict.fromkeys(m["name"] for m in _DOCUMENT_RE.label_matcher.finditer(expression))
-    thresholds = list(_DOCUMENT_RE.threshold.finditer(expression))
+    threshold = _DOCUMENT_RE.threshold.search(expression)
     window, job = _DOCUMENT_RE.window.search(expression), _DOCUMENT_RE.job.search(expression)
     name = facts["name"] or document.title
     return AlertFacts(
@@ -704,7 +674,7 @@ def alert_facts(document: Document) -> AlertFacts:
         metrics=tuple(metrics),
         selectors=tuple(selectors),
         labels=tuple(label for label in labels if label != "job"),
-        threshold=f"{thresholds[0]['op']} {thresholds[0]['value'].strip()}" if thresholds else "",
+        threshold=f"{threshold['op']} {threshold['value'].strip()}" if threshold else "",
         window=window["window"] if window else "",
         job=job["job"] if job else "",
     )
@@ -820,7 +790,7 @@ def summarise(document: Document, limits: LengthLimits, *, words: int | None = N
     text = " ".join(sentence for _, sentence in chosen)
     if limit is None and text and count_words(text) < _NO_LIMIT_WORDS:
         # Without a limit it talks: the rest of the document follows, whatever it is worth.
-        rest = [s for p in document.prose for s in sentences(p) if s.rstrip(".") not in text]
+        rest = [s for s in document.sentences if s.rstrip(".") not in text]
         for sentence in rest:
             text += " " + end_sentence(sentence)
             if count_words(text) >= _NO_LIMIT_WORDS:

@@ -21,7 +21,6 @@ from regauge.sim._text import (
     first_sentence,
     quantities,
     readable,
-    sentences,
     shorten,
     split_name,
     stems,
@@ -43,6 +42,19 @@ KeyKind = Literal[
     "title", "time", "duration", "summary", "reason", "number", "boolean", "list", "text", "label"
 ]
 
+_KIND_OF_TYPE: Final[dict[str, KeyKind]] = {
+    "array": "list",
+    "boolean": "boolean",
+    "number": "number",
+    "integer": "number",
+}
+_KIND_OF_NAME: Final[dict[KeyKind, re.Pattern[str]]] = {
+    "duration": _RE.duration_name,
+    "title": _RE.title_name,
+    "summary": _RE.summary_name,
+    "reason": _RE.reason_name,
+    "time": _RE.time_name,
+}
 _START_KEY: Final = _RE.words("start_key")
 _END_KEY: Final = _RE.words("end_key")
 _TEXT_SYNONYMS: Final[dict[str, str]] = _RE.entry("synonyms")
@@ -56,26 +68,16 @@ _CLOSED: Final = re.compile(r"(?i)resol|clos|all clear|behoben|ended")
 _KEY_STEMS: Final = 0.6
 
 
-def kind_of(key: Key) -> KeyKind:  # noqa: PLR0911 - one line for each kind reads best
+def kind_of(key: Key) -> KeyKind:
     """The kind of value of a key, by its name, type and description."""
     if len(key.enum) > 1:
         return "label"
-    if key.kind == "array":
-        return "list"
-    if key.kind == "boolean":
-        return "boolean"
-    if _RE.duration_name.search(key.name):
-        return "number" if key.kind in ("number", "integer") else "duration"
-    if key.kind in ("number", "integer"):
-        return "number"
-    if _RE.title_name.search(key.name):
-        return "title"
-    if _RE.summary_name.search(key.name):
-        return "summary"
-    if _RE.reason_name.search(key.name) and "root" not in key.name.lower():
-        return "reason"
-    if _RE.time_name.search(key.name):
-        return "time"
+    if key.kind in _KIND_OF_TYPE:
+        return _KIND_OF_TYPE[key.kind]
+    for kind, pattern in _KIND_OF_NAME.items():
+        is_root_cause = kind == "reason" and "root" in key.name.lower()
+        if pattern.search(key.name) and not is_root_cause:
+            return kind
     return "text"
 
 
@@ -118,12 +120,13 @@ def _similarity(key: Key, label: str) -> float:
 
 
 def _best_field(document: Document, key: Key) -> str | None:
-    best, best_score = None, _LABELLED_SIMILARITY - 1e-9
-    for position, field in enumerate(document.fields):
-        score = _similarity(key, field.key) - 0.01 * field.depth - 0.0001 * position
-        if score > best_score and field.value.strip():
-            best, best_score = field.value, score
-    return best
+    scored = [
+        (_similarity(key, field.key) - 0.01 * field.depth - 0.0001 * position, field.value)
+        for position, field in enumerate(document.fields)
+        if field.value.strip()
+    ]
+    score, value = max(scored, key=lambda pair: pair[0], default=(0.0, ""))
+    return value if score > _LABELLED_SIMILARITY - 1e-9 else None
 
 
 def _time(document: Document, key: Key, pattern: str | None) -> str | None:
@@ -152,19 +155,10 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
 
 
 def _duration(document: Document, key: Key) -> str | None:
-    value = _best_field(document, key)
-    if value is not None:
-        stated = duration_text(value)
-        if stated is not None:
-            return stated
     name_words = _name_stems(key.name) - {"tim", "time"}
-    for paragraph in document.prose:
-        for sentence in sentences(paragraph):
-            if name_words & set(stems(sentence)):
-                stated = duration_text(sentence)
-                if stated is not None:
-                    return stated
-    return None
+    texts = [s for s in document.sentences if name_words & set(stems(s))]
+    stated = map(duration_text, [_best_field(document, key) or "", *texts])
+    return next((text for text in stated if text is not None), None)
 
 
 def find_text(document: Document, key: Key) -> str | None:
@@ -174,17 +168,14 @@ def find_text(document: Document, key: Key) -> str | None:
         return "\n".join(lines_of(value)) or None
     name_words = _name_stems(key.name)
     description_words = set(stems(key.description)) - name_words
-    best, best_score = None, _SENTENCE_SIMILARITY
-    for paragraph in document.prose:
-        for sentence in sentences(paragraph):
-            own = set(stems(sentence))
-            named = sum(1 for w in own if w in name_words)
-            score = _KEY_STEMS * min(named, 1) + 0.5 * len(own & description_words) / (
-                len(description_words) or 1
-            )
-            if score > best_score:
-                best, best_score = sentence, score
-    return best
+
+    def score(sentence: str) -> float:
+        own = set(stems(sentence))
+        described = len(own & description_words) / (len(description_words) or 1)
+        return _KEY_STEMS * bool(own & name_words) + 0.5 * described
+
+    best = max(document.sentences, key=score, default="")
+    return best if best and score(best) > _SENTENCE_SIMILARITY else None
 
 
 def find_value(document: Document, key: Key, pattern: str | None) -> str | None:
