@@ -36,7 +36,7 @@ and run with --model local:clerk-1. Ctrl-C stops it."""
 
 
 async def _serve(host: str, port: int, options: object, *, as_json: bool) -> None:
-    from regauge.sim.server import SimServerOptions, serve
+    from regauge.sim.server import Service, SimServerOptions
 
     assert isinstance(options, SimServerOptions)
     stop = asyncio.Event()
@@ -45,7 +45,9 @@ async def _serve(host: str, port: int, options: object, *, as_json: bool) -> Non
         # An event loop of Windows takes no handlers.
         signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop.set))
     introduce = _introduce_as_json if as_json else _introduce
-    counters = await serve(host, port, options, ready=introduce, until=stop)
+    service = Service(options)
+    await service.serve(host, port, ready=introduce, until=stop)
+    counters = service.counters
     if as_json:
         document = {
             "requests": counters.requests,

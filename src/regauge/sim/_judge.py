@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -156,17 +157,14 @@ def choose(schema: Mapping[str, Any], root: Mapping[str, Any], score: float, tex
             case _:
                 continue
     named = _RE.options.search(text)
-    choices = (named["options"] or named["more"]) if named is not None else "yes, no"
+    choices = (named["options"] or named["more"]) if named is not None else ""
     words = [o.strip(" \"'`[]()") for o in re.split(r",|\bor\b|/", choices)]
     return _nearest([word for word in words if word] or ["yes", "no"], score)
 
 
 def _number(variant: Mapping[str, Any], value: float) -> float | int:
-    low, high = variant.get("minimum"), variant.get("maximum")
-    if isinstance(low, int | float):
-        value = max(value, low)
-    if isinstance(high, int | float):
-        value = min(value, high)
+    value = max(value, variant.get("minimum", -math.inf))
+    value = min(value, variant.get("maximum", math.inf))
     return round(value) if variant.get("type") == "integer" else round(value, 3)
 
 
@@ -270,20 +268,17 @@ def _make(  # noqa: PLR0911 - one line for each kind of value
     options = spread(variant, root)
     if options:
         return options[0]
+    is_deep = depth > _DEPTH_MAX
     match _kind(variant):
         case "object":
-            properties: Any = variant.get("properties") or {}
-            if depth > _DEPTH_MAX:
-                return {}
+            properties: Any = {} if is_deep else variant.get("properties") or {}
             return {
                 key: fill(inner, root, key, say, depth + 1) for key, inner in properties.items()
             }
         case "array":
-            least: Any = variant.get("minItems") or 0
+            count = 0 if is_deep else int(variant.get("minItems") or 0)
             entry: Any = variant.get("items") or {}
-            if depth > _DEPTH_MAX:
-                return []
-            return [fill(entry, root, "", say, depth + 1) for _ in range(int(least))]
+            return [fill(entry, root, "", say, depth + 1) for _ in range(count)]
         case "number" | "integer":
             return _number(variant, 0)
         case "boolean":

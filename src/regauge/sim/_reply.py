@@ -72,11 +72,6 @@ def _known_resources() -> tuple[Resource, ...]:
     return tuple(Resource(**kind) for kind in yaml.safe_load(text))
 
 
-@lru_cache(maxsize=1)
-def _known_words() -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(stems(kind.words.replace(",", " "))) for kind in _known_resources()[:-1])
-
-
 def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
     """The kinds of thing that an alert is about, the most likely first; never empty."""
     weights: dict[str, float] = {}
@@ -89,13 +84,13 @@ def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
     ):
         for word in stems(text):
             weights[word] = max(weights.get(word, 0.0), weight)
+    resources = _known_resources()
     scored = sorted(
-        (-sum(weights.get(word, 0.0) for word in words), index)
-        for index, words in enumerate(_known_words())
+        (-sum(weights.get(word, 0.0) for word in set(stems(kind.words.replace(",", " ")))), index)
+        for index, kind in enumerate(resources[:-1])
     )
     # A word of the name or the summary names the thing; else a label of the alert has to do.
     floor = _NAMED_SCORE if -scored[0][0] > _NAMED_SCORE else _LABEL_SCORE
-    resources = _known_resources()
     return (*(resources[index] for score, index in scored[:2] if -score >= floor), resources[-1])
 
 
@@ -114,10 +109,7 @@ def is_alert(facts: AlertFacts) -> bool:
 
 
 def _topic(name: str) -> Topic:
-    for topic, pattern in _TOPICS.items():
-        if pattern.search(name):
-            return topic
-    return "other"
+    return next((topic for topic, pattern in _TOPICS.items() if pattern.search(name)), "other")
 
 
 def _fill(template: str, facts: AlertFacts) -> str:
@@ -427,10 +419,8 @@ def _as_sections(document: Document, instructions: Instructions, dice: Dice) -> 
         sections.pop(dice.pick("section", len(sections)))
     if dice.fails("other heading", clarity):
         index = dice.pick("heading", len(sections))
-        sections[index] = (
-            _LOOSE_HEADINGS[dice.pick("other", len(_LOOSE_HEADINGS))],
-            sections[index][1],
-        )
+        loose = _LOOSE_HEADINGS[dice.pick("other", len(_LOOSE_HEADINGS))]
+        sections[index] = loose, sections[index][1]
     if limits.words_max is not None and not dice.fails("too long text", clarity_of_limit(limits)):
         sections = _trim(sections, limits.words_max)
     mark = "" if instructions.no_markdown else "## "
@@ -526,13 +516,10 @@ def fill_skeleton(
     for slot in unknown:
         if not leaves or dice.fails(f"invented {slot}", 1.0):
             values[slot] = _INVENTED.get(slot.rpartition("_")[2], "1")
-    filled = _SNIPPET_RE.slot.sub(lambda match: values.get(match[1]) or match[0], skeleton).strip(
-        "\n"
-    )
+    filled = _SNIPPET_RE.slot.sub(lambda m: values.get(m[1]) or m[0], skeleton).strip("\n")
     only = 0.3 if _SNIPPET_RE.only.search(layout.instructions) else 0.0
-    if dice.fails(
-        "code fence", 0.4 + only + (0.3 if _SNIPPET_RE.no_fence.search(layout.instructions) else 0)
-    ):
+    bare = 0.3 if _SNIPPET_RE.no_fence.search(layout.instructions) else 0
+    if dice.fails("code fence", 0.4 + only + bare):
         filled = f"```\n{filled}\n```"
     if dice.fails("chatter", 0.7 + only):
         filled = f"{_OPENING}\n\n{filled}"
@@ -550,7 +537,7 @@ def call_tool(
     scored = [
         (len(words & names) / len(names), function)
         for function in _functions(request)
-        if (names := set(stems(_split_name(function["name"]))) - _VERBS)
+        if (names := set(stems(function["name"])) - _VERBS)
     ]
     forced = _forced_tool(choice)
     for score, function in sorted(scored, key=lambda part: -part[0]):
@@ -565,17 +552,10 @@ def _written(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _split_name(name: str) -> str:
-    return re.sub(r"[_-]+|(?<=[a-z0-9])(?=[A-Z])", " ", name)
-
-
 def _find_returned(slot: str, returned: Mapping[str, str]) -> str | None:
     """The value that a tool returned for a slot: the field with its words, or the last."""
-    words = set(stems(_split_name(slot)))
-    for name, value in returned.items():
-        if set(stems(_split_name(name))) & words:
-            return value
-    return None
+    words = set(stems(slot))
+    return next((value for name, value in returned.items() if words & set(stems(name))), None)
 
 
 def _find_stated(name: str, text: str) -> str | None:
@@ -589,22 +569,16 @@ def _find_stated(name: str, text: str) -> str | None:
         spoken = r"[\s_-]+".join(map(re.escape, words[start:]))
         # A kind alone, such as "cidr", may stand for several values.
         match = re.search(rf"(?i:\b{spoken}){_LINK}(?:{_VALUE})", text)
-        value = _value_of(match)
-        if value is not None and _fits(words[-1], value):
-            return value
+        if match is not None:
+            value = match[1] or match[2] or match[3].rstrip(".:,;")
+            if _fits(words[-1], value):
+                return value
         counted = re.search(rf"(?<![\w.-])(\d+(?:\.\d+)?)[\s-]+(?i:{spoken})\b", text)
         if counted is not None:
             return counted[1]
     kind = _KINDS.get(words[-1])
     values = set(re.findall(kind, text)) if kind is not None else set[str]()
     return values.pop() if len(values) == 1 else None
-
-
-def _value_of(match: re.Match[str] | None) -> str | None:
-    if match is None:
-        return None
-    quoted = match[1] or match[2]
-    return quoted if quoted is not None else str(match[3]).rstrip(".:,;")
 
 
 def _fits(kind: str, value: str) -> bool:
@@ -638,7 +612,7 @@ def _call_for(
         return None
     slot_words = set(stems(slot.rpartition("_")[2]))
     for function in _functions(request):
-        if slot_words & set(stems(_split_name(function["name"]))):
+        if slot_words & set(stems(function["name"])):
             call = _make_call(function, text, forced=False)
             made = {(c.name, c.arguments) for m in request.messages for c in m.tool_calls}
             if call is not None and call not in made and not dice.fails("missed call", 1.0):

@@ -1,6 +1,6 @@
 """An OpenAI-compatible HTTP server for the simulated model, with faults on demand.
 
-`Service` answers requests and counts them; `serve` and `SimServer` run it behind aiohttp.
+`Service` answers requests over aiohttp and counts them; `SimServer` runs it on a thread.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import time
 from collections import Counter, OrderedDict
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 from aiohttp import web
 
 from regauge.errors import ProviderError, UsageError
-from regauge.prompts import Message, tool_calls_of
+from regauge.prompts import Message, Role, tool_calls_of
 from regauge.providers import CompletionRequest
 from regauge.sim._answer import BadParameterError, answer, read_parameters
 from regauge.sim._rules import CLERK_1, Rules
@@ -30,18 +30,17 @@ from regauge.sim._text import is_list, is_object
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from regauge.prompts import Role
     from regauge.providers import Completion
 
 __all__ = [
     "Counters",
     "FaultPlan",
     "RateLimit",
+    "Service",
     "SimServer",
     "SimServerOptions",
     "parse_faults",
     "parse_rate",
-    "serve",
 ]
 
 _STATUSES: Final = frozenset(str(status) for status in range(400, 600))
@@ -54,10 +53,8 @@ _KINDS: Final = {401: "authentication_error", 404: "not_found_error", 429: "rate
 _BODY_MAX: Final = 32 * 1024 * 1024
 # Answers that are due when the server ends are cut off after this time.
 _END_S: Final = 0.01
-# Roles that this model does not know are read as what the user side brought along.
 _ROLES: Final[Mapping[str, Role]] = {
-    "system": "system", "developer": "developer", "user": "user", "assistant": "assistant",
-    "tool": "tool", "function": "tool",
+    **{role: role for role in get_args(Role)}, "function": "tool"
 }  # fmt: skip
 _PARAMETERS: Final = (
     "temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n",
@@ -240,7 +237,46 @@ class Service:
         self._seen: OrderedDict[str, int] = OrderedDict()
         self._tokens, self._filled = math.inf, 0.0
 
-    async def respond(self, request: web.Request) -> web.StreamResponse:
+    async def serve(
+        self, host: str, port: int, *, ready: Callable[[str], None], until: asyncio.Event
+    ) -> None:
+        """Serve until the event is set.
+
+        Args:
+            host: Where to listen.
+            port: 0 takes a free one.
+            ready: Gets the base URL once connections are accepted.
+            until: Ends the server.
+
+        Raises:
+            UsageError: The port is taken or not allowed.
+        """
+        app = web.Application(client_max_size=_BODY_MAX)
+        app.router.add_route("*", "/{path:.*}", self._respond)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            # What is no HTTP is the client's fault, which gets 400.
+            logger=logging.Logger("regauge.sim", logging.CRITICAL),  # noqa: LOG001 - no other uses it
+            handler_cancellation=True,
+            shutdown_timeout=_END_S,
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port, backlog=1024).start()
+        except OSError as error:
+            raise UsageError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}\n  fix: choose another "
+                f"--port, or 0 for a free one"
+            ) from error
+        else:
+            host_text = f"[{host}]" if ":" in host else host
+            ready(f"http://{host_text}:{runner.addresses[0][1]}/v1")
+            await until.wait()
+        finally:
+            await runner.cleanup()
+
+    async def _respond(self, request: web.Request) -> web.StreamResponse:
         """Answer a request, or spoil the answer as its fault says."""
         body, transport = await request.read(), request.transport
         counters = self.counters
@@ -522,59 +558,6 @@ def _chunks(
     return chunks
 
 
-async def _listen(
-    service: Service, host: str, port: int, ready: Callable[[str], None], until: asyncio.Event
-) -> None:
-    app = web.Application(client_max_size=_BODY_MAX)
-    app.router.add_route("*", "/{path:.*}", service.respond)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        # What is no HTTP is the client's fault, which gets 400.
-        logger=logging.Logger("regauge.sim", logging.CRITICAL),  # noqa: LOG001 - no other uses it
-        handler_cancellation=True,
-        shutdown_timeout=_END_S,
-    )
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port, backlog=1024).start()
-        host_text = f"[{host}]" if ":" in host else host
-        ready(f"http://{host_text}:{runner.addresses[0][1]}/v1")
-        await until.wait()
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}\n  fix: choose another "
-            f"--port, or 0 for a free one"
-        ) from error
-    finally:
-        await runner.cleanup()
-
-
-async def serve(
-    host: str,
-    port: int,
-    options: SimServerOptions,
-    *,
-    ready: Callable[[str], None],
-    until: asyncio.Event,
-) -> Counters:
-    """Serve until the event is set, and return the counters.
-
-    Args:
-        host: Where to listen.
-        port: 0 takes a free one.
-        options: How to behave.
-        ready: Gets the base URL once connections are accepted.
-        until: Ends the server.
-
-    Raises:
-        UsageError: The port is taken or not allowed.
-    """
-    service = Service(options)
-    await _listen(service, host, port, ready, until)
-    return service.counters
-
-
 class SimServer:
     """The server on a thread of its own, for tests: `with SimServer() as server: ...`.
 
@@ -600,7 +583,7 @@ class SimServer:
             def ready(url: str) -> None:
                 self._started.set_result((loop, stop, url))
 
-            await _listen(self._service, self._host, self._port, ready, stop)
+            await self._service.serve(self._host, self._port, ready=ready, until=stop)
 
         try:
             asyncio.run(listen())
