@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
@@ -14,7 +14,6 @@ from regauge.providers._client import cannot_connect
 from regauge.providers._endpoint import OPENAI_URL
 from regauge.providers._failure import AttemptError, refused, timed_out
 from regauge.providers._rate import quotas_in
-from regauge.providers._types import Completion, Usage
 from regauge.providers._wire import EmbeddedError
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from regauge.providers._client import Sdk
     from regauge.providers._endpoint import Endpoint
     from regauge.providers._rate import Quota
-    from regauge.providers._types import CompletionRequest
-    from regauge.providers._wire import WireAnswer
+    from regauge.providers._types import Completion, CompletionRequest
 
 Done = TypeVar("Done")
 
@@ -43,7 +41,7 @@ class _Translation(Protocol):
         self, request: CompletionRequest, *, limit_key: str, vary_seed: bool
     ) -> dict[str, Any]: ...
 
-    def read_answer(self, content: bytes, *, where: str) -> WireAnswer: ...
+    def read_answer(self, content: bytes, *, where: str) -> Completion: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,18 +210,8 @@ class HttpApi:
                 body=error.body,
                 answered="200 with an error",
             ) from error
-        return Completion(
-            text=answer.text,
-            finish_reason=answer.finish_reason,
-            refusal=answer.refusal,
-            tool_calls=answer.tool_calls,
-            logprobs=answer.logprobs,
-            usage=answer.usage or Usage(),
-            model=answer.model or request.model,
-            fingerprint=answer.fingerprint,
-            provider=self._endpoint.name,
-            latency_s=latency_s,
-        )
+        model, provider = answer.model or request.model, self._endpoint.name
+        return replace(answer, model=model, provider=provider, latency_s=latency_s)
 
     def body(self, request: CompletionRequest, *, other_limit: bool = False) -> bytes:
         """The body of a request as it goes over the wire.

@@ -43,16 +43,6 @@ _TRANSPORT_KINDS: Final = frozenset({"connection", "timeout"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trip:
-    """The failure for which the provider is given up: its kind and message."""
-
-    kind: str
-    message: str
-    status: int | None
-    failures: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
     """The health of one provider; the time is passed in, in seconds.
 
@@ -63,6 +53,7 @@ class Breaker:
     Attributes:
         patience_s: How long a server that answered may be away, in seconds.
         refused_since: When the first 429 after the last answer came; None where there is none.
+        trip: The failure for which the provider is given up.
     """
 
     patience_s: float = 120.0
@@ -71,7 +62,7 @@ class Breaker:
     given_up: int = 0
     failing_since: float = 0.0
     refused_since: float | None = None
-    trip: Trip | None = None
+    trip: AttemptError | None = None
 
     def after_answer(self) -> Breaker:
         """After an answer."""
@@ -85,22 +76,19 @@ class Breaker:
         """Return whether a server that answered before is away, and not one request at fault."""
         return self.answered and self.failures >= _IN_A_ROW
 
-    def after_failure(
-        self, now: float, *, kind: str, message: str, status: int | None = None, gave_up: bool
-    ) -> Breaker:
+    def after_failure(self, now: float, error: AttemptError, *, gave_up: bool) -> Breaker:
         """After an attempt that failed.
 
         Args:
             now: The time, in seconds of any steady clock.
-            kind: The kind of the failure.
-            message: What to say to requests that are not even tried any more.
-            status: The HTTP status, if there was one.
+            error: The failure.
             gave_up: Whether the request used up its attempts or its deadline with this one.
         """
+        kind = error.kind
         if self.trip is not None:
             return self
         # A gateway that answers for a server that is away.
-        transport = kind in _TRANSPORT_KINDS or (self.answered and status in _GATEWAY)
+        transport = kind in _TRANSPORT_KINDS or (self.answered and error.status in _GATEWAY)
         failures = self.failures + 1 if transport else self.failures
         since = now if failures == 1 else self.failing_since
         given_up = self.given_up + 1 if gave_up and kind in _PASSING_KINDS else self.given_up
@@ -111,16 +99,13 @@ class Breaker:
             refused_since = now
         stalled = refused_since is not None and now - refused_since >= self.patience_s
         hopeless = given_up >= _GIVEN_UP and not self.answered
-        trip = None
-        if kind in _FINAL_KINDS or lasting or hopeless or stalled:
-            trip = Trip(kind=kind, message=message, status=status, failures=max(failures, 1))
         return replace(
             self,
             refused_since=refused_since,
             failures=failures,
             given_up=given_up,
             failing_since=since,
-            trip=trip,
+            trip=error if kind in _FINAL_KINDS or lasting or hopeless or stalled else None,
         )
 
 
@@ -422,7 +407,7 @@ class RemoteProvider:
         self, request: CompletionRequest, ledger: Ledger, permit: Permit
     ) -> Completion:
         if (trip := self._breaker.trip) is not None:
-            raise AttemptError(trip.message, kind=trip.kind, status=trip.status, transient=False)
+            raise AttemptError(str(trip), kind=trip.kind, status=trip.status, transient=False)
         # Opened before the clock starts: the first request would pay for loading the SDK.
         await self._api.open()
         timeout_s = min(self._timeout_s, ledger.left_s)
@@ -460,12 +445,6 @@ class RemoteProvider:
         if error.kind in _ANSWERS:
             self._breaker = self._breaker.after_answer()
         else:
-            self._breaker = self._breaker.after_failure(
-                time.monotonic(),
-                kind=error.kind,
-                message=str(error),
-                status=error.status,
-                gave_up=gave_up,
-            )
+            self._breaker = self._breaker.after_failure(time.monotonic(), error, gave_up=gave_up)
             if self._breaker.trip is not None:
                 self._limit.lift()
