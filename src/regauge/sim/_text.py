@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _RE: Final = Lexicon("regauge.sim", "text")
 
@@ -464,31 +464,29 @@ def plain(text: str) -> str:
     return " ".join(_DOCUMENT_RE.marks.sub(lambda m: m["inner"], text).replace("`", "").split())
 
 
-def _flatten(value: Any, key: str, depth: int, into: list[Field]) -> None:
+def without_bullet(line: str) -> str:
+    """A line without the bullet, number or mark of a quotation before it.
+
+    >>> without_bullet("  - It broke"), without_bullet("2) It broke")
+    ('It broke', 'It broke')
+    """
+    return re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", line)
+
+
+def _flatten(value: Any, key: str = "", depth: int = 0) -> Iterator[Field]:
+    """The values of a JSON document with their keys; a list of plain values is one text."""
     if is_object(value):
         for name, inner in value.items():
-            _flatten(inner, str(name), depth + 1, into)
-    elif is_list(value):
-        members: list[Any] = value
-        if all(not isinstance(member, dict | list) for member in members):
-            into.append(Field(key=key, value="\n".join(str(m) for m in members), depth=depth))
-        else:
-            for member in members:
-                _flatten(member, key, depth + 1, into)
+            yield from _flatten(inner, str(name), depth + 1)
+    elif is_list(value) and any(isinstance(member, dict | list) for member in value):
+        for member in value:
+            yield from _flatten(member, key, depth + 1)
     elif value is not None:
-        into.append(Field(key=key, value=str(value), depth=depth))
+        text = "\n".join(str(member) for member in value) if is_list(value) else str(value)
+        yield Field(key=key, value=text, depth=depth)
 
 
-def _from_json(text: str) -> list[Field] | None:
-    value = read_json(text) if text.lstrip().startswith(("{", "[")) else None
-    if value is None:
-        return None
-    fields: list[Field] = []
-    _flatten(value, "", 0, fields)
-    return fields
-
-
-def _from_lines(text: str) -> tuple[str, list[Field]]:  # noqa: C901 - one step for each shape of line or message
+def _from_lines(text: str) -> tuple[str, list[Field]]:
     """The title and the labelled pieces of a text written for people."""
     title = ""
     fields: list[Field] = []
@@ -505,26 +503,18 @@ def _from_lines(text: str) -> tuple[str, list[Field]]:  # noqa: C901 - one step 
         if heading is not None:
             close()
             name = plain(heading["title"])
-            if not title:
-                title, key = name, ""
-            else:
-                key = name
+            title, key = (title, name) if title else (name, "")
             indent, body = -1, []
             continue
         if row is not None and not _DOCUMENT_RE.rule_row.match(line):
             cells = [plain(cell) for cell in row["cells"].split("|")]
             if len(cells) == 2:  # noqa: PLR2004 - a small count that says itself
                 fields.append(Field(key=cells[0], value=cells[1]))
-        labelled = (
-            _DOCUMENT_RE.labelled.match(line) if not _DOCUMENT_RE.time_starts.match(line) else None
-        )
+        is_other = _DOCUMENT_RE.time_starts.match(line) or _DOCUMENT_RE.url.match(line.strip())
+        labelled = None if is_other else _DOCUMENT_RE.labelled.match(line)
         deeper = len(line) - len(line.lstrip()) > max(indent, 0) and indent >= 0
         bold = labelled is not None and labelled["bold"] is not None
-        if (
-            labelled is not None
-            and (bold or not deeper or key == "")
-            and not _DOCUMENT_RE.url.match(line.strip())
-        ):
+        if labelled is not None and (bold or not deeper or key == ""):
             close()
             key = plain(labelled["bold"] or labelled["plain"]).rstrip(":")
             stops_at_blank = not bold and bool(labelled["value"])
@@ -545,18 +535,14 @@ def _events(text: str) -> tuple[TimedEvent, ...]:
     moments = find_moments(text)
     for index, moment in enumerate(moments):
         line_start = text.rfind("\n", 0, moment.start) + 1
-        line_end = text.find("\n", moment.end)
-        line_end = len(text) if line_end < 0 else line_end
-        if index and moments[index - 1].end > line_start:
-            line_start = moments[index - 1].end
-        if index + 1 < len(moments) and moments[index + 1].start < line_end:
-            line_end = moments[index + 1].start
-        before = plain(text[line_start : moment.start]).strip(" -*•|>:,;([\"'{")
-        after = plain(text[moment.end : line_end]).strip(" -*•|>:–—,;)]\"'}.")  # noqa: RUF001 - texts in the wild hold this character
+        start = max(line_start, moments[index - 1].end if index else 0)
+        next_start = moments[index + 1].start if index + 1 < len(moments) else len(text)
+        before = plain(text[start : moment.start]).strip(" -*•|>:,;([\"'{")
+        after = plain(text[moment.end : next_start].partition("\n")[0]).strip(" -*•|>:–—,;)]\"'}.")  # noqa: RUF001 - texts in the wild hold this character
         before = " ".join(before.split()[-_EVENT_WORDS:])
         before = re.sub(r"\b(?:at|on|by|from|since|until|um|am|gegen)$", "", before).strip(' ,:;"')
         after = " ".join(after.split()[:_EVENT_WORDS])
-        whole_line = text.rfind("\n", 0, moment.start) + 1 == line_start
+        whole_line = start == line_start
         label = before if before and (whole_line or not after) else f"{before} {after}".strip()
         if whole_line and len(before.split()) < 2 and after:  # noqa: PLR2004 - a small count that says itself
             label = f"{before} {after}".strip()
@@ -569,7 +555,7 @@ def _prose(text: str) -> list[str]:
     for block in re.split(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*•]|\d+[.)])[ \t])|\n(?=#)", text):
         if block.lstrip().startswith(("#", "|", "```")) or _DOCUMENT_RE.front_matter.match(block):
             continue
-        cleaned = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", block))
+        cleaned = plain(without_bullet(block))
         if len(cleaned.split()) > 2:  # noqa: PLR2004 - a small count that says itself
             paragraphs.append(cleaned)
     return paragraphs
@@ -581,8 +567,9 @@ def read_document(text: str, parts: tuple[tuple[str, str], ...] = ()) -> Documen
     front = _DOCUMENT_RE.front_matter.match(text)
     body = text[front.end() :] if front is not None else text
     fields = [Field(key=name, value=value.strip()) for name, value in parts if len(parts) > 1]
-    as_json = _from_json(body)
-    if as_json is not None:
+    value = read_json(body) if body.lstrip().startswith(("{", "[")) else None
+    if value is not None:
+        as_json = list(_flatten(value))
         fields += as_json
         lines = "\n".join(f"{field.key}: {field.value}" for field in as_json)
         title = next((f.value for f in as_json if f.key.lower() in _TITLE_KEYS), "")
@@ -637,8 +624,7 @@ def _first(document: Document, names: list[str]) -> str:
 
 
 def _inside_quotes(text: str, at: int) -> bool:
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line.count('"') % 2 == 1
+    return text[text.rfind("\n", 0, at) + 1 : at].count('"') % 2 == 1
 
 
 @lru_cache(maxsize=200)
@@ -749,7 +735,7 @@ def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C9
             continue
         good = _DOCUMENT_RE.good_fields.search(field.key) is not None
         for index, line in enumerate(field.value.split("\n")):
-            cleaned = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", line))
+            cleaned = plain(without_bullet(line))
             for sentence in sentences(cleaned):
                 if count_words(sentence) > 2:  # noqa: PLR2004 - a small count that says itself
                     add(end_sentence(sentence), (1.2 if good else 0.0) - 0.1 * index)
