@@ -68,16 +68,18 @@ class Sampling:
     n: int
 
 
-def _number(name: str, value: JSON, least: float, most: float) -> float:
+def _number(name: str, value: JSON) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadParameterError(f"Invalid type for '{name}': expected a number.", parameter=name)
+    least, most = _RANGES[name]
     if not least <= value <= most:
-        side = "minimum" if value < least else "maximum"
+        side, bound = ("minimum", least) if value < least else ("maximum", most)
         raise BadParameterError(
-            f"Invalid '{name}': {value} is outside its range; the {side} is "
-            f"{least if value < least else most}.",
+            f"Invalid '{name}': {value} is outside its range; the {side} is {bound}.",
             parameter=name,
         )
+    if name in _INTEGERS and value != int(value):
+        raise BadParameterError(f"Invalid type for '{name}': expected an integer.", parameter=name)
     return float(value)
 
 
@@ -87,16 +89,11 @@ def read_parameters(parameters: Mapping[str, JSON]) -> Sampling:
     Raises:
         BadParameterError: One is of the wrong type or outside its range.
     """
-    numbers: dict[str, float] = {}
-    for name, (least, most) in _RANGES.items():
-        value = parameters.get(name)
-        if value is None:
-            continue
-        numbers[name] = _number(name, value, least, most)
-        if name in _INTEGERS and not numbers[name].is_integer():
-            raise BadParameterError(
-                f"Invalid type for '{name}': expected an integer.", parameter=name
-            )
+    numbers = {
+        name: _number(name, value)
+        for name in _RANGES
+        if (value := parameters.get(name)) is not None
+    }
     stop = parameters.get("stop")
     stops = [stop] if isinstance(stop, str) else list(cast("Sequence[JSON]", stop or ()))
     if len(stops) > _STOPS_MAX or not all(isinstance(text, str) for text in stops):

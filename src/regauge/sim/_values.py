@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.lexicon import Lexicon
@@ -280,15 +281,9 @@ def _clause_score(
     matched = sum(weights[w] * evidence.words[w] for w in clause.words if w in evidence.words)
     factor = 1.0
     for kind in {quantity.kind for quantity in clause.quantities}:
-        best = max(
-            (
-                closeness(quantity, measured)
-                for quantity in clause.quantities
-                for measured in evidence.quantities
-                if quantity.kind == measured.kind == kind
-            ),
-            default=0.0,
-        )
+        named = (quantity for quantity in clause.quantities if quantity.kind == kind)
+        pairs = product(named, evidence.quantities)
+        best = max((closeness(*pair) for pair in pairs), default=0.0)
         total += _QUANTITY_WEIGHT
         matched += _QUANTITY_WEIGHT * best
         factor *= max(best, _FAR_QUANTITY)
@@ -498,16 +493,17 @@ def _summary(document: Document, limits: LengthLimits, dice: Dice) -> str:
 def _invent_value(document: Document, key: Key, pattern: str | None, dice: Dice) -> str:
     """Something plausible for what the document does not say."""
     kind = kind_of(key)
+    invention = f"invent {key.name}"
     if kind == "time" and document.events:
-        chosen = document.events[dice.pick(f"invent {key.name}", len(document.events))]
+        chosen = document.events[dice.pick(invention, len(document.events))]
         return write_moment(chosen.moment, pattern)
     if kind == "duration":
-        return f"{1 + dice.pick(f'invent {key.name}', 5)}h {5 * dice.pick('minutes', 12)}m"
+        return f"{1 + dice.pick(invention, 5)}h {5 * dice.pick('minutes', 12)}m"
     if kind == "number":
-        return str(1 + dice.pick(f"invent {key.name}", 40))
+        return str(1 + dice.pick(invention, 40))
     if not document.prose:
         return "unknown"
-    return first_sentence(document.prose[dice.pick(f"invent {key.name}", len(document.prose))])
+    return first_sentence(document.prose[dice.pick(invention, len(document.prose))])
 
 
 def _cast_value(key: Key, text: str) -> Any:
