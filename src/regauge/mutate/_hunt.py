@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain, islice, repeat
 from math import exp, log
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -332,15 +333,14 @@ class Hunt:
 
     def _name_cases(self, direction: Direction) -> list[tuple[Case, str, float]]:
         """The cells that the gate's bound names."""
+        drawn = [case for case, _ in self.ranked if self._drawn.get(case.key)]
+        if direction == "worse":
+            cases = [case for case in drawn if case.blocks and case.tier != "critical"]
+        else:
+            cases = [case for case in drawn if self._is_failing(case)]
         cells = [
             (case, check, self._evidence(case.key, check, direction))
-            for case, _ in self.ranked
-            if self._drawn.get(case.key)
-            and (
-                (case.blocks and case.tier != "critical")
-                if direction == "worse"
-                else self._is_failing(case)
-            )
+            for case in cases
             for check in case.checks
         ]
         if not cells:
@@ -428,15 +428,15 @@ class Hunt:
     def _unsettled(self) -> str:
         """A case that the gate would leave undecided at the cap of its trials."""
         cap = sum(self._case_policy.steps)
-        for case, _ in self.ranked:
-            if len(self._drawn.get(case.key, ())) <= cap or not case.blocks:
-                continue
-            if any(
-                self._evidence(case.key, check, "worse") >= log(self._case_policy.undecided)
-                for check in case.checks
-            ):
-                return case.key
-        return ""
+        least = log(self._case_policy.undecided)
+        unsettled = (
+            case.key
+            for case, _ in self.ranked
+            if case.blocks
+            and len(self._drawn.get(case.key, ())) > cap
+            and any(self._evidence(case.key, check, "worse") >= least for check in case.checks)
+        )
+        return next(unsettled, "")
 
     async def _suite(self, direction: Direction) -> dict[str, JSON] | None:
         """The evidence that the whole suite is worse or better; None where it is neither.
@@ -448,8 +448,7 @@ class Hunt:
         p_value = self._suite_p(keys, 0, direction)
         if p_value > level:
             return None
-        second = {key: len(self._drawn[key]) for key in keys}
-        await self._draw([key for key in keys if second[key] < 2])  # noqa: PLR2004 - a second trial
+        await self._draw([key for key in keys if len(self._drawn[key]) < 2])  # noqa: PLR2004 - a second trial
         fresh = self._suite_p(keys, 1, direction)
         if fresh > level:
             return None
@@ -580,13 +579,12 @@ _SHARES = (0.4, 0.2, 0.4)
 
 def _batches(keys: Sequence[str]) -> Iterator[list[str]]:
     """The cases, few at a time: what is drawn next to a killing case is wasted."""
-    start = 0
-    for number in range(len(keys)):
-        size = _BATCHES[min(number, len(_BATCHES) - 1)]
-        if start >= len(keys):
+    left = iter(keys)
+    for size in chain(_BATCHES, repeat(_BATCHES[-1])):
+        batch = list(islice(left, size))
+        if not batch:
             return
-        yield list(keys[start : start + size])
-        start += size
+        yield batch
 
 
 @lru_cache(maxsize=65536)
