@@ -113,14 +113,14 @@ class HttpApi:
         self._no_key: ProviderError | None = None
         self.sent = 0
 
-    async def open(self) -> None:
+    async def open(self) -> Sdk:
         """Open the client, with the key of the endpoint.
 
         Raises:
             ProviderError: There is no key, or the client cannot be set up.
         """
         if self._opened is not None:
-            return
+            return self._opened
         async with self._opening:
             if self._opened is None:
                 from regauge.providers._client import open_client
@@ -133,6 +133,7 @@ class HttpApi:
                     connections=self._connections,
                     transport=self._transport,
                 )
+            return self._opened
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -275,9 +276,7 @@ class HttpApi:
         Raises:
             AttemptError: It failed.
         """
-        await self.open()
-        sdk = self._opened
-        assert sdk is not None
+        sdk = await self.open()
         try:
             # The SDK's timeout starts again with every chunk; a server that drips never meets it.
             async with asyncio.timeout(timeout_s):

@@ -238,7 +238,7 @@ class AttemptApi(Protocol):
         """The number of attempts."""
         ...
 
-    async def open(self) -> None:
+    async def open(self) -> object:
         """Load and open what an attempt needs."""
         ...
 

@@ -384,19 +384,16 @@ def _notes_on_quoted(text: str) -> dict[str, str]:
 
 def _names_in_words(text: str) -> list[str]:
     """Keys that the words ask for: an object shown, a list of keys, or bullets below a head."""
-    names: dict[str, None] = {}
+    names: list[str] = []
     for example in _RE.example_object.finditer(text):
-        names.update(dict.fromkeys(_RE.object_keys.findall(example[0])))
+        names += _RE.object_keys.findall(example[0])
     for match in _RE.key_list.finditer(text):
-        for name in re.findall(r"[A-Za-z_]\w*", match["list"]):
-            if name.lower() not in _COLONLESS:
-                names[name] = None
-    if not names:
-        names.update(dict.fromkeys(_notes_on_quoted(text)))
+        words = re.findall(r"[A-Za-z_]\w*", match["list"])
+        names += [word for word in words if word.lower() not in _COLONLESS]
+    names = names or list(_notes_on_quoted(text))
     for head in _RE.key_head.finditer(text):
-        block = _paragraph_below(text, head)
-        names.update(dict.fromkeys(m["name"] for m in _RE.key_bullet.finditer(block)))
-    return list(names)
+        names += [m["name"] for m in _RE.key_bullet.finditer(_paragraph_below(text, head))]
+    return list(dict.fromkeys(names))
 
 
 def read_keys(
@@ -656,28 +653,24 @@ def _read(text: str, shots: tuple[Shot, ...], format_text: str) -> Instructions:
     wants_json = by_format or has_example or _RE.json_word.search(text) is not None
     wants_json = wants_json and not orders.prose
     keys = read_keys(text, response_format, wants_json=wants_json)
-    named = key_words(keys)
-    label_key = next((key.name for key in keys if len(key.enum) > 1), "")
-    names = next((key.enum for key in keys if len(key.enum) > 1), ())
+    label_key, names = next(((key.name, key.enum) for key in keys if len(key.enum) > 1), ("", ()))
     if not names and not (wants_json and keys):
-        names = label_names(text, not_these=named)
-    all_shots = shots + shots_in_text(text)
+        names = label_names(text, not_these=key_words(keys))
+    forbidden = (
+        phrase
+        for match in _RE.forbidden.finditer(text)
+        for phrase in re.findall(r"[\"'`“]([^\"'`”\n]{1,60})[\"'`”]", match["list"])
+    )
     return Instructions(
         text=text,
         wants_json=wants_json,
         keys=keys,
         labels=read_labels(text, names) if names else (),
         label_key=label_key,
-        shots=all_shots,
+        shots=shots + shots_in_text(text),
         sections=() if wants_json else read_sections(text),
         limits=read_limits(text),
-        forbidden=tuple(
-            dict.fromkeys(
-                phrase
-                for match in _RE.forbidden.finditer(text)
-                for phrase in re.findall(r"[\"'`“]([^\"'`”\n]{1,60})[\"'`”]", match["list"])
-            )
-        ),
+        forbidden=tuple(dict.fromkeys(forbidden)),
         no_markdown=_RE.no_markdown.search(text) is not None,
         no_links=_RE.no_links.search(text) is not None,
         time_format=time_format(text),

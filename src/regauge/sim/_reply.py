@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.lexicon import Lexicon
 from regauge.prompts import ToolCall
@@ -17,6 +17,7 @@ from regauge.sim._text import (
     alert_facts,
     count_words,
     end_sentence,
+    is_list,
     is_object,
     plain,
     read_json,
@@ -593,15 +594,14 @@ def _fits(kind: str, value: str) -> bool:
 def _functions(request: CompletionRequest) -> Iterator[dict[str, Any]]:
     for tool in request.tools:
         function = tool.get("function")
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
-            yield cast("dict[str, Any]", function)
+        if is_object(function) and isinstance(function.get("name"), str):
+            yield function
 
 
 def _forced_tool(choice: object) -> str:
     """The name of the one tool that a request demands."""
-    fields = cast("dict[str, Any]", choice) if isinstance(choice, dict) else {}
-    function: dict[str, Any] = fields.get("function") or {}
-    return str(function.get("name", ""))
+    function: Any = choice.get("function") if is_object(choice) else None
+    return str((function or {}).get("name", ""))
 
 
 def _call_for(
@@ -636,11 +636,10 @@ def _make_call(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple
 
 
 def _argument(name: str, schema: object, text: str) -> object:
-    declared = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
-    options: object = declared.get("enum")
-    if isinstance(options, list):
-        option_list = cast("list[object]", options)
-        return next((o for o in option_list if re.search(rf"\b{re.escape(str(o))}\b", text)), None)
+    declared: dict[str, Any] = schema if is_object(schema) else {}
+    options: Any = declared.get("enum")
+    if is_list(options):
+        return next((o for o in options if re.search(rf"\b{re.escape(str(o))}\b", text)), None)
     value = _find_stated(name, text)
     if value is None or declared.get("type") not in {"integer", "number", "boolean"}:
         return value

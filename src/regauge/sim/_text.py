@@ -632,15 +632,13 @@ def alert_facts(document: Document) -> AlertFacts:
     """The facts of the alert in a document, whatever its labels are called."""
     facts = {fact: _first(document, names) for fact, names in _FIELD_NAMES.items()}
     expression = _DOCUMENT_RE.comment.sub("", facts["expression"]).strip()
-    metrics: dict[str, None] = {}
-    selectors: dict[str, None] = {}
     bare = _DOCUMENT_RE.grouping.sub(" ", expression)
-    for match in _DOCUMENT_RE.metric.finditer(bare):
-        if not _DOCUMENT_RE.functions.search(match["name"]) and not _inside_quotes(
-            bare, match.start()
-        ):
-            metrics[match["name"]] = None
-            selectors[match["name"] + (match["selector"] or "")] = None
+    series = [
+        match
+        for match in _DOCUMENT_RE.metric.finditer(bare)
+        if not _DOCUMENT_RE.functions.search(match["name"])
+        and not _inside_quotes(bare, match.start())
+    ]
     texts = facts["description"] + facts["summary"]
     labels = dict.fromkeys(m["name"] for m in _DOCUMENT_RE.template_label.finditer(texts))
     for match in _DOCUMENT_RE.by.finditer(expression):
@@ -657,8 +655,8 @@ def alert_facts(document: Document) -> AlertFacts:
         expression=expression,
         duration=facts["duration"],
         severity=facts["severity"],
-        metrics=tuple(metrics),
-        selectors=tuple(selectors),
+        metrics=tuple(dict.fromkeys(m["name"] for m in series)),
+        selectors=tuple(dict.fromkeys(m["name"] + (m["selector"] or "") for m in series)),
         labels=tuple(label for label in labels if label != "job"),
         threshold=f"{threshold['op']} {threshold['value'].strip()}" if threshold else "",
         window=window["window"] if window else "",
@@ -708,9 +706,7 @@ def shorten(text: str, words: int) -> str:
         return text
     cut = " ".join(given_words[:words])
     ends = [m.start() for m in _DOCUMENT_RE.clause_end.finditer(cut) if m.start() > len(cut) * 0.4]
-    if ends:
-        cut = cut[: ends[-1]]
-    return cut.rstrip(" ,;:-(") + "."
+    return cut[: ends[-1] if ends else None].rstrip(" ,;:-(") + "."
 
 
 def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C901 - one step for each shape of line or message
@@ -755,10 +751,8 @@ def summarise(document: Document, limits: LengthLimits, *, words: int | None = N
         words: Overrides the limit on words.
     """
     limit = words if words is not None else limits.words_max
-    target = limit
-    if target is None:
-        target = max(_NO_LIMIT_WORDS, int(_NO_LIMIT_SHARE * count_words(document.text)))
-        target = min(target, 3 * _NO_LIMIT_WORDS)
+    share = max(_NO_LIMIT_WORDS, int(_NO_LIMIT_SHARE * count_words(document.text)))
+    target = limit if limit is not None else min(share, 3 * _NO_LIMIT_WORDS)
     most = limits.sentences_max or 1000
     chosen: list[tuple[int, str]] = []
     left = target
@@ -776,8 +770,7 @@ def summarise(document: Document, limits: LengthLimits, *, words: int | None = N
     text = " ".join(sentence for _, sentence in chosen)
     if limit is None and text and count_words(text) < _NO_LIMIT_WORDS:
         # Without a limit it talks: the rest of the document follows, whatever it is worth.
-        rest = [s for s in document.sentences if s.rstrip(".") not in text]
-        for sentence in rest:
+        for sentence in [s for s in document.sentences if s.rstrip(".") not in text]:
             text += " " + end_sentence(sentence)
             if count_words(text) >= _NO_LIMIT_WORDS:
                 break
