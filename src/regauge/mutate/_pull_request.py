@@ -129,12 +129,8 @@ def changed_guards(
     changes = [
         _Change(session, decided.comparison.at, *group) for group in _groups(decided.comparison)
     ]
-    measured = [(change, _Measurement(session, decided, change, saying)) for change in changes]
-    return [
-        guards
-        for change, measurement in measured
-        if (guards := change.guards(measurement)) is not None
-    ]
+    measured = (change.guards(_Measurement(session, decided, change, saying)) for change in changes)
+    return [guards for guards in measured if guards is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,125 +182,110 @@ class _Classes:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """The effect of a change on the guards of a prompt, as far as no trial is needed.
+class _Change:
+    """One prompt with its evals, and the effect of a change on its guards before any trial.
 
     Attributes:
         rows: The committed rows of the base, by id.
         edits: Deleted, edited and added instructions, each with its earlier text.
         causes: By the id of an instruction, what took its guard away.
+        changed: The mutants that are measured on all cases.
         candidates: Instructions without a guard that new or edited cases may guard.
         added: The keys of these cases.
     """
 
-    head: _Classes
-    base: _Classes
-    has_file: bool
-    rows: Mapping[str, MutantRow]
-    edits: Sequence[tuple[Mutant | None, Mutant | None]]
-    causes: Mapping[str, tuple[str, ...]]
-    candidates: Sequence[Mutant]
-    added: frozenset[str]
-
-    @property
-    def changed(self) -> list[Mutant]:
-        """The mutants that are measured on all cases."""
-        new = [after for _, after in self.edits if after is not None]
-        return [*new, *(self.head.mutants[id_] for id_ in self.causes)]
-
-
-class _Change:
-    """One prompt, with the evals of it."""
-
     def __init__(
-        self, session: EvalSession, at: BaseCommit, head: Prompt, group: Sequence[SuiteBase]
+        self, session: EvalSession, at: BaseCommit, prompt: Prompt, group: Sequence[SuiteBase]
     ) -> None:
-        self.head, self.group = head, group
+        self.prompt, self.group = prompt, group
         self._session, self._at = session, at
         self._settings = at.newest.settings
-        self._base = at.prompt(head)
+        self._suites = [suite.suite for suite in group]
         self._notes: list[str] = []
-
-    def _plan(self) -> _Plan:
+        base_prompt = at.prompt(prompt)
         operators = choose_operators(self._settings.mutate.operators)
+        self.head = _Classes(_scored_mutants(prompt, operators))
+        self.base = _Classes(_scored_mutants(base_prompt, operators) if base_prompt else {})
         file = self._committed()
-        head = _Classes(_scored_mutants(self.head, operators))
-        base = _Classes(_scored_mutants(self._base, operators) if self._base is not None else {})
-        rows = self._rows(file)
-        guards = file.guards if file is not None else None
-        suites = [suite.suite for suite in self.group]
-        judges = judge_digests(suites)
-        before, now = self._cases_of_base(suites), _by_key((s, s.dataset) for s in suites)
-        reduced = _is_reduced(before, now)
-        causes: dict[str, tuple[str, ...]] = {}
-        for id_, row in rows.items():
-            if _lost(row, before, None, guards):
-                continue  # the base itself has lost the guard
-            base.kinds[id_] = row.kind
-            gone = _lost(row, now, judges, guards)
-            if row.kind == "killed" and not row.cases and reduced:
-                gone = ("changes cases of the suite",)
-            if not gone:
-                head.kinds[id_] = row.kind
-            elif id_ in head.mutants:
-                causes[id_] = gone
-        added = frozenset(
+        self.has_file = file is not None
+        self.rows = self._rows(file, base_prompt)
+        name = at.prompt_name(prompt)
+        before = _by_key((s, at.dataset(s.dataset, prompt=name) or s.dataset) for s in self._suites)
+        now = _by_key((suite, suite.dataset) for suite in self._suites)
+        self.causes = self._note_classes(file, before, now)
+        self.added = frozenset(
             key
             for key, case in now.items()
             if (old := before.get(key)) is None or old.digest != case.digest
         )
-        return _Plan(
-            head=head,
-            base=base,
-            has_file=file is not None,
-            rows=rows,
-            edits=_edits(
-                [mutant for id_, mutant in base.mutants.items() if id_ not in head.mutants],
-                [mutant for id_, mutant in head.mutants.items() if id_ not in base.mutants],
-            ),
-            causes=causes,
-            candidates=[
-                mutant
-                for id_, mutant in head.mutants.items()
-                if added and head.kinds.get(id_) in _UNGUARDED
-            ],
-            added=added,
+        head, base = self.head.mutants, self.base.mutants
+        self.edits = _edits(
+            [mutant for id_, mutant in base.items() if id_ not in head],
+            [mutant for id_, mutant in head.items() if id_ not in base],
         )
+        new = [after for _, after in self.edits if after is not None]
+        self.changed = [*new, *(head[id_] for id_ in self.causes)]
+        self.candidates = [
+            mutant
+            for id_, mutant in head.items()
+            if self.added and self.head.kinds.get(id_) in _UNGUARDED
+        ]
+
+    def _note_classes(
+        self,
+        file: MutantsFile | None,
+        before: Mapping[str, GoldenCase],
+        now: Mapping[str, GoldenCase],
+    ) -> dict[str, tuple[str, ...]]:
+        """Note the committed classes of both sides; returns what took guards of the head away."""
+        guards = file.guards if file is not None else None
+        judges = judge_digests(self._suites)
+        reduced = _is_reduced(before, now)
+        causes: dict[str, tuple[str, ...]] = {}
+        for id_, row in self.rows.items():
+            if _lost(row, before, None, guards):
+                continue  # the base itself has lost the guard
+            self.base.kinds[id_] = row.kind
+            gone = _lost(row, now, judges, guards)
+            if row.kind == "killed" and not row.cases and reduced:
+                gone = ("changes cases of the suite",)
+            if not gone:
+                self.head.kinds[id_] = row.kind
+            elif id_ in self.head.mutants:
+                causes[id_] = gone
+        return causes
 
     def estimate(self) -> GuardEstimate | None:
         """The mutants to measure; None without any."""
-        plan = self._plan()
         planned = [each for member in self.group for each in member.planned]
-        if not (plan.changed or plan.candidates) or any(member.partial for member in self.group):
+        if not (self.changed or self.candidates) or any(member.partial for member in self.group):
             return None
-        subject = subject_of(self._session, planned, self.head.name)
-        kinds = {id_: row.kind for id_, row in plan.rows.items() if id_ not in plan.causes}
+        subject = subject_of(self._session, planned, self.prompt.name)
+        kinds = {id_: row.kind for id_, row in self.rows.items() if id_ not in self.causes}
         gated = {member.case.key: (member.case, True) for member in compared_cases(self.group)}
         cases = _with_base(subject.cases, self.group, gated)
-        trials = estimate_calls(self.head, plan.changed, cases, kinds)
-        added = [case for case in cases if case.key in plan.added]
-        trials += estimate_calls(self.head, plan.candidates, added, kinds)
+        trials = estimate_calls(self.prompt, self.changed, cases, kinds)
+        added = [case for case in cases if case.key in self.added]
+        trials += estimate_calls(self.prompt, self.candidates, added, kinds)
         draws = [Draw(each, REVISION_FIRST) for each in subject.members.values() if each.plan()]
         each = bill_draws(draws, self._session)
         return GuardEstimate(
-            prompt=self.head.name,
-            mutants=len({mutant.id for mutant in (*plan.changed, *plan.candidates)}),
+            prompt=self.prompt.name,
+            mutants=len({mutant.id for mutant in (*self.changed, *self.candidates)}),
             bill=each.times(trials / len(draws)) if draws else Bill(trials=trials),
         )
 
     def guards(self, measurement: _Measurement) -> ChangedGuards | None:
         """The guards under the change; None where they are as on the base."""
-        plan = self._plan()
-        head, base = plan.head, plan.base
+        head, base = self.head, self.base
         newly = {
             id_: result
-            for id_, result in measurement.run(plan.candidates, plan.added)[0].items()
+            for id_, result in measurement.run(self.candidates, self.added)[0].items()
             if result.kind == "killed"
         }
-        if not plan.edits and not plan.causes and not newly:
+        if not self.edits and not self.causes and not newly:
             return None
-        measured, reason = measurement.run(plan.changed)
+        measured, reason = measurement.run(self.changed)
         for id_, result in (*measured.items(), *newly.items()):
             head.kinds[id_] = result.kind
 
@@ -328,12 +309,12 @@ class _Change:
             )
 
         changes: list[GuardChange] = []
-        for old, new in plan.edits:
+        for old, new in self.edits:
             before = base.kinds.get(old.id) if old is not None else None
             if new is not None:
                 changes.append(change("edited" if old is not None else "added", new, before))
             elif old is not None:
-                cases = tuple(plan.rows[old.id].cases) if before == "killed" else ()
+                cases = tuple(self.rows[old.id].cases) if before == "killed" else ()
                 changes.append(
                     GuardChange(
                         kind="deleted",
@@ -345,14 +326,14 @@ class _Change:
                 )
         changes += [
             change("unguarded", head.mutants[id_], base.kinds[id_], gone)
-            for id_, gone in plan.causes.items()
+            for id_, gone in self.causes.items()
         ]
         changes += [change("guarded", head.mutants[id_], base.kinds.get(id_)) for id_ in newly]
         return ChangedGuards(
-            prompt=self.head.name,
+            prompt=self.prompt.name,
             suite=self.group[0].name,
             now=head.count(),
-            base=base.count() if plan.has_file else None,
+            base=base.count() if self.has_file else None,
             changes=tuple(changes),
             trials=measurement.trials,
             notes=tuple(self._notes),
@@ -361,7 +342,7 @@ class _Change:
 
     def _committed(self) -> MutantsFile | None:
         """The classes that the base has committed; those of the change's own file do not count."""
-        name = self._at.prompt_name(self.head)
+        name = self._at.prompt_name(self.prompt)
         path = mutants_path(self._at.project, name)
         data = self._at.read(path)
         if data is None:
@@ -376,45 +357,32 @@ class _Change:
             self._notes.append(f"classes of {self._at.ref} cannot be read: {error}".split("\n")[0])
             return None
 
-    def _rows(self, file: MutantsFile | None) -> dict[str, MutantRow]:
+    def _rows(self, file: MutantsFile | None, base: Prompt | None) -> dict[str, MutantRow]:
         """The committed classes by id; none where they are those of another model."""
         if file is None:
             return {}
-        suites = [suite.suite for suite in self.group]
-        model = str(
-            next((suite.model for suite in suites if suite.target is None), suites[0].model)
-        )
+        asked = [suite.model for suite in self._suites if suite.target is None]
+        model = str((asked or [self._suites[0].model])[0])
         if file.model != model:
             self._notes.append(f"classes of {self._at.ref} hold for {file.model}, not for {model}")
             return {}
-        if self._base is not None and file.digest != self._base.digest:
+        if base is not None and file.digest != base.digest:
             self._notes.append(
                 f"classes of {self._at.ref} are older than its prompt; run there:"
                 f" regauge mutate {file.prompt}"
             )
         return {row.id: row for row in file.mutants}
 
-    def _cases_of_base(self, suites: Sequence[Eval]) -> dict[str, GoldenCase]:
-        name = self._at.prompt_name(self.head)
-        return _by_key(
-            (suite, self._at.dataset(suite.dataset, prompt=name) or suite.dataset)
-            for suite in suites
-        )
 
-
+@dataclass
 class _Measurement:
     """Measures mutants of one prompt with the trials of the gate as their base."""
 
-    def __init__(
-        self,
-        session: EvalSession,
-        decided: Decided,
-        change: _Change,
-        saying: Callable[[str], None],
-    ) -> None:
-        self.trials = 0
-        self._session, self._decided, self._saying = session, decided, saying
-        self._group, self._head = change.group, change.head
+    session: EvalSession
+    decided: Decided
+    change: _Change
+    saying: Callable[[str], None]
+    trials: int = 0
 
     def run(
         self, mutants: Sequence[Mutant], only: Collection[str] | None = None
@@ -426,9 +394,9 @@ class _Measurement:
         """
         if not mutants:
             return {}, ""
-        if self._decided.decision != "accept":
+        if self.decided.decision != "accept":
             return {}, "the gate does not accept the change"
-        if any(suite.partial for suite in self._group):
+        if any(suite.partial for suite in self.change.group):
             return {}, "only some cases were selected"
         try:
             return run_stoppable(self._measure(mutants, only)), ""
@@ -438,12 +406,11 @@ class _Measurement:
     async def _measure(
         self, mutants: Sequence[Mutant], only: Collection[str] | None
     ) -> dict[str, Classification]:
-        session = self._session
-        planned = [each for suite in self._group for each in suite.planned]
-        subject = subject_of(session, planned, self._head.name)
+        planned = [each for suite in self.change.group for each in suite.planned]
+        subject = subject_of(self.session, planned, self.change.prompt.name)
         cases = self._with_records(subject.cases)
         gate = replace(
-            policy_of(self._decided.comparison.at.newest.settings.gate), on_broken="block"
+            policy_of(self.decided.comparison.at.newest.settings.gate), on_broken="block"
         )
         if only is not None:
             chosen = [case for case in cases if case.key in only]
@@ -454,12 +421,12 @@ class _Measurement:
         policy = HuntPolicy(gate=gate)
         progress = MutationProgress()
         ticker = asyncio.ensure_future(self._tick(progress))
-        numbers = StoredNumbers(session)
+        numbers = StoredNumbers(self.session)
         try:
-            async with session.making() as trials:
+            async with self.session.making() as trials:
                 with EvalBench(subject, trials, numbers.of_candidate) as bench:
                     measured = await measure(
-                        self._head, mutants, cases, bench, policy, progress=progress
+                        self.change.prompt, mutants, cases, bench, policy, progress=progress
                     )
         finally:
             ticker.cancel()
@@ -475,18 +442,16 @@ class _Measurement:
         """
         reports = {
             each.case.key: (each.case, _is_usual(report))
-            for each, report in zip(
-                self._decided.compared, self._decided.outcome.cases, strict=True
-            )
+            for each, report in zip(self.decided.compared, self.decided.outcome.cases, strict=True)
         }
-        return _with_base(cases, self._group, reports)
+        return _with_base(cases, self.change.group, reports)
 
     async def _tick(self, progress: MutationProgress) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            self._saying(
+            self.saying(
                 f"regauge gate: {progress.done} of {plural(progress.mutants, 'changed line')} of"
-                f" {self._head.name} mutated, {plural(progress.calls, 'trial')}"
+                f" {self.change.prompt.name} mutated, {plural(progress.calls, 'trial')}"
             )
 
 
