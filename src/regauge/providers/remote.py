@@ -89,9 +89,9 @@ class Breaker:
             return self
         # A gateway that answers for a server that is away.
         transport = kind in _TRANSPORT_KINDS or (self.answered and error.status in _GATEWAY)
-        failures = self.failures + 1 if transport else self.failures
+        failures = self.failures + transport
         since = now if failures == 1 else self.failing_since
-        given_up = self.given_up + 1 if gave_up and kind in _PASSING_KINDS else self.given_up
+        given_up = self.given_up + (gave_up and kind in _PASSING_KINDS)
         grace_s = self.patience_s if self.answered else _COLD_GRACE_S
         lasting = transport and failures >= _IN_A_ROW and now - since >= grace_s
         refused_since = self.refused_since
@@ -157,8 +157,6 @@ def supported(request: CompletionRequest, endpoint: Endpoint) -> CompletionReque
     left_out: set[str] = set()
     for gap in gaps:
         lacking = [name for name in gap.names if name in needs]
-        if not lacking:
-            continue
         left_out.update(lacking)
         name = next((name for name in lacking if name not in request.optional), None)
         if name is None:

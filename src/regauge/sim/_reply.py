@@ -31,7 +31,7 @@ from regauge.sim._text import (
 from regauge.sim._values import choose_label, clarity_of_limit, json_values, lines_of, over_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from regauge.providers import CompletionRequest
     from regauge.sim._instructions import Instructions, Layout, RequestedSection
@@ -204,23 +204,23 @@ def _about(document: Document, section: RequestedSection, limits: LengthLimits) 
     return best if section_words & set(stems(best)) else "The document does not say."
 
 
+_WRITERS: Final[dict[Topic, Callable[[AlertFacts], str]]] = {
+    "meaning": _meaning,
+    "summary": _meaning,
+    "impact": _impact,
+    "diagnosis": _diagnosis,
+    "mitigation": _mitigation,
+}
+
+
 def section_text(document: Document, section: RequestedSection, limits: LengthLimits) -> str:
     """The text of one section."""
     facts = alert_facts(document)
     if not is_alert(facts):
         return _about(document, section, limits)
-    match _topic(section.name):
-        case "meaning" | "summary":
-            return _meaning(facts)
-        case "impact":
-            return _impact(facts)
-        case "diagnosis":
-            return _diagnosis(facts)
-        case "mitigation":
-            return _mitigation(facts)
-        case _:
-            words = " ".join(split_name(section.name)).lower()
-            return f"Nothing in the alert speaks of {words}."
+    write = _WRITERS.get(_topic(section.name))
+    words = " ".join(split_name(section.name)).lower()
+    return write(facts) if write is not None else f"Nothing in the alert speaks of {words}."
 
 
 def loose_runbook(document: Document) -> str:

@@ -90,7 +90,7 @@ def lines_of(value: str) -> list[str]:
 
 @lru_cache(maxsize=500)
 def _name_stems(name: str) -> frozenset[str]:
-    own = set(stems(" ".join(split_name(name)))) or {name.lower()}
+    own = set(stems(name)) or {name.lower()}
     for root, others in _TEXT_SYNONYMS.items():
         if any(word.startswith(root) or word in others.split() for word in own):
             own |= {root, *others.split()}
@@ -113,11 +113,8 @@ def _similarity(key: Key, label: str) -> float:
     if "".join(split_name(label)).lower() == "".join(split_name(key.name)).lower():
         return 1.5
     shared = _shared_with(key.name, label)
-    by_name = shared / len(label_words)
-    description_words = set(stems(key.description))
-    return by_name + (
-        0.25 * len(label_words & description_words) / len(label_words) if shared else 0.0
-    )
+    described = len(label_words & set(stems(key.description))) if shared else 0
+    return shared / len(label_words) + 0.25 * described / len(label_words)
 
 
 def _best_field(document: Document, key: Key) -> str | None:
@@ -131,8 +128,8 @@ def _best_field(document: Document, key: Key) -> str | None:
 
 
 def _time(document: Document, key: Key, pattern: str | None) -> str | None:
-    name = set(stems(" ".join(split_name(key.name)))) | {w.lower() for w in split_name(key.name)}
-    own = {word for word in name if word not in ("at", "time", "date", "on", "timestamp")}
+    name = {*stems(key.name), *(word.lower() for word in split_name(key.name))}
+    own = name - {"at", "time", "date", "on", "timestamp"}
     starts = any(w.startswith(tuple(_START_KEY)) for w in own)
     ends = any(w.startswith(tuple(_END_KEY)) for w in own)
     events = [e for e in document.events if e.label and not e.label.startswith("#")]
@@ -149,9 +146,9 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
             or hits[-1:]
         )
     else:
-        scored = [(_similarity(key, e.label), -i) for i, e in enumerate(events)]
-        best = max(scored, default=(0.0, 0))
-        chosen = [events[-best[1]]] if best[0] >= _LABELLED_SIMILARITY else []
+        best = max(events, key=lambda e: _similarity(key, e.label), default=None)
+        near = best is not None and _similarity(key, best.label) >= _LABELLED_SIMILARITY
+        chosen = [best] if best is not None and near else []
     return write_moment(chosen[0].moment, pattern) if chosen else None
 
 
